@@ -1,5 +1,5 @@
-//! What the journal tells of some kinds of events, from a moment on: whoever waits for those alone does
-//! not look at every change of the store.
+//! A subscription to some kinds of events of the journal, so that consumers need not handle every
+//! change of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio::time::sleep;
 
 use super::store_changes::StoreChanges;
 
-/// Most events that are read at once.
+/// Maximum number of events per read.
 const PAGE: usize = 256;
-/// How long a store that cannot be read is left alone.
+/// Pause after the store could not be read.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Hears events of some kinds.
+/// A subscription to events of some kinds.
 #[derive(Debug)]
 pub(super) struct EventSubscription {
     store: Arc<dyn Store>,
@@ -25,7 +25,7 @@ pub(super) struct EventSubscription {
 }
 
 impl EventSubscription {
-    /// Of all that is told after this has returned, and perhaps of some that was before.
+    /// Subscribes. Delivers all events written after this returned, and possibly some from before.
     pub(super) async fn begin(
         store: Arc<dyn Store>,
         changes: StoreChanges,
@@ -40,7 +40,7 @@ impl EventSubscription {
         Self { store, changes, kinds, seen }
     }
 
-    /// The next ones, oldest first. Nothing is lost when it is dropped.
+    /// The next events, oldest first. Cancel-safe.
     pub(super) async fn next(&mut self) -> Vec<Event> {
         loop {
             let newest = self.changes.newest();
@@ -62,7 +62,7 @@ impl EventSubscription {
                 continue;
             };
             let last = events.last().map_or(0, |event| event.id);
-            // A page that is full says nothing of what comes after it.
+            // After a full page there may be more.
             self.seen = if events.len() < PAGE { newest.max(last) } else { last };
             if !events.is_empty() {
                 return events;

@@ -1,4 +1,4 @@
-//! What a supervisor tells whoever watches it, as it happens.
+//! Notices: what a supervisor reports as it happens.
 
 use relight_core::agent::RecordedDeath;
 use relight_core::ids::{AgentName, TaskId};
@@ -7,12 +7,12 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use tokio::sync::mpsc;
 
-/// Something happened to an agent.
+/// A notice about an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
-    /// Which agent.
+    /// The agent.
     pub agent: AgentName,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
@@ -23,20 +23,20 @@ pub enum What {
     Started {
         /// Its number.
         number: u32,
-        /// It goes on with what an earlier one began.
+        /// It resumes the work of an earlier attempt.
         resumed: bool,
-        /// Its leader.
+        /// Its main process.
         process: ProcessIdentity,
-        /// After a crash: for how long nothing of it was at work.
+        /// After a crash: how long it was down.
         down: Option<Span>,
     },
-    /// A live attempt of an earlier supervisor was taken over.
+    /// A live attempt of an earlier supervisor was adopted.
     Adopted {
         /// Its number.
         number: u32,
-        /// Its leader.
+        /// Its main process.
         process: ProcessIdentity,
-        /// Nobody but the kernel can tell how it will end: its shim is gone.
+        /// Its shim is gone; only the kernel reports its end.
         without_shim: bool,
     },
     /// An attempt ended.
@@ -46,53 +46,53 @@ pub enum What {
         /// How.
         ended: RecordedDeath,
     },
-    /// One that reports by itself does so again, or for the first time.
+    /// An agent that reports its own heartbeats started to report.
     Reported {
         /// Number of the attempt that begins.
         number: u32,
     },
-    /// One that reports by itself does not any more.
+    /// An agent that reports its own heartbeats fell silent.
     Silent {
         /// Number of the attempt that ended.
         number: u32,
-        /// For how long it was.
+        /// How long it was silent.
         silent_ms: u64,
     },
-    /// It is silent, and is being stopped for it.
+    /// It hangs and is being stopped.
     Hung {
-        /// For how long it was.
+        /// How long it was silent.
         silent_ms: u64,
     },
-    /// It asked to be restarted (`WATCHDOG=trigger`), and is being stopped for it.
+    /// It asked to be restarted (`WATCHDOG=trigger`) and is being stopped.
     AskedForRestart,
-    /// The attempt takes too long, and is being stopped for it.
+    /// The attempt exceeded its time limit and is being stopped.
     TimedOut,
-    /// It is brought back then.
+    /// It is restarted later.
     Waiting {
         /// When.
         until: Time,
-        /// It said "later" itself.
+        /// It asked to be resumed later itself.
         deferred: bool,
     },
-    /// It is not its turn: a person has to act on its task first.
+    /// It waits because a person has to act on its task.
     TaskWaits {
         /// Which task.
         task: TaskId,
-        /// Where it is.
+        /// Its status.
         status: TaskStatus,
     },
-    /// A task that lost its holder was given to its strategy.
+    /// A task that lost its holder was recovered.
     TaskRecovered {
         /// Which task.
         task: TaskId,
-        /// Where it is now.
+        /// Its status now.
         status: TaskStatus,
     },
     /// Processes that outlived an earlier attempt were stopped.
     Swept {
         /// How many.
         stopped: u32,
-        /// How many could not be.
+        /// How many could not be stopped.
         survivors: u32,
     },
     /// A round of a loop is over.
@@ -100,35 +100,35 @@ pub enum What {
         /// How many were done.
         done: u32,
     },
-    /// A loop's condition was asked.
+    /// A loop's condition was checked.
     Asked {
         /// It holds.
         holds: bool,
     },
-    /// Somebody has to be told.
+    /// An alert was sent.
     Alert(String),
-    /// Something went wrong that is being tried again.
+    /// An error that is being retried.
     Trouble(String),
     /// Another supervisor has it now.
     Lost,
-    /// It is given up, for the lease of this node has nearly run out.
+    /// It is given up because the lease of this node has nearly expired.
     NodeLost,
-    /// Nothing more happens by itself.
+    /// Nothing happens without a new request.
     AtRest,
 }
 
-/// Where notices go; nobody needs to listen.
+/// Sender of notices; a receiver is optional.
 #[derive(Debug, Clone)]
 pub struct Notices(mpsc::UnboundedSender<Notice>);
 
 impl Notices {
-    /// With the end to read from. Bounded by what happens to agents, which budgets bound.
+    /// A channel for notices. Unbounded, but restart budgets limit how many occur.
     pub fn channel() -> (Self, mpsc::UnboundedReceiver<Notice>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
 
-    /// Tells whoever listens.
+    /// Sends a notice.
     pub fn tell(&self, agent: &AgentName, what: What) {
         let _ = self.0.send(Notice { agent: agent.clone(), what });
     }

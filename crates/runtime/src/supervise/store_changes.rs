@@ -1,6 +1,6 @@
-//! One wait for changes of the store, for all who have to look then.
+//! One subscription to changes of the store, shared by all consumers.
 //!
-//! Many commits in a row are one change: whoever looks after the last of them has seen them all.
+//! Many commits in a row count as one change.
 
 use std::time::Duration;
 
@@ -10,33 +10,33 @@ use tokio::time::sleep;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 
-/// The shortest time between two changes, so that many commits cost a few looks.
+/// Minimum time between two changes, so that many commits cost few reads.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The same for each node of a fleet: however many there are, all of them together look a thousand times
-/// a second at most.
+/// Additional pause per node of a fleet, so that all nodes together read at most a thousand times a
+/// second.
 const PAUSE_PER_NODE: Duration = Duration::from_millis(1);
-/// And at most.
+/// Maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long a store that cannot be read is left alone.
+/// Pause after the store could not be read.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Tells that the store has changed.
+/// Reports changes of the store.
 #[derive(Debug, Clone)]
 pub(super) struct StoreChanges(watch::Receiver<u64>);
 
 impl StoreChanges {
-    /// With what brings them, to be polled.
+    /// Returns the subscription and the future that drives it.
     pub(super) fn of(engine: Engine, fleet: Option<Fleet>) -> (Self, impl Future<Output = ()>) {
         let (tell, told) = watch::channel(0);
         (Self(told), bring(engine, fleet, tell))
     }
 
-    /// The newest event that was told of.
+    /// The newest event that was reported.
     pub(super) fn newest(&self) -> u64 {
         *self.0.borrow()
     }
 
-    /// Returns after the next change since it last did.
+    /// Waits for the next change.
     pub(super) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -1,7 +1,8 @@
-//! What an attempt waits for: by its own word, and in verbs of Relight that wait inside it. Kept in the
-//! agent's folder for the next supervisor.
+//! Declared waits of an attempt: its own, and those of Relight commands that block in it. Stored in
+//! the agent's folder for the next supervisor.
 //!
-//! Not synced: after a power cut the attempt is over anyway. Written in place, whole in one write.
+//! Not synced: the attempt does not survive a power failure anyway. Written in place with one
+//! write.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -16,28 +17,28 @@ use super::folder::AgentFolder;
 use super::notify::WaitId;
 use crate::os::process;
 
-/// So many verbs that wait at the same time are taken note of; no agent has so many.
+/// Maximum number of concurrent waits that are tracked.
 const VERBS_MAX: usize = 256;
 
-/// What an attempt waits for.
+/// Waits of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Waits {
-    /// It said itself that nothing will come until then.
+    /// It declared to be silent until then.
     pub(super) until: Option<Time>,
     verbs: Vec<VerbWait>,
 }
 
-/// A verb that waits inside the agent.
+/// A blocking Relight command within the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct VerbWait {
     id: WaitId,
     until: Time,
-    /// Who waits; none for a request that this process answers, and where the kernel does not tell.
+    /// The waiting process; none for a request to this process, or if the kernel does not tell.
     process: Option<ProcessIdentity>,
 }
 
 impl Waits {
-    /// A verb waits until then, or no longer.
+    /// Begins or ends the wait of a command.
     pub(super) fn verb(&mut self, id: WaitId, until: Option<Time>) {
         self.verbs.retain(|verb| verb.id != id);
         let Some(until) = until else { return };
@@ -48,24 +49,24 @@ impl Waits {
         }
     }
 
-    /// Forgets verbs whose process is gone; whether there were any.
+    /// Removes commands whose process is gone. Returns whether there were any.
     pub(super) fn forget_gone(&mut self) -> bool {
         let before = self.verbs.len();
         self.verbs.retain(|verb| verb.process.as_ref().is_none_or(process::is_alive));
         self.verbs.len() < before
     }
 
-    /// When the last of its verbs ends to wait.
+    /// When the last waiting command ends.
     pub(super) fn verbs_until(&self) -> Option<Time> {
         self.verbs.iter().map(|verb| verb.until).max()
     }
 
-    /// Until when it waits in all.
+    /// When the last wait ends.
     pub(super) fn last(&self) -> Option<Time> {
         self.until.max(self.verbs_until())
     }
 
-    /// What the next supervisor can go by: requests end with this process.
+    /// The waits that are valid for the next supervisor: requests end with this process.
     fn lasting(&self) -> Self {
         let verbs = self.verbs.iter().filter(|verb| verb.process.is_some()).cloned().collect();
         Self { until: self.until, verbs }
@@ -78,7 +79,7 @@ struct WaitRecord {
     waits: Waits,
 }
 
-/// Keeps what the attempt waits for, or that it does not any more.
+/// Writes the waits of the attempt.
 pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io::Result<()> {
     let waits = waits.lasting();
     if waits == Waits::default() {
@@ -93,7 +94,7 @@ pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io:
     open.open(folder.waiting())?.write_all_at(format!("{line}\n").as_bytes(), 0)
 }
 
-/// What this very attempt waits for. Behind the first line is what a longer one left.
+/// Reads the waits of this attempt. Text after the first line is left over from a longer one.
 pub(super) fn kept(folder: &AgentFolder, tag: &AttemptTag) -> Option<Waits> {
     let text = std::fs::read_to_string(folder.waiting()).ok()?;
     let (line, _) = text.split_once('\n')?;

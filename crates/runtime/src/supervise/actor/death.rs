@@ -1,4 +1,5 @@
-//! The end of an attempt: what is known of it, what becomes of its tasks, what its successor is told.
+//! The end of an attempt: collects the facts, releases its tasks and prepares its successor's
+//! brief.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +29,9 @@ use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::{ExitRecord, ShimReport};
 
-/// How many pids are named in a note.
+/// Maximum number of pids in a note.
 const PIDS_MAX: usize = 10;
-/// Why an attempt was ended by its shim.
+/// Note of an attempt that its shim stopped.
 const LEASE_ENDED: &str = "the lease of its node ran out, and its shim ended it";
 
 impl Actor {
@@ -82,7 +83,7 @@ impl Actor {
         Ok(())
     }
 
-    /// The shim says that the tree of an attempt is gone.
+    /// Handles the shim's report that all processes of an attempt are gone.
     pub(super) async fn ended(&mut self, record: ExitRecord) -> Result<(), SupervisionLost> {
         let Some(mut life) = self.life.take() else { return Ok(()) };
         if life.tag != record.tag {
@@ -95,7 +96,7 @@ impl Actor {
             self.postpone(life.number, life.tag, &why);
             return Ok(());
         }
-        // A watch that stays fires once more and is passed over.
+        // A remaining watch fires once more and is ignored.
         let _ = self.context.growth.forget(&self.spec.name);
         let session = match &mut life.stream {
             Some(stream) => stream.read_all().await,
@@ -112,14 +113,14 @@ impl Actor {
         self.head = life.head;
         self.oom = life.oom;
         if record.survivors > 0 {
-            // They hold the lock, and nothing begins before it is free; this shim has it already.
+            // They hold the lock, and nothing starts before it is free. This shim already has it.
             self.tree.dismiss().await;
         }
         self.keep_captured().await?;
         self.record_death(attempt, record, said).await
     }
 
-    /// Finds out what there is to know, lets go of its tasks, and has its end decided.
+    /// Collects the facts of a death, releases its tasks and decides what follows.
     pub(super) async fn record_death(
         &mut self,
         attempt: Attempt,
@@ -132,7 +133,7 @@ impl Actor {
         self.happen(event).await
     }
 
-    /// All there is to know of a death; its tasks are let go of.
+    /// Collects the facts of a death and releases its tasks.
     pub(super) async fn facts_of(
         &self,
         attempt: &Attempt,
@@ -151,13 +152,13 @@ impl Actor {
             self.tell(What::Trouble(error.to_string()));
             post_mortem::DeathFindings::nothing()
         });
-        // A long life counts as progress anyway.
+        // A stable attempt counts as progress anyway.
         let is_stable = self.spec.plan.policy.is_stable(record.lived);
         if !found.made_progress && !is_stable {
             let finished = post_mortem::has_finished_work(engine, attempt).await;
             found.made_progress = finished.unwrap_or(false);
         }
-        // Whatever it answered to being told to end: it was lost with its node.
+        // Regardless of how it reacted to the signal: it was lost with its node.
         let (how, lease) = match record.lease_ended {
             true => (HowEnded::Unknown, Some(LEASE_ENDED.to_owned())),
             false => (record.how, None),
@@ -169,7 +170,7 @@ impl Actor {
             MemoryKill::Proved(note) => (true, Some(note)),
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
-        // Exit 0 alone does not say why this is no success.
+        // Explain why exit 0 is not a success.
         let denied = match (&said, record.how) {
             (Some(ReportedEnd::Failure(why)), HowEnded::Code(0)) => {
                 Some(engine.redactor().text(why).into_owned())
@@ -204,20 +205,20 @@ impl Actor {
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
     }
 
-    /// Whether the task of its plan has declared steps that are not finished: its exit does not
-    /// complete it then.
+    /// Whether the plan's task has unfinished declared steps, so that its exit does not complete
+    /// it.
     async fn leaves_steps_open(&self, held: &[Task]) -> bool {
         let its_own = held.iter().find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
         let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else { return false };
         match self.context.engine.store().steps(&task.id).await {
             Ok(steps) => !left_open(&task.spec.steps, &steps).is_empty(),
-            // The end of the task will ask again.
+            // Completing the task checks again.
             Err(_) => false,
         }
     }
 
-    /// The attempt's leases end with it. A deliberate end is no failure, and "later" none either; what
-    /// was lost otherwise goes where its strategy says.
+    /// Releases the attempt's tasks. A deliberate stop or a deferral is not a failure; other tasks
+    /// go to their strategy.
     async fn let_go(&self, held: &[Task], death: &Death, completes: bool) {
         let cause = death.cause(self.ending());
         for task in held {
@@ -257,8 +258,8 @@ impl Actor {
         self.context.engine.act(&task.id, right, event).await.map(drop)
     }
 
-    /// Gives a task to its strategy. What the agent goes on with waits for the answer; the rest does not
-    /// hold up its restart.
+    /// Passes a task to its strategy. Waits for the answer only if the agent continues with this
+    /// task, so that others do not delay its restart.
     async fn recover(&self, task: &Task, cause: Cause, is_its_own: bool) -> Result<(), ActError> {
         let reason = self.why_interrupted(cause);
         let death = HolderDeath {
@@ -288,8 +289,9 @@ impl Actor {
         Ok(())
     }
 
-    /// The task that it was named for good, or took by its name, is its own to go on with. What it got
-    /// from the queue goes by the task's strategy, else by its own, else by the default.
+    /// The strategy for a task. A task that was named for the agent, or that it took by name, is
+    /// resumed by it. A task from the queue uses the task's strategy, then the agent's, then the
+    /// default.
     pub(super) fn strategy_for<'a>(&'a self, task: &'a Task) -> Option<&'a str> {
         if self.is_named_for(task) {
             return Some(Builtin::Resume.as_str());
@@ -297,8 +299,8 @@ impl Actor {
         task.spec.strategy.as_deref().or(self.spec.strategy.as_deref())
     }
 
-    /// What the supervisor brings back by itself is charged to the agent: its row of recoveries counts,
-    /// and the task's does not end it a second time.
+    /// The recoverer for a task. Restarts by the supervisor are charged to the agent's budget, so
+    /// the task's budget does not also end it.
     fn recoverer_for(&self, task: &Task) -> Recoverer {
         if self.is_named_for(task) {
             return self.context.recoverer.without_max_attempts();
@@ -306,7 +308,7 @@ impl Actor {
         self.context.recoverer.clone()
     }
 
-    /// Its supervisor or it itself has named the task: the queue did not give it.
+    /// Whether the task was named for the agent, not assigned by the queue.
     fn is_named_for(&self, task: &Task) -> bool {
         let is_planned = self.spec.plan.task.as_ref() == Some(&task.id);
         let asked = task.spec.strategy.as_deref().or(self.spec.strategy.as_deref());
@@ -316,8 +318,8 @@ impl Actor {
         !self.is_started_with_tasks() && (is_planned || is_started_by_name)
     }
 
-    /// The task of its plan, when it is to be gone on with though nobody holds it: whoever let go of it
-    /// at this very death was killed before the death was recorded.
+    /// The plan's task, if it must be resumed although nobody holds it: it was released at this
+    /// death by a supervisor that died before it recorded the death.
     async fn interrupted_task(&self) -> Option<String> {
         let id = self.spec.plan.task.as_ref()?;
         (self.task_status().await? == TaskStatus::Interrupted).then(|| id.to_string())
@@ -334,12 +336,13 @@ impl Actor {
         }
     }
 
-    /// The shim was killed. Its attempt may live on: then only the kernel tells of its end. It has no more
-    /// time when it was killed because the shim did not end it.
+    /// Handles a killed shim. Its attempt may still run; then only the kernel reports its end. With
+    /// `is_overdue` the shim was killed because it did not stop the attempt, which then gets no
+    /// more time.
     async fn shim_gone(&mut self, is_overdue: bool) -> Result<(), SupervisionLost> {
         let shim = self.tree.shim().cloned();
         self.tree = Tree::None;
-        // It may live and obey another supervisor: then nothing of the agent is ours to touch.
+        // It may run under another supervisor; then nothing may be touched.
         self.prove_right().await?;
         let Some(life) = &mut self.life else { return Ok(()) };
         let Some(watch) = life.watch.take() else {
@@ -351,8 +354,8 @@ impl Actor {
                 self.tell(What::Adopted { number, process, without_shim: true });
             }
             self.tree = Tree::Orphan(Orphan { watch, tag });
-            // In a fleet nothing may live that no shim guards. When that is dead its tree is being ended
-            // already, whether or not the store could be asked.
+            // In a fleet every attempt needs a shim that enforces the deadline. If the shim is
+            // dead, its processes are already being stopped, even if the store is unreachable.
             let is_in_fleet = self.context.fleet.is_some();
             let is_dead = shim.is_none_or(|shim| !process::is_alive(&shim));
             if (self.ending().is_some() || is_in_fleet) && !(is_in_fleet && is_dead) {
@@ -365,7 +368,7 @@ impl Actor {
         self.leader_gone(how).await
     }
 
-    /// The leader that no shim holds is gone: what is left of its tree goes too.
+    /// The main process of an attempt without a shim has ended; stops what is left.
     async fn leader_gone(&mut self, how: HowEnded) -> Result<(), SupervisionLost> {
         self.tree = Tree::None;
         let Some(life) = &self.life else { return Ok(()) };
@@ -386,7 +389,7 @@ impl Actor {
         self.ended(ExitRecord { process, how, note, lived, ..bare_record(tag, number) }).await
     }
 
-    /// Gone, and nothing can tell how.
+    /// Records the death of an attempt whose end is unknown.
     async fn lost(&mut self, note: &str) -> Result<(), SupervisionLost> {
         let Some(life) = &self.life else { return Ok(()) };
         let (tag, number) = (life.tag.clone(), life.number);
@@ -397,9 +400,10 @@ impl Actor {
         self.ended(record).await
     }
 
-    /// Without its shim nobody adopted what left the tree of an attempt. A cgroup still holds all of it,
-    /// and it is ended there. Else it is said that nothing proves the tree empty, and who may be left of it:
-    /// those of its session or group. They are not signalled, as no more than a number ties them to it.
+    /// Handles processes that may be left of an attempt without a shim. If it has a cgroup, they
+    /// are stopped there. Otherwise the note says that this cannot be proved and lists processes of
+    /// its session or group. Those are not signalled, because only a number connects them to the
+    /// attempt.
     pub(super) async fn what_may_be_left(
         &self,
         leader: Option<&ProcessIdentity>,
@@ -421,12 +425,12 @@ impl Actor {
         Some(text)
     }
 
-    /// The shim of an attempt, as it was recorded.
+    /// The recorded shim of an attempt.
     async fn shim_of(&self, tag: &AttemptTag) -> Option<ProcessIdentity> {
         self.context.engine.store().attempt(tag).await.ok()??.shim
     }
 
-    /// What its shim left about an attempt.
+    /// The exit record that the shim wrote for an attempt.
     pub(super) fn record_of(&self, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
         record::read(&self.folder, number, tag)
     }
@@ -454,7 +458,7 @@ impl LostTask {
     }
 }
 
-/// A record of which only the end is known.
+/// An exit record with only the end.
 pub(super) fn bare_record(tag: AttemptTag, number: u32) -> ExitRecord {
     ExitRecord {
         tag,

@@ -1,8 +1,8 @@
-//! What a node owes a live attempt of a fleet, whatever its supervision waits for: each new deadline goes
-//! on to its shim at once, and when the shim itself is killed its tree is ended before the last deadline.
+//! The guard of a live attempt in a fleet: passes each new deadline to its shim at once, and stops
+//! the attempt before the last deadline if the shim was killed.
 //!
-//! A task of its own, for commits and looks at the store may take longer than a lease lasts. It outlives
-//! a supervision that was lost: then it passes on nothing more, and still watches the shim.
+//! Runs in a task of its own, because commits and reads may take longer than a lease. It outlives
+//! lost supervision: then it passes on nothing more but still watches the shim.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -23,13 +23,12 @@ use crate::supervise::shim::kill_below;
 use crate::supervise::shim::wire::{Order, Rung};
 use crate::supervise::watch_process::ProcessWatch;
 
-/// The leader of an attempt, once it is known.
+/// The main process of an attempt, once known.
 pub(super) type Leader = Arc<OnceLock<ProcessIdentity>>;
 
-/// Stands beside one attempt.
 struct AttemptGuard {
     fleet: Fleet,
-    /// Under which lease of the node the attempt is supervised; another one is another's to say.
+    /// The node lease under which the attempt is supervised.
     epoch: Epoch,
     shim: ProcessIdentity,
     orders: Weak<Orders>,
@@ -39,7 +38,8 @@ struct AttemptGuard {
 }
 
 impl Actor {
-    /// From now on, until the attempt's end is known. Outside of a fleet there is nothing to guard.
+    /// Starts the guard, which runs until the attempt's end is known. Does nothing outside of a
+    /// fleet.
     pub(super) fn stand_guard(&mut self) {
         let (fleet, epoch) = (self.context.fleet.clone(), self.node_right.epoch());
         let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
@@ -59,7 +59,7 @@ impl Actor {
         }
     }
 
-    /// How what no shim holds is told to end: by the node's deadline at the latest.
+    /// The ladder for processes without a shim; ends by the node's deadline.
     pub(super) fn ladder_in_time(&self) -> Vec<Rung> {
         let ladder = self.ladder();
         let Some(fleet) = &self.context.fleet else { return ladder };
@@ -81,7 +81,7 @@ impl AttemptGuard {
                 () = gone(&watch) => break,
                 () = renewed(&mut standing) => {}
                 () = overdue(kill_at_ms.filter(|_| kill_at_ms != killed_for)) => {
-                    // Its shim does the same, unless somebody stopped it.
+                    // Its shim does the same, unless it was stopped.
                     let shim = self.shim.clone();
                     let _ = tokio::task::spawn_blocking(move || kill_below(&shim)).await;
                     killed_for = kill_at_ms;
@@ -92,21 +92,21 @@ impl AttemptGuard {
         self.end(Span::from_ms(left_ms));
     }
 
-    /// Hands the newest deadline to the shim, which ends its tree when no newer one comes. Answers when
-    /// that is; none when the lease is over.
+    /// Sends the newest deadline to the shim, which stops the attempt if no newer one comes.
+    /// Returns the deadline; none when the lease is over.
     async fn pass_on(&self) -> Option<u64> {
         let deadline = self.fleet.term_of(self.epoch)?.deadline(self.ladder.clone());
         let kill_at_ms = deadline.kill_at_ms;
         let _ = pidfd::continue_stopped(&self.shim);
         if let Some(orders) = self.orders.upgrade() {
-            // A shim that cannot be told is gone, or another supervisor's.
+            // If the shim cannot be reached it is gone or has another supervisor.
             let _ = orders.send(&Order::Guard(deadline)).await;
         }
         Some(kill_at_ms)
     }
 
-    /// The shim is dead and obeys nobody: what it guarded is ended without asking the store, which may be
-    /// away. Nothing, where its tree went first.
+    /// The shim is dead: stops the attempt without asking the store, which may be unreachable. Does
+    /// nothing if the processes ended first.
     fn end(self, left: Span) {
         let grace = tree::sum(&tree::cut(self.ladder, left));
         let leader = self.leader.get().cloned();
@@ -114,7 +114,7 @@ impl AttemptGuard {
     }
 }
 
-/// Returns when the shim is gone; never when it cannot be watched.
+/// Resolves when the shim is gone; never when it cannot be watched.
 async fn gone(watch: &std::io::Result<Option<ProcessWatch>>) {
     match watch {
         Ok(Some(watch)) => drop(watch.gone().await),
@@ -123,7 +123,7 @@ async fn gone(watch: &std::io::Result<Option<ProcessWatch>>) {
     }
 }
 
-/// Returns when that moment has come.
+/// Resolves at this time.
 async fn overdue(at_ms: Option<u64>) {
     match at_ms {
         Some(at_ms) => {
@@ -134,7 +134,7 @@ async fn overdue(at_ms: Option<u64>) {
     }
 }
 
-/// Returns when the lease was renewed or lost; never when nobody renews it any more.
+/// Resolves when the lease was renewed or lost; never when nobody renews it.
 async fn renewed(standing: &mut watch::Receiver<Standing>) {
     if standing.changed().await.is_err() {
         std::future::pending::<()>().await;

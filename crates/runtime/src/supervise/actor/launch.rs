@@ -1,4 +1,4 @@
-//! Starts an attempt: shim, task, environment, brief, log, order.
+//! Starts an attempt: shim, task, environment, brief, log and start order.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -39,17 +39,17 @@ use crate::supervise::successor;
 use crate::supervise::sweep::{self, SweepOutcome};
 use crate::supervise::word::Word;
 
-/// How long what outlived an attempt has to end.
+/// Grace period of processes that outlived an attempt.
 pub(super) const LEFTOVER_GRACE: Span = Span::from_secs(2);
-/// How long a loop's condition may take.
+/// Time limit of a loop's condition.
 const UNTIL_MAX: Duration = Duration::from_secs(600);
-/// The code of a shell for what cannot be started.
+/// The shell's exit code for a command that cannot be started.
 const CANNOT_START: i32 = 126;
-/// After how long a start is tried again that the host had no room for.
+/// First pause before a start that failed for lack of resources is retried.
 const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
 const ROOM_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// An attempt that the host had no room for, until it is tried again.
+/// An attempt that waits for resources of the host.
 pub(super) struct Postponed {
     pub(super) at: Instant,
     number: u32,
@@ -76,14 +76,14 @@ enum LaunchError {
 }
 
 impl LaunchError {
-    /// The shim was there, and was killed before it was told to start anything.
+    /// The shim was killed before it started anything.
     fn is_of_a_dead_shim(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         matches!(self, Self::Shim(error)
             if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof))
     }
 
-    /// The host has no descriptors, processes or memory left, which is not the agent's doing.
+    /// The host lacks descriptors, processes or memory, which is not the agent's fault.
     fn is_of_the_host(&self) -> bool {
         match self {
             Self::NoRoom => true,
@@ -94,7 +94,7 @@ impl LaunchError {
 }
 
 impl Actor {
-    /// Starts an attempt. What goes wrong is the attempt's death: it is charged, and bounded.
+    /// Starts an attempt. An error counts as the attempt's death, so it is charged to the budget.
     pub(super) async fn launch(
         &mut self,
         number: u32,
@@ -109,7 +109,7 @@ impl Actor {
             _ => false,
         };
         if is_again {
-            // It was killed while nothing ran, which is no death of the agent's.
+            // It was killed while nothing ran, which is not a death of the agent.
             self.tree = Tree::None;
             launched = self.try_launch(number, &tag).await;
         }
@@ -144,7 +144,7 @@ impl Actor {
         }
     }
 
-    /// Tries an attempt again later. Nothing of it ran, and it is not charged for it.
+    /// Retries an attempt later. Nothing ran, so no budget is charged.
     pub(super) fn postpone(&mut self, number: u32, tag: AttemptTag, why: &str) {
         self.life = None;
         self.room_pause = (self.room_pause * 2).clamp(ROOM_PAUSE_MIN, ROOM_PAUSE_MAX);
@@ -157,12 +157,12 @@ impl Actor {
         self.postponed = Some(Postponed { at: Instant::now() + self.room_pause, number, tag });
     }
 
-    /// Starts an attempt that the last supervisor had no room for.
+    /// Starts an attempt that the last supervisor could not start for lack of resources.
     pub(super) fn start_again(&mut self, number: u32, tag: AttemptTag) {
         self.postponed = Some(Postponed { at: Instant::now(), number, tag });
     }
 
-    /// The time has come to try again.
+    /// Retries a postponed attempt.
     pub(super) async fn launch_postponed(&mut self) -> Result<(), SupervisionLost> {
         match self.postponed.take() {
             Some(Postponed { number, tag, .. }) => self.launch(number, tag).await,
@@ -170,7 +170,7 @@ impl Actor {
         }
     }
 
-    /// What was to be started is not wanted any more; whether something was.
+    /// Cancels a postponed attempt. Returns whether there was one.
     pub(super) async fn give_up_postponed(&mut self) -> bool {
         if self.postponed.take().is_none() {
             return false;
@@ -212,22 +212,22 @@ impl Actor {
         self.tree.start(order).await.map_err(LaunchError::Shim)?;
         self.stand_guard();
         self.open_brief = OpenBrief::of(brief);
-        // What is only needed at its end is looked up while it starts.
+        // Only needed at its end, so read while it starts.
         let head = successor::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;
             life.oom = Oom::before();
         }
         if begins_a_file {
-            // What is kept too much is kept until the next time.
+            // On an error the log is trimmed the next time.
             let _ = AgentLog::of(&self.folder).trim(&self.spec.log_limits);
         }
         self.watch_output();
         Ok(())
     }
 
-    /// An idle shim with the agent's lock. What still holds the lock is what is left of an earlier
-    /// attempt, and goes first.
+    /// Returns an idle shim that holds the agent's lock. Processes of an earlier attempt that still
+    /// hold the lock are stopped first.
     async fn ready_shim(&mut self, tag: &AttemptTag) -> Result<(), LaunchError> {
         if self.tree.is_ready() {
             return Ok(());
@@ -268,14 +268,14 @@ impl Actor {
             .map_err(|error| LaunchError::File(self.folder.lock(), error))
     }
 
-    /// Ends everything that carries a tag of this agent, or holds its lock.
+    /// Stops all processes that carry a tag of this agent or hold its lock.
     pub(super) async fn clear_leftovers(&mut self) -> Result<(), SupervisionLost> {
         let tags = self.tags().await;
         self.clear_tags(tags).await?;
         self.clear_lock().await
     }
 
-    /// Ends what holds the agent's lock though no shim of ours does: it has dropped its tag.
+    /// Stops processes that hold the agent's lock without a shim; they have dropped their tag.
     async fn clear_lock(&mut self) -> Result<(), SupervisionLost> {
         let is_held = matches!(client::take_lock(&self.folder), Ok(None));
         if self.tree.is_ready() || !is_held {
@@ -292,8 +292,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Ends a shim that holds the lock though its supervisor has lost the connection to it. One that a newer
-    /// supervisor has refuses us.
+    /// Stops a shim that holds the lock but has lost its supervisor. The shim of a newer supervisor
+    /// refuses.
     async fn end_stray_shim(&self) {
         let Ok(Some(connection)) = client::connect(&self.folder, self.fence).await else { return };
         let Ok(Some(ConnectedShim { tree, .. })) = Tree::meet(connection).await else { return };
@@ -304,8 +304,8 @@ impl Actor {
         }
     }
 
-    /// Ends everything that carries one of these tags. A supervisor that was frozen may have lost the
-    /// agent meanwhile: then what lives is another's.
+    /// Stops all processes with one of these tags, if the agent is still ours. A supervisor that
+    /// was frozen may have lost it meanwhile.
     pub(super) async fn clear_tags(
         &mut self,
         tags: Vec<AttemptTag>,
@@ -315,7 +315,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Sweeps outside of this task, and tells what came of it.
+    /// Sweeps on a blocking thread and sends a notice with the result.
     async fn sweep(&self, clear: impl FnOnce() -> io::Result<SweepOutcome> + Send + 'static) {
         match tokio::task::spawn_blocking(clear).await {
             Ok(Ok(SweepOutcome { stopped, survivors })) => {
@@ -331,14 +331,14 @@ impl Actor {
         }
     }
 
-    /// Asks the store whether the agent is still ours.
+    /// Checks with the store that the agent is still ours.
     pub(super) async fn prove_right(&mut self) -> Result<(), SupervisionLost> {
         self.ledger.hand_in(Vec::new(), clock::now());
         self.ledger.settle().await
     }
 
-    /// Ends what is left in the cgroups of earlier attempts, and removes them; to be called while
-    /// nothing of the agent may live. False when something does.
+    /// Stops processes left in the cgroups of earlier attempts and removes the cgroups. Call it
+    /// only while nothing of the agent may run. False when something still does.
     pub(super) async fn clear_cgroups(&self) -> bool {
         let Some(cgroups) = self.context.cgroups.clone() else { return true };
         let name = self.spec.name.clone();
@@ -346,7 +346,7 @@ impl Actor {
         match tokio::task::spawn_blocking(clear).await {
             Ok(Ok(Cleared { found, is_empty })) => {
                 if found > 0 {
-                    // Whoever cannot be stopped is counted with those that were.
+                    // Processes that cannot be stopped are counted too.
                     let survivors = if is_empty { 0 } else { found };
                     self.tell(What::Swept { stopped: found - survivors, survivors });
                 }
@@ -360,7 +360,7 @@ impl Actor {
         }
     }
 
-    /// What of ours the shim gets for its attempts.
+    /// Our standard streams that the shim passes to attempts.
     fn streams(&self) -> io::Result<Vec<std::os::fd::OwnedFd>> {
         let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned();
         use std::os::fd::AsFd as _;
@@ -375,7 +375,7 @@ impl Actor {
         }
     }
 
-    /// Our own standard input goes to the first attempt; what was read of it cannot be read again.
+    /// Our standard input goes to the first attempt, because it cannot be read twice.
     fn pass_input(&mut self) -> Input {
         if self.spec.input != Input::Passed || !self.has_passed_input {
             self.has_passed_input = true;
@@ -387,7 +387,8 @@ impl Actor {
         Input::Null
     }
 
-    /// A session id that we choose is on disk before the agent hears of it. Whether one was chosen.
+    /// Chooses a session id and writes it to the store before the agent gets it. Returns whether
+    /// one was chosen.
     async fn assign_session(&mut self) -> Result<bool, SupervisionLost> {
         if self.agent.session.is_some() {
             return Ok(false);
@@ -399,14 +400,14 @@ impl Actor {
         }
     }
 
-    /// A session id that the agent chose, or that it is gone.
+    /// Records a session id that the agent chose, or that its session is gone.
     pub(super) fn captured(&mut self, session: Option<Option<String>>) {
         if let Some(session) = session.filter(|session| *session != self.agent.session) {
             self.captured_session = Some(session);
         }
     }
 
-    /// What was read about its session is on disk before the next attempt is told of it.
+    /// Writes captured session news to the store before the next attempt uses it.
     pub(super) async fn keep_captured(&mut self) -> Result<(), SupervisionLost> {
         match self.captured_session.take() {
             Some(session) => self.commit(vec![AgentChange::Session(session)]).await,
@@ -414,7 +415,7 @@ impl Actor {
         }
     }
 
-    /// The lease of the task, for this attempt.
+    /// Takes the lease of the task for this attempt.
     async fn take_task(
         &mut self,
         tag: &AttemptTag,
@@ -431,7 +432,7 @@ impl Actor {
         }
         let started = match is_there {
             Some(task) => {
-                // Nothing of an earlier attempt lives, whatever its lease says.
+                // No earlier attempt runs, even if its lease is recorded.
                 let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
                 let planned = (!self.is_started_with_tasks()).then(|| self.spec.name.clone());
                 engine.take_given(&id, holder, is_its_own, planned).await
@@ -467,7 +468,7 @@ impl Actor {
         }
     }
 
-    /// Hears `sd_notify` datagrams of this attempt, and of no earlier one.
+    /// Listens for `sd_notify` datagrams of this attempt only.
     pub(super) fn listen(&mut self) {
         if self.notify.is_none() {
             let user = self.spec.user.map(|(uid, _)| uid);
@@ -477,12 +478,12 @@ impl Actor {
             }
         }
         if let Some(socket) = &self.notify {
-            // What cannot be read now is read as a sign of this attempt, which does no harm.
+            // A datagram that cannot be discarded counts for this attempt, which does no harm.
             let _ = socket.discard();
         }
     }
 
-    /// What the attempt is told; on disk when it returns.
+    /// Builds the attempt's brief; written to disk on return.
     async fn brief_for(
         &self,
         number: u32,
@@ -501,7 +502,7 @@ impl Actor {
         brief
     }
 
-    /// Whether the attempt gets the brief's text at its start, and not only its file.
+    /// Whether the brief's text is passed to the attempt, not only its file.
     fn passes(&self, brief: &Brief, is_new_session: bool) -> bool {
         let file = self.brief_file();
         let launch = self.launch_of(&brief.text, &file, is_new_session);
@@ -519,7 +520,7 @@ impl Actor {
         is_new_session: bool,
     ) -> Launch<'a> {
         Launch {
-            // There is nothing to resume in a session that was just chosen.
+            // A new session has nothing to resume.
             first: !self.is_resumed() || is_new_session,
             session: self.agent.session.as_deref(),
             brief,
@@ -561,7 +562,7 @@ impl Actor {
         }
     }
 
-    /// Whether this attempt goes on with what an earlier one began.
+    /// Whether this attempt resumes the work of an earlier one.
     pub(super) fn is_resumed(&self) -> bool {
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
         ended.is_some_and(|ended| ended.cause != Cause::Completed)
@@ -625,7 +626,7 @@ impl Actor {
     }
 }
 
-/// Whether a loop's condition holds: its command ends with 0, in time.
+/// Checks a loop's condition: its command must exit with 0 in time.
 pub(super) async fn holds(
     until: Vec<Word>,
     environment: Vec<(Word, Word)>,
@@ -656,11 +657,11 @@ pub(super) async fn holds(
     Ok(in_time && question.0.wait().is_ok_and(|status| status.success()))
 }
 
-/// A loop's condition while it is asked.
+/// A running check of a loop's condition.
 struct ConditionCheck(Child);
 
 impl Drop for ConditionCheck {
-    /// Nobody waits for the answer any more. The child was not waited for, so its group is its own.
+    /// The check was cancelled. The child was not reaped, so its process group is still its own.
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);

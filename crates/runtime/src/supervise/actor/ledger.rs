@@ -1,5 +1,5 @@
-//! The commits of one agent, in order, beside its supervision: whoever may go on does not wait for the
-//! disk, and whoever must waits for all that was handed in.
+//! Writes the commits of one agent in order, in a task of its own. Callers need not wait for the
+//! disk; those that must can wait for everything submitted so far.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +18,25 @@ use super::SupervisionLost;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::notice::What;
 
-/// Longest wait before a store that cannot be written is tried again.
+/// Maximum pause between retries while the store cannot be written.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// So often others may be faster before it is taken that the agent is theirs.
+/// Conflicts in a row after which the agent is considered lost.
 const MOVED_MAX: u32 = 1_000;
-/// Among so many of its newest events one is looked for that may have been told.
+/// Number of newest events searched for one that may already be written.
 const EVENTS_LOOKED_AT: usize = 1_000;
 
-/// Some changes, and when they were decided.
+/// Changes with the time of their decision.
 #[derive(Debug)]
 struct PendingChanges {
     changes: Vec<AgentChange>,
     at: Time,
 }
 
-/// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteProgress {
-    /// So many entries are durable.
+    /// Number of durable entries.
     UpTo(u64),
-    /// Another supervisor has the agent now; nothing more is written.
+    /// Another supervisor has the agent; nothing more is written.
     Lost,
 }
 
@@ -51,7 +50,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Commits by this right, from now on.
+    /// Starts the writer with this fence.
     pub(super) fn open(
         context: Arc<SupervisorContext>,
         agent: AgentName,
@@ -64,14 +63,14 @@ impl Ledger {
         Self { agent, entries, handed_in: 0, written: seen }
     }
 
-    /// Hands changes in; they become durable in this order.
+    /// Submits changes; they become durable in this order.
     pub(super) fn hand_in(&mut self, changes: Vec<AgentChange>, at: Time) {
         self.handed_in += 1;
-        // Nobody receives once the agent is lost, which `settle` and `lost` tell.
+        // The receiver is gone once the agent is lost, which `settle` and `lost` report.
         let _ = self.entries.send(PendingChanges { changes, at });
     }
 
-    /// Returns when all that was handed in is durable.
+    /// Waits until everything submitted is durable.
     pub(super) async fn settle(&mut self) -> Result<(), SupervisionLost> {
         let all = WriteProgress::UpTo(self.handed_in);
         let settled = self.written.wait_for(|now| *now == all || *now == WriteProgress::Lost).await;
@@ -81,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// Returns when another supervisor has the agent; never otherwise.
+    /// Resolves when another supervisor has the agent; never otherwise.
     pub(super) async fn lost(&self) -> SupervisionLost {
         let mut written = self.written.clone();
         let _ = written.wait_for(|now| *now == WriteProgress::Lost).await;
@@ -113,12 +112,12 @@ async fn write(
     }
 }
 
-/// How many events this ledger has told of one moment: they are told apart by when they were decided.
+/// Number of events written with the same decision time, to tell them apart.
 #[derive(Debug, Default)]
 struct ToldAt(Option<(Time, usize)>);
 
 impl ToldAt {
-    /// Those of the same moment as this commit.
+    /// Events with the same time as this commit.
     fn before(&self, commit: &AgentCommit) -> usize {
         self.0.filter(|(at, _)| *at == commit.at).map_or(0, |(_, count)| count)
     }
@@ -132,8 +131,8 @@ fn told_by(commit: &AgentCommit) -> usize {
     commit.changes.iter().filter(|change| change.is_told()).count()
 }
 
-/// False when another supervisor has the agent. A store that cannot be written is tried again: the
-/// agent lives on meanwhile.
+/// Makes a commit durable; false when another supervisor has the agent. Retries while the store
+/// cannot be written; the agent keeps running meanwhile.
 async fn make_durable(
     context: &SupervisorContext,
     right: NodeRight,
@@ -143,7 +142,7 @@ async fn make_durable(
     let mut pause = Duration::from_millis(100);
     let (mut is_open, mut moved) = (false, 0);
     loop {
-        // By now others may have what this node held: what is true is for them to find out.
+        // Another node may hold the agent by now and will reconcile it.
         if !context.still_has(right) {
             return false;
         }
@@ -156,12 +155,12 @@ async fn make_durable(
             Ok(()) => return true,
             Err(AgentCommitError::Store(error)) => {
                 context.notices.tell(&commit.agent, What::Trouble(error.to_string()));
-                // It may have been made, or may still be.
+                // It may have been written, or may still be.
                 is_open = true;
                 sleep(pause).await;
                 pause = (pause * 2).min(STORE_PAUSE_MAX);
             }
-            // Somebody else wrote, or the one that was not answered has arrived.
+            // Someone else wrote, or the unanswered try has arrived.
             Err(AgentCommitError::Moved(_)) if is_open && moved < MOVED_MAX => moved += 1,
             Err(
                 AgentCommitError::Fenced { .. }
@@ -173,9 +172,9 @@ async fn make_durable(
     }
 }
 
-/// Makes a commit that was not answered before, unless it is there: what it told of is not told twice.
-/// The agent is looked at before its events, and must be the same still: an earlier try that arrives in
-/// between makes this one `Moved`.
+/// Repeats a commit whose result is unknown, unless it was written, so that its events are not
+/// duplicated. The agent is read before its events and must be unchanged: if the earlier try
+/// arrives in between, this one is refused as `Moved`.
 async fn make_once(
     store: &dyn Store,
     commit: &AgentCommit,

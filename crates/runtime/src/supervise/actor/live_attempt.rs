@@ -1,4 +1,4 @@
-//! The live attempt as this supervisor sees it: since when, its signs of life, its limits.
+//! The live attempt: its start, signs of life and limits.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,13 +29,13 @@ use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AgentState, StopReason};
 
-/// How long output may grow before it is looked at again.
+/// Pause between two reads of growing output.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
-/// The same, while the agent's own session id is still to be read.
+/// The same, until the agent's own session id was read.
 const SESSION_PAUSE: Duration = Duration::from_millis(10);
 
-/// What steps that run have used of CPU and I/O, and when that was last seen to change.
+/// CPU and I/O use of running steps, and when it last changed.
 pub(super) type StepUsage = HashMap<(TaskId, StepKey), (TreeUsage, u64)>;
 
 /// The live attempt.
@@ -44,25 +44,25 @@ pub(super) struct LiveAttempt {
     pub(super) number: u32,
     pub(super) begun_at: Time,
     pub(super) process: Option<ProcessIdentity>,
-    /// Tells of the leader's end when its shim no longer can.
+    /// Reports the end of the main process if the shim cannot.
     pub(super) watch: Option<ProcessWatch>,
-    /// The watch told of it.
+    /// The watch has reported it.
     pub(super) has_leader_ended: bool,
     pub(super) log: LogStart,
     pub(super) stream: Option<AttemptStream>,
     pub(super) status: Option<String>,
     pub(super) waits: Waits,
     pub(super) step_usage: StepUsage,
-    /// It said itself that it hangs.
+    /// It reported itself that it hangs.
     pub(super) asked_for_restart: bool,
     /// Git's HEAD when it began.
     pub(super) head: Option<String>,
     pub(super) oom: Oom,
-    /// Its leader once it is known, for the guard.
+    /// Its main process once known, for the guard.
     pub(super) leader: Leader,
-    /// For what it needs until it has started.
+    /// Reserved resources until it has started.
     pub(super) room: Option<Room>,
-    /// Stands beside it in a fleet.
+    /// Its guard task in a fleet.
     pub(super) guard: Option<AbortHandle>,
     begun: Instant,
     silence: Silence,
@@ -76,7 +76,7 @@ pub(super) struct LiveAttempt {
 }
 
 impl LiveAttempt {
-    /// Of an attempt that began `lived` ago.
+    /// For an attempt that began `lived` ago.
     pub(super) fn new(
         spec: &AgentSpec,
         tag: AttemptTag,
@@ -125,7 +125,7 @@ impl LiveAttempt {
     pub(super) fn started(&mut self, process: ProcessIdentity) {
         self.watch = ProcessWatch::new(&process).ok().flatten();
         self.room = None;
-        // It is told once; a second time it is the same.
+        // Set once; a second value is the same.
         let _ = self.leader.set(process.clone());
         self.process = Some(process);
     }
@@ -134,7 +134,7 @@ impl LiveAttempt {
         self.process.is_some()
     }
 
-    /// As the store has it, before its end.
+    /// Its record before its end.
     pub(super) fn as_attempt(&self, agent: &AgentName) -> Attempt {
         Attempt {
             agent: agent.clone(),
@@ -166,12 +166,12 @@ impl LiveAttempt {
         }
     }
 
-    /// A verb waits in it: all that do wait for work.
+    /// Whether a Relight command waits in it; those all wait for work.
     pub(super) fn waits_for_work(&self) -> bool {
         self.waits.verbs_until().is_some_and(|until| until > clock::now())
     }
 
-    /// When something of it must be looked at.
+    /// Time of the next check.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let now_ms = clock::monotonic_ms();
         let silence = self
@@ -186,7 +186,7 @@ impl LiveAttempt {
         self.last_sign = clock::now();
     }
 
-    /// A sign that is only heard of now. One from before the last counts for nothing.
+    /// A sign of life that is reported late; ignored if it is older than the last one.
     fn sign_at(&mut self, source: SignSource, at: Time) {
         let now_ms = clock::monotonic_ms();
         let at_ms = now_ms.saturating_sub(clock::now().since(at).as_ms());
@@ -196,7 +196,7 @@ impl LiveAttempt {
         }
     }
 
-    /// A beat that nobody was woken for.
+    /// A heartbeat that did not wake the actor.
     fn beaten_at_ms(&mut self, at_ms: u64) {
         if at_ms > self.silence.last_sign_ms() {
             self.silence.sign(SignSource::Beat, at_ms);
@@ -204,7 +204,7 @@ impl LiveAttempt {
         }
     }
 
-    /// It says that nothing will come until then.
+    /// It declares a wait until this time.
     pub(super) fn waits_until(&mut self, at: Time) {
         let now_ms = clock::monotonic_ms();
         let wait_ms = at.since(clock::now()).as_ms();
@@ -212,7 +212,7 @@ impl LiveAttempt {
         self.waits.until = Some(at);
     }
 
-    /// What it waited for when an earlier supervisor was here.
+    /// Restores waits recorded by an earlier supervisor.
     pub(super) fn waits_still(&mut self, waits: Waits) {
         if let Some(until) = waits.until {
             self.waits_until(until);
@@ -220,12 +220,12 @@ impl LiveAttempt {
         self.waits = waits;
     }
 
-    /// What is open explains the silence until then.
+    /// Open work excuses silence until this time.
     pub(super) fn explained(&mut self, until_ms: u64) {
         self.silence.explained(until_ms, clock::monotonic_ms());
     }
 
-    /// Whether the log has grown since it was last looked at.
+    /// Whether the log has grown since the last check.
     fn log_grew(&mut self) -> bool {
         let size = std::fs::metadata(&self.log.path).map_or(self.log_size, |file| file.len());
         let grew = size > self.log_size;
@@ -233,13 +233,13 @@ impl LiveAttempt {
         grew
     }
 
-    /// Whether it gave no output at all.
+    /// Whether it wrote no output at all.
     pub(super) fn wrote_nothing(&mut self) -> bool {
         self.log_grew();
         self.log_size <= self.log.offset
     }
 
-    /// What its preset reads in its output.
+    /// Session news that its preset finds in the output.
     pub(super) fn read_stream(&mut self) -> Option<Option<String>> {
         self.stream.as_mut()?.read(clock::now()).session
     }
@@ -255,7 +255,7 @@ impl Actor {
                 NotifySign::Ready => life.silence.ready(now_ms),
                 NotifySign::Status(text) => {
                     life.status = Some(self.context.engine.redactor().text(&text).into_owned());
-                    // What waits may still say what for.
+                    // A waiting agent may still send this.
                     life.sign(SignSource::Hook);
                     continue;
                 }
@@ -306,7 +306,7 @@ impl Actor {
         self.life.as_ref().map_or(0, |life| now_ms.saturating_sub(life.silence.last_sign_ms()))
     }
 
-    /// Something that was waited for by time may have come.
+    /// Handles timers that may be due.
     pub(super) async fn look_at_the_clock(&mut self) {
         let now = Instant::now();
         if self.due.is_some_and(|(at_ms, _)| at_ms <= clock::boot_ms()) {
@@ -330,7 +330,7 @@ impl Actor {
         }
     }
 
-    /// Arms the bell of its log again; what grew meanwhile counts.
+    /// Watches its log again; growth meanwhile counts.
     pub(super) fn watch_output(&mut self) {
         let Some(life) = &mut self.life else { return };
         life.look_again_at = None;
@@ -346,7 +346,7 @@ impl Actor {
         let log = AgentLog::of(&self.folder);
         if life.log_size.saturating_sub(life.trimmed_at) >= self.spec.log_limits.file_bytes_max {
             life.trimmed_at = life.log_size;
-            // What is kept too much is kept until the next time.
+            // On an error the log is trimmed the next time.
             let _ = log.trim(&self.spec.log_limits);
         }
         self.captured(session);
@@ -358,7 +358,7 @@ impl Actor {
         if life.silence.next_look_ms().is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
-        // Without the store nobody can tell; nor could its end be recorded.
+        // Without the store this cannot be judged, and its end could not be recorded.
         let (moved_at, explained_until_ms) =
             self.look_at_work().await.unwrap_or((None, Some(u64::MAX)));
         let Some(life) = &mut self.life else { return };

@@ -1,6 +1,7 @@
-//! What an attempt has begun that explains its silence: steps that run, tool calls, verbs that wait.
+//! Open work that excuses an attempt's silence: running steps, tool calls and blocking Relight
+//! commands.
 //!
-//! Looked up only when silence is about to be judged. The rule is `core::agent::silence`.
+//! Read only when silence is about to be judged. The rule is in `core::agent::silence`.
 
 use relight_core::agent::silence::OpenWork;
 use relight_core::lease::{Fence, Holder};
@@ -15,11 +16,11 @@ use crate::os::{clock, process};
 use crate::running_step::{Runner, RunningStep};
 use crate::supervise::stream::AttemptStream;
 
-/// So many tasks of one attempt are looked at.
+/// Maximum number of tasks examined per attempt.
 const TASKS_MAX: usize = 100;
 
 impl Actor {
-    /// Tasks that the attempt holds, and those that its agent holds over HTTP.
+    /// Tasks held by the attempt, or by its agent over HTTP.
     async fn held_tasks(&self) -> Result<Vec<Task>, StoreError> {
         let Some(life) = &self.life else { return Ok(Vec::new()) };
         let (store, limit) = (self.context.engine.store(), Some(TASKS_MAX));
@@ -36,8 +37,8 @@ impl Actor {
         Ok(tasks)
     }
 
-    /// When a task of the attempt last moved, and until when something that is open explains its silence,
-    /// by the monotonic clock.
+    /// When a task of the attempt last changed, and until when open work excuses silence, by the
+    /// monotonic clock.
     pub(super) async fn look_at_work(&mut self) -> Result<(Option<Time>, Option<u64>), StoreError> {
         let limit = self.spec.plan.step_silence_max;
         let held = self.held_tasks().await?;
@@ -58,16 +59,16 @@ impl Actor {
             active_ms: monotonic_of(since),
         }));
         let of_work = work.into_iter().map(|work| work.explains_until_ms(limit)).max();
-        // A verb that died since the last look waited until then, or nearly.
+        // A command that died since the last check waited until about then.
         let died = life.waits.forget_gone().then(clock::monotonic_ms);
         Ok((moved_at, of_work.max(died).max(life.waits.verbs_until().map(monotonic_of))))
     }
 
-    /// The step as open work; none when whoever ran it is gone, or it was begun by an earlier holder.
+    /// The step as open work; none when its runner is gone or it was begun by an earlier holder.
     fn running_step(&mut self, task: &Task, step: &Step, known: &StepUsage) -> Option<OpenWork> {
         let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
         let runner = RunningStep::runner(&self.context.home, &task.id, &step.key);
-        // A lock that cannot be looked at tells nothing.
+        // An unreadable lock says nothing.
         match runner.unwrap_or(Runner::None) {
             Runner::Gone => None,
             Runner::None => {
@@ -87,7 +88,7 @@ impl Actor {
     }
 }
 
-/// A moment of the wall as the clock that does not jump shows it, or will.
+/// Converts a wall-clock time to the monotonic clock.
 fn monotonic_of(at: Time) -> u64 {
     let (now, now_ms) = (clock::now(), clock::monotonic_ms());
     match at > now {

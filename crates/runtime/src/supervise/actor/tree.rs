@@ -1,4 +1,4 @@
-//! What lives of an agent, and how this supervisor is connected to it.
+//! The processes of an agent and the connection to its shim.
 
 use std::io;
 use std::time::Duration;
@@ -17,51 +17,51 @@ use crate::supervise::shim::wire::{Order, Rung, ShimReport, StartOrder};
 use crate::supervise::sweep;
 use crate::supervise::watch_process::ProcessWatch;
 
-/// How long the kernel has to end what is killed.
+/// How long killed processes may take to end.
 pub(super) const KILL_WAIT: Span = Span::from_secs(5);
-/// How often a shim that owes an answer is looked at: somebody may have stopped it.
+/// How often a shim that has not answered is checked: it may have been stopped.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How many looks a shim has to say what it has, or that something was started.
+/// Number of checks until a shim must have reported its state or a start.
 const ANSWER_LOOKS: u32 = 10;
-/// How much longer than the tree itself a shim may take to say that its tree is gone.
+/// Extra time for a shim to report that its processes are gone.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
-/// How long an idle shim has to go.
+/// How long an idle shim may take to exit.
 const QUIT_WAIT: Duration = Duration::from_secs(1);
 
-/// What lives of an agent.
+/// The running processes of an agent.
 pub(super) enum Tree {
-    /// Nothing, and nobody to start it.
+    /// Nothing runs.
     None,
     /// Its shim, with or without an attempt.
     Shim {
         connection: ShimConnection,
         shim: ProcessIdentity,
         owes: Option<Owed>,
-        /// The newest one that it runs or was told to start.
+        /// The newest attempt that it runs or was told to start.
         attempt: Option<AttemptTag>,
     },
-    /// An attempt whose shim was killed: only the kernel tells of its end.
+    /// An attempt whose shim was killed; only the kernel reports its end.
     Orphan(Orphan),
 }
 
-/// An answer that a shim owes. An agent can stop its shim (`kill -STOP $PPID`), so it is looked at until
-/// the answer comes.
+/// A report expected from a shim. An agent can stop its shim (`kill -STOP $PPID`), so the shim is
+/// checked until the report arrives.
 pub(super) struct Owed {
     answer: ExpectedReport,
     look_at: Instant,
-    /// By then it must have come.
+    /// Deadline of the report.
     until: Instant,
-    /// It was found stopped, which was told.
+    /// It was found stopped, and a notice was sent.
     was_stopped: bool,
-    /// The tree was killed over its head.
+    /// Its processes were killed without it.
     has_lost_tree: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedReport {
-    /// That something was started.
+    /// A start.
     Started,
-    /// That its tree is gone.
+    /// The end of all processes.
     Ended,
 }
 
@@ -71,31 +71,31 @@ pub(super) struct Orphan {
     pub(super) tag: AttemptTag,
 }
 
-/// What happened to it.
+/// An event of the processes.
 #[derive(Debug)]
 pub(super) enum TreeEvent {
-    /// The shim says something.
+    /// A report of the shim.
     Says(ShimReport),
-    /// The shim was stopped by somebody, and was continued.
+    /// The shim had been stopped and was continued.
     ShimContinued(ProcessIdentity),
     /// The shim is gone.
     ShimGone,
-    /// The shim did not answer, so its tree and it itself were killed.
+    /// The shim did not answer, so it was killed with its processes.
     ShimKilled(ProcessIdentity),
-    /// The leader that nobody holds is gone.
+    /// The main process without a shim has ended.
     LeaderGone(HowEnded),
 }
 
-/// What a shim that was just met says it has.
+/// A newly connected shim and its report.
 pub(super) struct ConnectedShim {
     pub(super) tree: Tree,
     pub(super) running: Option<(AttemptTag, ProcessIdentity)>,
 }
 
 impl Tree {
-    /// Hears what the shim at the other end has. None when a newer supervisor was there, or when it
-    /// has just gone. One that was stopped is continued; one that is stopped again and again is killed,
-    /// and its attempt lives on without it.
+    /// Reads the shim's first report. None when a newer supervisor was there, or when it just
+    /// exited. A stopped shim is continued; one that is stopped repeatedly is killed, and its
+    /// attempt continues without it.
     pub(super) async fn meet(mut connection: ShimConnection) -> io::Result<Option<ConnectedShim>> {
         let mut stopped = None;
         for _ in 0..ANSWER_LOOKS {
@@ -107,7 +107,7 @@ impl Tree {
         if let Some(handle) = stopped.and_then(|shim| pidfd::open_identified(&shim).ok().flatten())
         {
             pidfd::signal(&handle, Signal::KILL)?;
-            // Until then it has the lock.
+            // It holds the lock until then.
             let _ = timeout(KILL_WAIT.as_duration(), pidfd::ended(handle)).await;
         }
         Err(io::ErrorKind::TimedOut.into())
@@ -129,7 +129,7 @@ impl Tree {
         }
     }
 
-    /// The next thing that happens; never, when nothing lives. Nothing is lost when it is dropped.
+    /// The next event; never resolves when nothing runs. Cancel-safe.
     pub(super) async fn next(&mut self) -> TreeEvent {
         match self {
             Self::None => std::future::pending().await,
@@ -153,7 +153,7 @@ impl Tree {
                 };
             },
             Self::Orphan(orphan) => {
-                // A descriptor that cannot be waited for is looked at right away.
+                // On an error the process is checked right away.
                 let _ = orphan.watch.gone().await;
                 TreeEvent::LeaderGone(orphan.watch.exit().unwrap_or(HowEnded::Unknown))
             }
@@ -172,7 +172,7 @@ impl Tree {
         }
     }
 
-    /// Tells everything that lives of it to end, by the ladder's rungs; its end comes as an event.
+    /// Stops all its processes with the signals of the ladder; the end is reported as an event.
     pub(super) async fn stop(&mut self, ladder: Vec<Rung>) {
         match self {
             Self::None => {}
@@ -181,7 +181,7 @@ impl Tree {
                 self.expect_end(sum(&ladder), Duration::ZERO);
                 tokio::spawn(async move {
                     if let Some(orders) = orders.upgrade() {
-                        // A shim that cannot be told is gone, which comes as an event.
+                        // If the shim cannot be reached it is gone, which is reported as an event.
                         let _ = orders.send(&Order::Stop { ladder, tag }).await;
                     }
                 });
@@ -206,8 +206,8 @@ impl Tree {
         }
     }
 
-    /// What runs is given that long to end before it is killed; soon after that the shim has to say that
-    /// it is gone. An earlier limit stays.
+    /// Sets the deadline of the shim's end report: the grace period, the kill and some extra time.
+    /// An earlier deadline is kept.
     pub(super) fn expect_end(&mut self, grace: Span, look_after: Duration) {
         let Self::Shim { owes, .. } = self else { return };
         let waits = [grace.as_duration(), KILL_WAIT.as_duration(), ANSWER_WAIT];
@@ -225,8 +225,8 @@ impl Tree {
         }
     }
 
-    /// Lets an idle shim go, and waits until it is gone. One that does not go is killed: nothing of it
-    /// runs, and it would keep the lock.
+    /// Dismisses an idle shim and waits until it has exited. If it does not exit it is killed,
+    /// because it would keep the lock.
     pub(super) async fn dismiss(&mut self) {
         if let Self::Shim { connection, shim, .. } = self {
             let _ = pidfd::continue_stopped(shim);
@@ -245,7 +245,7 @@ impl Tree {
         }
     }
 
-    /// Goes, and leaves everything as it is.
+    /// Disconnects and leaves everything running.
     pub(super) fn leave(&mut self) {
         *self = Self::None;
     }
@@ -254,7 +254,7 @@ impl Tree {
 impl Owed {
     fn new(answer: ExpectedReport, limit: Duration) -> Self {
         let now = Instant::now();
-        // A ladder may be as long as somebody likes.
+        // A configured ladder may be arbitrarily long.
         let until = now.checked_add(limit).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
         Self { answer, look_at: now + LOOK_EVERY, until, was_stopped: false, has_lost_tree: false }
     }
@@ -266,8 +266,8 @@ impl Owed {
         }
     }
 
-    /// The answer did not come yet: a stopped shim is continued; when an end is overdue its tree is killed
-    /// for it, and then it itself.
+    /// Checks a shim whose report is missing. A stopped shim is continued. When an end is overdue,
+    /// first its processes and then the shim are killed.
     fn look(&mut self, shim: &ProcessIdentity) -> Option<TreeEvent> {
         let now = Instant::now();
         self.look_at = now + LOOK_EVERY;
@@ -286,7 +286,7 @@ impl Owed {
                 pidfd::continue_stopped(&shim)
             });
         } else if now >= self.until {
-            // What is slow to start is ended by its own limits.
+            // A slow start is bounded by the attempt's own limits.
             self.look_at = now + Duration::from_secs(1 << 30);
         }
         let is_news = is_stopped && !std::mem::replace(&mut self.was_stopped, true);
@@ -294,7 +294,7 @@ impl Owed {
     }
 }
 
-/// Kills a shim that does not answer, after everything below it. Blocks.
+/// Kills a shim that does not answer, after all its processes. Blocks.
 pub(super) fn kill_shim(shim: &ProcessIdentity) {
     shim::kill_below(shim);
     if let Ok(Some(handle)) = pidfd::open_identified(shim) {
@@ -303,13 +303,13 @@ pub(super) fn kill_shim(shim: &ProcessIdentity) {
     }
 }
 
-/// How long a ladder takes until SIGKILL.
+/// Duration of a ladder until SIGKILL.
 pub(super) fn sum(ladder: &[Rung]) -> Span {
     let waits = ladder.iter().map(|rung| rung.wait.as_ms());
     Span::from_ms(waits.fold(0, u64::saturating_add))
 }
 
-/// The ladder where only so much time is left.
+/// Shortens a ladder to the time left.
 pub(super) fn cut(ladder: Vec<Rung>, left: Span) -> Vec<Rung> {
     let mut left_ms = left.as_ms();
     let cut = |rung: Rung| {
@@ -320,8 +320,8 @@ pub(super) fn cut(ladder: Vec<Rung>, left: Span) -> Vec<Rung> {
     ladder.into_iter().map_while(cut).collect()
 }
 
-/// Ends an attempt without a shim: all that carries its tag, and its leader, where that is known, even
-/// when it wrote over its own environment. Blocks.
+/// Stops an attempt without a shim: all processes with its tag, and its main process, if known,
+/// even if it overwrote its environment. Blocks.
 pub(super) fn end(
     leader: Option<&ProcessIdentity>,
     tag: AttemptTag,

@@ -1,4 +1,4 @@
-//! An agent that is started with tasks of the queue: what it is given, and what of it is still its own.
+//! Agents that are started for tasks of the queue.
 
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::AgentEvent;
@@ -15,12 +15,12 @@ use crate::recovery::{self, Recovered};
 use crate::supervise::notice::What;
 
 impl Actor {
-    /// Whether it is started with tasks of the queue.
+    /// Whether it is started for tasks of the queue.
     pub(super) fn is_started_with_tasks(&self) -> bool {
         self.spec.plan.takes == Takes::Start
     }
 
-    /// It is its turn, or a drain is over.
+    /// Resumes: it is its turn, or a drain ended.
     pub(super) fn woken(&mut self) {
         self.has_its_turn();
         self.at_rest = false;
@@ -33,8 +33,7 @@ impl Actor {
         }
     }
 
-    /// Begins a task of the queue. One that has something else to do by now, or that nobody wants to
-    /// run, gives it back.
+    /// Begins a task of the queue. An agent that is busy or stopped by now gives it back.
     pub(super) async fn given(&mut self, task: TaskId) -> Result<(), SupervisionLost> {
         if !self.agent.is_idle() {
             self.context.give_back(&task, &self.spec.name).await;
@@ -44,7 +43,7 @@ impl Actor {
         let is_the_same = self.last_task() == Some(task.as_str());
         self.takes_over = was_begun && !is_the_same;
         if !is_the_same {
-            // Neither the work nor the session of the last one is this one's.
+            // Work and session of the last task do not apply.
             self.last = None;
             if self.agent.session.is_some() {
                 self.commit(vec![AgentChange::Session(None)]).await?;
@@ -56,8 +55,8 @@ impl Actor {
         Ok(())
     }
 
-    /// A person wants it to run: its own task that failed, or was set aside because its agent was
-    /// terminated, is to be done again, whatever its limits say.
+    /// On a person's start: retries its own task that failed, or that was parked because the agent
+    /// was terminated, regardless of limits.
     pub(super) async fn take_up_failed_task(&self) {
         let is_terminated = matches!(self.agent.state, AgentState::Terminated { .. });
         let failed = self.own_task().await.filter(|task| match task.status {
@@ -72,8 +71,8 @@ impl Actor {
         }
     }
 
-    /// It is terminated: what waits for it goes where its strategy says, now and not only when somebody
-    /// sweeps.
+    /// The agent is terminated: passes its waiting tasks to their strategies now, without waiting
+    /// for a sweep.
     pub(super) async fn leave_tasks(&self) {
         let recoverer = &self.context.recoverer;
         let left = match recovery::left_by(recoverer.engine(), &self.spec.name).await {
@@ -93,7 +92,7 @@ impl Actor {
         self.last.as_ref()?.post_mortem.as_ref()?.task.as_deref()
     }
 
-    /// The task of its plan, as long as it is its own: one of the queue may be another's by now.
+    /// The plan's task, if it is still its own; a task of the queue may have been reassigned.
     pub(super) async fn own_task(&self) -> Option<Task> {
         let id = self.spec.plan.task.as_ref()?;
         let task = self.context.engine.store().task(id).await.ok()??;
@@ -101,12 +100,12 @@ impl Actor {
         (is_own || !self.is_started_with_tasks()).then_some(task)
     }
 
-    /// Where the task of its plan is now; none when it has none, or that cannot be read.
+    /// Status of the plan's task; none when there is none or it cannot be read.
     pub(super) async fn task_status(&self) -> Option<TaskStatus> {
         self.own_task().await.map(|task| task.status)
     }
 
-    /// It could not be started with its task, which goes where its strategy says. Answers which.
+    /// It could not be started for its task; passes the task to its strategy. Returns the task.
     pub(super) async fn lose_task(&self, reason: String) -> Option<TaskId> {
         let task = self.own_task().await.filter(|task| !task.status.is_terminal())?;
         let death = HolderDeath {
