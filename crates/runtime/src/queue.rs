@@ -1,7 +1,7 @@
-//! Taking work from the queue: what every claim goes through, whoever asks.
+//! Claiming tasks of the queue. All front ends use this.
 //!
-//! Tasks whose holder died are given to their strategy on the way, so that a queue without a daemon
-//! is never stuck behind a dead worker.
+//! Tasks of dead holders are recovered on the way, so that a queue without a daemon does not get
+//! stuck.
 
 mod dispatcher;
 
@@ -20,29 +20,29 @@ use crate::funnel;
 use crate::os::clock;
 use crate::recovery::{Recoverer, TaskSweep};
 
-/// How many tasks that others were faster at are tried before there seems to be none.
+/// Maximum number of lost races before a claim returns nothing.
 const ROUNDS_MAX: usize = 1_000;
-/// So many tasks are passed over because somebody is at them; the next one is waited for, or who looks
-/// would never learn whether it is free.
+/// Maximum number of locked tasks that are skipped; the next one is waited for, to learn whether it
+/// is free.
 const PASSED_OVER_MAX: usize = 8;
 
-/// The queue of a store; its clones work hand in hand.
+/// The queue of a store. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Queue {
     recoverer: Recoverer,
     dispatcher: Arc<ClaimDispatcher>,
 }
 
-/// What asking for work came to.
+/// Result of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claimed {
     /// A task, under a lease.
     Task(Box<Started>),
     /// There is none.
     Nothing,
-    /// Nothing is begun now.
+    /// A drain is in effect.
     Draining,
-    /// It works on as many as it may.
+    /// The agent holds its maximum number of tasks.
     Full {
         /// How many.
         held: u32,
@@ -60,7 +60,7 @@ impl Queue {
         &self.recoverer
     }
 
-    /// Gives what dead holders left to its strategies. Claims do not look for it meanwhile.
+    /// Recovers tasks of dead holders. Claims do not do it meanwhile.
     pub async fn recover(&self) -> Result<TaskSweep, StoreError> {
         self.dispatcher.sweep_all(&self.recoverer).await
     }
@@ -103,8 +103,8 @@ impl Queue {
         Ok(Claimed::Nothing)
     }
 
-    /// As `claim`, and waits for a task for up to `wait`: until the store changes, until a task is due,
-    /// and no longer than `sweep` at a time, for nobody tells of holders that die.
+    /// Like `claim`, and waits up to `wait` for a task: until the store changes, a task is due or
+    /// `sweep` has passed, because no event reports the death of holders.
     pub async fn claim_within(
         &self,
         wait: Span,
@@ -132,7 +132,7 @@ impl Queue {
         }
     }
 
-    /// How long nothing becomes due by time alone; at most `sweep`.
+    /// Time until the next task is due; at most `sweep`.
     pub(crate) async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
         let now = clock::now();
         let due = self.recoverer.engine().store().next_due(now).await?;

@@ -1,22 +1,22 @@
-//! How alerts are spread over time.
+//! Timing of alerts: grouping, retries and giving up.
 
 use relight_core::time::{Span, Time};
 
 use crate::os::random;
 
-/// Longest wait between two tries.
+/// Maximum wait between two tries.
 pub(super) const RETRY_MAX: Span = Span::from_secs(3_600);
-/// How long a sink that says no to one message is asked again, before the next message has its turn.
+/// How long a refused message is retried before the next one is sent.
 const REFUSED_MAX: Span = Span::from_secs(3_600);
 
-/// How alerts are spread over time.
+/// Timing of alerts: grouping, retries and giving up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AlertTiming {
-    /// What comes within this time is told together.
+    /// Alerts within this time are sent together.
     pub group: Span,
-    /// What the first further try waits for; each one after it twice as long, up to an hour.
+    /// Wait before the first retry; doubled for each further one, up to an hour.
     pub retry: Span,
-    /// How long a message is tried.
+    /// How long a message is retried.
     pub give_up: Span,
 }
 
@@ -31,7 +31,7 @@ impl Default for AlertTiming {
 }
 
 impl AlertTiming {
-    /// When the next try is, after so many; `asked` is what the other side wants.
+    /// Time of the next try; `asked` is the wait that the receiver requested.
     pub(super) fn next_try(&self, tries: u32, asked: Option<Span>, now: Time) -> Time {
         now.plus(match asked {
             Some(asked) => asked.min(self.give_up).max(self.retry),
@@ -39,7 +39,7 @@ impl AlertTiming {
         })
     }
 
-    /// Whether a message that was first tried then has had its chances.
+    /// Whether to give up a message first tried at this time.
     pub(super) fn is_over(&self, first_at: Time, refused: bool, now: Time) -> bool {
         let at_most = if refused { self.give_up.min(REFUSED_MAX) } else { self.give_up };
         now.since(first_at) >= at_most
@@ -51,7 +51,7 @@ fn doubled(first: Span, tries: u32) -> Span {
     Span::from_ms(first.as_ms().saturating_mul(times)).min(RETRY_MAX.max(first))
 }
 
-/// Up to a fifth longer, so that many do not come back in the same moment.
+/// Adds up to a fifth, so that many senders do not retry at the same time.
 fn spread(wait: Span, chance: f64) -> Span {
     let more = wait.as_ms() as f64 / 5.0 * chance;
     Span::from_ms(wait.as_ms() + more as u64)

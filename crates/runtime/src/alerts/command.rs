@@ -1,4 +1,4 @@
-//! A program of the user's that is told: the message as JSON on its standard input.
+//! The command sink: a user's program gets the message as JSON on its standard input.
 
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
@@ -36,7 +36,7 @@ impl CommandSink {
         self.command.iter().map(Word::to_text).collect::<Vec<_>>().join("\0")
     }
 
-    /// Told when it ends with 0.
+    /// Runs the program; delivered if it exits with 0.
     pub(super) fn run(&self, message: &Message) -> Result<(), NotSent> {
         let cannot = |error: io::Error| NotSent::later(format!("it cannot be run: {error}"));
         let words: Vec<_> = self.command.iter().map(Word::as_os_str).collect();
@@ -57,7 +57,7 @@ impl CommandSink {
     }
 }
 
-/// A file in memory: a program that does not read it holds up nobody.
+/// The message as an in-memory file, so that a program that does not read it blocks nothing.
 fn input(message: &Message) -> io::Result<File> {
     let mut file = File::from(memfd_create("relight-alert", MemfdFlags::CLOEXEC)?);
     file.write_all(format!("{}\n", message.for_command()).as_bytes())?;

@@ -1,4 +1,4 @@
-//! How far one sink is told, kept in the store: changed only by whoever read what is there.
+//! The delivery position of one sink, stored in the store and updated by compare-and-set.
 
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
@@ -9,37 +9,37 @@ use serde_json::Value;
 use crate::os::fleet::{self, ProcessLocation};
 use crate::os::{process, random};
 
-/// No wait and no claim that this product writes is longer; a longer one was written by another clock.
+/// Limit of waits and claims; a longer one was written with another clock.
 const LONGEST: Span = Span::from_secs(7 * 24 * 3_600);
 
-/// What the store's own name is kept under.
+/// Name of the record with the store's id.
 const STORE_ID: &str = "store-id";
 
-/// How far one sink is told.
+/// Delivery position of one sink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cursor {
-    /// Events up to this one were there before the sink was.
+    /// Events up to this one are older than the sink.
     pub(super) since: u64,
-    /// Events up to this one are told, or need not be.
+    /// Events up to this one are delivered or skipped.
     pub(super) after: u64,
-    /// What is being told.
+    /// The batch being delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) batch: Option<AlertBatch>,
-    /// Where nobody is to be called any more.
+    /// The address that answered that it must not be called again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) gone: Option<String>,
 }
 
-/// The alerts that are told together. Fixed before the first of them is, so that all tries make the
-/// same messages.
+/// Alerts delivered together. Fixed before the first delivery, so that all tries send the same
+/// messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AlertBatch {
-    /// Up to this event.
+    /// Its last event.
     pub(super) upto: u64,
-    /// The ids of its messages that are told or given up.
+    /// Ids of its messages that are delivered or given up.
     #[serde(default)]
     pub(super) done: Vec<String>,
-    /// How often the next one was tried.
+    /// Tries of the next message.
     #[serde(default)]
     pub(super) tries: u32,
     /// When it was tried first.
@@ -48,22 +48,22 @@ pub(super) struct AlertBatch {
     /// When it is tried again.
     #[serde(default)]
     pub(super) next_at: Option<Time>,
-    /// Why it was not told.
+    /// Why the last try failed.
     #[serde(default)]
     pub(super) why: Option<String>,
-    /// Who tells it now.
+    /// Who delivers it now.
     #[serde(default)]
     pub(super) claim: Option<DeliveryClaim>,
 }
 
-/// The right to tell a batch, for a while.
+/// A time-limited claim to deliver a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DeliveryClaim {
-    /// Which of the process's couriers.
+    /// Identifies the delivery task within the process.
     pub(super) token: u64,
-    /// Which process.
+    /// The process.
     pub(super) by: ProcessIdentity,
-    /// Until when, whatever becomes of it.
+    /// When the claim expires.
     pub(super) until: Time,
 }
 
@@ -86,18 +86,18 @@ impl AlertBatch {
         }
     }
 
-    /// One message is told or given up; the next one has all its tries.
+    /// Marks one message as delivered or given up; resets the tries for the next one.
     pub(super) fn done(&mut self, message: &str) {
         self.done.push(message.to_owned());
         (self.tries, self.first_at, self.next_at, self.why) = (0, None, None, None);
     }
 
-    /// When the next try may be; none when it may be now.
+    /// Time of the next try; none when it is due.
     pub(super) fn waits_until(&self, now: Time) -> Option<Time> {
         self.next_at.filter(|at| lies_ahead(*at, now))
     }
 
-    /// Until when another courier has it; none when nobody does.
+    /// When another claim expires; none without one.
     pub(super) fn claimed_until(&self, token: u64, now: Time) -> Option<Time> {
         let claim = self.claim.as_ref().filter(|claim| claim.token != token)?;
         let boot = process::boot_id();
@@ -112,7 +112,7 @@ fn lies_ahead(at: Time, now: Time) -> bool {
     at > now && at.since(now) <= LONGEST
 }
 
-/// A cursor as it was read, with what it must still be to be written.
+/// A cursor with the raw value for compare-and-set.
 #[derive(Debug)]
 pub(super) struct CursorRead {
     pub(super) cursor: Option<Cursor>,
@@ -126,12 +126,12 @@ fn name_of(sink: &str) -> String {
 
 pub(super) async fn read(store: &dyn Store, sink: &str) -> Result<CursorRead, StoreError> {
     let raw = store.kept(&name_of(sink)).await?;
-    // One that cannot be read is written anew, as if the sink was new.
+    // An unreadable cursor is replaced, as for a new sink.
     let cursor = raw.clone().and_then(|raw| serde_json::from_value(raw).ok());
     Ok(CursorRead { cursor, raw })
 }
 
-/// Writes it, if it is still what was read; what was written is what the next write compares with.
+/// Writes it if it is unchanged since it was read. Later writes compare with the new value.
 pub(super) async fn write(
     store: &dyn Store,
     sink: &str,
@@ -144,7 +144,7 @@ pub(super) async fn write(
     Ok(is_kept.then_some(CursorRead { cursor: Some(cursor), raw: Some(now) }))
 }
 
-/// The store's own name: made by whoever asks first, the same ever after.
+/// The store's id, created on first use.
 pub(super) async fn store_id(store: &dyn Store) -> Result<String, StoreError> {
     for _ in 0..2 {
         if let Some(Value::String(id)) = store.kept(STORE_ID).await? {
@@ -156,7 +156,7 @@ pub(super) async fn store_id(store: &dyn Store) -> Result<String, StoreError> {
             return Ok(id);
         }
     }
-    // A record of another form is there; it is left as it is.
+    // A record of another form is left unchanged.
     Ok("store".to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! One alert an episode: the same thing is told again only after its subject has left that state.
+//! One alert per episode: an alert is repeated only after its subject has left that state.
 //!
 //! Read from the journal, so that it survives restarts: before a repeat there is the first alert, and
 //! nothing between them that ends the episode. For a task that is a status in which it is worked on or
@@ -10,10 +10,10 @@ use relight_core::event::{Event, EventKind};
 use relight_core::status::TaskStatus;
 use relight_store::{EventQuery, Store, StoreError};
 
-/// How far back in the history of one subject is looked.
+/// Number of events examined per subject.
 const EVENTS_MAX: usize = 64;
 
-/// Whether the episode that an alert belongs to was told of by an earlier one, after `since`.
+/// Whether an earlier alert after `since` belongs to the same episode.
 pub(super) async fn is_repeat(
     store: &dyn Store,
     event: u64,
@@ -25,7 +25,7 @@ pub(super) async fn is_repeat(
     Ok(repeats(&history, event, alert))
 }
 
-/// Whether a subject is in an episode of this kind that is in the journal already.
+/// Whether the journal already has an alert for the current episode.
 pub(super) async fn is_told(store: &dyn Store, alert: &Alert) -> Result<bool, StoreError> {
     is_repeat(store, u64::MAX, alert, 0).await
 }
@@ -54,7 +54,7 @@ fn history_of(alert: &Alert, since: u64) -> Option<EventQuery> {
     Some(query)
 }
 
-/// `history` is the subject's, oldest first.
+/// `history` contains the subject's events, oldest first.
 fn repeats(history: &[Event], before: u64, alert: &Alert) -> bool {
     for event in history.iter().rev().filter(|event| event.id < before) {
         if event.kind == EventKind::Alert {

@@ -1,7 +1,7 @@
-//! Carries alerts from the journal to one sink each, in order, until they are told.
+//! Delivers alerts from the journal to the sinks, in order.
 //!
-//! One task a sink: a slow one holds up neither the other nor supervision. Waits for the store to
-//! change, for a retry to be due, and for nothing else.
+//! One task per sink, so that a slow one delays neither the others nor supervision. Waits only for
+//! changes of the store and due retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,23 +24,24 @@ use super::{dedup, group};
 use crate::engine::Engine;
 use crate::os::{clock, process, random};
 
-/// Most alerts that are told together.
+/// Maximum number of alerts in a batch.
 const BATCH_MAX: usize = 1_000;
-/// A cursor moves on without an alert after so many events, so that no start reads them all again.
+/// A cursor advances over this many events without an alert, so that a start does not read them all
+/// again.
 const EVENTS_SKIPPED_MAX: u64 = 10_000;
-/// Beside the time of one message, for what is done around it.
+/// Time added to a claim for work besides the delivery itself.
 const CLAIM_MORE: Span = Span::from_secs(20);
-/// Between two looks at a store that changes all the time.
+/// Minimum pause between two reads of a busy store.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
-/// After a store that cannot be read or written.
+/// Pause after the store failed.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
-/// Longest wait for a time that a clock may have moved.
+/// Maximum wait for a due time, because the clock may be changed.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// What hears of alerts that could not be sent.
+/// Called with errors of deliveries.
 type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The couriers of all sinks.
+/// The delivery tasks of all sinks.
 #[derive(Debug)]
 pub struct Courier {
     tasks: JoinSet<()>,
@@ -48,8 +49,8 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Begins to carry what happens from now on, and what is left from before. `say` hears of what
-    /// could not be sent, when that begins.
+    /// Starts to deliver new alerts and what is left from before. `say` is called when an error
+    /// begins.
     pub async fn start(
         engine: &Engine,
         sinks: Vec<Sink>,
@@ -67,8 +68,8 @@ impl Courier {
         Ok(Self { tasks, hurry })
     }
 
-    /// Tells what is left, at once and for so long at most, and ends. What is untold then stays in the
-    /// store for whoever comes next.
+    /// Delivers what is left, for at most this time, and ends. Undelivered alerts stay in the
+    /// store.
     pub async fn finish(mut self, at_most: Duration) {
         let _ = self.hurry.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -76,20 +77,20 @@ impl Courier {
     }
 }
 
-/// What became of the alerts of one sink.
+/// Result of a delivery to one sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// The sink's name.
     pub sink: &'static str,
-    /// How many messages were told.
+    /// Number of delivered messages.
     pub sent: usize,
-    /// Why the next one was not.
+    /// Why the next one failed.
     pub failed: Option<String>,
-    /// Another process is telling them just now.
+    /// Another process is delivering them.
     pub is_busy: bool,
 }
 
-/// Tells each sink what it was not told yet, now. A sink that is new has nothing to be told.
+/// Delivers pending alerts to each sink now. A new sink has none.
 pub async fn deliver_now(
     engine: &Engine,
     sinks: Vec<Sink>,
@@ -102,7 +103,7 @@ pub async fn deliver_now(
     Ok(deliveries)
 }
 
-/// Notes the sinks that are new: what happens from now on is told there.
+/// Registers new sinks: they get alerts from now on.
 pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError> {
     for sink in sinks {
         Route::new(engine, sink.clone(), AlertTiming::default(), Arc::new(|_| {})).cursor().await?;
@@ -110,7 +111,7 @@ pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError>
     Ok(())
 }
 
-/// The store's own name, by which receivers know where an alert comes from.
+/// The store's id, by which receivers recognise the source of an alert.
 pub async fn store_id(engine: &Engine) -> Result<String, StoreError> {
     cursor::store_id(engine.store().as_ref()).await
 }
@@ -118,21 +119,21 @@ pub async fn store_id(engine: &Engine) -> Result<String, StoreError> {
 /// What to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextWait {
-    /// Look again.
+    /// Read again.
     Again,
     /// An event after this one.
     Changed(u64),
-    /// Another try.
+    /// The next try.
     Retry(Time),
-    /// The end of another's claim.
+    /// The expiry of another claim.
     Claimed(Time),
-    /// A store that can be read and written again.
+    /// A pause after a store error.
     Trouble,
-    /// Another configuration: nobody is to be called there.
+    /// Another configuration: this address must not be called again.
     Nothing,
 }
 
-/// From the journal to one sink.
+/// Delivery from the journal to one sink.
 struct Route {
     engine: Engine,
     sink: Arc<Sink>,
@@ -140,9 +141,9 @@ struct Route {
     say: Say,
     token: u64,
     owner: Option<ProcessIdentity>,
-    /// There is no alert between the cursor and this event.
+    /// No alert exists between the cursor and this event.
     looked: u64,
-    /// What waits for another try is tried now.
+    /// Retry now, regardless of the backoff.
     is_forced: bool,
     sent: usize,
     last_error: Option<String>,
@@ -195,7 +196,7 @@ impl Route {
         match next {
             NextWait::Again => {}
             NextWait::Changed(after) => {
-                // Whoever writes all the time is not looked at each time.
+                // Do not read after every commit of a busy store.
                 sleep(LOOK_PAUSE).await;
                 if self.store().changed(after).await.is_err() {
                     sleep(TROUBLE_PAUSE).await;
@@ -213,7 +214,7 @@ impl Route {
         let (_hurry, mut hurried) = watch::channel(true);
         self.is_forced = true;
         let mut is_busy = false;
-        // Bounded by the batches that can come while one is told.
+        // Bounded by the batches that can arrive during a delivery.
         for _ in 0..BATCH_MAX {
             match self.round(&mut hurried).await? {
                 NextWait::Again => {}
@@ -231,7 +232,7 @@ impl Route {
         Ok(Delivery { sink, sent, failed, is_busy })
     }
 
-    /// Looks once, and tells one batch.
+    /// Reads once and delivers one batch.
     async fn round(&mut self, hurry: &mut watch::Receiver<bool>) -> Result<NextWait, StoreError> {
         let Some((read, cursor)) = self.cursor().await? else { return Ok(NextWait::Again) };
         if cursor.gone.is_some() {
@@ -245,15 +246,15 @@ impl Route {
         match batch.waits_until(now) {
             Some(at) if !self.is_forced => Ok(NextWait::Retry(at)),
             _ => {
-                // Once a call.
+                // Once per call.
                 self.is_forced = false;
                 self.tell(read, cursor).await
             }
         }
     }
 
-    /// How far the sink is told. One that is new, or leads to another place than the one where nobody
-    /// is to be called, begins with what happens next. None when another process was faster.
+    /// The sink's cursor. A new sink, or one with a new address after the old one was gone, starts
+    /// with the next event. None when another process was faster.
     async fn cursor(&self) -> Result<Option<(CursorRead, Cursor)>, StoreError> {
         let read = cursor::read(self.store(), self.sink.name()).await?;
         if let Some(cursor) = read.cursor.clone().filter(|cursor| !self.is_elsewhere(cursor)) {
@@ -264,12 +265,12 @@ impl Route {
         Ok(written.map(|read| (read, cursor)))
     }
 
-    /// Nobody is to be called at one place, and the sink leads to another now.
+    /// Whether the sink has a new address after the old one was gone.
     fn is_elsewhere(&self, cursor: &Cursor) -> bool {
         cursor.gone.as_ref().is_some_and(|gone| *gone != self.sink.fingerprint())
     }
 
-    /// Fixes what is told together, once no more comes within the window.
+    /// Fixes the next batch once the grouping window has passed.
     async fn begin(
         &mut self,
         read: CursorRead,
@@ -290,13 +291,13 @@ impl Route {
             let _ = timeout(self.pace.group.as_duration(), hurry.changed()).await;
         }
         let pending = self.alerts(after, u64::MAX).await?;
-        // They may be forgotten with their task meanwhile.
+        // They may have been removed with their task.
         let Some(last) = pending.last() else { return Ok(NextWait::Again) };
         cursor.batch = Some(AlertBatch::upto(last.event));
         self.tell(read, cursor).await
     }
 
-    /// Claims the batch, and tells one message after the other.
+    /// Claims the batch and delivers its messages in order.
     async fn tell(&mut self, read: CursorRead, mut cursor: Cursor) -> Result<NextWait, StoreError> {
         let upto = cursor.batch.as_ref().map_or(cursor.after, |batch| batch.upto);
         self.claim(&mut cursor);
@@ -342,7 +343,7 @@ impl Route {
         Ok(NextWait::Again)
     }
 
-    /// What becomes of a message that was not told.
+    /// Handles a failed delivery.
     async fn not_told(
         &mut self,
         cursor: &mut Cursor,
@@ -389,7 +390,8 @@ impl Route {
         Ok(Failed::TryAgain(at))
     }
 
-    /// The event by which other sinks hear of it. One that tells of this very trouble makes no other.
+    /// The alert about a failed delivery, for other sinks. A failure of such an alert creates no
+    /// further one.
     fn undelivered(&self, message: &Message, text: &str, at: Time) -> Vec<StoreEvent> {
         if message.kind == AlertKind::Undelivered {
             return Vec::new();
@@ -406,8 +408,8 @@ impl Route {
         vec![StoreEvent { at, kind: EventKind::Alert, detail }]
     }
 
-    /// The next alerts after one event, up to another, oldest first. What another version wrote is
-    /// passed over.
+    /// Alerts after one event up to another, oldest first. Unknown formats of other versions are
+    /// skipped.
     async fn alerts(&self, mut after: u64, upto: u64) -> Result<Vec<Item>, StoreError> {
         loop {
             let query = EventQuery {
@@ -436,7 +438,7 @@ impl Route {
         Some(Item { event: event.id, at: event.at, alert })
     }
 
-    /// Without repeats, and without what the sink knows: that it could not be reached.
+    /// Removes repeats and alerts about this sink's own failures.
     async fn worth_telling(
         &self,
         items: Vec<Item>,
@@ -471,7 +473,7 @@ impl Route {
         cursor::write(self.store(), self.sink.name(), read, cursor, told).await
     }
 
-    /// Says what is wrong when it begins, not at each try.
+    /// Reports an error when it begins, not at each try.
     fn say_once(&self, text: &str) {
         if self.last_error.is_none() {
             (self.say)(text);
@@ -479,12 +481,12 @@ impl Route {
     }
 }
 
-/// What became of a message that was not told.
+/// How a failed delivery continues.
 enum Failed {
-    /// It is not tried any more; these events tell of it.
+    /// It is given up, with these events.
     Over(Vec<StoreEvent>),
-    /// It is tried again then.
+    /// It is retried at this time.
     TryAgain(Time),
-    /// Nothing is sent there any more; these events tell of it.
+    /// The address must not be called again, with these events.
     Gone(Vec<StoreEvent>),
 }

@@ -1,14 +1,14 @@
-//! Puts together what happened at about the same time.
+//! Groups alerts that happened at about the same time.
 
 use relight_core::alert::AlertKind;
 
 use super::message::{Item, Message};
 
-/// Up to so many of one kind are told one by one.
+/// Up to this many alerts of one kind are sent separately.
 const APART_MAX: usize = 3;
 
-/// The messages that tell of these alerts, oldest first; more than three of one kind are one. The same
-/// alerts make the same messages.
+/// The messages for these alerts, oldest first; more than three of one kind become one.
+/// Deterministic.
 pub(super) fn messages(store_id: &str, items: Vec<Item>) -> Vec<Message> {
     let count = |kind: AlertKind| items.iter().filter(|item| item.alert.kind == kind).count();
     let crowded: Vec<AlertKind> =

@@ -1,20 +1,20 @@
-//! What one sink is told at once, and the forms it has on the way.
+//! Alert messages and their formats.
 
 use relight_core::alert::{Alert, AlertKind, Subject};
 use relight_core::time::Time;
 use serde_json::{Value, json};
 
-/// How many of a group are named.
+/// Maximum number of items listed in a group.
 const ITEMS_MAX: usize = 20;
-/// How much of one text is told.
+/// Maximum length of a text.
 const TEXT_CHARS_MAX: usize = 1_000;
-/// How much of one alert's facts is told.
+/// Maximum size of an alert's facts.
 const MORE_BYTES_MAX: usize = 4 << 10;
 
 /// One alert, or many of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// The same whenever it is sent again.
+    /// Stable across retries.
     pub id: String,
     /// The store that it comes from.
     pub store_id: String,
@@ -26,16 +26,16 @@ pub struct Message {
     pub text: String,
     /// What to type next.
     pub hint: Option<String>,
-    /// How many it tells of.
+    /// Number of alerts in it.
     pub count: usize,
     /// The first of them, oldest first.
     pub items: Vec<Item>,
 }
 
-/// One of the alerts that a message tells of.
+/// One alert of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// The event's id in the journal; 0 for what is in no journal.
+    /// The event's id in the journal; 0 if it is not in the journal.
     pub event: u64,
     /// When it happened.
     pub at: Time,
@@ -44,7 +44,7 @@ pub struct Item {
 }
 
 impl Message {
-    /// Of alerts of one kind; the oldest comes first. There is at least one.
+    /// Builds a message from at least one alert of one kind, oldest first.
     pub(super) fn of(store_id: &str, items: Vec<Item>) -> Self {
         let events = items.iter().map(|item| item.event.to_le_bytes());
         let id = id_of(store_id, events.flatten().collect::<Vec<u8>>().as_slice());
@@ -58,13 +58,13 @@ impl Message {
         Self { id, store_id: store_id.to_owned(), kind, at, text, hint, count, items }
     }
 
-    /// One that is in no journal.
+    /// A test message, which is not in the journal.
     pub(super) fn of_test(store_id: &str, alert: &Alert, at: Time, chance: [u8; 16]) -> Self {
         let item = Item { event: 0, at, alert: alert.clone() };
         Self { id: id_of(store_id, &chance), ..Self::of(store_id, vec![item]) }
     }
 
-    /// What it is about; none for many.
+    /// Its subject; none for several.
     pub fn subject(&self) -> Option<&Subject> {
         (self.count == 1).then(|| &self.items[0].alert.subject)
     }
@@ -116,7 +116,7 @@ impl Message {
                 "items": self.items_json(),
             },
         });
-        // An attribute that has no value is not there, says the specification.
+        // The specification requires absent attributes to be left out.
         if let Some(subject) = self.subject() {
             event["subject"] = json!(subject.to_string());
         }
@@ -193,7 +193,7 @@ fn hint_for_many(kind: AlertKind) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// Facts that are too many for a message are left to the journal.
+/// Facts that are too large are left out; they are in the journal.
 fn bounded(more: &Value) -> &Value {
     if more.to_string().len() <= MORE_BYTES_MAX { more } else { &Value::Null }
 }

@@ -1,9 +1,9 @@
-//! Tells somebody who is away: by a command, by a webhook.
+//! Sends alerts by a command or a webhook.
 //!
-//! The journal is the outbox: an alert is an event, written in the commit of what it tells of (see
-//! `core::alert`). Each *sink* has a cursor in the store, which moves only after it was told. So a
-//! kill at any line tells the same thing again under the same id, and nothing is left untold. Beside
-//! supervision, never in its way.
+//! The journal is the outbox: an alert is an event, written in the same commit as its cause (see
+//! `core::alert`). Each *sink* has a cursor in the store, which advances only after delivery. After
+//! a crash the same message is sent again under the same id, and none is lost. Delivery never
+//! blocks supervision.
 
 mod backoff;
 mod command;

@@ -1,4 +1,4 @@
-//! What was told and what is left, for people.
+//! Overview of delivered and pending alerts.
 
 use relight_core::alert::Alert;
 use relight_core::event::EventKind;
@@ -7,15 +7,15 @@ use relight_store::{EventQuery, Store, StoreError};
 
 use super::cursor::{self, Cursor};
 
-/// Every sink there can be.
+/// All sink names.
 const SINKS: [&str; 2] = ["command", "webhook"];
 
-/// What was told and what is left.
+/// Delivered and pending alerts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
     /// The newest alerts, oldest first.
     pub alerts: Vec<AlertRecord>,
-    /// The sinks that this store was ever used with.
+    /// All sinks ever used with this store.
     pub sinks: Vec<SinkOverview>,
 }
 
@@ -28,28 +28,28 @@ pub struct AlertRecord {
     pub at: Time,
     /// What it says.
     pub alert: Alert,
-    /// The sinks that have it behind them: told, or not to be told.
+    /// Sinks that delivered or skipped it.
     pub told: Vec<&'static str>,
-    /// The sinks that are still to be told.
+    /// Sinks that have not delivered it yet.
     pub pending: Vec<&'static str>,
 }
 
-/// How far one sink is.
+/// State of one sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkOverview {
     /// Its name.
     pub name: &'static str,
-    /// It answered that it is never to be called again.
+    /// It answered that it must not be called again.
     pub is_gone: bool,
-    /// How often the next message was tried.
+    /// Tries of the next message.
     pub tries: u32,
     /// When it is tried again.
     pub next_at: Option<Time>,
-    /// Why it was not told.
+    /// Why the last try failed.
     pub why: Option<String>,
 }
 
-/// The newest alerts, so many at most, and how far each sink is.
+/// The newest alerts, up to `limit`, and the state of each sink.
 pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, StoreError> {
     let mut cursors: Vec<(&'static str, Cursor)> = Vec::new();
     for name in SINKS {

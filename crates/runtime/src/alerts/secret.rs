@@ -1,4 +1,4 @@
-//! What webhooks are signed with: read from a file of the user's, or made once beside the store.
+//! The key that signs webhooks: read from a user's file, or created beside the store.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,15 +10,15 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::os::random;
 
-/// The variable that counts more than any file.
+/// The environment variable that overrides any file.
 pub const VARIABLE: &str = "RELIGHT_WEBHOOK_SECRET";
-/// The file that is made where nobody gave a secret.
+/// The file that is created when no secret is configured.
 pub const FILE_NAME: &str = "webhook.secret";
-/// What the usual form begins with.
+/// Prefix of the standard format.
 const PREFIX: &str = "whsec_";
-/// A shorter key can be guessed.
+/// Minimum key length.
 const KEY_BYTES_MIN: usize = 16;
-/// More is not a secret.
+/// Maximum file size.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// One key. Never shown.
@@ -59,15 +59,15 @@ pub enum SecretError {
     /// There is no key in it.
     #[error("the secret is empty")]
     Empty,
-    /// It can be guessed.
+    /// It is too short.
     #[error("the secret is shorter than {KEY_BYTES_MIN} bytes")]
     Short,
-    /// It is not what it says.
+    /// It is not valid base64.
     #[error("what follows {PREFIX} is not base64")]
     NotBase64,
 }
 
-/// The keys in a text, one a line: `whsec_` and base64, or any text as it is.
+/// Parses keys, one per line: `whsec_` and base64, or plain text.
 pub fn parse(text: &str) -> Result<Vec<Key>, SecretError> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let keys = lines.map(key).collect::<Result<Vec<Key>, SecretError>>()?;
@@ -82,10 +82,10 @@ fn key(line: &str) -> Result<Key, SecretError> {
     if bytes.len() < KEY_BYTES_MIN { Err(SecretError::Short) } else { Ok(Key(bytes)) }
 }
 
-/// The text in a file that only its owner can read.
+/// Reads a file that only its owner can read.
 pub fn read(path: &Path) -> Result<String, SecretError> {
     let cannot = |source| SecretError::File { file: path.to_owned(), source };
-    // Whatever else lies there, a pipe above all, is never waited for.
+    // Do not block on a pipe or another special file.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut open = File::options();
     let file = open.read(true).custom_flags(flags).open(path).map_err(cannot)?;
@@ -101,7 +101,7 @@ pub fn read(path: &Path) -> Result<String, SecretError> {
     Ok(text)
 }
 
-/// The text in the file that is made where nobody gave a secret; made now when it is not there.
+/// Reads the generated file; creates it if it does not exist.
 pub fn read_or_make(folder: &Path) -> Result<String, SecretError> {
     let path = folder.join(FILE_NAME);
     if !path.exists() {
@@ -110,7 +110,7 @@ pub fn read_or_make(folder: &Path) -> Result<String, SecretError> {
     read(&path)
 }
 
-/// Whoever is first makes it; it is whole as soon as it has its name.
+/// Creates the file atomically; the first process wins.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let secret: [u8; 32] = random::bytes();
     let beside = folder.join(format!(".{FILE_NAME}.{:016x}", u64::from_le_bytes(random::bytes())));

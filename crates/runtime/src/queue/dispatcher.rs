@@ -1,4 +1,4 @@
-//! Hands candidates to all who ask for work in this process at the same time.
+//! Distributes candidate tasks to all concurrent claimants of this process.
 //!
 //! One read of the queue serves everybody who was waiting when it began, and each gets another task:
 //! claimers side by side neither read the same nor race for it. Whoever asks is served by a read
@@ -20,52 +20,52 @@ use crate::drain;
 use crate::os::{clock, random};
 use crate::recovery::{Recoverer, TaskSweep, sweep_all};
 
-/// Looking for dead holders takes at most one part in so many of the time.
+/// Sweeps take at most this fraction of the time.
 const SWEEP_SHARE: u64 = 20;
 
-/// How often somebody asks again because whoever served went away.
+/// Maximum number of repeats after the serving task was aborted.
 const ASKED_MAX: usize = 1_000;
-/// So many tasks at the head of the queue may be unreadable before they hide others.
+/// Maximum number of unreadable tasks at the head of the queue that are skipped.
 const UNREADABLE_MAX: usize = 16;
-/// Among so many times as many tasks as are wanted one's own are chosen, at most.
+/// Maximum factor of candidates read per wanted task.
 const SPREAD_MAX: usize = 16;
-/// What a task lost to another process adds to that; each one won takes one off.
+/// How much a task lost to another process raises that factor; each one won lowers it by one.
 const SPREAD_FOR_LOST: usize = 2;
 
-/// What the queue has for somebody.
+/// Offer to a claimant.
 #[derive(Debug)]
 pub(super) enum Offer {
-    /// A task that nobody else of this process goes for meanwhile.
+    /// A task reserved for this claimant within the process.
     Task(Reserved, Arc<Claimant>),
     /// There is none.
     Nothing,
-    /// Nothing is begun now.
+    /// A drain is in effect.
     Draining,
-    /// It works on as many as it may.
+    /// The agent holds its maximum number of tasks.
     Full {
         /// How many.
         held: u32,
     },
 }
 
-/// Where claimers of this process meet.
+/// Shared state of all claimants of this process.
 #[derive(Debug, Default)]
 pub(super) struct ClaimDispatcher {
     state: Mutex<DispatcherState>,
-    /// Whoever looks for dead holders.
+    /// Held during a sweep.
     sweeping: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct DispatcherState {
     asking: Vec<ClaimRequest>,
-    /// Somebody serves them.
+    /// A task serves the requests.
     is_served: bool,
-    /// Tasks that are being claimed right now, and for whom.
+    /// Tasks being claimed now, with their agent.
     reserved: HashMap<TaskId, AgentName>,
-    /// When dead holders need not be looked for yet, by the clock that nobody can set.
+    /// No sweep is needed before this time, by the monotonic clock.
     swept_until_ms: u64,
-    /// Grows with the tasks that other processes were faster at; 0 while there are none.
+    /// Grows with tasks lost to other processes.
     lost: usize,
 }
 
@@ -76,7 +76,7 @@ struct ClaimRequest {
     tell: oneshot::Sender<Result<Offer, StoreError>>,
 }
 
-/// A task that is being claimed; others of this process leave it alone until this is dropped.
+/// A task that is being claimed; reserved within this process until dropped.
 #[derive(Debug)]
 pub(super) struct Reserved {
     dispatcher: Arc<ClaimDispatcher>,
@@ -89,7 +89,7 @@ impl Reserved {
         &self.id
     }
 
-    /// The task as it was read for whoever asked; none when it was taken before.
+    /// The task as it was read; none on a second call.
     pub(super) fn take_task(&mut self) -> Option<Task> {
         self.task.take().map(|task| *task)
     }
@@ -102,7 +102,7 @@ impl Drop for Reserved {
 }
 
 impl ClaimDispatcher {
-    /// What there is for an agent with these skills.
+    /// Asks for a task for an agent with these skills.
     pub(super) async fn ask(
         self: &Arc<Self>,
         recoverer: &Recoverer,
@@ -113,11 +113,12 @@ impl ClaimDispatcher {
             let (tell, told) = oneshot::channel();
             let asking = ClaimRequest { agent: agent.clone(), skills: skills.to_vec(), tell };
             if let Some(serving) = self.enter(asking) {
-                // On its own: whoever asked first may go away while others wait. Serving them on the
-                // way to one's own commit would let each go off alone, and their commits share no sync.
+                // In a task of its own, because the first requester may be cancelled while others
+                // wait. Serving within a claim would let each claimant continue alone, so that
+                // their commits share no sync.
                 tokio::spawn(serving.serve(recoverer.clone()));
             }
-            // Unanswered only when that task was ended in the middle.
+            // Unanswered only if that task was aborted.
             if let Ok(offer) = told.await {
                 return offer;
             }
@@ -125,13 +126,13 @@ impl ClaimDispatcher {
         Ok(Offer::Nothing)
     }
 
-    /// Recovers what dead holders left; one at a time.
+    /// Recovers tasks of dead holders; one sweep at a time.
     pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
         let _alone = self.sweeping.lock().await;
         sweep_all(recoverer).await
     }
 
-    /// Whether a task that was offered was also got.
+    /// Records whether an offered task was won.
     pub(super) fn note(&self, is_got: bool) {
         let mut state = self.state();
         state.lost = match is_got {
@@ -146,7 +147,7 @@ impl ClaimDispatcher {
         Reserved { dispatcher: Arc::clone(self), id, task: Some(Box::new(task)) }
     }
 
-    /// The duty to serve, where nobody has it.
+    /// Adds a request. Returns the serving role if nobody has it.
     fn enter(self: &Arc<Self>, asking: ClaimRequest) -> Option<Serving> {
         let mut state = self.state();
         state.asking.push(asking);
@@ -159,7 +160,7 @@ impl ClaimDispatcher {
     }
 }
 
-/// The duty to serve until nobody asks; one has it at a time.
+/// The serving role, held by one task until there are no more requests.
 struct Serving {
     dispatcher: Arc<ClaimDispatcher>,
     is_over: bool,
@@ -170,7 +171,7 @@ impl Drop for Serving {
         if !self.is_over {
             let mut state = self.dispatcher.state();
             state.is_served = false;
-            // They are told by the missing answer, and ask again.
+            // They notice the missing answer and ask again.
             state.asking.clear();
         }
     }
@@ -179,15 +180,15 @@ impl Drop for Serving {
 impl Serving {
     async fn serve(mut self, recoverer: Recoverer) {
         while !self.ends() {
-            // Those who are about to ask join in.
+            // Let concurrent requests join.
             tokio::task::yield_now().await;
             let asking = std::mem::take(&mut self.dispatcher.state().asking);
             self.answer(&recoverer, asking).await;
         }
     }
 
-    /// Whether nobody asks; then the duty is over, under the same lock, or somebody could ask in
-    /// between and wait for ever.
+    /// Whether there are no more requests. The role ends under the same lock, so that no request is
+    /// missed.
     fn ends(&mut self) -> bool {
         let mut state = self.dispatcher.state();
         state.is_served = !state.asking.is_empty();
@@ -208,7 +209,7 @@ impl Serving {
                     let offers =
                         offers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
                     for (asking, offer) in alike.into_iter().zip(offers) {
-                        // Who does not wait any more leaves its task to others.
+                        // A cancelled requester leaves its task to others.
                         let _ = asking.tell.send(Ok(offer.unwrap_or_else(|| last.to_offer())));
                     }
                 }
@@ -217,7 +218,7 @@ impl Serving {
         }
     }
 
-    /// Up to `wanted` tasks for one claimant, and what is said to those who get none.
+    /// Up to `wanted` tasks for one claimant, and the reason for those who get none.
     async fn offers(
         &self,
         recoverer: &Recoverer,
@@ -253,8 +254,7 @@ impl Serving {
         Ok((offers, last))
     }
 
-    /// The best ones that nobody of this process goes for. One that cannot be read is passed over: it
-    /// must not stand in the way of the others.
+    /// Reserves the best tasks. Unreadable ones are skipped, so that they do not block others.
     async fn reserve(
         &self,
         recoverer: &Recoverer,
@@ -293,15 +293,15 @@ impl Serving {
         Ok(offers)
     }
 
-    /// Whether dead holders were looked for, and some were found.
+    /// Sweeps if due. Returns whether tasks were recovered.
     async fn sweep(&self, recoverer: &Recoverer) -> Result<bool, StoreError> {
         let began_ms = clock::monotonic_ms();
         if began_ms < self.dispatcher.state().swept_until_ms {
             return Ok(false);
         }
-        // Who sweeps already has a commit to tell of whatever it finds.
+        // The running sweep reports what it finds by its commits.
         let Ok(_alone) = self.dispatcher.sweeping.try_lock() else { return Ok(false) };
-        // One that cannot be recovered is in nobody's way; `recover` tells of it.
+        // Tasks that cannot be recovered block nothing; `recover` reports them.
         let swept = sweep_all(recoverer).await?;
         let ended_ms = clock::monotonic_ms();
         self.dispatcher.state().swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
@@ -311,7 +311,7 @@ impl Serving {
     async fn held_by(&self, recoverer: &Recoverer, agent: &AgentName) -> Result<usize, StoreError> {
         let statuses = vec![TaskStatus::InProgress];
         let agent_only = Some(agent.clone());
-        // Few are held of the many that may be open: the backend looks at those alone.
+        // Few of the open tasks are held, so the backend only reads those.
         let query = TaskQuery { statuses, agent: agent_only, held: true, ..TaskQuery::default() };
         let tasks = recoverer.engine().store().tasks(query).await?;
         let mut all: std::collections::HashSet<TaskId> =
@@ -323,8 +323,7 @@ impl Serving {
     }
 }
 
-/// The best stay first; those of the same priority come in any order. Several processes that began
-/// anywhere and took a row of neighbours would still meet.
+/// Shuffles tasks of equal priority, so that several processes rarely try the same ones.
 fn shuffle_alike(tasks: &mut [Task], mut random: u64) {
     for alike in tasks.chunk_by_mut(|one, next| one.spec.priority == next.spec.priority) {
         for last in (1..alike.len()).rev() {
@@ -334,7 +333,7 @@ fn shuffle_alike(tasks: &mut [Task], mut random: u64) {
     }
 }
 
-/// The next of a row of numbers that look random (`SplitMix64`).
+/// The next pseudo-random number (`SplitMix64`).
 fn scrambled(number: u64) -> u64 {
     let mut next = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -342,7 +341,7 @@ fn scrambled(number: u64) -> u64 {
     next ^ (next >> 31)
 }
 
-/// What is said to those for whom nothing is left.
+/// Why there is no task for a claimant.
 #[derive(Debug, Clone, Copy)]
 enum NoMore {
     Nothing,
@@ -364,7 +363,7 @@ fn tell_all(asking: Vec<ClaimRequest>, answer: impl Fn() -> Result<Offer, StoreE
     }
 }
 
-/// In the order in which they came.
+/// Groups requests by claimant, in order of arrival.
 fn by_claimant(asking: Vec<ClaimRequest>) -> Vec<Vec<ClaimRequest>> {
     let mut groups: Vec<Vec<ClaimRequest>> = Vec::new();
     for one in asking {

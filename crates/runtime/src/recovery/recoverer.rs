@@ -1,4 +1,4 @@
-//! Gives one task to its strategy and commits the answer.
+//! Asks the strategy of a task and commits its decision.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,10 +22,10 @@ use super::strategies::Strategies;
 use crate::engine::{ActError, Acted, Engine, TaskView};
 use crate::os::{clock, random};
 
-/// Most events of a task that are looked at.
+/// Maximum number of events examined per task.
 const EVENTS_MAX: usize = 1_000;
 
-/// Recovers tasks of one store. Clones share their rules: what one is told, all keep to.
+/// Recovers tasks of one store. Clones share their rules.
 #[derive(Debug, Clone)]
 pub struct Recoverer {
     engine: Engine,
@@ -33,44 +33,44 @@ pub struct Recoverer {
     has_no_max_attempts: bool,
 }
 
-/// What a configuration says of recovery.
+/// Configured strategies and limits.
 #[derive(Debug, Clone)]
 struct RecoveryRules {
     strategies: Arc<Strategies>,
     policy: TaskPolicy,
 }
 
-/// What became of a task.
+/// Result of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recovered {
     /// Which.
     pub task: TaskId,
-    /// Whose it is; anybody's when none.
+    /// Its agent, if it has one.
     pub agent: Option<AgentName>,
-    /// Which strategy was asked; none when it had no say.
+    /// The strategy that was asked, if any.
     pub strategy: Option<String>,
     /// What it decided.
     pub decision: Option<String>,
-    /// What the limits made of that.
+    /// The outcome after applying the limits.
     pub outcome: Option<String>,
-    /// Where the task stands now.
+    /// The task's status now.
     pub status: TaskStatus,
     /// Not before.
     pub not_before: Option<Time>,
     /// The first error.
     pub reason: Option<String>,
-    /// What was wrong with the strategy.
+    /// The error of the strategy, if any.
     pub trouble: Option<String>,
 }
 
 impl Recoverer {
-    /// With these strategies and limits.
+    /// A recoverer with these strategies and limits.
     pub fn new(engine: Engine, strategies: Strategies, policy: TaskPolicy) -> Self {
         let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
         Self { engine, rules: Arc::new(RwLock::new(rules)), has_no_max_attempts: false }
     }
 
-    /// Other strategies and limits from now on, for all clones. What is being asked goes on as it was.
+    /// Replaces strategies and limits for all clones. Running requests are not affected.
     pub fn replace_rules(&self, strategies: Strategies, policy: TaskPolicy) {
         let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
@@ -80,7 +80,7 @@ impl Recoverer {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The store, with the funnel in front of it.
+    /// The engine in front of the store.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -97,13 +97,14 @@ impl Recoverer {
         self.rules().strategies
     }
 
-    /// The same, for tasks that whoever died goes on with by a budget of its own.
+    /// The same without the limit of attempts, for tasks that the dead holder resumes under its own
+    /// budget.
     #[must_use]
     pub fn without_max_attempts(&self) -> Self {
         Self { has_no_max_attempts: true, ..self.clone() }
     }
 
-    /// The holder says that the task failed: its strategy is asked, and both are one commit.
+    /// The holder reports a failure: asks the strategy, and commits both together.
     pub async fn fail(
         &self,
         id: &TaskId,
@@ -116,8 +117,8 @@ impl Recoverer {
         self.recover(&task, right, death, None).await
     }
 
-    /// The holder of a task is dead. Harmless when somebody else has recovered it meanwhile: the
-    /// fence that is compared is the dead holder's.
+    /// The holder of a task is dead. Safe if someone else recovered it meanwhile: the dead holder's
+    /// fence is compared.
     pub async fn recover(
         &self,
         task: &Task,
@@ -131,8 +132,8 @@ impl Recoverer {
         Ok(told(acted))
     }
 
-    /// What would become of a task whose holder is gone; nothing is done. None where a strategy that is
-    /// not Relight's own would have to be asked.
+    /// Predicts the recovery of a task without changing anything. None if a custom strategy would
+    /// have to be asked.
     pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
         let strategies = self.strategies();
         if !strategies.is_own(strategies.name_for(task)) {
@@ -146,8 +147,8 @@ impl Recoverer {
         Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }
 
-    /// The holder of a task died together with its supervisor. A step that was being run then may be
-    /// what killed both: after the second time in a row it waits for a person.
+    /// The holder of a task died together with its supervisor. A step that ran then may have killed
+    /// both; after the second time in a row it waits for a person.
     pub async fn recover_unwatched(
         &self,
         task: &Task,
@@ -159,7 +160,7 @@ impl Recoverer {
         Ok(told(acted))
     }
 
-    /// As an interruption that no strategy is asked about.
+    /// Like `recover_unwatched`, as an interruption without asking a strategy.
     pub async fn interrupt_unwatched(&self, task: &Task, event: TaskEvent) -> Result<(), ActError> {
         self.in_turn_with_step_deaths(task, event).await.map(drop)
     }
@@ -214,15 +215,15 @@ impl Recoverer {
     }
 }
 
-/// A step in doubt that an earlier holder left was not run by the one that died. One of the checkpoint
-/// dialect only says where its workflow is: every holder finds it open, and the budget of the workflow
-/// ends what does not go on.
+/// Whether the dead holder ran this step. A step in doubt from an earlier holder was not run by it.
+/// A step of the checkpoint dialect only marks the position of its workflow: every holder finds it
+/// open, and the workflow's budget limits it.
 fn may_be_what_killed(step: &Step, task: &Task) -> bool {
     let was_begun_by_it = step.fence == task.lease.fence || step.fence == Fence::default();
     step.is_open() && was_begun_by_it && task.checkpoint.is_none()
 }
 
-/// Reads off what was committed.
+/// Derives the result from what was committed.
 fn told(acted: Acted) -> Recovered {
     let mut task = acted.before;
     let now = clock::now();
@@ -237,7 +238,7 @@ fn told(acted: Acted) -> Recovered {
 }
 
 impl Recovered {
-    /// From a task as it is, and the detail of the event `task.recovery` that tells of it.
+    /// Derives the result from a task and the detail of its `task.recovery` event.
     pub fn read(task: &Task, detail: Option<&Value>) -> Self {
         let word = |name: &str| detail.and_then(|detail| detail[name].as_str()).map(str::to_owned);
         Self {

@@ -1,4 +1,4 @@
-//! The strategies by name, and asking one so that it can do no harm.
+//! Recovery strategies by name, and asking them safely.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 
 use super::strategy::{Answer, RecoveryStrategy, StrategyError};
 
-/// How long a strategy may take, unless somebody says otherwise.
+/// Default time limit of a strategy.
 const TIME_DEFAULT: Duration = Duration::from_secs(10);
-/// Strategies that hang keep their thread; past so many no other is asked.
+/// Hanging strategies keep their thread; beyond this number no other is asked.
 const HANGING_MAX: usize = 32;
 
-/// Strategies by their names: those of Relight, and those that were registered.
+/// Strategies by name: built-in and registered ones.
 #[derive(Clone)]
 pub struct Strategies {
     registered: BTreeMap<String, Arc<dyn RecoveryStrategy>>,
@@ -32,22 +32,22 @@ pub struct Strategies {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no strategy {name:?}; known are {}", .known.join(", "))]
 pub struct UnknownStrategy {
-    /// What was asked for.
+    /// The unknown name.
     pub name: String,
-    /// What there is.
+    /// The known names.
     pub known: Vec<String>,
 }
 
-/// What asking came to.
+/// The answer of a strategy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StrategyAnswer {
-    /// Which strategy was asked.
+    /// The strategy that was asked.
     pub strategy: String,
-    /// What is to become of the task.
+    /// What happens to the task.
     pub decision: Decision,
     /// Why.
     pub reason: Option<String>,
-    /// Why its own answer was not to be had.
+    /// Why its own answer could not be used.
     pub trouble: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Default for Strategies {
 }
 
 impl Strategies {
-    /// Adds one under a name, or replaces the one that has it.
+    /// Adds or replaces a strategy.
     #[must_use]
     pub fn register(
         mut self,
@@ -74,20 +74,20 @@ impl Strategies {
         self
     }
 
-    /// Sets the one for tasks that name none.
+    /// Sets the default strategy.
     pub fn with_default(mut self, name: &str) -> Result<Self, UnknownStrategy> {
         self.check(name)?;
         name.clone_into(&mut self.default);
         Ok(self)
     }
 
-    /// Sets how long a strategy that is not Relight's own may take.
+    /// Sets the time limit of custom strategies.
     #[must_use]
     pub fn with_time_max(self, time_max: Duration) -> Self {
         Self { time_max, ..self }
     }
 
-    /// Refuses a name that nothing has.
+    /// Checks that the name is known.
     pub fn check(&self, name: &str) -> Result<(), UnknownStrategy> {
         if self.registered.contains_key(name) || Builtin::named(name).is_some() {
             return Ok(());
@@ -101,18 +101,18 @@ impl Strategies {
         builtin.into_iter().chain(self.registered.keys().cloned()).collect()
     }
 
-    /// The name of the one that is asked about a task.
+    /// The name of a task's strategy.
     pub fn name_for<'a>(&'a self, task: &'a Task) -> &'a str {
         task.spec.strategy.as_deref().unwrap_or(&self.default)
     }
 
-    /// Whether this is one of Relight's own, which only count.
+    /// Whether this is a built-in strategy, which only computes.
     pub fn is_own(&self, name: &str) -> bool {
         !self.registered.contains_key(name) && Builtin::named(name).is_some()
     }
 
-    /// Asks the strategy of a task, or `instead`. One that fails, panics, hangs or is not known here is
-    /// answered for by `fail-and-reassign`, and what was wrong with it is told beside.
+    /// Asks the strategy of a task, or `instead`. If it fails, panics, hangs or is unknown,
+    /// `fail-and-reassign` answers and the error is recorded.
     pub async fn ask(
         &self,
         instead: Option<&str>,
@@ -152,7 +152,7 @@ impl Strategies {
         })
     }
 
-    /// On a thread of its own: it may block, panic or never come back.
+    /// Asks on a thread of its own, because it may block, panic or hang.
     async fn ask_aside(
         &self,
         strategy: Arc<dyn RecoveryStrategy>,
@@ -169,7 +169,7 @@ impl Strategies {
         let thread = std::thread::Builder::new().name("relight-strategy".to_owned());
         let spawned = thread.spawn(move || {
             let _counted = ThreadSlot(asking);
-            // Who asked may have given up.
+            // The caller may have given up.
             let _ = tell.send(strategy.recover(&task, &death, &context));
         });
         if let Err(error) = spawned {
@@ -194,7 +194,7 @@ impl fmt::Debug for Strategies {
     }
 }
 
-/// Counts down when its thread ends, however it does.
+/// Released when its thread ends, also by a panic.
 struct ThreadSlot(Arc<AtomicUsize>);
 
 impl Drop for ThreadSlot {

@@ -1,7 +1,7 @@
-//! Finds tasks whose holder is gone and gives them to their strategy.
+//! Finds tasks whose holder died and recovers them.
 //!
-//! Decides by lease alone: a slow holder that lost its lease counts as dead, and its late writes are
-//! refused by the fence.
+//! Decides only by the lease: a slow holder that lost its lease counts as dead, and its late writes
+//! are fenced.
 
 use std::collections::VecDeque;
 
@@ -21,19 +21,19 @@ use crate::holders;
 use crate::os::{clock, process};
 use crate::running_step::is_run_by_orphan;
 
-/// Recoveries that are under way at a time: their commits share a sync.
+/// Concurrent recoveries; their commits share a sync.
 const AT_ONCE: usize = 64;
-/// Tasks that are looked at before those found among them are recovered.
+/// Tasks examined before those found are recovered.
 const PAGE: usize = 1_000;
-/// Holders whose life is not asked for again within one look.
+/// Number of holders whose state is cached during a sweep.
 const HOLDERS_REMEMBERED: usize = 16;
 
-/// A task that lost whoever was to do it.
+/// A task that lost its holder or agent.
 #[derive(Debug, Clone)]
 pub enum OrphanedTask {
     /// Its holder is gone.
     Holder(Task),
-    /// It waits for an agent that does not come back by itself.
+    /// It waits for an agent that will not come back by itself.
     Agent(Task, AgentName),
 }
 
@@ -46,7 +46,7 @@ impl OrphanedTask {
     }
 }
 
-/// All of them, those whose holder is gone first.
+/// All orphaned tasks, those with a dead holder first.
 pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
     for lost in abandoned(page(engine, None, None).await?) {
@@ -58,7 +58,7 @@ pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     Ok(found)
 }
 
-/// Tasks that somebody works on, whether he lives or not, oldest first.
+/// Held tasks, oldest first, whether the holder lives or not.
 pub(crate) async fn held(engine: &Engine) -> Result<Vec<Task>, StoreError> {
     page(engine, None, None).await
 }
@@ -76,13 +76,13 @@ async fn page(
     Ok(tasks)
 }
 
-/// Tasks that wait for whoever was at them, oldest first.
+/// Interrupted tasks, oldest first.
 pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError> {
     let statuses = vec![TaskStatus::Interrupted];
     engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await
 }
 
-/// Those of them that wait for an agent which is terminated.
+/// Interrupted tasks of terminated agents.
 async fn left_by_terminated(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let gone = terminated(engine).await?;
     if gone.is_empty() {
@@ -95,7 +95,7 @@ async fn left_by_terminated(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreE
     Ok(left.collect())
 }
 
-/// Those that wait for this agent, which does not come back by itself.
+/// Interrupted tasks of this agent, which will not come back by itself.
 pub(crate) async fn left_by(
     engine: &Engine,
     agent: &AgentName,
@@ -112,7 +112,8 @@ fn is_abandoned(task: &Task) -> bool {
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
 }
 
-/// Those whose holder is gone. By the clock each for itself, by a process once for all that it held.
+/// Tasks whose holder is gone. Time-limited leases are checked one by one; a process is checked
+/// once for all its tasks.
 fn abandoned(tasks: Vec<Task>) -> Vec<OrphanedTask> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
@@ -139,17 +140,17 @@ async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
     Ok(engine.store().agents(query).await?.into_iter().map(|agent| agent.name).collect())
 }
 
-/// What a sweep over the whole store came to.
+/// Result of a sweep over the whole store.
 #[derive(Debug, Default)]
 pub struct TaskSweep {
-    /// What became of each.
+    /// The recovered tasks.
     pub recovered: Vec<Recovered>,
-    /// Those that could not be recovered, and why.
+    /// Tasks that could not be recovered, with the error.
     pub failed: Vec<(TaskId, ActError)>,
 }
 
-/// Finds and recovers all there is, some at a time: the first goes on while others are looked for,
-/// and however many there are, few are in memory.
+/// Finds and recovers all orphaned tasks in pages, so that the first resume early and memory use is
+/// bounded.
 pub async fn sweep_all(recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
     let engine = recoverer.engine();
     let mut swept = TaskSweep::default();
@@ -178,8 +179,8 @@ impl TaskSweep {
     }
 }
 
-/// Recovers each of them; one that cannot be stops no other. What others recovered meanwhile is left
-/// out.
+/// Recovers these tasks; a failure does not stop the others. Tasks recovered by others meanwhile
+/// are left out.
 pub async fn sweep(
     recoverer: &Recoverer,
     found: Vec<OrphanedTask>,
@@ -204,7 +205,7 @@ async fn one(
 ) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
     if let OrphanedTask::Holder(task) = &lost {
         match is_run_by_orphan(recoverer.engine().store().as_ref(), task).await {
-            // What it does is not in doubt: its end is recorded, and then it is recovered.
+            // Its step still runs; it is recovered after the step's end is recorded.
             Ok(true) => return None,
             Ok(false) => {}
             Err(error) => return Some(Err((Box::new(task.clone()), error.into()))),
@@ -228,7 +229,7 @@ async fn one(
         }
     };
     match recovered {
-        // Somebody else was faster.
+        // Someone else was faster.
         Err(ActError::Refused(Refusal::Fenced { .. } | Refusal::Held { .. })) => None,
         Err(error) => Some(Err((Box::new(task), error))),
         Ok(recovered) => Some(Ok(recovered)),
