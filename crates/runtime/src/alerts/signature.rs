@@ -7,8 +7,7 @@ use sha2::Sha256;
 
 use super::secret::Key;
 
-/// The value of `webhook-signature`: one signature for each key, so that a receiver may have either
-/// while keys are changed.
+/// The value of `webhook-signature`: one signature per key, so that keys can be rotated.
 pub(super) fn signatures(keys: &[Key], id: &str, seconds: i64, body: &[u8]) -> String {
     let one = |key: &Key| format!("v1,{}", signature(key, id, seconds, body));
     keys.iter().map(one).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Who is told: one way to reach somebody.
+//! Alert sinks.
 
 use std::sync::Arc;
 
@@ -12,37 +12,37 @@ use super::message::Message;
 use super::webhook::Webhook;
 use crate::os::{clock, random};
 
-/// One way to tell somebody.
+/// A destination of alerts.
 #[derive(Debug, Clone)]
 pub enum Sink {
-    /// A program of the user's.
+    /// A user's program.
     Command(CommandSink),
     /// An HTTP endpoint.
     #[cfg(feature = "webhooks")]
     Webhook(Webhook),
 }
 
-/// Why somebody was not told.
+/// Why a delivery failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
-    /// Nobody could be reached; the next try may.
+    /// Temporary failure; it is retried.
     #[error("{why}")]
     Later {
         /// What went wrong.
         why: String,
-        /// When the other side wants the next try.
+        /// The wait requested by the receiver.
         after: Option<Span>,
     },
-    /// The other side says no to this message.
+    /// The receiver refused this message.
     #[error("{why}")]
     Refused {
-        /// What it said.
+        /// Its answer.
         why: String,
     },
-    /// The other side is never to be called again.
+    /// The receiver must not be called again.
     #[error("{why}")]
     Gone {
-        /// What it said.
+        /// Its answer.
         why: String,
     },
 }
@@ -54,7 +54,7 @@ impl NotSent {
 }
 
 impl Sink {
-    /// The key of the configuration that names it; also its cursor's name in the store.
+    /// Its configuration key; also the name of its cursor.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Command(_) => "command",
@@ -63,7 +63,7 @@ impl Sink {
         }
     }
 
-    /// Where it leads, for people: without anything secret.
+    /// Its address for display, without secrets.
     pub fn place(&self) -> String {
         match self {
             Self::Command(command) => command.program(),
@@ -72,7 +72,7 @@ impl Sink {
         }
     }
 
-    /// Tells whether it still leads to the same place, without saying where.
+    /// A hash of its address, to notice a change without storing the address.
     pub(super) fn fingerprint(&self) -> String {
         let whole = match self {
             Self::Command(command) => command.in_words(),
@@ -82,7 +82,7 @@ impl Sink {
         blake3::hash(whole.as_bytes()).to_hex()[..16].to_owned()
     }
 
-    /// How long one message may take.
+    /// Time limit of one delivery.
     pub(super) fn timeout(&self) -> Span {
         match self {
             Self::Command(command) => command.timeout,
@@ -91,7 +91,7 @@ impl Sink {
         }
     }
 
-    /// Tells it; waits for that, by the calling thread.
+    /// Delivers a message; blocks.
     fn send_and_wait(&self, message: &Message) -> Result<(), NotSent> {
         match self {
             Self::Command(command) => command.run(message),
@@ -101,7 +101,7 @@ impl Sink {
     }
 }
 
-/// Tells it by a thread of its own: whoever is slow there holds up nobody here.
+/// Delivers a message on a thread of its own, so that a slow receiver blocks nothing.
 pub(super) async fn send(sink: &Arc<Sink>, message: &Message) -> Result<(), NotSent> {
     let (sink, message) = (Arc::clone(sink), message.clone());
     let (done, answer) = oneshot::channel();
@@ -115,7 +115,7 @@ pub(super) async fn send(sink: &Arc<Sink>, message: &Message) -> Result<(), NotS
     answer.await.unwrap_or_else(|_| Err(NotSent::later("the thread that sends it ended")))
 }
 
-/// Sends a message that says it is a test, at once and once.
+/// Sends a test message once, without retries.
 pub async fn try_out(sink: &Sink, store_id: &str) -> Result<Message, NotSent> {
     let text = "this is a test: alerts of Relight arrive here";
     let alert = Alert::new(AlertKind::Test, Subject::Store, text);

@@ -1,7 +1,7 @@
-//! Notices unfinished work that nobody touches, once an episode, while a daemon runs.
+//! Detects stale unfinished work, once per episode, while a daemon runs.
 //!
-//! Wakes when the next task would become stale and at no other time: what is done to a task only moves
-//! that moment on, and a task added later is due later.
+//! Wakes only when the next task would become stale: activity only moves that time later, and a
+//! task added later is due later.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::check;
 use crate::engine::{ActError, Engine};
 use crate::os::clock;
 
-/// Whoever was told by one of these knows that it waits.
+/// Alerts that already say that a task waits.
 const TOLD_OTHERWISE: [AlertKind; 5] = [
     AlertKind::Stale,
     AlertKind::Blocked,
@@ -28,27 +28,27 @@ const TOLD_OTHERWISE: [AlertKind; 5] = [
     AlertKind::GivenUp,
     AlertKind::Suspended,
 ];
-/// Between two looks at least this part of the limit, however many tasks become stale one by one.
+/// The minimum pause between two checks is this fraction of the limit.
 const LOOKS_MAX: u64 = 20;
-/// After a store that cannot be read or written.
+/// Pause after the store failed.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
 
-/// Looks for stale work.
+/// Watches for stale work.
 #[derive(Debug)]
 pub struct StaleWatch {
     engine: Engine,
     stale: Span,
-    /// What is known to be told, by when it was last touched.
+    /// Tasks already reported, with their last activity.
     told: HashMap<TaskId, Time>,
 }
 
 impl StaleWatch {
-    /// Work is stale that nobody touched for this long.
+    /// Work is stale after this time without activity.
     pub fn new(engine: Engine, stale: Span) -> Self {
         Self { engine, stale, told: HashMap::new() }
     }
 
-    /// Looks for as long as it is polled.
+    /// Watches for as long as it is polled.
     pub async fn serve(mut self) {
         let at_least = Span::from_ms(self.stale.as_ms() / LOOKS_MAX).max(Span::from_secs(1));
         loop {
@@ -60,7 +60,7 @@ impl StaleWatch {
         }
     }
 
-    /// Notes an alert for all that is stale and was not told of; answers when to look again.
+    /// Writes an alert for each stale task not yet reported. Returns the time of the next check.
     pub async fn look(&mut self, now: Time) -> Result<Span, ActError> {
         let tasks = self.engine.store().unfinished().await?;
         let mut next = self.stale;
@@ -91,7 +91,7 @@ impl StaleWatch {
         }
         let event = TaskEvent::Note(EventKind::Alert, alert.detail());
         match self.engine.act(&task.id, Right::Unfenced, event).await {
-            // It went on, or away, meanwhile.
+            // It was resumed or removed meanwhile.
             Ok(_) | Err(ActError::NoSuchTask(_) | ActError::Refused(_)) => Ok(()),
             Err(error) => Err(error),
         }

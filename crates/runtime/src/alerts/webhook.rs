@@ -1,4 +1,4 @@
-//! An HTTP endpoint that is told: a CloudEvents body with the signature of Standard Webhooks.
+//! The webhook sink: a CloudEvents body, signed as in Standard Webhooks.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use super::sink::NotSent;
 use crate::http_client;
 use crate::os::clock;
 
-/// An endpoint, and what it is signed with.
+/// An endpoint and its signing keys.
 #[derive(Clone)]
 pub struct Webhook {
     url: String,
@@ -22,7 +22,7 @@ pub struct Webhook {
     timeout: Span,
 }
 
-/// Its address may be a secret itself.
+/// Hides the address, which may be secret.
 impl std::fmt::Debug for Webhook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Webhook").field(&self.place).finish()
@@ -35,7 +35,7 @@ pub enum BadWebhook {
     /// Not an address.
     #[error("it is no https:// address")]
     NotAUrl,
-    /// Whoever is on the way could read it.
+    /// Unencrypted.
     #[error("http:// is not encrypted, and {host} is another machine")]
     Plain {
         /// Which.
@@ -44,7 +44,7 @@ pub enum BadWebhook {
 }
 
 impl Webhook {
-    /// `plain` takes `http://` to other machines as well.
+    /// `plain` also allows `http://` to other machines.
     pub fn new(url: &str, keys: Vec<Key>, timeout: Span, plain: bool) -> Result<Self, BadWebhook> {
         let parsed: Uri = url.parse().map_err(|_| BadWebhook::NotAUrl)?;
         let (Some(scheme), Some(host)) = (parsed.scheme_str(), parsed.host()) else {
@@ -62,7 +62,7 @@ impl Webhook {
         Ok(Self { url: url.to_owned(), place, is_loopback, keys, timeout })
     }
 
-    /// The address without what may be secret in it.
+    /// The address without secrets.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -75,7 +75,7 @@ impl Webhook {
         self.timeout
     }
 
-    /// Told when it answers with 2xx.
+    /// Sends a message; delivered if the answer is 2xx.
     pub(super) fn post(&self, message: &Message) -> Result<(), NotSent> {
         let body = message.cloud_event().to_string();
         let seconds = clock::now().as_ms().div_euclid(1_000);
@@ -91,7 +91,7 @@ impl Webhook {
             .send(body.as_bytes());
         match sent {
             Ok(response) => judge(&response, clock::now()),
-            // What a client says may name the whole address.
+            // The client's error may contain the whole address.
             Err(error) => {
                 let why = error.to_string().replace(&self.url, &self.place);
                 Err(NotSent::later(why.trim_start_matches("io: ")))
@@ -100,7 +100,7 @@ impl Webhook {
     }
 }
 
-/// What its status means; its body is not read.
+/// Interprets the response status; the body is not read.
 fn judge<B>(response: &Response<B>, now: Time) -> Result<(), NotSent> {
     let status = response.status();
     let why = format!("it answered {status}");
@@ -118,7 +118,7 @@ fn judge<B>(response: &Response<B>, now: Time) -> Result<(), NotSent> {
     }
 }
 
-/// In seconds, or until a date.
+/// The `Retry-After` header, in seconds or as a date.
 fn retry_after<B>(response: &Response<B>, now: Time) -> Option<Span> {
     let text = response.headers().get("retry-after")?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u32>() {

@@ -1,5 +1,5 @@
-//! What an agent wrote on another node: read through that node's API where it can be reached, else as
-//! far as the store has it, with the reason.
+//! Logs of agents on other nodes: read through that node's API if reachable, otherwise from the
+//! store, with the reason.
 
 use relight_core::agent::{Agent, Attempt};
 use relight_core::ids::{AgentName, NodeName, in_path};
@@ -12,34 +12,34 @@ use super::key::FleetKey;
 use super::look;
 use crate::os::{clock, fleet};
 
-/// How long another node may take.
+/// Time limit of a request to another node.
 const PATIENCE: Span = Span::from_secs(5);
-/// More is no answer: all lines together are no more than half of it.
+/// Maximum response size; the lines are at most half of it.
 const BYTES_MAX: u64 = 8 << 20;
-/// Attempts that are looked through for one that ran on the node.
+/// Maximum number of attempts searched for one on the node.
 const ATTEMPTS_MAX: usize = 100;
 
 /// The last lines of an agent on another node.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct FarLog {
-    /// Where they were written.
+    /// The node.
     pub node: NodeName,
     /// The lines.
     pub lines: Vec<String>,
-    /// There is more before.
+    /// Earlier lines exist.
     pub truncated: bool,
-    /// Why it is only what the store has; none when the node itself answered.
+    /// Why only the store's copy is available; none when the node answered.
     pub note: Option<String>,
 }
 
-/// What a node answers.
+/// Response of a node.
 #[derive(Debug, Deserialize)]
 struct RemoteLogLines {
     lines: Vec<String>,
     truncated: bool,
 }
 
-/// The other node that has what an agent wrote last; none when this one has.
+/// The other node with the agent's newest log; none when it is this one.
 pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName>, StoreError> {
     let newest = attempts(store, agent, 1).await?.pop();
     let holder = agent.lease.held.as_ref().and_then(|held| held.holder.node());
@@ -47,13 +47,13 @@ pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName
     Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
 }
 
-/// The other node that one attempt ran on; none when it ran here, or is not known.
+/// The other node that an attempt ran on; none when it ran here or is unknown.
 pub async fn node_of_attempt(
     store: &dyn Store,
     agent: &Agent,
     number: u32,
 ) -> Result<Option<NodeName>, StoreError> {
-    // They are numbered in order: the wanted one is so far from the newest.
+    // Attempts are numbered, so the distance from the newest is known.
     let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
     let found = attempts(store, agent, limit).await?;
     let attempt = found.iter().find(|attempt| attempt.number == number);
@@ -61,12 +61,12 @@ pub async fn node_of_attempt(
     Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
 }
 
-/// Where the API has the last lines of an agent.
+/// The API path of an agent's last lines.
 pub fn path(agent: &AgentName, lines: usize) -> String {
     format!("/api/agents/{}/logs?lines={lines}", in_path(agent.as_str()))
 }
 
-/// The last lines on that node. Where it cannot be reached, what the store has of the attempts there.
+/// The last lines on that node; if it cannot be reached, what the store has of its attempts.
 pub async fn read(
     store: &dyn Store,
     agent: &Agent,
@@ -94,7 +94,7 @@ pub async fn read(
     }
 }
 
-/// Where it answers, or why nobody can say.
+/// The node's address, or why there is none.
 fn address(node: Option<&Node>) -> Result<&str, String> {
     let node = node.ok_or("which is not known any more")?;
     if !node.is_live() {
@@ -104,7 +104,7 @@ fn address(node: Option<&Node>) -> Result<&str, String> {
     address.ok_or_else(|| "which has no address in its [node] section".to_owned())
 }
 
-/// One read, signed for it. Redirects are not followed, and what is too long is no answer.
+/// One signed request. Does not follow redirects and limits the response size.
 #[cfg(feature = "postgres")]
 fn fetch(address: &str, path: &str, ticket: &str) -> Result<RemoteLogLines, String> {
     // Without a proxy: these are machines that know each other.
@@ -125,7 +125,7 @@ fn fetch(address: &str, _: &str, _: &str) -> Result<RemoteLogLines, String> {
     Err(format!("which cannot be asked at {address}: this build of Relight has no HTTP client"))
 }
 
-/// What a node answered instead of a log, and why that is so more often than not.
+/// Error text for a refused request, with the usual cause.
 fn refused(status: u16, address: &str) -> String {
     let likely = match status {
         401 => {
@@ -142,7 +142,7 @@ fn refused(status: u16, address: &str) -> String {
     format!("which answered {status} at {address}{likely}")
 }
 
-/// The end of the newest post-mortem of that node.
+/// The last output in the newest post-mortem of that node.
 async fn kept(
     store: &dyn Store,
     agent: &Agent,

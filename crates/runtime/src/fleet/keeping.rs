@@ -1,54 +1,54 @@
-//! What a member of a fleet has to do next, and what an answer means for its lease. Pure: the clock is an
-//! argument, so that a thousand of them can be simulated.
+//! Decides what a fleet member does next and what an answer means for its lease. Pure: the clock is
+//! an argument, so that a thousand members can be simulated.
 
 use relight_core::time::Span;
 
 use super::term::{Term, Timing};
 
-/// How long after the end of another node's lease it is looked at: the store's clock has to have passed
-/// it too.
+/// Delay after the expiry of another lease before it is checked, because the store's clock must
+/// have passed it too.
 const LOOK_AFTER_MS: u64 = 10;
 
-/// One lease, and what keeps it. Moments are milliseconds since boot.
+/// The state of one lease. Times are milliseconds since boot.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
     timing: Timing,
     term: Term,
-    /// When the last renewal that came through was sent.
+    /// When the last successful renewal was sent.
     sent_ms: u64,
-    /// When the first of all leases ends unless it is renewed.
+    /// When the first of all leases expires unless renewed.
     look_ms: Option<u64>,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing more under this lease.
+    /// The lease is lost.
     Lose,
-    /// Renew it.
+    /// Renew the lease.
     Renew,
-    /// See what became of the others.
+    /// Check the other nodes.
     Look,
 }
 
 impl Keeping {
-    /// A lease that was asked for at that moment, and given.
+    /// A lease that was requested at this time and granted.
     pub fn begun(sent_ms: u64, timing: Timing) -> Self {
         Self { timing, term: Term::sent_at(sent_ms, timing), sent_ms, look_ms: None }
     }
 
-    /// For how long its node may act.
+    /// How long the node may act.
     pub fn term(&self) -> Term {
         self.term
     }
 
-    /// When something is to be done.
+    /// Time of the next action.
     pub fn due_ms(&self) -> u64 {
         let look_ms = self.look_ms.unwrap_or(u64::MAX);
         self.renew_ms().min(look_ms).min(self.term.stop_at_ms())
     }
 
-    /// What, then. The clock is compared before anything else is done: the machine may have slept.
+    /// The action that is due. The clock is compared first, because the machine may have slept.
     pub fn due(&self, now_ms: u64) -> Due {
         if now_ms >= self.term.stop_at_ms() {
             Due::Lose
@@ -59,8 +59,8 @@ impl Keeping {
         }
     }
 
-    /// A renewal came through. False when its answer came after the end of the lease that it renews: the
-    /// store may have committed it late, when others had seen that end already.
+    /// Records a successful renewal. False when the answer came after the lease had expired: the
+    /// store may have committed it after others saw the expiry.
     #[must_use]
     pub fn renewed(&mut self, sent_ms: u64, now_ms: u64) -> bool {
         if now_ms >= self.term.stop_at_ms() {
@@ -71,7 +71,7 @@ impl Keeping {
         true
     }
 
-    /// The others were seen; the first of all leases has so long to go.
+    /// Records a check of the other nodes; `first_end` is the time until the first lease expires.
     pub fn looked(&mut self, now_ms: u64, first_end: Option<Span>) {
         let end_ms = first_end.map(|left| now_ms.saturating_add(left.as_ms()));
         self.look_ms = end_ms.map(|end_ms| end_ms.saturating_add(LOOK_AFTER_MS));

@@ -1,8 +1,8 @@
-//! The key that nodes of a fleet have in common: by it one of them shows another that it may read what
-//! that one alone has.
+//! The shared key of a fleet, by which nodes authorise requests to each other.
 //!
-//! It lies in the store, made once by whichever node came first: whoever reads the store is trusted with
-//! more than logs. It is no user's token, opens nothing but what its ticket names, and not for long.
+//! Stored in the store, created by the first node: whoever can read the store has access to more
+//! than logs anyway. It is not a user token; its tickets are short-lived and valid for one request
+//! only.
 
 use relight_core::ids::NodeName;
 use relight_core::time::{Span, Time};
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use crate::os::random;
 
-/// The record of the store; nobody else's to read.
+/// Name of the record; private to nodes.
 pub const RECORD: &str = "fleet-key";
-/// How far the clocks of two nodes may be apart, and how long a ticket lasts.
+/// Maximum clock difference between nodes, and lifetime of a ticket.
 pub const TICKET_MAX: Span = Span::from_secs(60);
-/// What a ticket begins with, as a scheme of `Authorization`.
+/// The `Authorization` scheme of tickets.
 pub const SCHEME: &str = "Relight-Node";
 
-/// What all nodes of a fleet know, and nobody else.
+/// The shared secret of a fleet.
 #[derive(Clone)]
 pub struct FleetKey([u8; 32]);
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for FleetKey {
 }
 
 impl FleetKey {
-    /// The fleet's; made when there is none, or what is there is none.
+    /// Reads the fleet's key; creates it if it is missing or invalid.
     pub async fn of(store: &dyn Store) -> Result<Self, StoreError> {
         loop {
             let before = store.kept(RECORD).await?;
@@ -44,13 +44,13 @@ impl FleetKey {
         }
     }
 
-    /// A ticket for one read at one node, as the value of `Authorization`.
+    /// A ticket for one request to one node, as `Authorization` value.
     pub fn ticket(&self, to: &NodeName, path: &str, now: Time) -> String {
         let at_ms = now.as_ms();
         format!("{SCHEME} {at_ms}.{}", self.seal(to, path, at_ms).to_hex())
     }
 
-    /// Whether this is a ticket for this read, at this node, of this moment.
+    /// Whether this ticket is valid now for this request to this node.
     pub fn admits(&self, to: &NodeName, path: &str, ticket: &str, now: Time) -> bool {
         let Some((at, seal)) = ticket.split_once('.') else { return false };
         let (Ok(at_ms), Ok(seal)) = (at.parse::<i64>(), blake3::Hash::from_hex(seal)) else {
@@ -62,7 +62,7 @@ impl FleetKey {
         apart <= TICKET_MAX && self.seal(to, path, at_ms) == seal
     }
 
-    /// Neither a name nor a path has a line end in it.
+    /// Unambiguous, because names and paths contain no line breaks.
     fn seal(&self, to: &NodeName, path: &str, at_ms: i64) -> blake3::Hash {
         let text = format!("relight node ticket 1\n{to}\n{at_ms}\nGET {path}");
         blake3::keyed_hash(&self.0, text.as_bytes())

@@ -1,8 +1,7 @@
-//! Membership: one lease for all that this machine holds.
+//! Membership: one lease for everything this machine holds.
 //!
-//! A renewal that is refused, or that does not come through in time, ends it: the node is lost, whatever
-//! it held is given up by everybody here, and it joins anew. After a pause of the whole machine the
-//! clock is compared before anything else is done.
+//! A refused or late renewal ends the lease: everything held is given up, and the node joins again.
+//! After a pause of the machine the clock is compared first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +18,9 @@ use super::node_cache::NodeCache;
 use super::term::{Term, Timing};
 use crate::os::clock;
 
-/// How long a name that another installation uses is waited for beyond its lease.
+/// Extra wait after the lease of another installation with the same name.
 const TAKEN_WAIT: Span = Span::from_secs(1);
-/// How soon a store that does not answer is asked again.
+/// Pause before the store is asked again after an error.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why a node cannot join.
@@ -30,7 +29,7 @@ pub enum JoinError {
     /// Another installation uses the name.
     #[error("another machine is node {} already, and renews its lease", .0.new.name)]
     Taken(Box<Node>),
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -38,21 +37,21 @@ pub enum JoinError {
 /// Whether this machine may act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Its lease lasts, by its own clock.
+    /// Its lease is valid by its own clock.
     Member {
         /// How often it has joined.
         epoch: Epoch,
-        /// For how long.
+        /// How long it may act.
         term: Term,
     },
-    /// Its lease is lost; it joins anew.
+    /// Its lease is lost; it joins again.
     Lost,
-    /// Another daemon is this node now; this one never is again.
+    /// Another daemon is this node now; this one gives up.
     Overtaken,
 }
 
 impl Standing {
-    /// Under which lease; none when it is lost.
+    /// The current lease; none when it is lost.
     pub fn epoch(self) -> Option<Epoch> {
         match self {
             Self::Member { epoch, .. } => Some(epoch),
@@ -61,7 +60,7 @@ impl Standing {
     }
 }
 
-/// This machine in its fleet, for all who act.
+/// This machine as a member of a fleet.
 #[derive(Debug, Clone)]
 pub struct Fleet {
     node: Arc<NewNode>,
@@ -70,29 +69,29 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// By which everybody knows it.
+    /// The node's name.
     pub fn name(&self) -> &NodeName {
         &self.node.name
     }
 
-    /// What agents can ask for.
+    /// Labels that agents can require.
     pub fn labels(&self) -> &[String] {
         &self.node.labels
     }
 
-    /// Whether it may act, now and whenever that changes.
+    /// Watches whether it may act.
     pub fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.clone()
     }
 
-    /// How long it may act; none once that is over. Compared with the clock each time: this process may
-    /// have been frozen a moment ago.
+    /// How long it may act; none when that is over. Compares the clock on each call, because this
+    /// process may have been frozen.
     pub fn term(&self) -> Option<Term> {
         let epoch = self.standing.borrow().epoch()?;
         self.term_of(epoch)
     }
 
-    /// The same under one lease: none when another one came after it.
+    /// The same for one lease: none when there is a later one.
     pub fn term_of(&self, epoch: Epoch) -> Option<Term> {
         match *self.standing.borrow() {
             Standing::Member { epoch: now, term } if now == epoch => {
@@ -102,18 +101,18 @@ impl Fleet {
         }
     }
 
-    /// All nodes as they were last seen, and whenever a lease was seen to have run out or begun.
+    /// Watches all nodes; updated when a lease begins or expires.
     pub fn nodes(&self) -> watch::Receiver<Arc<[Node]>> {
         self.nodes.clone()
     }
 
-    /// Whether it is to take nothing new.
+    /// Whether it drains.
     pub fn is_draining(&self) -> bool {
         let nodes = self.nodes.borrow();
         nodes.iter().any(|node| node.new.name == self.node.name && node.draining)
     }
 
-    /// Gives its lease back: others need not wait for its end. To be called when nothing is held.
+    /// Ends the lease, so that others need not wait for its expiry. Call it when nothing is held.
     pub async fn leave(&self, store: &dyn Store) -> Result<(), StoreError> {
         let epoch = self.standing.borrow().epoch();
         if let Some(epoch) = epoch {
@@ -123,7 +122,7 @@ impl Fleet {
     }
 }
 
-/// Joins a fleet. What is returned beside it keeps the lease for as long as it is polled.
+/// Joins a fleet. The returned future renews the lease for as long as it is polled.
 pub async fn join(
     store: Arc<dyn Store>,
     node: NewNode,
@@ -141,7 +140,7 @@ pub async fn join(
     Ok((fleet, member.serve()))
 }
 
-/// Waits for as long as the lease of another installation would last if nobody renewed it.
+/// Waits at most for the time of another installation's lease.
 async fn first_lease(
     store: &dyn Store,
     node: &NewNode,
@@ -163,11 +162,11 @@ async fn first_lease(
     }
 }
 
-/// Keeps the lease.
+/// Renews the lease.
 struct LeaseKeeper {
     store: Arc<dyn Store>,
     node: Arc<NewNode>,
-    /// Under which lease it was last.
+    /// The last lease.
     last: Epoch,
     timing: Timing,
     standing: watch::Sender<Standing>,
@@ -188,7 +187,7 @@ impl LeaseKeeper {
         }
     }
 
-    /// Waits for what is due first, and does it.
+    /// Waits for the next action and executes it.
     async fn keep(&mut self, epoch: Epoch) {
         clock::until_boot_ms(self.keeping.due_ms()).await;
         match self.keeping.due(clock::boot_ms()) {
@@ -207,15 +206,15 @@ impl LeaseKeeper {
                 self.standing.send_replace(Standing::Member { epoch, term });
                 self.look().await;
             }
-            // Refused, or an answer to a question that was asked too long ago.
+            // Refused, or the answer came too late.
             Ok(Ok(true | false)) => self.lose(),
             Ok(Err(_)) => sleep(TROUBLE_PAUSE.min(self.left())).await,
             Err(_) => {}
         }
     }
 
-    /// Sees what became of the others. One that cannot be asked now is asked with the next renewal, which
-    /// does not wait for that.
+    /// Checks the other nodes. After an error the next renewal checks again, without delay to the
+    /// renewal.
     async fn look(&mut self) {
         let patience = self.timing.renew.as_duration().min(self.left());
         let looked = timeout(patience, self.cache.look(self.store.as_ref())).await;
@@ -228,7 +227,7 @@ impl LeaseKeeper {
         });
     }
 
-    /// How long until nothing may be done any more.
+    /// Time left to act.
     fn left(&self) -> Duration {
         let stop_at_ms = self.keeping.term().stop_at_ms();
         Duration::from_millis(stop_at_ms.saturating_sub(clock::boot_ms()))
@@ -238,10 +237,10 @@ impl LeaseKeeper {
         self.standing.send_replace(Standing::Lost);
     }
 
-    /// Waits for the answer, however long the store is away: whoever asks again and again has joined as
-    /// often once it is back. An answer that took longer than the lease lasts is lost at once. Where
-    /// another daemon of this installation has joined meanwhile it stays away: both would take the lease
-    /// from each other for ever.
+    /// Joins again. Waits for the answer however long the store is unreachable, because repeated
+    /// requests would join repeatedly. An answer that took longer than the lease is lost at once.
+    /// If another daemon of this installation has joined meanwhile, this one stays away, because
+    /// both would take the lease from each other for ever.
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
         let node = (*self.node).clone();
@@ -259,7 +258,7 @@ impl LeaseKeeper {
     }
 }
 
-/// Whether a node came, went, joined anew or began to drain; renewals are no news.
+/// Whether a node joined, left or began to drain; renewals do not count.
 fn has_changed(before: &[Node], now: &[Node]) -> bool {
     let told = |node: &Node| (node.new.clone(), node.epoch, node.draining, node.is_live());
     !before.iter().map(told).eq(now.iter().map(told))

@@ -1,8 +1,8 @@
-//! This machine as a node of a fleet: it joins, renews its lease, sees what becomes of the others, and
-//! starts over when it lost its own.
+//! This machine as a node of a fleet: joins, renews its lease, watches the other nodes, and joins
+//! again after it lost its lease.
 //!
-//! Leaves to others: which agents it takes up (`supervise::standby`), and ending what runs when the
-//! lease is about to run out, which each shim does by itself (`supervise::shim`).
+//! Which agents it takes over is decided in `supervise::takeover`. When the lease is about to
+//! expire, each shim stops its attempt by itself (`supervise::shim`).
 
 pub mod far_log;
 mod keeping;
@@ -25,7 +25,7 @@ pub(crate) use self::node_cache::NodeCache;
 pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
 use crate::os::fleet;
 
-/// Looks at all nodes, and remembers what is seen of their leases.
+/// Reads all nodes and caches the state of their leases.
 pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
     let ticket = fleet::ReadTicket::begin();
     let nodes = store.nodes().await?;
@@ -33,7 +33,7 @@ pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
     Ok(nodes.into())
 }
 
-/// How many agents each node has.
+/// Number of agents per node.
 pub async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for agent in store.agents(AgentQuery::default()).await? {

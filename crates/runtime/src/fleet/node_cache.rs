@@ -1,7 +1,7 @@
-//! The nodes as one looker sees them: read again only when there is something to see.
+//! A cache of all nodes, read again only when they changed.
 //!
-//! Every node looks with each renewal. If each look read all nodes, a fleet of a thousand would read half
-//! a million rows a second to learn nothing.
+//! Every node checks with each renewal. Without the cache a fleet of a thousand nodes would read
+//! half a million rows a second.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use relight_store::{Store, StoreError};
 
 use crate::os::fleet;
 
-/// What one looker knows of all nodes.
+/// The cached nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeCache {
     mark: ChangeToken,
     nodes: Arc<[Node]>,
 }
 
-/// What a look came to.
+/// The current nodes.
 #[derive(Debug)]
 pub(crate) struct NodeSnapshot {
-    /// Who they are, and which of them live; what is left of each lease is as of the last reading.
+    /// The nodes and which of them live; the time left of each lease is from the last read.
     pub(crate) nodes: Arc<[Node]>,
-    /// How long until the first lease runs out that lasts now.
+    /// Time until the first valid lease expires.
     pub(crate) first_end: Option<Span>,
 }
 
 impl NodeCache {
-    /// Reads all of them once.
+    /// Reads all nodes.
     pub(crate) async fn first(store: &dyn Store) -> Result<(Self, NodeSnapshot), StoreError> {
         let mut cache = Self { mark: [i64::MIN; 5], nodes: Arc::from([]) };
         let seen = cache.look(store).await?;
         Ok((cache, seen))
     }
 
-    /// Reads them again when their mark is another one. It is asked for first: what changes between the
-    /// two is read with the next look.
+    /// Reads the nodes again if their change token differs. The token is read first, so that a
+    /// change in between is seen next time.
     pub(crate) async fn look(&mut self, store: &dyn Store) -> Result<NodeSnapshot, StoreError> {
         let ticket = fleet::ReadTicket::begin();
         let glance = store.nodes_summary().await?;
@@ -44,7 +44,7 @@ impl NodeCache {
             self.nodes = store.nodes().await?.into();
             self.mark = glance.mark;
         }
-        // Also when nothing is new: it is so as of now.
+        // Also when nothing changed: it is confirmed as of now.
         ticket.learn(&self.nodes);
         Ok(NodeSnapshot { nodes: Arc::clone(&self.nodes), first_end: glance.first_end })
     }

@@ -1,8 +1,8 @@
-//! Has the node that holds an agent start, stop or restart it: through the store, so that nodes need no
-//! way to each other.
+//! Sends start, stop and restart commands to the node that holds an agent. Commands go through the
+//! store, so nodes need no connection to each other.
 //!
-//! Leaves to others: doing it (`supervise::wishes`). What that node does not take up in time is
-//! withdrawn; both compare what the agent was, so one of them wins.
+//! Commands are executed by `supervise::remote_commands`. A command that is not taken in time is
+//! withdrawn; both sides compare the agent's record, so only one of them wins.
 
 use std::time::Duration;
 
@@ -23,53 +23,54 @@ use super::node_cache::NodeCache;
 use crate::os::{clock, fleet, process, random};
 use crate::supervise::control::{Changed, Refused, RefusedCode};
 
-/// How long a node has to take a wish up, beyond its lease: a node that is gone is found out by then.
+/// Extra time after a node's lease in which it must take a command; a dead node is detected by
+/// then.
 const TAKE_UP_MAX: Duration = Duration::from_secs(3);
-/// How long an agent that nobody holds is left to the node that takes it up.
+/// How long to wait for a node to take over a free agent.
 const FREE_MAX: Duration = Duration::from_secs(3);
-/// So many wishes cannot come and go between two looks.
+/// Maximum number of commands read back from the journal.
 const WISHES_MAX: usize = 100;
-/// So long at least between two looks.
+/// Minimum pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// How often leases are looked at, which end without an event.
+/// How often leases are checked, because no event reports their expiry.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Why a wish was not granted.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotGranted {
-    /// The node did not hear of it.
+    /// The node did not take it.
     #[error("agent {agent} is on node {node}, which does not answer; nothing was done")]
     Silent {
         /// Which agent.
         agent: AgentName,
-        /// Who has it.
+        /// The node that holds it.
         node: NodeName,
     },
-    /// The node is at it.
+    /// The node has not finished in time.
     #[error("agent {agent} is on node {node}, which is still at it")]
     Late {
         /// Which agent.
         agent: AgentName,
-        /// Who has it.
+        /// The node that holds it.
         node: NodeName,
     },
-    /// The node tried.
+    /// The node failed.
     #[error("{problem} (on node {node})")]
     Problem {
         /// Which agent.
         agent: AgentName,
-        /// Who has it.
+        /// The node that holds it.
         node: NodeName,
-        /// What stands in the way.
+        /// The reason.
         problem: String,
     },
-    /// Others want something of it all the time, or it changes hands.
+    /// Other commands are pending all the time, or the agent keeps changing its node.
     #[error("agent {agent} did not settle on a node that could be asked")]
     Contended {
         /// Which agent.
         agent: AgentName,
     },
-    /// The store itself.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -91,17 +92,17 @@ impl From<NotGranted> for Refused {
     }
 }
 
-/// What asking came to.
+/// Result of sending a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteDelivery {
-    /// Another node has done it.
+    /// Another node executed it.
     Done(Changed),
-    /// No other node has the agent: it is this node's, or nobody's. This is left to be done of it.
+    /// No other node holds the agent: it is this node's or free. The command that is left to
+    /// execute.
     Left(RemoteVerb),
 }
 
-/// Asks whichever other node has the agent, and waits for what comes of it, but not for longer than
-/// this.
+/// Sends a command to the node that holds the agent and waits for the outcome, with a time limit.
 pub async fn ask(
     store: &dyn Store,
     agent: &AgentName,
@@ -114,11 +115,11 @@ pub async fn ask(
     let mut before: Option<Passed> = None;
     loop {
         let Some(found) = question.holder().await? else {
-            // Whoever takes over from a node that was asked begins a new attempt by itself.
+            // A node that takes over starts a new attempt anyway.
             let is_renewed = verb == RemoteVerb::Restart && before.is_some();
             return Ok(RemoteDelivery::Left(if is_renewed { RemoteVerb::Start } else { verb }));
         };
-        // Another attempt than the one that was to be ended has begun, or is about to.
+        // A newer attempt than the one to be restarted has begun or is about to.
         let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
         if verb == RemoteVerb::Restart && is_renewed {
             question.verb = RemoteVerb::Start;
@@ -141,26 +142,26 @@ pub async fn ask(
     }
 }
 
-/// What somebody wants to know, and until when.
+/// A command and its deadline.
 struct PendingCommand<'a> {
     store: &'a dyn Store,
     name: &'a AgentName,
     verb: RemoteVerb,
     deadline: Instant,
-    /// The nodes as they are seen meanwhile.
+    /// The known nodes.
     cache: NodeCache,
 }
 
-/// An agent, and the other node that has it.
+/// An agent held by another node.
 struct Elsewhere {
     agent: Agent,
     node: NodeName,
-    /// How long that node's lease lasts without a renewal.
+    /// Length of that node's lease.
     lease: Duration,
 }
 
 impl Elsewhere {
-    /// Whether the same lease is on it still.
+    /// Whether it still has the same lease.
     fn is_held_in(&self, now: &Agent) -> bool {
         now.lease.held.is_some() && now.lease.fence == self.agent.lease.fence
     }
@@ -174,18 +175,18 @@ impl Elsewhere {
     }
 }
 
-/// What became of a wish.
+/// State of a sent command.
 enum Put {
     /// It was answered.
     Answered(RemoteCommandOutcome),
-    /// The lease that it was for is over.
+    /// Its lease is over.
     Passed {
-        /// It had been begun.
+        /// It had been taken.
         was_taken: bool,
     },
 }
 
-/// A holder that was asked and is none any more.
+/// A holder that lost the agent after the command was sent.
 struct Passed {
     node: NodeName,
     attempt_number: u32,
@@ -200,7 +201,7 @@ impl Passed {
 }
 
 impl PendingCommand<'_> {
-    /// The live node that has the agent. One that is free is waited for: it changes hands just now.
+    /// The live node that holds the agent. Waits for a free agent to be taken over.
     async fn holder(&mut self) -> Result<Option<Elsewhere>, NotGranted> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);
         loop {
@@ -219,7 +220,7 @@ impl PendingCommand<'_> {
                 Some(_) => return Ok(None),
                 None => {}
             }
-            // Of a process that is no node's, or nobody is there who could take it up.
+            // Held by a process outside of the fleet, or no node could take it over.
             if is_held || !nodes.iter().any(|node| node.is_live()) || Instant::now() >= until {
                 return Ok(None);
             }
@@ -227,9 +228,9 @@ impl PendingCommand<'_> {
         }
     }
 
-    /// Asks this holder, and waits.
+    /// Sends the command to this holder and waits.
     async fn put_to(&mut self, found: &Elsewhere) -> Result<Put, NotGranted> {
-        // First for the wish of another, then for ours.
+        // First for another pending command, then for ours.
         let deadline = self.deadline;
         let take_by = || deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
         let (mut until, mut ours, mut was_taken) = (take_by(), None, false);
@@ -254,7 +255,7 @@ impl PendingCommand<'_> {
                     sleep(LOOK_PAUSE).await;
                     continue;
                 }
-                // By us, or by another who waited for longer.
+                // Withdrawn by us or by another sender.
                 Some(RemoteCommandProgress::Asked | RemoteCommandProgress::Withdrawn) => {
                     return Err(found.silent());
                 }
@@ -276,8 +277,8 @@ impl PendingCommand<'_> {
         }
     }
 
-    /// How far our wish is. One that was answered may be replaced by the next before it was read: the
-    /// journal has its answer.
+    /// Progress of our command. An answered one may already be replaced; then its answer is in the
+    /// journal.
     async fn progress(
         &self,
         now: &Agent,
@@ -304,8 +305,8 @@ impl PendingCommand<'_> {
             .map_or(RemoteCommandProgress::Withdrawn, RemoteCommandProgress::Answered))
     }
 
-    /// Writes the wish into the agent's record, once no other one waits there. One that nobody took in
-    /// time was left behind by somebody who is gone.
+    /// Writes the command into the agent's record, unless another one is pending. A pending one
+    /// past its time was left by a dead sender.
     async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<RemoteCommand>, NotGranted> {
         let waits = now.wish.as_ref().filter(|wish| wish.is_open());
         if waits.is_some_and(|wish| !is_over || wish.progress != RemoteCommandProgress::Asked) {
@@ -322,13 +323,13 @@ impl PendingCommand<'_> {
         Ok(self.commit(now, wish.clone()).await?.then_some(wish))
     }
 
-    /// True when nobody has begun it, and nobody will.
+    /// Withdraws the command. True if it was not taken and never will be.
     async fn withdraw(&self, now: &Agent) -> Result<bool, NotGranted> {
         let Some(wish) = now.wish.clone() else { return Ok(false) };
         self.commit(now, wish.at(RemoteCommandProgress::Withdrawn)).await
     }
 
-    /// False when the agent is not any more as it was read.
+    /// False when the agent has changed since it was read.
     async fn commit(&self, now: &Agent, wish: RemoteCommand) -> Result<bool, NotGranted> {
         let guard = Guard { fence: None, seq: Some(now.seq) };
         let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
@@ -340,8 +341,8 @@ impl PendingCommand<'_> {
         }
     }
 
-    /// Returns after a change of the store, and soon in any case; not at once, for a store that many
-    /// nodes use changes all the time.
+    /// Waits for a change of the store, or a short time. Pauses first, because a shared store
+    /// changes all the time.
     async fn changed(&self, newest: u64, until: Instant) -> Result<(), NotGranted> {
         sleep(LOOK_PAUSE).await;
         let rest = until.saturating_duration_since(Instant::now()).min(LOOK_EVERY);

@@ -1,37 +1,38 @@
-//! How long a node may act: computed from the moment *before* a renewal was sent, so that it ends here
-//! before it ends in the store.
+//! How long a node may act. Counted from *before* a renewal was sent, so that it ends here before
+//! it ends in the store.
 
 use relight_core::time::Span;
 
 use crate::supervise::shim::wire::{Deadline, Rung};
 
-/// No shorter lease leaves time to end what runs.
+/// Minimum lease; a shorter one leaves no time to stop attempts.
 pub const LEASE_MIN: Span = Span::from_secs(3);
-/// So many renewals at least fit into a lease.
+/// Minimum number of renewals within a lease.
 pub const RENEWALS_MIN: u64 = 3;
 
-/// How a node keeps its lease.
+/// Timing of a node's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long it lasts after a renewal.
+    /// Its length.
     pub lease: Span,
     /// How often it is renewed.
     pub renew: Span,
 }
 
 impl Timing {
-    /// What the kernel has at the end of the lease to end what was killed, and to be late ourselves.
+    /// Reserve at the end of the lease for the kernel to end killed processes, and for our own
+    /// delays.
     fn reserve_ms(self) -> u64 {
         (self.lease.as_ms() / 12).clamp(200, 1_000)
     }
 
-    /// The longest grace that agents have at the end of the lease.
+    /// Maximum grace period of agents at the end of the lease.
     fn grace_ms(self) -> u64 {
         self.lease.as_ms() / 4
     }
 }
 
-/// Until when the lease lasts by our own clock. Moments are milliseconds since boot.
+/// When the lease ends by our own clock. Times are milliseconds since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
     until_ms: u64,
@@ -39,12 +40,12 @@ pub struct Term {
 }
 
 impl Term {
-    /// Of a renewal that was sent then.
+    /// The term of a renewal sent at this time.
     pub fn sent_at(sent_ms: u64, timing: Timing) -> Self {
         Self { until_ms: sent_ms.saturating_add(timing.lease.as_ms()), timing }
     }
 
-    /// From then on nothing is begun, and what runs is told to end.
+    /// From this time on nothing is started and attempts are stopped.
     pub fn stop_at_ms(self) -> u64 {
         self.kill_at_ms().saturating_sub(self.timing.grace_ms())
     }
@@ -53,7 +54,7 @@ impl Term {
         self.until_ms.saturating_sub(self.timing.reserve_ms())
     }
 
-    /// What the shim of an agent is told that is stopped by this ladder.
+    /// The deadline for a shim that stops its attempt with this ladder.
     pub fn deadline(self, ladder: Vec<Rung>) -> Deadline {
         let waits = ladder.iter().map(|rung| rung.wait.as_ms());
         let grace_ms = waits.fold(0, u64::saturating_add).min(self.timing.grace_ms());

@@ -1,5 +1,5 @@
-//! A command of the user's as a strategy: the case as JSON on its standard input, a decision on its
-//! standard output.
+//! A user's command as a strategy: gets the case as JSON on its standard input and prints a
+//! decision.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -18,23 +18,23 @@ use super::strategy::{Answer, RecoveryStrategy, StrategyError};
 use crate::os::{child, clock, process};
 use crate::store_url;
 
-/// Most bytes of an answer that are read.
+/// Maximum size of an answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
-/// The furthest "later" that is believed.
+/// Maximum deferral.
 const DEFER_MAX: Span = Span::from_secs(366 * 24 * 3_600);
 
-/// A command that decides.
+/// A strategy command.
 #[derive(Debug, Clone)]
 pub struct Exec {
-    /// The program and its arguments; no shell is between.
+    /// The program and its arguments, run without a shell.
     pub command: Vec<String>,
     /// The folder it runs in; ours when none.
     pub folder: Option<PathBuf>,
-    /// It is killed when it takes longer.
+    /// Time limit; it is killed afterwards.
     pub time_max: Duration,
 }
 
-/// What is wrong with a command's answer.
+/// Why a strategy command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// It cannot be run.
@@ -45,7 +45,7 @@ pub enum ExecError {
         /// Why.
         source: io::Error,
     },
-    /// It said that it failed.
+    /// It exited with an error.
     #[error("{program} ended with {status}")]
     Failed {
         /// Which.
@@ -53,15 +53,15 @@ pub enum ExecError {
         /// How.
         status: std::process::ExitStatus,
     },
-    /// It was killed.
+    /// It exceeded its time limit and was killed.
     #[error("{program} did not answer within {time_max:?}")]
     TooSlow {
         /// Which.
         program: String,
-        /// Within what.
+        /// The time limit.
         time_max: Duration,
     },
-    /// It said something else than a decision.
+    /// Its output is not a decision.
     #[error("{program} gave no decision: {why}")]
     Nonsense {
         /// Which.
@@ -71,7 +71,7 @@ pub enum ExecError {
     },
 }
 
-/// What a command answers.
+/// Output of a command.
 #[derive(Debug, Deserialize)]
 struct StrategyOutput {
     decision: String,
@@ -115,7 +115,7 @@ impl Exec {
         let mut input = running.stdin.take().expect("it is piped");
         let output = running.stdout.take().expect("it is piped");
         let case = format!("{case}\n");
-        // Threads of their own: it may read late, or leave its output to a child that lives on.
+        // In threads, because it may read late or leave its output to a child process.
         let (said, hears) = mpsc::channel();
         std::thread::spawn(move || input.write_all(case.as_bytes()));
         std::thread::spawn(move || {
@@ -137,7 +137,7 @@ impl Exec {
     }
 }
 
-/// What a command answered.
+/// Parses the output of a command.
 pub(crate) fn read(text: &str, now: Time) -> Result<Answer, String> {
     let said: StrategyOutput =
         serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;

@@ -1,6 +1,6 @@
-//! Recovers work: finds tasks whose holder is gone, asks their strategy, and carries out its answer.
+//! Recovers work: finds tasks whose holder is gone, asks their strategy and commits its decision.
 //!
-//! Rules are `core::recovery`'s. Leaves to others: agents and their processes (`supervise`).
+//! The rules are in `core::recovery`. Agents and their processes are handled by `supervise`.
 
 mod exec;
 pub mod operator;

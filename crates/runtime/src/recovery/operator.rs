@@ -1,6 +1,6 @@
-//! The operator's desk: work that does not go on by itself just now, and what a person may do with it.
+//! Work that waits for an operator, and the operator's commands.
 //!
-//! Whoever holds a task and lives is left alone: a person's verbs here are for what nobody works on.
+//! Commands here are only for tasks that no live holder works on.
 
 use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
 use relight_core::ids::{AgentName, TaskId};
@@ -18,7 +18,7 @@ use crate::engine::{ActError, Engine, TaskView};
 use crate::holders;
 use crate::os::{clock, process};
 
-/// The statuses of work that waits for somebody or something.
+/// Statuses of waiting work.
 const WAITING: [TaskStatus; 5] = [
     TaskStatus::Interrupted,
     TaskStatus::Suspended,
@@ -27,7 +27,7 @@ const WAITING: [TaskStatus; 5] = [
     TaskStatus::Deferred,
 ];
 
-/// Which of it. All conditions hold together; the default is all.
+/// Filter of waiting work. All conditions must hold; the default selects all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only of these statuses; any when empty.
@@ -36,18 +36,18 @@ pub struct Filter {
     pub agent: Option<AgentName>,
 }
 
-/// A task on the desk.
+/// A task that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AwaitingOperator {
     /// Which.
     pub task: TaskId,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// Why it stands there.
+    /// The reason of its status.
     pub reason: Option<String>,
-    /// Whose it is.
+    /// Its agent.
     pub agent: Option<AgentName>,
-    /// Which strategy is asked about it.
+    /// Its recovery strategy.
     pub strategy: String,
     /// The step that was finished last.
     pub last_step: Option<String>,
@@ -55,45 +55,45 @@ pub struct AwaitingOperator {
     pub next_step: Option<String>,
     /// Steps begun and not ended.
     pub in_doubt: Vec<String>,
-    /// What becomes of it without a person.
+    /// What happens without a person.
     pub then: Then,
     /// Not before.
     pub not_before: Option<Time>,
-    /// When it last moved.
+    /// When it last changed.
     pub updated_at: Time,
-    /// What its strategy would make of it, where its holder is gone and no command has to be asked.
+    /// What its strategy would do, if its holder is gone and no command has to be asked.
     pub foreseen: Option<Recovered>,
 }
 
-/// What becomes of waiting work without a person.
+/// What happens to waiting work without a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
-    /// Its holder is gone: the next recovery gives it to its strategy.
+    /// Its holder is gone: the next sweep recovers it.
     Recovered,
-    /// Its agent goes on with it.
+    /// Its agent resumes it.
     Resumed,
-    /// Whoever can do it may take it.
+    /// Any suitable agent may take it.
     Taken,
     /// Nothing.
     Waits,
 }
 
-/// What a person wants of a task on the desk.
+/// A person's command for a waiting task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperatorCommand {
-    /// It goes on where it was, with its agent, now.
+    /// Resume it now, with its agent.
     Resume,
-    /// It begins anew, with its agent, now.
+    /// Start it over now, with its agent.
     Restart,
-    /// It is not wanted any more.
+    /// Cancel it.
     Abandon {
         /// Why.
         reason: Option<String>,
     },
-    /// It goes on where it was, with another agent.
+    /// Resume it with another agent.
     HandOver {
-        /// With which.
+        /// The new agent.
         agent: AgentName,
     },
 }
@@ -118,7 +118,7 @@ impl OperatorCommand {
     }
 }
 
-/// The tasks on the desk: the most important first, then the oldest.
+/// Waiting tasks, by priority, then by age.
 pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreError> {
     let is_wanted = |task: &Task| {
         let has_status = filter.statuses.is_empty() || filter.statuses.contains(&task.status);
@@ -135,7 +135,7 @@ pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreE
     Ok(found)
 }
 
-/// At work, says the store, and its holder is gone.
+/// Whether it is in progress and its holder is gone.
 fn is_lost(task: &Task) -> bool {
     task.status == TaskStatus::InProgress && !is_held(task)
 }
@@ -145,7 +145,7 @@ fn is_held(task: &Task) -> bool {
     held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
 }
 
-/// A task with all that a person needs to decide.
+/// A waiting task with everything needed for a decision.
 pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
     let foreseen = if is_lost(&task) {
@@ -190,7 +190,7 @@ fn then(task: &Task) -> Then {
     }
 }
 
-/// Does what a person wants with a task that nobody works on; answers it as it is then.
+/// Executes a command on a task that nobody works on. Returns the task afterwards.
 pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result<Task, ActError> {
     let plan = |view: &TaskView| {
         check(&view.task, verb)?;
@@ -200,7 +200,7 @@ pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result
     engine.task(id).await
 }
 
-/// What `act` would make of a task; nothing is done.
+/// Predicts the result of `act` without changing anything.
 pub async fn foresee(
     engine: &Engine,
     id: &TaskId,
@@ -223,7 +223,7 @@ fn check(task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
         let (agent, held) = (task.agent.clone(), Box::new(held));
         return Err(Refusal::Held { task: task.id.clone(), agent, held });
     }
-    // One that an agent was given may be given to another.
+    // An assigned task may be assigned to another agent.
     let is_handed_on =
         task.status == TaskStatus::Assigned && matches!(verb, OperatorCommand::HandOver { .. });
     if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
