@@ -30,74 +30,74 @@ use super::folder::AgentFolder;
 use super::socket_path::SocketPath;
 use crate::os::process;
 
-/// The longest line that a supervisor takes.
+/// Maximum length of a request line.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
-/// The longest answer: the signs of life of some ten thousand agents.
+/// Maximum size of a reply: the status of some ten thousand agents.
 const REPLY_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How many may be connected at a time; further ones wait.
+/// Maximum number of connected clients; more have to wait.
 pub const CLIENTS_MAX: usize = 64;
-/// How long one may take to say, or to hear, a line.
+/// Time limit for reading or writing a line.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a supervisor that was killed may take to be gone.
+/// How long a killed supervisor may take to exit.
 pub(super) const DEATH_MAX: Span = Span::from_secs(2);
 
-/// Where the daemon of this home folder listens.
+/// The socket of the daemon of this home folder.
 pub fn daemon_socket(home: &Path) -> PathBuf {
     home.join("relight.sock")
 }
 
-/// Where the `relight run` of this agent listens.
+/// The socket of the `relight run` of this agent.
 pub fn run_socket(folder: &AgentFolder) -> PathBuf {
     folder.path().join("supervisor.sock")
 }
 
-/// What is asked of a supervisor.
+/// A request to a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case")]
 pub enum Request {
-    /// What it knows beyond the store. Answered with [`SupervisorStatus`].
+    /// Live status. Answered with [`SupervisorStatus`].
     Status,
-    /// A person wants the agent to run. Answered with [`Changed`].
+    /// Start the agent. Answered with [`Changed`].
     Start {
         /// Which.
         agent: AgentName,
     },
-    /// A person wants the agent to end and stay so. Answered with [`Changed`] once its tree is gone.
+    /// Stop the agent. Answered with [`Changed`] once its processes are gone.
     Stop {
         /// Which.
         agent: AgentName,
     },
-    /// A person wants a new attempt. Answered with [`Changed`] once it is begun.
+    /// Restart the agent. Answered with [`Changed`] once the new attempt has begun.
     Restart {
         /// Which.
         agent: AgentName,
     },
-    /// End. Answered with [`ShutdownSummary`] before the connection is closed.
+    /// Shut down. Answered with [`ShutdownSummary`] before the connection is closed.
     Down {
-        /// Leave the agents to be adopted.
+        /// Leave the agents running, to be adopted.
         #[serde(default)]
         keep_agents: bool,
     },
-    /// Supervise an agent that is not in the configuration, from now on and after every start. Answered
-    /// with [`Registered`].
+    /// Register an agent that is not in the configuration, permanently. Answered with
+    /// [`Registered`].
     Register(Box<AgentRegistration>),
-    /// Stop an agent that was registered so, and supervise it no more. Answered once it is given back.
+    /// Stop and remove a registered agent. Answered once it is released.
     Unregister {
         /// Which.
         agent: AgentName,
     },
     /// Read the configuration again.
     Reload,
-    /// Bring back what died with its supervisor.
+    /// Recover what died with its supervisor.
     Recover {
-        /// Only say what would be done.
+        /// Only report what would be done.
         #[serde(default)]
         dry_run: bool,
     },
 }
 
 impl Request {
-    /// That this is done of an agent.
+    /// The request for this command.
     pub fn of(agent: AgentName, verb: RemoteVerb) -> Self {
         match verb {
             RemoteVerb::Start => Self::Start { agent },
@@ -106,7 +106,7 @@ impl Request {
         }
     }
 
-    /// The agent that somebody wants something of, and what; none for all else.
+    /// The agent and command of a start, stop or restart request.
     pub fn wish(&self) -> Option<(&AgentName, RemoteVerb)> {
         match self {
             Self::Start { agent } => Some((agent, RemoteVerb::Start)),
@@ -122,14 +122,14 @@ impl Request {
     }
 }
 
-/// An agent that somebody registers with its command.
+/// An agent to register with its command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRegistration {
     /// Its name.
     pub name: AgentName,
-    /// Program and arguments; nothing in it is a secret.
+    /// Program and arguments, without secrets.
     pub command: Vec<String>,
-    /// Where it runs; the folder of the configuration when none.
+    /// Its working folder; the configuration's when none.
     #[serde(default)]
     pub folder: Option<PathBuf>,
     /// Its preset; `generic` when none.
@@ -138,35 +138,35 @@ pub struct AgentRegistration {
     /// When it is started again.
     #[serde(default)]
     pub restart: RestartRule,
-    /// How long it may be silent; the configuration's when none, any time when zero.
+    /// Maximum silence; the configuration's when none, unlimited when zero.
     #[serde(default)]
     pub silence_max: Option<Span>,
-    /// What it can do.
+    /// Its skills.
     #[serde(default)]
     pub skills: Vec<String>,
 }
 
-/// What registering an agent came to.
+/// Result of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// It was not there before.
+    /// It is new.
     pub created: bool,
 }
 
-/// What a supervisor answers.
+/// The reply of a supervisor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlReply {
-    /// It was done.
+    /// Success.
     Ok(Value),
-    /// It was not.
+    /// Failure.
     Error(Refused),
 }
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// Which kind.
+    /// Its kind.
     pub code: RefusedCode,
     /// What happened, to what.
     pub message: String,
@@ -183,30 +183,30 @@ pub enum RefusedCode {
     NotFound,
     /// Not possible now.
     Conflict,
-    /// Its task has ended: trying again changes nothing.
+    /// Its task has ended: a retry does not help.
     Ended,
     /// The supervisor is ending.
     Ending,
-    /// Not understood, or not allowed.
+    /// Invalid or not allowed.
     Refused,
-    /// It went wrong.
+    /// Internal error.
     Internal,
 }
 
-/// What became of an agent by `start`, `stop` or `restart`.
+/// Result of `start`, `stop` or `restart`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Which agent.
     pub agent: AgentName,
-    /// What it was.
+    /// The state before.
     pub previous_state: AgentStateKind,
-    /// What it is now.
+    /// The state now.
     pub state: AgentStateKind,
-    /// A task that was given up for it.
+    /// The task that was cancelled by this.
     pub task_cancelled: Option<TaskId>,
 }
 
-/// What `down` does.
+/// Reply to `down`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShutdownSummary {
     /// The supervisor's pid.
@@ -218,12 +218,12 @@ pub struct ShutdownSummary {
     pub problem: Option<String>,
 }
 
-/// What a supervisor knows beyond the store.
+/// Live status of a supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SupervisorStatus {
     /// The supervisor's pid.
     pub pid: u32,
-    /// Of each agent with a live attempt.
+    /// Agents with a live attempt.
     #[serde(default)]
     pub agents: Vec<AgentSigns>,
 }
@@ -233,48 +233,48 @@ pub struct SupervisorStatus {
 pub struct AgentSigns {
     /// Which agent.
     pub agent: AgentName,
-    /// When the last one came.
+    /// Time of the last sign of life.
     pub last_sign_at: Option<Time>,
-    /// It waits on purpose, until then.
+    /// It declared that it waits until then.
     pub waiting_until: Option<Time>,
-    /// It waits for work in a verb, and does nothing else.
+    /// It only waits for work in a Relight command.
     #[serde(default)]
     pub waits_for_work: bool,
-    /// What it last said it does.
+    /// Its last status text.
     pub status: Option<String>,
 }
 
 impl ControlReply {
-    /// An answer in its own type.
+    /// A successful reply.
     pub fn ok(answer: &impl Serialize) -> Self {
         Self::Ok(serde_json::to_value(answer).expect("answers have string keys"))
     }
 
-    /// The refusal of a supervisor that is ending.
+    /// The error of a supervisor that is shutting down.
     pub(super) fn ending() -> Self {
         Self::error(RefusedCode::Ending, "the supervisor is ending", None)
     }
 
-    /// A refusal.
+    /// An error reply.
     pub fn error(code: RefusedCode, message: impl Into<String>, hint: Option<String>) -> Self {
         Self::Error(Refused { code, message: message.into(), hint })
     }
 }
 
-/// A supervisor's end: the socket, and who may come in.
+/// The listening socket of a supervisor, with access control.
 #[derive(Debug)]
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
-    /// The socket's device and inode: another process may have put its own in its place.
+    /// Device and inode of the socket, because another process may have replaced it.
     identity: (u64, u64),
     places: Arc<Semaphore>,
-    /// Freed by the kernel, however this process ends.
+    /// Released by the kernel when this process ends.
     _lock: File,
 }
 
 impl Control {
-    /// Listens; none when a live process does already. Needs a tokio runtime.
+    /// Listens; none when a live process already does. Needs a Tokio runtime.
     pub fn bind(path: &Path) -> io::Result<Option<Self>> {
         let at = lock_path(path);
         let lock = match take_lock(&at)? {
@@ -284,8 +284,7 @@ impl Control {
         lock.map(|lock| Self::listen(path, lock)).transpose()
     }
 
-    /// Listens in place of a live process that does not answer any more: from now on its lock is on a
-    /// file without a name.
+    /// Replaces a live process that does not answer: its lock file is unlinked.
     pub fn bind_over(path: &Path) -> io::Result<Self> {
         remove(&lock_path(path))?;
         let lock = take_lock(&lock_path(path))?.ok_or(io::ErrorKind::AddrInUse)?;
@@ -303,7 +302,7 @@ impl Control {
         Ok(Self { listener, path: path.to_path_buf(), identity, places, _lock: lock })
     }
 
-    /// The next one who may come in: of our own user, or root. May be dropped while it waits.
+    /// The next client of our own user or root. Cancel-safe.
     pub async fn accept(&self) -> io::Result<Client> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("it is never closed");
@@ -311,11 +310,11 @@ impl Control {
         Ok(Client { stream, heard: Vec::new(), _place: place })
     }
 
-    /// The same for whoever speaks another language with them, and counts them.
+    /// Like `accept`, for another protocol; the caller limits the number of clients.
     pub async fn accept_stream(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = match self.listener.accept().await {
-                // Gone before it came in.
+                // It disconnected before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 other => other?,
             };
@@ -330,13 +329,13 @@ impl Drop for Control {
     fn drop(&mut self) {
         let found = fs::metadata(&self.path).map(|found| (found.dev(), found.ino()));
         if found.is_ok_and(|found| found == self.identity) {
-            // A stale one harms nobody.
+            // A stale file does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Removed when it returns, or was never there.
+/// Removes a file if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -350,12 +349,12 @@ fn lock_path(socket: &Path) -> PathBuf {
     name.into()
 }
 
-/// Never removed: a lock on a file without a name would hold nobody off.
+/// Takes the lock. The file is never removed, because a lock on an unlinked file excludes nobody.
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
     let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // Whose it is, for `has_holder_died`; a full disk is no reason not to hold it.
+            // The holder's identity, for `has_holder_died`; optional, because the disk may be full.
             let _ = file.set_len(0);
             let _ = file.write_all_at(std::process::id().to_string().as_bytes(), 0);
             Ok(Some(file))
@@ -365,7 +364,7 @@ fn take_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Waits for the end of a holder that was killed just now: the kernel frees its lock last of all.
+/// Waits for a holder that was just killed; the kernel releases its lock last.
 fn has_holder_died(lock: &Path) -> bool {
     let pid = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse().ok());
     pid.is_some_and(|pid| process::has_died_within(pid, DEATH_MAX))
@@ -375,7 +374,7 @@ fn is_welcome(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// One who came in. Its place is free again once it is dropped.
+/// A connected client. Dropping it frees its slot.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
@@ -383,13 +382,13 @@ pub struct Client {
     _place: OwnedSemaphorePermit,
 }
 
-/// Why a client is not listened to any longer.
+/// Why a client was disconnected.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It took too long over a line.
+    /// It took too long for a line.
     #[error("a client was too slow")]
     TooSlow,
-    /// Its line has no end.
+    /// Its line is too long.
     #[error("a client's line is longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
     /// The connection broke.
@@ -398,7 +397,7 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// What it wants next; none once it has gone. A line that is no request is answered here.
+    /// Its next request; none once it has disconnected. Invalid lines are answered here.
     pub async fn request(&mut self) -> Result<Option<Request>, ClientError> {
         loop {
             let line = timeout(PATIENCE, self.line()).await.map_err(|_| ClientError::TooSlow)??;
@@ -413,7 +412,7 @@ impl Client {
         }
     }
 
-    /// Answers.
+    /// Sends a reply.
     pub async fn reply(&mut self, reply: &ControlReply) -> Result<(), ClientError> {
         let line = line_of(reply)?;
         timeout(PATIENCE, self.say(&line)).await.map_err(|_| ClientError::TooSlow)?
@@ -452,21 +451,21 @@ impl Client {
     }
 }
 
-/// Why a supervisor gave no answer.
+/// Why there was no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("nobody listens at {0}")]
     Nobody(PathBuf),
     /// It took too long.
     #[error("no answer within {0}")]
     TooSlow(Span),
-    /// The connection broke, or what came is no answer.
+    /// The connection broke, or the reply is invalid.
     #[error("the supervisor did not answer")]
     Broken(#[from] io::Error),
 }
 
-/// Asks whoever listens there, and waits for the answer, but not for longer than this.
+/// Sends a request and waits for the reply, with a time limit.
 pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<ControlReply, AskError> {
     let read = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -482,8 +481,8 @@ pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<ControlRepl
     serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.into()))
 }
 
-/// A connection that neither reads nor writes for longer than this. The limit is set before the
-/// connection is made: a frozen supervisor whose queue is full keeps callers waiting there.
+/// Connects with a time limit for each read and write. The limit also covers connecting, because a
+/// frozen supervisor with a full queue blocks there.
 pub fn call(path: &Path, patience: Span) -> io::Result<blocking::UnixStream> {
     let address = SocketPath::of(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

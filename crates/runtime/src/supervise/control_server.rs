@@ -1,5 +1,5 @@
-//! Receives the clients of a supervisor's socket: each in its own task, their requests in one queue.
-//! The daemon's clients come over HTTP and are let in elsewhere; their requests enter here too.
+//! Serves the clients of a supervisor's socket: each in its own task, their requests in one queue.
+//! Requests of the daemon's HTTP clients enter the same queue.
 
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
@@ -9,37 +9,37 @@ use super::control::{
 };
 use super::supervisor::{AgentView, StateChangeResult, Supervisor};
 
-/// Most requests that wait to be looked at.
+/// Maximum number of queued requests.
 const QUEUE_MAX: usize = 64;
 
-/// A request and where its answer goes.
+/// A request and the sender of its reply.
 #[derive(Debug)]
 pub struct ControlCall {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// Where the answer goes.
+    /// The sender of the reply.
     pub reply: oneshot::Sender<ControlReply>,
 }
 
-/// Requests as they come in.
+/// The queue of requests.
 #[derive(Debug)]
 pub struct Reception(mpsc::Receiver<ControlCall>);
 
 impl Reception {
-    /// Lets clients in from now on.
+    /// Starts to accept clients.
     pub fn open(control: Control) -> Self {
         let (calls, waiting) = mpsc::channel(QUEUE_MAX);
         tokio::spawn(let_in(control, calls));
         Self(waiting)
     }
 
-    /// For clients that somebody else lets in, in any thread.
+    /// A queue for clients that are accepted elsewhere, on any thread.
     pub fn channel() -> (mpsc::Sender<ControlCall>, Self) {
         let (calls, waiting) = mpsc::channel(QUEUE_MAX);
         (calls, Self(waiting))
     }
 
-    /// The next request. Nothing is lost when it is dropped.
+    /// The next request. Cancel-safe.
     pub async fn next(&mut self) -> ControlCall {
         match self.0.recv().await {
             Some(call) => call,
@@ -58,7 +58,7 @@ async fn let_in(control: Control, calls: mpsc::Sender<ControlCall>) {
             Ok(client) => {
                 tokio::spawn(attend(client, calls.clone()));
             }
-            // Out of descriptors, most likely: those who are in will leave.
+            // Probably out of descriptors; wait for clients to leave.
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
         }
     }
@@ -78,7 +78,7 @@ async fn attend(mut client: Client, calls: mpsc::Sender<ControlCall>) {
 }
 
 impl Supervisor {
-    /// Answers what concerns one agent, or all of them without a change; hands back the rest.
+    /// Answers requests about one agent and read-only ones; returns the rest.
     pub fn answer(&self, call: ControlCall) -> Option<ControlCall> {
         let (name, answered) = match &call.request {
             Request::Start { agent } => (agent, self.start(agent)),
@@ -108,7 +108,7 @@ impl Supervisor {
         None
     }
 
-    /// What is known beyond the store.
+    /// The live status.
     pub fn status(&self) -> SupervisorStatus {
         let signs = |view: AgentView| {
             view.phase?;

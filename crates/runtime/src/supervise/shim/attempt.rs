@@ -1,4 +1,4 @@
-//! The attempt that a shim holds: what was asked, what is known of its end so far.
+//! The attempt that a shim runs: its order and what is known of its end.
 
 use relight_core::agent::AttemptTag;
 use relight_core::agent::death::HowEnded;
@@ -14,7 +14,7 @@ use crate::os::clock::{now, since_boot};
 use crate::os::process;
 use crate::supervise::program::NotStarted;
 
-/// An attempt about to be started.
+/// An attempt that is about to start.
 pub(super) struct StartingAttempt {
     tag: AttemptTag,
     number: u32,
@@ -24,16 +24,16 @@ pub(super) struct StartingAttempt {
     note: Option<String>,
 }
 
-/// An attempt of which something lives, or may live.
+/// An attempt whose processes run or may run.
 pub(super) struct RunningAttempt {
     begun: StartingAttempt,
     process: ProcessIdentity,
-    /// The stop under way.
+    /// The running stop sequence.
     pub(super) stop: Option<Ladder>,
     end: Option<LeaderEnd>,
-    /// Those that outlived the leader; none until they were looked for.
+    /// Processes that outlived the main process; none until counted.
     leftovers: Option<u32>,
-    /// It is being ended because its deadline came.
+    /// It is being stopped because its deadline has passed.
     lease_ended: bool,
 }
 
@@ -44,7 +44,7 @@ struct LeaderEnd {
 }
 
 impl StartingAttempt {
-    /// Puts the shim where the attempt is to be born.
+    /// Moves the shim into the cgroup in which the attempt will start.
     pub(super) fn before(order: &StartOrder, place: &mut ShimCgroup) -> Self {
         let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next, place));
         let (cgroup, note) = match cgroup {
@@ -62,7 +62,8 @@ impl StartingAttempt {
         }
     }
 
-    /// Its leader runs. It may be dead already, but it is ours to wait for, so its pid is its own.
+    /// Its main process was started. It may be dead already, but it is not reaped yet, so its pid
+    /// is still its own.
     pub(super) fn started(self, pid: u32, shim: &ProcessIdentity) -> RunningAttempt {
         let start = process::stat(pid).map_or(0, |stat| stat.start);
         RunningAttempt {
@@ -105,35 +106,35 @@ impl StartingAttempt {
 }
 
 impl RunningAttempt {
-    /// Which attempt it is, and its leader.
+    /// Its tag and main process.
     pub(super) fn running(&self) -> (AttemptTag, ProcessIdentity) {
         (self.begun.tag.clone(), self.process.clone())
     }
 
-    /// The shim makes place for the next one, so that this one's cgroup is its own.
+    /// Moves the shim out, so that the cgroup contains only this attempt.
     pub(super) fn leave_cgroup(&mut self, place: &mut ShimCgroup) {
         self.begun.leave_cgroup(place);
     }
 
-    /// Ends all of its cgroup, where it has one.
+    /// Kills its cgroup, if it has one.
     pub(super) fn kill_cgroup(&self) {
         if let Some(cgroup) = &self.begun.cgroup {
             cgroup.kill();
         }
     }
 
-    /// Its deadline has come: whatever else it was to be ended for, it is ended for this now. One that
-    /// ended before has its own end.
+    /// Its deadline has passed, which overrides other reasons to stop it. An attempt that ended
+    /// before keeps its own end.
     pub(super) fn lease_has_ended(&mut self) {
         self.lease_ended |= self.end.is_none();
     }
 
-    /// Whether its leader was waited for.
+    /// Whether its main process was reaped.
     pub(super) fn leader_is_dead(&self) -> bool {
         self.end.is_some()
     }
 
-    /// A child ended: the leader, or something that was left to the shim.
+    /// Records the end of a child: the main process, or one that the shim adopted.
     pub(super) fn note_death(&mut self, dead: DeadChild) {
         if dead.pid == self.process.pid && self.end.is_none() {
             let lived = since_boot().as_ms().saturating_sub(self.begun.since.as_ms());
@@ -141,7 +142,7 @@ impl RunningAttempt {
         }
     }
 
-    /// Children are left: when the leader is dead, their time runs from now.
+    /// Starts the grace period of remaining children if the main process is dead.
     pub(super) fn begin_leftovers(&mut self) {
         if self.end.is_none() || self.leftovers.is_some() {
             return;
@@ -151,7 +152,7 @@ impl RunningAttempt {
         self.stop = Some(Ladder::of_leftovers(stop, self.begun.leftover_grace, since_boot()));
     }
 
-    /// All that is known, now that its tree is gone, or as gone as it gets.
+    /// The exit record, once all its processes are gone or cannot be stopped.
     pub(super) fn finish(self, survivors: u32) -> ExitRecord {
         let counted = self.begun.cgroup.map_or_else(CgroupStats::default, Cgroup::finish);
         let dead = self.end.as_ref().map(|end| end.dead);

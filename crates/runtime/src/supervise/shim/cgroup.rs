@@ -1,12 +1,12 @@
-//! The cgroup of one attempt, where the supervisor was given a place for it.
+//! The cgroup of one attempt, if a cgroup is delegated to the supervisor.
 //!
-//! The shim sits in the cgroup where the next attempt is to be born, because only what is born there
-//! is all there; it leaves before the tree is ever killed by it.
+//! The shim stays in the cgroup of the next attempt, because all processes must start inside it. It
+//! leaves before the cgroup is killed.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the kernel counted in a cgroup.
+/// Statistics of a cgroup.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CgroupStats {
     pub(super) oom: bool,
@@ -18,16 +18,16 @@ pub(super) struct CgroupStats {
 pub(super) struct Cgroup {
     own: PathBuf,
     next: PathBuf,
-    /// The shim itself is not in it, so all of it may be killed.
+    /// The shim is not in it, so it may be killed as a whole.
     is_the_agents_alone: bool,
 }
 
-/// The cgroup that the shim itself is in, where it was moved to one.
+/// The cgroup that the shim is in, if it was moved.
 #[derive(Debug, Default)]
 pub(super) struct ShimCgroup(Option<PathBuf>);
 
 impl ShimCgroup {
-    /// Moving costs milliseconds, so a restart, for which the shim sits there already, does not.
+    /// Moving costs milliseconds, so the shim is moved ahead of a restart.
     fn move_to(&mut self, cgroup: &Path) -> io::Result<()> {
         if self.0.as_deref() == Some(cgroup) {
             return Ok(());
@@ -36,7 +36,7 @@ impl ShimCgroup {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        // 0 is the one who writes it.
+        // 0 stands for the writing process.
         std::fs::write(cgroup.join("cgroup.procs"), "0")?;
         self.0 = Some(cgroup.to_owned());
         Ok(())
@@ -44,28 +44,28 @@ impl ShimCgroup {
 }
 
 impl Cgroup {
-    /// Moves the shim there, so that what it starts is born there.
+    /// Moves the shim there, so that its children start there.
     pub(super) fn enter(own: &Path, next: &Path, place: &mut ShimCgroup) -> io::Result<Self> {
         place.move_to(own)?;
         Ok(Self { own: own.to_owned(), next: next.to_owned(), is_the_agents_alone: false })
     }
 
-    /// Moves the shim on to where the next attempt will be born.
+    /// Moves the shim to the cgroup of the next attempt.
     pub(super) fn leave(&mut self, place: &mut ShimCgroup) -> io::Result<()> {
         place.move_to(&self.next)?;
         self.is_the_agents_alone = true;
         Ok(())
     }
 
-    /// Ends all that is in it, at one blow.
+    /// Kills all processes in it at once.
     pub(super) fn kill(&self) {
         if self.is_the_agents_alone {
-            // Kernels before 5.14 have no such file; the tree is killed one by one then.
+            // Kernels before 5.14 lack this file; processes are then killed one by one.
             let _ = std::fs::write(self.own.join("cgroup.kill"), "1");
         }
     }
 
-    /// Reads what was counted and removes it.
+    /// Reads the statistics and removes the cgroup.
     pub(super) fn finish(self) -> CgroupStats {
         let counted = CgroupStats {
             oom: read(&self.own, "memory.events").is_some_and(|events| counted_oom_kill(&events)),
@@ -73,7 +73,7 @@ impl Cgroup {
                 .and_then(|peak| peak.trim().parse::<u64>().ok())
                 .map(|bytes| bytes / 1_024),
         };
-        // One that cannot be removed yet is swept by the supervisor.
+        // If it cannot be removed yet, the supervisor does it later.
         let _ = std::fs::remove_dir(&self.own);
         counted
     }

@@ -1,5 +1,4 @@
-//! The supervisor's side: takes an agent's lock, starts its shim or finds the one that lives, and talks
-//! to it.
+//! The supervisor's side: takes an agent's lock, starts its shim or connects to a running one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -26,14 +25,14 @@ use super::wire::{Order, ShimReport};
 use crate::os::{fleet, pidfd, process};
 use crate::supervise::folder::AgentFolder;
 
-/// The longest report; a shim says little.
+/// Maximum length of a report.
 const LINE_LEN_MAX: usize = 1 << 20;
 
-/// How often and how long a shim is given to read orders before the connection is given up.
+/// How often a shim that does not read orders is checked before the connection is closed.
 const ROOM_LOOKS_MAX: u32 = 10;
 const ROOM_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Takes the lock of an agent; none when something of it lives.
+/// Takes the lock of an agent; none when processes of it run.
 pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
     let mut open = OpenOptions::new();
     let lock = open.write(true).create(true).truncate(false).mode(0o600).open(folder.lock())?;
@@ -44,15 +43,15 @@ pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Whether something of an agent lives, or cannot be seen to be gone.
+/// Whether processes of an agent run, or that cannot be excluded.
 pub fn is_lock_held(folder: &AgentFolder) -> bool {
     folder.lock().exists() && !matches!(take_lock(folder), Ok(Some(_)))
 }
 
-/// Starts the shim of an agent, and gives it the lock and `streams`: three for an agent with a terminal,
-/// one for its first attempt to read, or none. Its first report is `Status`.
+/// Starts the shim of an agent with its lock and `streams`: three for an agent with a terminal, one
+/// as input of the first attempt, or none. Its first report is `Status`.
 ///
-/// `program` is the `relight` binary, usually `/proc/self/exe`. Needs a runtime around it.
+/// `program` is the `relight` binary, usually `/proc/self/exe`. Needs a Tokio runtime.
 pub fn spawn(
     program: &Path,
     folder: &AgentFolder,
@@ -68,7 +67,7 @@ pub fn spawn(
     command.envs(fleet::node().map(|node| (fleet::VARIABLE, node.as_str())));
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn()?;
-    // The command holds the other end, and as long as it does, a dead shim's would not be seen.
+    // Close our copy of the other end, otherwise the shim's death would not be noticed.
     drop(command);
     let shim = Some(ShimChild(Some(child)));
     let handles: Vec<_> = [lock].into_iter().chain(streams).collect();
@@ -77,8 +76,8 @@ pub fn spawn(
     Ok(ShimConnection::over(UnixStream::from_std(ours)?, shim))
 }
 
-/// Connects to the shim of an agent that lives already; none when there is none. Its first report is
-/// `Status`, or `Refused` when a newer supervisor was there.
+/// Connects to a running shim; none when there is none. Its first report is `Status`, or `Refused`
+/// when a newer supervisor was there.
 pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<ShimConnection>> {
     let stream = match connect_by_name(folder).await {
         Ok(stream) => stream,
@@ -98,11 +97,11 @@ pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<Sh
 pub struct ShimConnection {
     orders: Arc<Orders>,
     unread: Vec<u8>,
-    /// Waited for when it is dropped.
+    /// Reaped after this is dropped.
     _shim: Option<ShimChild>,
 }
 
-/// The way by which orders go; two who send at once wait for each other.
+/// Sends orders; concurrent senders wait for each other.
 #[derive(Debug)]
 pub struct Orders {
     stream: UnixStream,
@@ -111,7 +110,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Sends an order. Not to be cancelled in the middle: half an order ends the connection.
+    /// Sends an order. Not cancel-safe: a partial order breaks the connection.
     pub async fn send(&self, order: &Order) -> io::Result<()> {
         let line = line_of(order)?;
         let _turn = self.turn.lock().await;
@@ -128,8 +127,8 @@ impl Orders {
         Ok(())
     }
 
-    /// A shim that somebody stopped reads nothing: it is continued. When that does not help either, the
-    /// connection ends, as an order may be half sent.
+    /// Continues a stopped shim, which reads nothing. If that does not help, the connection is
+    /// closed, because an order may be partially sent.
     async fn wait_for_room(&self) -> io::Result<()> {
         for _ in 0..ROOM_LOOKS_MAX {
             if let Ok(room) = timeout(ROOM_LOOK_EVERY, self.stream.writable()).await {
@@ -141,7 +140,7 @@ impl Orders {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// The shim at the other end. As long as the connection is open, its pid is its own.
+    /// The connected shim. Its pid is not reused while the connection is open.
     fn peer(&self) -> Option<ProcessIdentity> {
         let peer = process::identity(self.peer_pid?)?;
         let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
@@ -152,7 +151,8 @@ impl Orders {
 
 impl ShimConnection {
     fn over(stream: UnixStream, shim: Option<ShimChild>) -> Self {
-        // Of a listener the kernel tells the pid. A pair of sockets is our own at both ends.
+        // For a listener the kernel knows the peer's pid; a socket pair belongs to this process on
+        // both ends.
         let peer_pid = match shim.as_ref().and_then(|shim| shim.0.as_ref()) {
             Some(child) => Some(child.id()),
             None => sockopt::socket_peercred(&stream)
@@ -163,23 +163,22 @@ impl ShimConnection {
         Self { orders, unread: Vec::new(), _shim: shim }
     }
 
-    /// The shim at the other end, before it said who it is; none when it is gone.
+    /// The connected shim, before its first report; none when it is gone.
     pub fn peer(&self) -> Option<ProcessIdentity> {
         self.orders.peer()
     }
 
-    /// For whoever gives orders beside this connection; it ends with it.
+    /// A handle to send orders; valid as long as the connection.
     pub fn orders(&self) -> Weak<Orders> {
         Arc::downgrade(&self.orders)
     }
 
-    /// Sends an order. Not to be cancelled in the middle: half an order ends the connection.
+    /// Sends an order. Not cancel-safe: a partial order breaks the connection.
     pub async fn send(&self, order: &Order) -> io::Result<()> {
         self.orders.send(order).await
     }
 
-    /// The next report; none when the shim is gone or a newer supervisor took over. May be cancelled
-    /// at any time without losing anything.
+    /// The next report; none when the shim is gone or a newer supervisor took over. Cancel-safe.
     pub async fn next(&mut self) -> io::Result<Option<ShimReport>> {
         loop {
             if let Some(report) = self.take_line()? {
@@ -212,7 +211,7 @@ impl ShimConnection {
     }
 }
 
-/// A shim that this process started, and so has to wait for when it ends.
+/// A shim started by this process, which must be reaped.
 ///
 /// Once its connection is dropped a task waits for its pidfd, mostly for a moment, as a shim closes the
 /// connection by ending. So there is nothing to poll, no handler of SIGCHLD that would wake the
@@ -261,7 +260,7 @@ fn line_of(order: &Order) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// By way of its folder: a path may be longer than a socket's address.
+/// Connects relative to the folder, because a path may be longer than a socket address.
 async fn connect_by_name(folder: &AgentFolder) -> io::Result<UnixStream> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = File::from(rustix::fs::open(folder.path(), flags, Mode::empty())?);

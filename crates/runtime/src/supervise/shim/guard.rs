@@ -1,7 +1,7 @@
-//! The deadline of what a shim guards: in a fleet its agent may not outlive the node's lease, or it
-//! would live on beside its successor on another node.
+//! The deadline of an attempt: in a fleet it must not outlive the node's lease, or it would run
+//! beside its successor on another node.
 //!
-//! Computes and holds the timer; the shim acts.
+//! Only computes and holds the timer; the shim acts.
 
 use std::os::fd::OwnedFd;
 
@@ -10,31 +10,31 @@ use relight_core::time::Span;
 use super::wire::Deadline;
 use crate::os::clock;
 
-/// The newest deadline, and what wakes the shim when it comes. None: what runs may live for ever.
+/// The newest deadline and its timer. Without a deadline the attempt may run for ever.
 #[derive(Debug, Default)]
 pub(super) struct DeadlineGuard {
     deadline: Option<Deadline>,
-    /// Told to end once; what is told again is only a later deadline.
+    /// The stop was triggered; later deadlines do not trigger it again.
     is_due: bool,
-    /// Counts while the host sleeps, as the time-out of `poll` does not.
+    /// Also counts while the host sleeps, unlike the timeout of `poll`.
     timer: Option<OwnedFd>,
 }
 
 impl DeadlineGuard {
-    /// The newest one counts, be it later or sooner.
+    /// Sets the deadline; the newest one counts, even if earlier.
     pub(super) fn set(&mut self, deadline: Deadline) {
-        // Without a timer the time-out of `poll` is all there is.
+        // Without a timer only the timeout of `poll` is left.
         self.timer = clock::boot_timer(deadline.stop_at_ms).ok();
         self.deadline = Some(deadline);
         self.is_due = false;
     }
 
-    /// Readable when it is time.
+    /// Readable when the deadline has passed.
     pub(super) fn timer(&self) -> Option<&OwnedFd> {
         self.timer.as_ref()
     }
 
-    /// When there is something to do.
+    /// Time of the next action.
     pub(super) fn due_ms(&self) -> Option<u64> {
         let deadline = self.deadline.as_ref().filter(|_| !self.is_due)?;
         Some(deadline.stop_at_ms)
@@ -45,7 +45,7 @@ impl DeadlineGuard {
         self.deadline.as_ref().is_some_and(|deadline| now.as_ms() >= deadline.stop_at_ms)
     }
 
-    /// The deadline, once, when it is time.
+    /// The deadline, once, when it has passed.
     pub(super) fn take_due(&mut self, now: Span) -> Option<Deadline> {
         if self.is_due || !self.is_due(now) {
             return None;

@@ -1,4 +1,4 @@
-//! A stop that is under way: which signal is next, and when. Computes; the shim acts.
+//! A running stop sequence: the next signal and its time. Only computes; the shim acts.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use super::wire::Rung;
 
 const SIGTERM: i32 = 15;
 
-/// How long SIGKILL is repeated before what is left counts as unstoppable.
+/// How long SIGKILL is repeated before the rest counts as unstoppable.
 const KILLING_MAX: Span = Span::from_secs(5);
 
-/// The pause between two rounds of SIGKILL: short at first, as most trees are gone after one.
+/// First pause between two rounds of SIGKILL; most processes are gone after one.
 const PAUSE_MIN_MS: u64 = 1;
 const PAUSE_MAX_MS: u64 = 50;
 
-/// A stop under way. Moments are milliseconds since boot.
+/// A running stop sequence. Times are milliseconds since boot.
 #[derive(Debug)]
 pub(super) struct Ladder {
     rungs: VecDeque<Rung>,
@@ -30,24 +30,24 @@ struct Killing {
     pause_ms: u64,
 }
 
-/// What is to be done now.
+/// The next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// This signal to the whole tree, once.
+    /// Send this signal to all processes once.
     Signal(i32),
-    /// SIGKILL to whatever is there.
+    /// Send SIGKILL to all processes.
     Kill,
-    /// What is left cannot be stopped.
+    /// Give up: the rest cannot be stopped.
     GiveUp,
 }
 
 impl Ladder {
-    /// Begins with its first rung at once.
+    /// Starts with the first signal at once.
     pub(super) fn new(rungs: Vec<Rung>, now: Span) -> Self {
         Self { rungs: rungs.into(), due_ms: now.as_ms(), last_signal: None, killing: None }
     }
 
-    /// The same, with SIGKILL at that moment at the latest.
+    /// The same, with SIGKILL at this time at the latest.
     pub(super) fn until(rungs: Vec<Rung>, now: Span, kill_at_ms: u64) -> Self {
         let mut left_ms = kill_at_ms.saturating_sub(now.as_ms());
         let cut = |rung: Rung| {
@@ -58,8 +58,9 @@ impl Ladder {
         Self::new(rungs.into_iter().map_while(cut).collect(), now)
     }
 
-    /// For what outlived the leader: SIGTERM and the grace, or less where a stop under way had less
-    /// left. What was just told SIGTERM is not told again: some take the second one for "hurry".
+    /// For processes that outlived the main process: SIGTERM and the grace period, or what is left
+    /// of a running stop. Processes that just got SIGTERM do not get it again, because some treat a
+    /// second one as a request to abort.
     pub(super) fn of_leftovers(stop: Option<Self>, grace: Span, now: Span) -> Self {
         let Some(stop) = stop else {
             return Self::new(vec![Rung { signal: SIGTERM, wait: grace }], now);
@@ -75,17 +76,17 @@ impl Ladder {
         Self::new(vec![Rung { signal: SIGTERM, wait }], now)
     }
 
-    /// The sooner of the two.
+    /// The one that kills earlier.
     pub(super) fn hurried(self, other: Self, now: Span) -> Self {
         if other.left(now) < self.left(now) { other } else { self }
     }
 
-    /// When there is something to do.
+    /// Time of the next action.
     pub(super) fn due(&self) -> Span {
         Span::from_ms(self.due_ms)
     }
 
-    /// What to do, when it is time.
+    /// The next action, if due.
     pub(super) fn next(&mut self, now: Span) -> Option<Act> {
         let now_ms = now.as_ms();
         if now_ms < self.due_ms {
@@ -106,7 +107,7 @@ impl Ladder {
         Some(Act::Kill)
     }
 
-    /// How long until SIGKILL.
+    /// Time until SIGKILL.
     fn left(&self, now: Span) -> Span {
         if self.killing.is_some() {
             return Span::ZERO;

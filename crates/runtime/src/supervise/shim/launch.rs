@@ -1,4 +1,5 @@
-//! Starts the process of an attempt: no shell, the given environment and no other, output to its log.
+//! Starts the process of an attempt, without a shell, with exactly the given environment and its
+//! output in its log.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,8 +16,8 @@ use crate::os::process::command;
 use crate::supervise::program::{self, CANNOT_BE_RUN, NO_SUCH_PROGRAM, NotStarted};
 use crate::supervise::word::Word;
 
-/// Starts it; answers its pid. `terminal` is what an agent with a terminal gets for its three
-/// standard streams.
+/// Starts the process and returns its pid. `terminal` holds the standard streams of an agent with a
+/// terminal.
 pub(super) fn launch(
     order: &StartOrder,
     terminal: Option<&[OwnedFd; 3]>,
@@ -46,8 +47,8 @@ pub(super) fn launch(
     }
 }
 
-/// A terminal has one foreground group, and whoever reads it must be in there; all other agents lead a
-/// group of their own.
+/// A terminal has one foreground group, which must contain its reader; all other agents lead their
+/// own group.
 fn connect_streams(
     command: &mut Command,
     order: &StartOrder,
@@ -75,7 +76,7 @@ fn open_log(place: &Path) -> io::Result<File> {
     }
 }
 
-/// The system has one error for a missing folder, program and interpreter.
+/// The system reports a missing folder, program and interpreter with the same error.
 fn why_not_started(program: &Path, folder: &Path, error: &io::Error) -> NotStarted {
     if !folder.is_dir() {
         let note = format!("its folder {} is missing", folder.display());
@@ -94,13 +95,13 @@ fn why_not_started(program: &Path, folder: &Path, error: &io::Error) -> NotStart
     }
 }
 
-/// What the shim needs itself: `poll` refuses more files than the limit, open or not.
+/// Minimum for the shim itself: `poll` refuses more files than the limit.
 const FILES_MIN: u64 = 64;
 
-/// Children have the limits of the shim, which needs few files itself.
+/// Sets the limit of open files, which children inherit from the shim.
 fn limit_files(nofile: Option<u64>) {
     let Some(nofile) = nofile else { return };
     let maximum = getrlimit(Resource::Nofile).maximum;
-    // A limit that cannot be set is one that the agent could not have had either.
+    // If the limit cannot be set, the agent could not have it either.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(nofile.max(FILES_MIN)), maximum });
 }

@@ -1,4 +1,4 @@
-//! The life of a shim: one loop that waits for a child's death, an order, or a stop's next rung.
+//! The main loop of a shim: waits for a child's death, an order, or the next signal of a stop.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -23,22 +23,22 @@ use crate::os::clock::since_boot;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::program::{CANNOT_BE_RUN, NotStarted};
 
-/// Why nothing is started any more.
+/// Error of a start after the deadline.
 const TOO_LATE: &str = "the lease of its node had run out";
 
-/// A shim at work.
+/// A running shim.
 pub(super) struct Shim {
-    /// Held by being open, here and in every agent. First of all fields, so that it is free by the time
-    /// that the supervisor sees its connection end.
+    /// Held while open, here and in every agent. The first field, so that it is dropped before the
+    /// supervisor sees its connection end.
     #[expect(dead_code, reason = "what counts is that it stays open")]
     pub(super) lock: OwnedFd,
     pub(super) identity: ProcessIdentity,
     pub(super) folder: AgentFolder,
-    /// A byte for each child that ended.
+    /// Readable when a child ended.
     pub(super) deaths: UnixStream,
     pub(super) peers: Peers,
     pub(super) terminal: Option<[OwnedFd; 3]>,
-    /// What the first attempt reads that asks for it.
+    /// Standard input for the first attempt that asks for it.
     pub(super) input: Option<OwnedFd>,
     pub(super) place: ShimCgroup,
     pub(super) attempt: Option<RunningAttempt>,
@@ -46,16 +46,16 @@ pub(super) struct Shim {
     pub(super) guard: DeadlineGuard,
 }
 
-/// What poll found.
+/// Result of `poll`.
 struct Ready {
     death: bool,
     visitor: bool,
-    /// The connections that have something.
+    /// Connections with input.
     peers: Vec<u64>,
 }
 
 impl Shim {
-    /// Goes on until it is told to be gone, or nobody is left to do something for.
+    /// Runs until it is told to exit, or has neither an attempt nor a supervisor.
     pub(super) fn live(mut self) -> io::Result<()> {
         self.hear(0);
         while !self.is_done() {
@@ -73,7 +73,7 @@ impl Shim {
             self.mind_deadline();
             self.climb();
         }
-        // While the lock is held: afterwards the socket may be another shim's.
+        // While the lock is held; afterwards the socket may belong to another shim.
         std::fs::remove_file(self.folder.shim_socket())
     }
 
@@ -87,7 +87,7 @@ impl Shim {
         let door = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
         waiting.push(PollFd::new(self.peers.listener(), door));
         waiting.extend(self.peers.all.iter().map(|peer| PollFd::new(&peer.stream, PollFlags::IN)));
-        // Without an attempt nothing is done about it, and it would wake us for ever.
+        // Without an attempt nothing handles it, and it would wake us for ever.
         let timer = self.attempt.as_ref().and(self.guard.timer());
         waiting.extend(timer.map(|timer| PollFd::new(timer, PollFlags::IN)));
         let timeout = self.until_due();
@@ -104,7 +104,7 @@ impl Shim {
         })
     }
 
-    /// Nothing but a stop's next rung and a deadline needs a clock.
+    /// The `poll` timeout: only a stop and a deadline need one.
     fn until_due(&self) -> Option<Timespec> {
         let attempt = self.attempt.as_ref()?;
         let rung_ms = attempt.stop.as_ref().map(|stop| stop.due().as_ms());
@@ -113,7 +113,7 @@ impl Shim {
         Timespec::try_from(wait.as_duration()).ok()
     }
 
-    /// Ends the tree when its time has come, whether or not anybody is there to say so.
+    /// Stops the attempt when its deadline has passed, even without a supervisor.
     fn mind_deadline(&mut self) {
         let Some(attempt) = &mut self.attempt else { return };
         let now = since_boot();
@@ -122,7 +122,7 @@ impl Shim {
         self.stop(Ladder::until(deadline.ladder, now, deadline.kill_at_ms));
     }
 
-    /// Does what a connection asked for.
+    /// Executes the orders of a connection.
     fn hear(&mut self, number: u64) {
         while let Some(order) = self.peers.next_order(number) {
             match order {
@@ -155,7 +155,7 @@ impl Shim {
         if self.attempt.is_some() {
             return self.tell_status();
         }
-        // One that cannot be written only costs the note of a start that nobody saw.
+        // On an error only the note of an unobserved start is lost.
         let _ = record::write_begun(&self.folder, order.number, &order.tag);
         let begun = StartingAttempt::before(order, &mut self.place);
         if let Some(deadline) = order.guard.clone() {
@@ -166,7 +166,7 @@ impl Shim {
             let ended = begun.not_started(why, &mut self.place);
             return self.end(ExitRecord { lease_ended: true, ..ended });
         }
-        // Given away, not copied: whoever writes to it learns when nobody reads any more.
+        // Moved, not copied, so that the writer notices when nobody reads any more.
         let input = self.input.take_if(|_| order.input == Input::Passed);
         let attempt = match launch(order, self.terminal.as_ref(), input) {
             Ok(pid) => begun.started(pid, &self.identity),
@@ -188,7 +188,7 @@ impl Shim {
         });
     }
 
-    /// Waits for the dead. When the leader is among them, what is left of its tree has to go too.
+    /// Reaps children. When the main process ended, the remaining processes are stopped too.
     fn record_death(&mut self) {
         let mut bytes = [0; 64];
         while matches!(self.deaths.read(&mut bytes), Ok(len) if len == bytes.len()) {}
@@ -210,7 +210,7 @@ impl Shim {
         }
     }
 
-    /// Does what the stop under way has come to.
+    /// Executes the due action of the running stop.
     fn climb(&mut self) {
         let has_terminal = self.terminal.is_some();
         let Some(attempt) = &mut self.attempt else { return };
@@ -224,7 +224,7 @@ impl Shim {
             }
             Act::Kill => {
                 attempt.kill_cgroup();
-                // Groups of a terminal's session may hold others than our own.
+                // Groups of a terminal's session may contain other processes.
                 tree::kill(!has_terminal);
             }
             Act::GiveUp => self.end_with_survivors(),
@@ -243,9 +243,9 @@ impl Shim {
         }
     }
 
-    /// Leaves the record before it tells, so that no death is lost with either of the two.
+    /// Writes the exit record before it reports, so that no death is lost.
     fn end(&mut self, ended: ExitRecord) {
-        // On a full disk the message is all there is.
+        // On a full disk only the report is left.
         let _ = record::write(&self.folder, &ended);
         self.peers.tell(&ShimReport::Ended(ended));
     }

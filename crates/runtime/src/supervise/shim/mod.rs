@@ -1,8 +1,10 @@
-//! The shim: parent and subreaper of one agent's tree, in its own session, with the agent's lock.
+//! The shim: parent and subreaper of one agent's processes, in its own session, with the agent's
+//! lock.
 //!
-//! Started by the supervisor as `relight __shim FOLDER`, with the control connection as its standard
-//! input. One thread, one `poll`; it wakes for deaths, orders and the rungs of a stop, and for nothing
-//! else. It lives across attempts as long as a supervisor is connected; alone it ends with its tree.
+//! Started by the supervisor as `relight __shim FOLDER`, with the control connection as its
+//! standard input. One thread with one `poll`, woken only by deaths, orders and the signals of a
+//! stop. It serves several attempts while a supervisor is connected; without one it exits with its
+//! attempt.
 
 mod attempt;
 mod cgroup;
@@ -41,14 +43,14 @@ use peers::Peers;
 /// The argument that makes the `relight` binary a shim.
 pub const ARGUMENT: &str = "__shim";
 
-/// Scripts use the small numbers for files of their own (`exec 3>`, `flock 9`, `flock 200`), and would
-/// lose the lock by it.
+/// Scripts use small descriptor numbers for their own files (`exec 3>`, `flock 9`, `flock 200`),
+/// which would close the lock.
 const LOCK_FD_MIN: i32 = 300;
 
-/// Lives a shim's life; the folder of the agent is the second argument. To be called before anything
-/// else, as files that are already open are closed.
+/// Runs a shim; the second argument is the agent's folder. Call it first in `main`, because it
+/// closes open files.
 ///
-/// There is nobody to tell an error: the supervisor sees its connection end.
+/// Errors are not reported; the supervisor sees its connection end.
 pub fn main() -> ExitCode {
     system::close_inherited_files();
     let Some(folder) = std::env::args_os().nth(2) else { return ExitCode::from(2) };
@@ -67,7 +69,7 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         rustix::process::setsid()?;
     }
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    // No file system is kept from being unmounted but the one of its own files.
+    // Keep no other file system from being unmounted.
     rustix::process::chdir(folder.path())?;
     let listener = listen(&folder)?;
     Ok(Shim {
@@ -85,14 +87,14 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
     })
 }
 
-/// Moves the connection away from standard input, where agents could get at it.
+/// Moves the connection away from standard input, so that agents cannot use it.
 fn take_control() -> io::Result<UnixStream> {
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     Ok(control.into())
 }
 
-/// What comes with the first message.
+/// Descriptors sent with the first message.
 struct Inheritance {
     lock: OwnedFd,
     terminal: Option<[OwnedFd; 3]>,
@@ -123,17 +125,17 @@ fn receive(control: &UnixStream) -> io::Result<Inheritance> {
     Ok(Inheritance { lock, terminal: handles.try_into().ok(), input, unread })
 }
 
-/// Agents inherit the lock, and so hold it even when the shim is killed.
+/// Lets agents inherit the lock, so that it is held even if the shim is killed.
 fn keep_for_agents(lock: OwnedFd) -> io::Result<OwnedFd> {
     let lock = fcntl_dupfd_cloexec(&lock, LOCK_FD_MIN).unwrap_or(lock);
     fcntl_setfd(&lock, FdFlags::empty())?;
     Ok(lock)
 }
 
-/// Whoever holds the lock is alone, so a socket that is there already is nobody's.
+/// Binds the socket. We hold the lock, so an existing socket is stale.
 fn listen(folder: &AgentFolder) -> io::Result<UnixListener> {
     let place = folder.shim_socket();
-    // By its name alone: a path may be longer than a socket's address.
+    // By file name, because a path may be longer than a socket address.
     let name = place.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let _ = std::fs::remove_file(name);
     let listener = UnixListener::bind(name)?;

@@ -1,7 +1,7 @@
-//! Who is connected to the shim: its supervisor, and those who say that they are.
+//! Connections of a shim: its supervisor, and others that claim to be.
 //!
-//! Reads lines and writes lines. Nobody can make it wait or grow: what is too long, not understood or
-//! not read ends that connection alone.
+//! Reads and writes lines. A peer cannot block it or exhaust memory: invalid, too long or unread
+//! data closes only that connection.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,20 +10,20 @@ use relight_core::lease::Fence;
 
 use super::wire::{Order, ShimReport};
 
-/// The longest order: a command and an environment are at most 2 MiB, and JSON may double them.
+/// Maximum length of an order: command and environment are at most 2 MiB, and JSON may double them.
 const LINE_LEN_MAX: usize = 4 << 20;
 
-/// How many may be connected without having said by what right.
+/// Maximum number of unauthenticated connections.
 const STRANGERS_MAX: usize = 8;
 
 /// One connection.
 #[derive(Debug)]
 pub(super) struct ShimPeer {
     pub(super) stream: UnixStream,
-    /// What it is known by, as others come and go.
+    /// Its number, stable while others come and go.
     pub(super) number: u64,
     unread: Vec<u8>,
-    /// Nothing more will come of it. What it said before it left still counts.
+    /// It was closed; orders received before are still executed.
     has_ended: bool,
 }
 
@@ -31,7 +31,8 @@ pub(super) struct ShimPeer {
 #[derive(Debug)]
 pub(super) struct Peers {
     listener: UnixListener,
-    /// False after a failed accept, until a connection is closed: the waiting one would wake us forever.
+    /// False after a failed accept until a connection is closed, because the waiting one would wake
+    /// us for ever.
     pub(super) is_listening: bool,
     pub(super) all: Vec<ShimPeer>,
     supervisor: Option<u64>,
@@ -40,7 +41,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// With the first connection, of which something was read already.
+    /// Starts with the first connection, from which data was already read.
     pub(super) fn new(listener: UnixListener, first: UnixStream, unread: Vec<u8>) -> Self {
         let first = ShimPeer { stream: first, number: 0, unread, has_ended: false };
         Self {
@@ -53,17 +54,17 @@ impl Peers {
         }
     }
 
-    /// Where new ones come from.
+    /// The listening socket.
     pub(super) fn listener(&self) -> &UnixListener {
         &self.listener
     }
 
-    /// Whether somebody proved to be the supervisor and is still there.
+    /// Whether an authenticated supervisor is connected.
     pub(super) fn has_supervisor(&self) -> bool {
         self.supervisor.is_some()
     }
 
-    /// Takes in whoever waits at the door and is one of us.
+    /// Accepts waiting connections of our own user.
     pub(super) fn accept(&mut self) {
         match self.listener.accept() {
             Ok((stream, _)) => self.take_in(stream),

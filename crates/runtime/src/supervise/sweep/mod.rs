@@ -28,19 +28,19 @@ pub use self::lock::Lock;
 use self::tag::Tagged;
 use crate::os::{clock, process};
 
-/// A forker whose children outrun this many scans is left to the caller, by name.
+/// Maximum number of scans; processes that fork faster are reported as survivors.
 const KILL_ROUNDS_MAX: u32 = 100;
 
-/// A live process of ours.
+/// A live process of an attempt.
 #[derive(Debug)]
 pub struct TaggedProcess {
-    /// By which it is watched and signalled.
+    /// Used to watch and signal it.
     pub pidfd: OwnedFd,
-    /// Who it is.
+    /// Its identity.
     pub process: ProcessIdentity,
 }
 
-/// By what a process is known to be ours.
+/// How a process is recognised.
 #[derive(Debug, Clone)]
 enum Proof {
     /// It carries one of these tags.
@@ -55,28 +55,28 @@ impl Default for Proof {
     }
 }
 
-/// What one look over all processes gave.
+/// Result of a scan over all processes.
 #[derive(Debug, Default)]
 pub struct Scan {
     proof: Proof,
-    /// In the order of their pids.
+    /// Matching processes, by pid.
     pub found: Vec<TaggedProcess>,
-    /// Processes that cannot be looked at: almost always because they belong to others.
+    /// Unreadable processes, almost always of other users.
     pub unreadable: u32,
-    /// There are more than descriptors to hold them; look again when these are gone.
+    /// There are more processes than free descriptors; scan again when these are gone.
     pub more: bool,
 }
 
-/// What became of them.
+/// Result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SweepOutcome {
-    /// Processes that were there and are gone.
+    /// Number of stopped processes.
     pub stopped: u32,
-    /// Processes that are still there.
+    /// Processes that could not be stopped.
     pub survivors: Vec<ProcessIdentity>,
 }
 
-/// Finds every live process that carries one of the tags, but not ourselves.
+/// Finds every live process with one of the tags, except ourselves.
 pub fn find(tags: &[AttemptTag]) -> io::Result<Scan> {
     look(&Proof::Tags(tags.to_vec()), |_| {})
 }
@@ -86,15 +86,15 @@ pub fn clear(tags: &[AttemptTag], grace: Span, kill: Span) -> io::Result<SweepOu
     stop(find(tags)?, grace, kill)
 }
 
-/// Finds and stops all that hold a lock, but neither ourselves nor another supervisor or shim; see
-/// [`stop`]. To be called while nothing may hold it.
+/// Finds and stops all processes that hold a lock, except ourselves and other supervisors and
+/// shims; see [`stop`]. Call it only while nothing should hold the lock.
 pub fn clear_lock(lock: &Lock, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     stop(look(&Proof::Lock(lock.clone()), |_| {})?, grace, kill)
 }
 
-/// Tells them to end, waits for `grace`, ends them by force and waits for `kill` at most, and looks
-/// again after each time until none is found: what they forked meanwhile goes as well.
-/// Nobody is told twice to end. A zombie counts as gone.
+/// Sends SIGTERM, waits for `grace`, sends SIGKILL and waits up to `kill`. Scans again after each
+/// step until nothing is found, so that forked children are stopped too. No process gets SIGTERM
+/// twice. A zombie counts as gone.
 pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     let proof = scan.proof.clone();
     let mut met = SeenProcesses::default();
@@ -106,7 +106,7 @@ pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     Ok(met.swept(left))
 }
 
-/// Everyone that was met in one sweep.
+/// All processes found in one sweep.
 #[derive(Debug, Default)]
 struct SeenProcesses(HashSet<(u32, u64)>);
 
@@ -134,11 +134,11 @@ fn ask_to_end(mut scan: Scan, grace: Span, met: &mut SeenProcesses) -> io::Resul
             if !met.has(one) {
                 met.meet(one);
                 tell(one, Signal::TERM);
-                // What was stopped would hear it only when it goes on.
+                // A stopped process only handles it when continued.
                 tell(one, Signal::CONT);
             }
         }
-        // A forker may be gone each time and never be done: the deadline holds for it as well.
+        // The deadline also bounds a process that keeps forking.
         if !wait_until_gone(&scan.found, deadline)? || clock::boot_ms() >= deadline {
             return Ok(false);
         }
@@ -149,8 +149,8 @@ fn ask_to_end(mut scan: Scan, grace: Span, met: &mut SeenProcesses) -> io::Resul
     Ok(true)
 }
 
-/// True when nothing is left. Each one is hit while the scan goes on: pids grow, so a scan meets
-/// what was forked before its parent was hit.
+/// True when nothing is left. Kills each process during the scan: pids grow, so a scan also finds
+/// children forked before their parent was killed.
 fn end_by_force(proof: &Proof, kill: Span, met: &mut SeenProcesses) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(kill.as_ms());
     for _ in 0..KILL_ROUNDS_MAX {
@@ -166,12 +166,12 @@ fn end_by_force(proof: &Proof, kill: Span, met: &mut SeenProcesses) -> io::Resul
     Ok(false)
 }
 
-/// One that is gone already needs no signal; one that may not be signalled is found again.
+/// Ignores errors: a dead process needs no signal, and others are found again.
 fn tell(one: &TaggedProcess, signal: Signal) {
     let _ = pidfd_send_signal(&one.pidfd, signal);
 }
 
-/// Waits for the end of all of them; false when one is still there at the deadline.
+/// Waits until all have ended; false at the deadline.
 fn wait_until_gone(there: &[TaggedProcess], deadline_ms: u64) -> io::Result<bool> {
     let mut left: Vec<BorrowedFd<'_>> = there.iter().map(|one| one.pidfd.as_fd()).collect();
     loop {
@@ -186,7 +186,7 @@ fn wait_until_gone(there: &[TaggedProcess], deadline_ms: u64) -> io::Result<bool
     }
 }
 
-/// Those that did not end, after one of them did or the time has passed.
+/// The processes still running after one ended or the time passed.
 fn still_there(there: Vec<BorrowedFd<'_>>, time: Duration) -> Result<Vec<BorrowedFd<'_>>, Errno> {
     if there.is_empty() {
         return Ok(there);
@@ -202,7 +202,7 @@ fn still_there(there: Vec<BorrowedFd<'_>>, time: Duration) -> Result<Vec<Borrowe
     Ok(there.into_iter().zip(is_there).filter_map(|(fd, is)| is.then_some(fd)).collect())
 }
 
-/// One look over all processes; `met` is called for each as soon as it is proved.
+/// Scans all processes; `met` is called for each match at once.
 fn look(proof: &Proof, met: impl FnMut(&TaggedProcess)) -> io::Result<Scan> {
     match proof {
         Proof::Tags(tags) if tags.is_empty() => Ok(Scan::default()),
@@ -249,8 +249,8 @@ fn look_by(
     Ok(scan)
 }
 
-/// Most processes are not ours, which one look says. Of the others the pidfd is opened, then it is
-/// looked at again, and who it is, and then that it is still there: so the pid was its own all the while.
+/// Proves that a process matches. After a first match the pidfd is opened, the match and identity
+/// are read again, and the process must still live; so the pid was not reused meanwhile.
 fn prove(
     pid: u32,
     is_ours: &mut impl FnMut(u32) -> Result<bool, Errno>,
@@ -264,7 +264,7 @@ fn prove(
         Err(Errno::SRCH | Errno::INVAL) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // This first: it says when there are no more descriptors.
+    // First, because it reports a lack of descriptors.
     if !is_ours(pid)? {
         return Ok(None);
     }
@@ -296,7 +296,7 @@ impl Proc {
         if pid_of(own.to_bytes()) == Some(std::process::id()) {
             return Ok(Self { folder });
         }
-        // Its numbers would be other processes for us.
+        // Its pids would be those of another namespace.
         Err(io::Error::new(io::ErrorKind::Unsupported, "/proc belongs to another pid namespace"))
     }
 }

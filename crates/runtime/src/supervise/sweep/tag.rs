@@ -1,4 +1,4 @@
-//! Who carries a tag: `/proc/PID/environ` has exactly `RELIGHT_ATTEMPT=<tag>`.
+//! Finds processes by tag: `/proc/PID/environ` contains exactly `RELIGHT_ATTEMPT=<tag>`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -12,18 +12,18 @@ use rustix::io::Errno;
 use super::Proc;
 use crate::os::clock;
 
-/// What a tag is given by.
+/// The variable that holds the tag.
 const VARIABLE: &[u8] = b"RELIGHT_ATTEMPT=";
-/// No environment is read further than this; the kernel's own limit is far below.
+/// Maximum size of an environment that is read; the kernel's limit is far below.
 const ENVIRONMENT_BYTES_MAX: usize = 64 << 20;
-/// Most environments are read in one piece.
+/// Read buffer; enough for most environments.
 const PIECE_BYTES: usize = 32 << 10;
-/// How long a process may take to put its new program in place, in looks of a millisecond.
+/// Maximum time for an `exec` to complete, in checks of a millisecond.
 const SETTLE_LOOKS_MAX: u32 = 1_000;
-/// How long a process may look like its parent before it is taken for what it looks like.
+/// How long a process may have its parent's environment before that is taken as its own.
 const YOUNG_MS: u64 = 100;
 
-/// Reads environments, one after the other, into the same memory.
+/// Reads environments into one reused buffer.
 pub(super) struct Tagged<'a> {
     proc: &'a Proc,
     tags: HashSet<&'a [u8]>,
@@ -43,8 +43,8 @@ impl<'a> Tagged<'a> {
         }
     }
 
-    /// Whether a process carries one of the tags; not when it is gone. On its way into its program it
-    /// still has the environment of its parent: then it is looked at again.
+    /// Whether a process has one of the tags; false when it is gone. A process before its `exec`
+    /// still has its parent's environment and is checked again.
     pub(super) fn is(&mut self, pid: u32) -> Result<bool, Errno> {
         for _ in 0..=YOUNG_MS {
             let length = match self.read_settled(pid) {
@@ -66,7 +66,7 @@ impl<'a> Tagged<'a> {
         Ok(false)
     }
 
-    /// Whether one of the tags is in so many bytes of the environment that was read.
+    /// Whether the first `length` bytes of the buffer contain one of the tags.
     fn has_tag(&self, length: usize) -> bool {
         let bytes = &self.bytes[..length];
         for at in self.variable.find_iter(bytes) {
@@ -80,8 +80,8 @@ impl<'a> Tagged<'a> {
         false
     }
 
-    /// Reads the environment. Around an `exec` there is none for a moment, or the old program's breaks
-    /// off while it is read: then it is looked at again.
+    /// Reads the environment. During an `exec` it is missing or incomplete for a moment; then it is
+    /// read again.
     fn read_settled(&mut self, pid: u32) -> Result<usize, Errno> {
         for _ in 0..SETTLE_LOOKS_MAX {
             let length = self.read(pid)?;
@@ -117,8 +117,7 @@ impl<'a> Tagged<'a> {
     }
 }
 
-/// Whether so many bytes are all of its environment, as the kernel has it. Zombies and the kernel's own
-/// threads have none, and never will.
+/// Whether this is the complete environment. Zombies and kernel threads have none.
 fn is_settled(pid: u32, length: usize) -> bool {
     let Some(stat) = StatFields::of(pid) else { return true };
     let (begin, end) = stat.environment();
@@ -134,15 +133,15 @@ fn wait_a_moment() -> Result<(), Errno> {
     }
 }
 
-/// What `/proc/PID/stat` says behind the name.
+/// The fields of `/proc/PID/stat` after the name.
 struct StatFields(String);
 
 impl StatFields {
-    /// The kernel's mark of its own threads.
+    /// `PF_KTHREAD`.
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    /// Its mark of a process that has not begun a program of its own.
+    /// `PF_FORKNOEXEC`.
     const FORKED: u64 = 0x0000_0040;
-    /// Times are told in hundredths of a second, on every machine.
+    /// Clock ticks are hundredths of a second.
     const TICK_MS: u64 = 10;
 
     /// None when there is no such process.
@@ -173,7 +172,7 @@ impl StatFields {
         clock::boot_ms().saturating_sub(began_ms)
     }
 
-    /// Where its environment begins and ends in its memory; zeros while there is none.
+    /// Start and end address of its environment; zeros if there is none.
     fn environment(&self) -> (u64, u64) {
         (self.number(47).unwrap_or(0), self.number(48).unwrap_or(0))
     }
