@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::TaskEvent;
-use crate::session::SessionEvent;
-use crate::task::{CheckpointSettings, NewTask, Task};
+use crate::task::{CheckpointSettings, NewTask};
 
 /// A limit with its name, as errors and the reference show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +44,7 @@ impl Limit {
         text
     }
 
-    fn check_option(self, text: Option<&str>) -> Result<(), TooLarge> {
+    pub(crate) fn check_option(self, text: Option<&str>) -> Result<(), TooLarge> {
         self.check(text.map_or(0, str::len))
     }
 }
@@ -109,37 +107,7 @@ pub fn check_new(new: &NewTask) -> Result<(), TooLarge> {
         PAYLOAD.check(payload.to_string().len())?;
     }
     check_context(&new.context, None)?;
-    new.checkpoint.as_ref().map_or(Ok(()), check_door)
-}
-
-/// Checks everything free in an event of a task.
-pub fn check_event(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
-    match event {
-        TaskEvent::Set(pairs) => check_context(pairs, Some(&task.context)),
-        TaskEvent::Fail { reason }
-        | TaskEvent::Block { reason, .. }
-        | TaskEvent::StepSkip { reason, .. } => REASON.check(reason.len()),
-        TaskEvent::Defer { reason, .. }
-        | TaskEvent::Cancel { reason }
-        | TaskEvent::Move { reason, .. } => REASON.check_option(reason.as_deref()),
-        TaskEvent::Recover(recovery) if recovery.death.is_told => {
-            REASON.check(recovery.death.reason.len())
-        }
-        TaskEvent::Door(door) => check_door(door),
-        TaskEvent::Replace(new) => check_new(new),
-        TaskEvent::Declare(steps) => STEPS.check(steps.len()),
-        // Names are bounded by their types, outputs are cut, and Relight writes the other texts itself.
-        _ => Ok(()),
-    }
-}
-
-/// Checks everything free in an event of a session.
-pub fn check_session_event(event: &SessionEvent) -> Result<(), TooLarge> {
-    match event {
-        SessionEvent::Begin { context, .. } => check_context(context, None),
-        SessionEvent::Suspend { reason } => REASON.check_option(reason.as_deref()),
-        _ => Ok(()),
-    }
+    new.checkpoint.as_ref().map_or(Ok(()), check_checkpoint)
 }
 
 /// Checks the skills of a task or an agent.
@@ -148,14 +116,15 @@ pub fn check_skills(skills: &[String]) -> Result<(), TooLarge> {
     skills.iter().try_for_each(|skill| SKILL.check(skill.len()))
 }
 
-fn check_door(door: &CheckpointSettings) -> Result<(), TooLarge> {
-    FOLDER.check(door.folder.len())?;
-    HANDOFF.check_option(door.handoff_to.as_deref())?;
-    NOTES.check_option(door.notes.as_deref())
+/// Checks the settings of a checkpoint.
+pub fn check_checkpoint(settings: &CheckpointSettings) -> Result<(), TooLarge> {
+    FOLDER.check(settings.folder.len())?;
+    HANDOFF.check_option(settings.handoff_to.as_deref())?;
+    NOTES.check_option(settings.notes.as_deref())
 }
 
 /// Checks what is set, together with what stays of the context before.
-fn check_context(
+pub fn check_context(
     pairs: &BTreeMap<String, String>,
     before: Option<&BTreeMap<String, String>>,
 ) -> Result<(), TooLarge> {

@@ -7,6 +7,7 @@ mod error;
 mod inventory;
 mod operation;
 mod query;
+mod refusal;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,12 +29,11 @@ use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::refusal::OperationRefusal;
-
 pub use self::error::StoreError;
 pub use self::inventory::{Inventory, Replication, Standby};
 pub use self::operation::{Operation, OperationResult, Removal, Reply};
 pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
+pub use self::refusal::OperationRefusal;
 
 /// All changes of one decision about one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

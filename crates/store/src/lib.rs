@@ -17,17 +17,15 @@ mod memory;
 #[cfg_attr(not(feature = "postgres"), path = "postgres_absent.rs")]
 pub mod postgres;
 mod record;
-mod refusal;
 pub mod sqlite;
 pub mod transfer;
 mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationResult, Removal,
+    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationResult, Removal,
     Replication, Reply, SessionQuery, Standby, Store, StoreError, StoreEvent, TaskGlance,
     TaskQuery,
 };
 pub use memory::MemoryStore;
-pub use refusal::OperationRefusal;
 pub use upgrading::{Upgrade, on_upgrade};

@@ -14,7 +14,6 @@ pub mod plain;
 pub mod remote_command;
 mod reports;
 pub mod silence;
-pub mod step_deaths;
 
 use std::collections::BTreeMap;
 use std::fmt;

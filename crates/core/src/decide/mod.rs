@@ -6,6 +6,8 @@
 mod hold;
 mod recover;
 mod status;
+mod step_advice;
+pub mod step_deaths;
 mod steps;
 
 use std::cmp::Ordering;
@@ -26,7 +28,7 @@ use crate::task::{CheckpointSettings, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
 pub use hold::STARTED_WITHOUT_AGENT;
-pub use steps::{StepAdvice, advise};
+pub use step_advice::{StepAdvice, advise};
 
 /// The agent that starts a task by name. The task belongs to it from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -462,7 +464,7 @@ pub struct TaskDecisionInput<'a> {
 
 /// Decides how a task reacts to an event.
 pub fn decide(scene: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
-    limits::check_event(scene.task, &event)?;
+    check_limits(scene.task, &event)?;
     let person = is_a_persons(&event);
     if !person && !takes_a_lease(&event) {
         check_fence(scene)?;
@@ -651,5 +653,26 @@ fn become_status(task: &Task, to: TaskStatus, reason: Option<String>) -> Result<
         Ok(Change::Status { to, reason })
     } else {
         Err(illegal(task, to))
+    }
+}
+
+/// Checks the size of all free texts of an event.
+fn check_limits(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
+    match event {
+        TaskEvent::Set(pairs) => limits::check_context(pairs, Some(&task.context)),
+        TaskEvent::Fail { reason }
+        | TaskEvent::Block { reason, .. }
+        | TaskEvent::StepSkip { reason, .. } => limits::REASON.check(reason.len()),
+        TaskEvent::Defer { reason, .. }
+        | TaskEvent::Cancel { reason }
+        | TaskEvent::Move { reason, .. } => limits::REASON.check_option(reason.as_deref()),
+        TaskEvent::Recover(recovery) if recovery.death.is_told => {
+            limits::REASON.check(recovery.death.reason.len())
+        }
+        TaskEvent::Door(door) => limits::check_checkpoint(door),
+        TaskEvent::Replace(new) => limits::check_new(new),
+        TaskEvent::Declare(steps) => limits::STEPS.check(steps.len()),
+        // Names are bounded by their types, outputs are cut, and Relight writes the other texts itself.
+        _ => Ok(()),
     }
 }

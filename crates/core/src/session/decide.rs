@@ -180,7 +180,7 @@ pub fn decide(
     scene: SessionDecisionInput<'_>,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
-    limits::check_session_event(&event)?;
+    check_limits(&event)?;
     check_owner(&event)?;
     match event {
         SessionEvent::Begin { session_id, owner, ttl, context } => {
@@ -451,4 +451,13 @@ fn import(
     told.push(SessionTold { kind: EventKind::SessionBegun, detail });
     next.state = SessionState::Active { since: started_at, owner: held };
     Ok(Some(SessionChange { next, told, renews: true }))
+}
+
+/// Checks the size of all free texts of an event.
+fn check_limits(event: &SessionEvent) -> Result<(), TooLarge> {
+    match event {
+        SessionEvent::Begin { context, .. } => limits::check_context(context, None),
+        SessionEvent::Suspend { reason } => limits::REASON.check_option(reason.as_deref()),
+        _ => Ok(()),
+    }
 }

@@ -8,7 +8,7 @@ use relight_core::time::Time;
 use serde_json::Value;
 
 use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
-use crate::refusal::OperationRefusal;
+use super::refusal::OperationRefusal;
 
 /// One atomic change of the store.
 #[derive(Debug, Clone)]

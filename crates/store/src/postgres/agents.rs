@@ -11,7 +11,7 @@ use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::AgentQuery;
 use crate::record::{list_agents, read_agent};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, LeaseColumn::Left)));

@@ -11,7 +11,7 @@ use super::rows::{self, LeaseColumn, columns, insert_sql};
 use super::text;
 use crate::contract::AttemptQuery;
 use crate::record::{BadValue, list_attempts, read_attempt};
-use crate::transfer::{Column, Table};
+use crate::record::{Column, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Attempt, LeaseColumn::Left);

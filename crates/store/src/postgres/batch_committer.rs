@@ -21,7 +21,7 @@ use super::steps::{self, StepBatch};
 use super::working_set::{self, Load};
 use crate::apply::Concern;
 use crate::contract::{Operation, Reply, StoreError};
-use crate::refusal::OperationRefusal;
+use crate::contract::OperationRefusal;
 
 /// Waits between attempts to reach it, growing up to the last.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];

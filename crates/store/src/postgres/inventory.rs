@@ -10,7 +10,7 @@ use super::rows::count_by;
 use super::{agents, attempts, open, sessions, tasks};
 use crate::contract::{Inventory, Replication, Standby};
 use crate::record::state_from_code;
-use crate::transfer::Table;
+use crate::record::Table;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;

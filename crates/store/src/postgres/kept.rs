@@ -8,7 +8,7 @@ use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, insert_sql, update_sql};
 use super::text;
-use crate::transfer::Table;
+use crate::record::Table;
 
 pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1";

@@ -13,7 +13,7 @@ use super::open;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::apply::{NodeRow, left};
 use crate::record::{BadValue, read_node};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, LeaseColumn::Left)));

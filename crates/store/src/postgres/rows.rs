@@ -11,7 +11,7 @@ use super::lease_clock::NOW_MS;
 use super::text;
 use crate::bodies::to_json;
 use crate::record::{BadValue, Cells, RowReader, Statement, bad_value, from_json};
-use crate::transfer::{Cell, Column, ColumnKind, LEASE_LEFT, Row, Table};
+use crate::record::{Cell, Column, ColumnKind, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow {
     fn width(&self) -> usize {

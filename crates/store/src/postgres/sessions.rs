@@ -10,7 +10,7 @@ use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::SessionQuery;
 use crate::record::{list_sessions, read_session};
-use crate::transfer::{Column, Table};
+use crate::record::{Column, Table};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session, LeaseColumn::Left)));

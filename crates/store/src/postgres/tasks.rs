@@ -14,7 +14,7 @@ use crate::contract::{TaskGlance, TaskQuery};
 use crate::record::{
     BODY, BadValue, HOT, LEASE, REASON, RowReader, agent_of, list_tasks, read_task,
 };
-use crate::transfer::{Column, LEASE_LEFT, Table};
+use crate::record::{Column, LEASE_LEFT, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Task, LeaseColumn::Left);

@@ -21,7 +21,7 @@ use crate::record::{
     BadValue, agent_row, attempt_row, bad_value, body_row, from_json, hot_row, lease_row, node_row,
     parse, read_agent, read_task, session_row, step_state, task_row,
 };
-use crate::transfer::{Column, Row as CellRow, Table};
+use crate::record::{Column, Row as CellRow, Table};
 
 /// The lease clock, read after all rows are locked.
 static CLOCK: LazyLock<String> = LazyLock::new(|| format!("SELECT {NOW_MS}"));

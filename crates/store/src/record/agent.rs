@@ -7,7 +7,7 @@ use relight_core::lease::{Fence, Lease};
 use super::{BadValue, RowReader, bad_value, held};
 use crate::apply::AgentEntry;
 use crate::bodies::{AgentBody, AttemptBody, to_json};
-use crate::transfer::{Cell, Row};
+use super::{Cell, Row};
 
 pub(crate) fn read_agent(row: &mut RowReader<'_>) -> Result<AgentEntry, BadValue> {
     let n = row.number("agent.n")?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{BadValue, RowReader, bad_value, from_json};
 use crate::apply::JournalEntry;
 use crate::bodies::OutputDetail;
-use crate::transfer::{Cell, Row};
+use super::{Cell, Row};
 
 /// Without an id, which the database assigns.
 pub(crate) fn entry_row(entry: &JournalEntry<'_>) -> Row {

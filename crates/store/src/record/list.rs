@@ -5,7 +5,7 @@ use relight_core::session::SessionStateKind;
 
 use super::state_code;
 use crate::contract::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskQuery};
-use crate::transfer::Cell;
+use super::Cell;
 
 /// A statement with numbered parameters (`?3`, which PostgreSQL writes `$3`).
 pub(crate) struct Statement {

@@ -8,6 +8,7 @@ mod journal;
 mod list;
 mod node;
 mod session;
+mod table;
 mod task;
 
 use std::borrow::Cow;
@@ -29,11 +30,12 @@ pub(crate) use self::list::{
 };
 pub(crate) use self::node::{node_row, read_node};
 pub(crate) use self::session::{read_session, session_row};
+pub use self::table::{Cell, Row, Table};
+pub(crate) use self::table::{Column, ColumnKind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 pub(crate) use self::task::{
     BODY, COUNTS, HOT, LEASE, REASON, agent_of, body_row, counts_row, hot_row, lease_row,
     read_task, task_row,
 };
-use crate::transfer::{Cell, Row};
 
 /// A value that no version of Relight writes.
 #[derive(Debug, thiserror::Error)]

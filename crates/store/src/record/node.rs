@@ -6,7 +6,7 @@ use relight_core::time::Span;
 use super::{BadValue, RowReader};
 use crate::apply::NodeRow;
 use crate::bodies::to_json;
-use crate::transfer::Row;
+use super::Row;
 
 pub(crate) fn read_node(row: &mut RowReader<'_>) -> Result<Node, BadValue> {
     row.text("node.name")?;

@@ -7,7 +7,7 @@ use relight_core::session::{
 
 use super::{BadValue, RowReader, bad_value, held};
 use crate::bodies::to_json;
-use crate::transfer::{Cell, Row};
+use super::{Cell, Row};
 
 pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue> {
     row.number("session.n")?;

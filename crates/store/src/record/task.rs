@@ -11,7 +11,7 @@ use relight_core::time::Time;
 use super::{BadValue, RowReader, bad_value, held};
 use crate::apply::TaskEntry;
 use crate::bodies::to_json;
-use crate::transfer::Row;
+use super::Row;
 
 /// Lease, counts and budgets: what most commits change.
 pub(crate) const COUNTS: Range<usize> = 0..14;

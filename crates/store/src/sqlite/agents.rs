@@ -11,7 +11,7 @@ use super::rows::{self, columns, update_sql};
 use crate::apply::{AgentEntry, until};
 use crate::contract::AgentQuery;
 use crate::record::{agent_row, list_agents, read_agent};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent)));

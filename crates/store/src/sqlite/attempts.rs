@@ -10,7 +10,7 @@ use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
 use crate::contract::AttemptQuery;
 use crate::record::{Statement, attempt_row, list_attempts, read_attempt};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Attempt);

@@ -13,7 +13,7 @@ use super::rows::count_by;
 use super::{agents, attempts, sessions, tasks};
 use crate::contract::Inventory;
 use crate::record::state_from_code;
-use crate::transfer::Table;
+use crate::record::Table;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;

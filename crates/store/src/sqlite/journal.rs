@@ -16,7 +16,7 @@ use crate::record::{
     self, RowReader, Statement, entry_row, list_events, newest_of_each, read_event, read_output,
     read_step,
 };
-use crate::transfer::Table;
+use crate::record::Table;
 
 /// Maximum number of records per statement.
 const TOGETHER_MAX: usize = 16;

@@ -7,7 +7,7 @@ use super::lease_clock::LeaseNow;
 use super::rows;
 use crate::apply::RecordEntry;
 use crate::bodies::to_json;
-use crate::transfer::Table;
+use crate::record::Table;
 
 pub(super) fn read(db: &Connection, name: &str) -> Result<Option<Value>> {
     let mut select = db.prepare_cached("SELECT body FROM kept WHERE name = ?1")?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::transfer::Cell;
+use crate::record::Cell;
 
 /// A time within one boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
 use crate::apply::{NodeRow, Nodes};
 use crate::record::{node_row, read_node};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node)));

@@ -1,6 +1,6 @@
 //! Why an operation did not happen inside SQLite's transaction.
 
-use crate::refusal::OperationRefusal;
+use crate::contract::OperationRefusal;
 
 /// A refusal that is the store's answer, or SQLite's own error.
 #[derive(Debug)]

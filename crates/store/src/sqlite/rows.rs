@@ -11,7 +11,7 @@ use rusqlite::{Connection, Result, Row as SqlRow, params_from_iter};
 use super::error::bad_row;
 use super::lease_clock::LeaseNow;
 use crate::record::{BadValue, Cells, HOT, RowReader, Statement};
-use crate::transfer::{Cell, Column, LEASE_LEFT, Row, Table};
+use crate::record::{Cell, Column, LEASE_LEFT, Row, Table};
 
 impl Cells for SqlRow<'_> {
     fn width(&self) -> usize {

@@ -11,7 +11,7 @@ use super::rows::{self, columns, update_sql};
 use crate::apply::SessionEntry;
 use crate::contract::SessionQuery;
 use crate::record::{Statement, list_sessions, read_session, session_row};
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session)));

@@ -16,7 +16,7 @@ use crate::record::{
     COUNTS, HOT, LEASE, REASON, RowReader, Statement, agent_of, body_row, counts_row, hot_row,
     lease_row, list_tasks, read_task, task_row,
 };
-use crate::transfer::Table;
+use crate::record::Table;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Task);

@@ -14,7 +14,7 @@ use relight_core::step::{RepeatRule, StepState};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::table::{Cell, Row, Table};
+use crate::record::{Cell, Row, Table};
 use crate::bodies::{AttemptBody, OutputDetail};
 use crate::record::{
     BadValue, RowReader, agent_row, read_agent, read_node, read_session, read_task, step_state,

@@ -7,7 +7,7 @@
 
 use super::check::{self, Checker, Findings};
 use super::sum::{Summer, TableSum};
-use super::table::{Cell, Row, Table};
+use crate::record::{Cell, Row, Table};
 use super::{CopyError, Exporter, Importer, sum};
 use crate::contract::StoreError;
 

@@ -10,7 +10,6 @@
 mod check;
 mod copy;
 mod sum;
-mod table;
 mod verify;
 
 use async_trait::async_trait;
@@ -18,8 +17,7 @@ use async_trait::async_trait;
 pub use self::check::Findings;
 pub use self::copy::{Copied, CopyProgress, copy};
 pub use self::sum::{TableSum, whole};
-pub use self::table::{Cell, Row, Table};
-pub(crate) use self::table::{Column, ColumnKind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
+pub use crate::record::{Cell, Row, Table};
 pub use self::verify::{Verified, verify};
 
 use crate::contract::StoreError;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::table::{Cell, LEASE_LEFT, Row, Table};
+use crate::record::{Cell, LEASE_LEFT, Row, Table};
 
 /// What a table comes to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

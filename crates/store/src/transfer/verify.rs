@@ -3,7 +3,7 @@
 use super::check::{Checker, Findings};
 use super::copy::{CopyProgress, Teller};
 use super::sum::{Summer, TableSum};
-use super::table::{Cell, Table};
+use crate::record::{Cell, Table};
 use super::{Exporter, sum};
 use crate::contract::StoreError;
 

@@ -14,9 +14,8 @@ use crate::postgres::rows::{LeaseColumn, columns};
 use crate::postgres::text;
 use crate::postgres::url::PostgresUrl;
 use crate::record::{BadValue, Cells, bad_value};
-use crate::transfer::{
-    Cell, Column, ColumnKind, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table,
-};
+use crate::record::{Cell, Column, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::transfer::Exporter;
 
 /// Most rows of a page whose bytes are not known before it is read: a task may be a megabyte.
 const WIDE_ROWS_MAX: usize = 200;

@@ -14,9 +14,8 @@ use crate::postgres::rows::{lists, names, unnest};
 use crate::postgres::tasks;
 use crate::postgres::url::PostgresUrl;
 use crate::record::from_json;
-use crate::transfer::{
-    Cell, CopyError, CopyMark, Exporter, Importer, LEASE_LEFT, MARK, Row, Table,
-};
+use crate::record::{Cell, LEASE_LEFT, Row, Table};
+use crate::transfer::{CopyError, CopyMark, Exporter, Importer, MARK};
 
 /// Fills a schema.
 pub struct PostgresImporter {

@@ -11,7 +11,7 @@ use crate::contract::StoreError;
 use crate::postgres::connection::{LONG_WAIT, values};
 use crate::postgres::open::Expected;
 use crate::postgres::url::PostgresUrl;
-use crate::transfer::Table;
+use crate::record::Table;
 
 /// Raises every number that a writer may still show to at least this one, so that nobody who worked
 /// with a later state of the store is taken for a writer of this one. The holders stay.

@@ -12,7 +12,8 @@ use crate::sqlite::error::{bad_row, store_error};
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open::{self, Use};
 use crate::sqlite::rows::columns;
-use crate::transfer::{Cell, ColumnKind, Exporter, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::record::{Cell, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
+use crate::transfer::Exporter;
 
 /// Most damaged pages that are told of.
 const DAMAGE_MAX: usize = 20;

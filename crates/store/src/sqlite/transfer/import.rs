@@ -12,9 +12,8 @@ use crate::sqlite::error::store_error;
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open;
 use crate::sqlite::{rows, salvage};
-use crate::transfer::{
-    Cell, CopyError, CopyMark, Exporter, Importer, LEASE_LEFT, MARK, Row, Table,
-};
+use crate::record::{Cell, LEASE_LEFT, Row, Table};
+use crate::transfer::{CopyError, CopyMark, Exporter, Importer, MARK};
 
 /// Fills a file.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Why a write operation was refused.
 
-use crate::contract::{AgentCommitError, CommitError, StoreError};
+use super::{AgentCommitError, CommitError, StoreError};
 
 /// The error of a write operation.
 #[derive(Debug, Clone)]
