@@ -10,6 +10,7 @@ mod environment;
 mod exit;
 #[doc(hidden)]
 pub mod fuzz;
+mod line_writer;
 mod log;
 mod node_file;
 mod output;
@@ -18,7 +19,6 @@ mod terminal_filter;
 mod trust;
 mod values;
 mod verbs;
-mod voice;
 mod whole_file;
 mod work;
 

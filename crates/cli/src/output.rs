@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
+use crate::line_writer::{LINES_MAX, Voice};
 use crate::log::{self, Level, Line};
-use crate::voice::{LINES_MAX, Voice};
 
 /// How long the end of a process waits for whoever reads its standard error.
 const SETTLE_MAX: Duration = Duration::from_secs(1);

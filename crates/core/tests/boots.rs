@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 use relight_core::agent::boots::{self, BootHistory, BootVerdict};
-use relight_core::decide::step_deaths::{self, StepFate};
 use relight_core::alert::Alert;
 use relight_core::decide::TaskEvent;
+use relight_core::decide::step_deaths::{self, StepFate};
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::step::StepKey;

@@ -29,11 +29,11 @@ use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::dialect::Dialect;
 use crate::drain;
-use crate::funnel;
 use crate::handover::{self, HandedOver};
 use crate::holders;
 use crate::meter::Meter;
 use crate::os::{attempts, clock, process};
+use crate::redact_input;
 
 pub(crate) use self::error::act_error;
 pub use self::error::{ActError, DRAIN_HINT};
@@ -207,7 +207,7 @@ impl Engine {
         first: Option<TaskEvent>,
     ) -> Result<(Added, Fence), ActError> {
         self.check_new(&new)?;
-        funnel::clean_new(&self.redactor, &mut new);
+        redact_input::clean_new(&self.redactor, &mut new);
         for _ in 0..ROUNDS_MAX {
             if let Some(key) = &new.spec.key
                 && let Some(task) = self.store.task_with_key(key).await?
@@ -255,7 +255,7 @@ impl Engine {
         mut event: TaskEvent,
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
-        funnel::clean_event(&self.redactor, &mut event);
+        redact_input::clean_event(&self.redactor, &mut event);
         for round in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
             if round == 0 && self.takes_in_file(&task).await {
@@ -324,7 +324,7 @@ impl Engine {
     ) -> Result<Acted, ActError> {
         for event in &mut events {
             self.check_event(event)?;
-            funnel::clean_event(&self.redactor, event);
+            redact_input::clean_event(&self.redactor, event);
         }
         for round in 0..ROUNDS_MAX {
             let task = self.task(id).await?;
@@ -381,7 +381,7 @@ impl Engine {
             for event in &events {
                 self.check_event(event).map_err(ActError::from)?;
             }
-            events.iter_mut().for_each(|event| funnel::clean_event(&self.redactor, event));
+            events.iter_mut().for_each(|event| redact_input::clean_event(&self.redactor, event));
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -469,7 +469,7 @@ impl Engine {
         ttl: Option<Span>,
         policy: &TaskPolicy,
     ) -> Result<Option<Started>, ActError> {
-        funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())?;
+        redact_input::check_name(&self.redactor, "agent name", claimant.agent.as_str())?;
         self.check_skills(&claimant.skills)?;
         for _ in 0..ROUNDS_MAX {
             let candidates = self.store.claimable(claimant, clock::now(), CLAIM_BATCH).await?;
@@ -518,7 +518,7 @@ impl Engine {
         let (claimant, policy) = (claimant.clone(), policy.clone());
         let mut event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
         self.check_event(&event)?;
-        funnel::clean_event(&self.redactor, &mut event);
+        redact_input::clean_event(&self.redactor, &mut event);
         let scene = self.scene(&known, None, Right::Unfenced).await?;
         let Ok(decision) = decide(&scene, event) else { return Ok(None) };
         let (task, guard, at) = (known.id.clone(), decision.guard, scene.now);
@@ -635,17 +635,17 @@ impl Engine {
     }
 
     /// Names that come with an event are ids too.
-    fn check_event(&self, event: &TaskEvent) -> Result<(), funnel::SecretName> {
+    fn check_event(&self, event: &TaskEvent) -> Result<(), redact_input::SecretName> {
         match event {
             TaskEvent::Claim { claimant, .. } | TaskEvent::Assign { claimant, .. } => {
-                funnel::check_name(&self.redactor, "agent name", claimant.agent.as_str())
+                redact_input::check_name(&self.redactor, "agent name", claimant.agent.as_str())
             }
             TaskEvent::Start { starter: Some(starter), .. } => {
-                funnel::check_name(&self.redactor, "agent name", starter.agent().as_str())
+                redact_input::check_name(&self.redactor, "agent name", starter.agent().as_str())
             }
             TaskEvent::Retry { agent: Some(agent), .. }
             | TaskEvent::Restart { agent: Some(agent) } => {
-                funnel::check_name(&self.redactor, "agent name", agent.as_str())
+                redact_input::check_name(&self.redactor, "agent name", agent.as_str())
             }
             _ => Ok(()),
         }
@@ -654,12 +654,12 @@ impl Engine {
     /// Refuses texts over their limits, and ids that would have to be redacted.
     pub fn check_new(&self, new: &NewTask) -> Result<(), ActError> {
         limits::check_new(new).map_err(Refusal::from)?;
-        funnel::check_name(&self.redactor, "task id", new.id.as_str())?;
+        redact_input::check_name(&self.redactor, "task id", new.id.as_str())?;
         if let Some(agent) = &new.agent {
-            funnel::check_name(&self.redactor, "agent name", agent.as_str())?;
+            redact_input::check_name(&self.redactor, "agent name", agent.as_str())?;
         }
         if let Some(strategy) = &new.spec.strategy {
-            funnel::check_name(&self.redactor, "name of the strategy", strategy)?;
+            redact_input::check_name(&self.redactor, "name of the strategy", strategy)?;
         }
         self.check_skills(&new.spec.needs)
     }
@@ -671,9 +671,9 @@ impl Engine {
         task: Option<&TaskId>,
         skills: &[String],
     ) -> Result<(), ActError> {
-        funnel::check_name(&self.redactor, "agent name", name.as_str())?;
+        redact_input::check_name(&self.redactor, "agent name", name.as_str())?;
         if let Some(task) = task {
-            funnel::check_name(&self.redactor, "task id", task.as_str())?;
+            redact_input::check_name(&self.redactor, "task id", task.as_str())?;
         }
         self.check_skills(skills)
     }
@@ -684,7 +684,7 @@ impl Engine {
         limits::check_skills(skills).map_err(Refusal::from)?;
         for skill in skills {
             check_skill(skill)?;
-            funnel::check_name(&self.redactor, "skill", skill)?;
+            redact_input::check_name(&self.redactor, "skill", skill)?;
         }
         Ok(())
     }

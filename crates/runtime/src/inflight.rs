@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::holders;
 use crate::os::{clock, process};
 use crate::running_step::RunningStep;
-use crate::supervise::recover::{self, Discrepancy};
+use crate::supervise::unnoticed_deaths::{self, Discrepancy};
 
 /// What was found, the most urgent first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -215,7 +215,7 @@ fn holding(task: &Task, held: &HeldLease, steps: Vec<String>) -> Holding {
 }
 
 async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
-    let found = recover::find(engine).await?.into_iter();
+    let found = unnoticed_deaths::find(engine).await?.into_iter();
     let of_agents = found.filter_map(|finding| match finding {
         Discrepancy::Agent { agent, lives } => Some(Unsupervised { agent, lives }),
         Discrepancy::Task { .. } => None,

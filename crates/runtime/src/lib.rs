@@ -9,14 +9,12 @@
 )]
 
 pub mod alerts;
-pub mod check;
 pub mod checkpoint_files;
 pub mod declared_wait;
 pub mod dialect;
 pub mod drain;
 pub mod engine;
 pub mod fleet;
-pub mod funnel;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod handover;
@@ -31,8 +29,10 @@ pub mod presets;
 pub mod prune;
 pub mod queue;
 pub mod recovery;
+pub mod redact_input;
 pub mod running_step;
 pub mod sessions;
+pub mod stale_check;
 pub mod store_url;
 pub mod supervise;
 #[cfg(feature = "otlp")]

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use self::dispatcher::{ClaimDispatcher, Offer};
 use crate::declared_wait::DeclaredWait;
 use crate::engine::{ActError, Started};
-use crate::funnel;
 use crate::os::clock;
 use crate::recovery::{Recoverer, TaskSweep};
+use crate::redact_input;
 
 /// Maximum number of lost races before a claim returns nothing.
 const ROUNDS_MAX: usize = 1_000;
@@ -77,7 +77,7 @@ impl Queue {
         ttl: Option<Span>,
     ) -> Result<Claimed, ActError> {
         let engine = self.recoverer.engine();
-        funnel::check_name(engine.redactor(), "agent name", agent.as_str())?;
+        redact_input::check_name(engine.redactor(), "agent name", agent.as_str())?;
         engine.check_skills(skills)?;
         for round in 0..ROUNDS_MAX {
             let (mut reserved, claimant) =

@@ -8,7 +8,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use relight::core::agent::death::{HowEnded, ReportedEnd};
 use relight::core::time::{Span, Time};
 use relight::presets::{Fact, Launch, Preset};
-use relight::supervise::word::Word;
+use relight::supervise::os_word::Word;
 
 const FIRST: Launch<'_> = Launch {
     first: true,

@@ -9,7 +9,7 @@
 
 mod apply;
 mod bodies;
-mod check;
+mod commit_guards;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
@@ -23,8 +23,8 @@ mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationResult, Removal,
-    Replication, Reply, SessionQuery, Standby, Store, StoreError, StoreEvent, TaskGlance,
+    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationResult,
+    Removal, Replication, Reply, SessionQuery, Standby, Store, StoreError, StoreEvent, TaskGlance,
     TaskQuery,
 };
 pub use memory::MemoryStore;

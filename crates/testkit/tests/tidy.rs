@@ -14,6 +14,7 @@ use syn::visit::{self, Visit};
 const CRATES: [&str; 5] = ["core", "store", "runtime", "server", "cli"];
 const NUMBERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tidy.toml");
 /// A function of so few lines that is called once is a hop without a gain.
+const ARCHITECTURE_WORDS_MAX: usize = 2_500;
 const SMALL_LINES_MAX: usize = 3;
 
 /// One file of the product, without its tests.
@@ -64,54 +65,32 @@ fn the_numbers_only_fall() {
     assert!(wrong.is_empty(), "UPDATE_TIDY=1 writes new numbers\n{}", wrong.join("\n"));
 }
 
-/// PostgreSQL, TLS, HTTP and MCP.
-const NETWORK: [&str; 10] = [
-    "axum",
-    "hyper",
-    "reqwest",
-    "ring",
-    "rmcp",
-    "rustls",
-    "rustls-native-certs",
-    "tokio-postgres",
-    "tokio-rustls",
-    "ureq",
-];
-
+/// ARCHITECTURE.md stays short, and every test that it names exists.
 #[test]
-fn the_library_without_features_has_no_network() {
-    for package in ["relight-core", "relight-store", "relight"] {
-        let without = dependencies(package, &["--no-default-features"]);
-        assert!(without.contains("serde_json"), "{package}: {without:?}");
-        let network: Vec<_> = NETWORK.iter().filter(|name| without.contains(**name)).collect();
-        assert!(network.is_empty(), "{package} without features needs {network:?}");
+fn the_architecture_is_short_and_names_tests_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let words = text.split_whitespace().count();
+    assert!(words <= ARCHITECTURE_WORDS_MAX, "{words} words");
+    let quoted = text.split('`').skip(1).step_by(2);
+    let is_test = |name: &&str| name.matches('_').count() >= 4 && !name.contains(['/', '.', ' ']);
+    let named: Vec<&str> = quoted.filter(is_test).collect();
+    assert!(named.len() >= 10, "{named:?}");
+    let sources = rust_files(&root.join("crates"));
+    for name in named {
+        let definition = format!("fn {name}(");
+        assert!(sources.iter().any(|source| source.contains(&definition)), "no test {name}");
     }
-    let all = dependencies("relight-cli", &[]);
-    assert!(
-        all.contains("tokio-postgres") && all.contains("rmcp") && all.contains("ureq"),
-        "{all:?}"
-    );
 }
 
-/// The names of all that it is built of.
-fn dependencies(package: &str, options: &[&str]) -> BTreeSet<String> {
-    let mut cargo = std::process::Command::new(env!("CARGO"));
-    cargo.args([
-        "tree",
-        "--offline",
-        "--edges",
-        "normal",
-        "--prefix",
-        "none",
-        "--package",
-        package,
-    ]);
-    // Whoever builds the whole workspace with the same features wants to know of this package alone.
-    cargo.args(options).env("CARGO_RESOLVER_FEATURE_UNIFICATION", "selected");
-    let answer = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
-    let text = String::from_utf8(answer.stdout).unwrap();
-    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+fn rust_files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = entries.flat_map(|entry| match entry.extension() {
+        Some(end) if end == "rs" => vec![std::fs::read_to_string(&entry).unwrap()],
+        _ if entry.is_dir() => rust_files(&entry),
+        _ => Vec::new(),
+    });
+    texts.collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]

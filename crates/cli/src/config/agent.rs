@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use relight::presets::{Preset, StopRung, nearest, signal_number};
-use relight::supervise::word::Word;
+use relight::supervise::os_word::Word;
 use relight_core::agent::silence::SignSource;
 use relight_core::agent::{AgentPlan, RestartRule, Takes};
 use relight_core::ids::{AgentName, TaskId};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use relight::presets::Preset;
-use relight::supervise::word::Word;
+use relight::supervise::os_word::Word;
 use relight_core::agent::RestartRule;
 use relight_core::time::Span;
 

@@ -8,7 +8,7 @@ use relight::alerts::Webhook;
 use relight::alerts::stale::StaleWatch;
 use relight::alerts::{CommandSink, Courier, Sink, secret};
 use relight::engine::Engine;
-use relight::supervise::word::Word;
+use relight::supervise::os_word::Word;
 use tokio::task::JoinSet;
 
 use crate::config::{Alert, Config};

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use relight::check::{CheckError, CheckFinding, CheckReport, check_files, check_store};
 use relight::os::{clock, file};
+use relight::stale_check::{CheckError, CheckFinding, CheckReport, check_files, check_store};
 use relight::store_url::StoreUrl;
 use relight_core::time::{Span, Time};
 use relight_store::Store;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use relight::engine::Engine;
 use relight::supervise::log::LogLimits;
+use relight::supervise::os_word::Word;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::QueueSettings;
-use relight::supervise::word::Word;
 use relight_core::agent::Takes;
 use relight_core::agent::silence::SignSource;
 use relight_core::ids::AgentName;

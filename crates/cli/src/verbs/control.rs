@@ -11,10 +11,10 @@ use relight::supervise::control::{
 };
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::heartbeats::Beats;
-use relight::supervise::notice::Notices;
-use relight::supervise::recover;
+use relight::supervise::notices::Notices;
 use relight::supervise::reporters::Reporters;
 use relight::supervise::supervisor::{AcquireMode, Supervisor};
+use relight::supervise::unnoticed_deaths;
 use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
@@ -260,7 +260,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     let (name, previous_state) = (agent.name.clone(), agent.state.kind());
     let (mut supervisor, _notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    let spec = recover::spec_of(agent, preset);
+    let spec = unnoticed_deaths::spec_of(agent, preset);
     supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
     let stopped = supervisor.stop(&name).expect("it was just taken up").await;
     supervisor.leave().await;

@@ -7,8 +7,8 @@ use relight::engine::Engine;
 use relight::recovery::operator::Filter;
 use relight::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
 use relight::sessions;
-use relight::supervise::recover::{self, Discrepancy};
 use relight::supervise::supervisor::Supervisor;
+use relight::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
@@ -59,7 +59,7 @@ async fn list(
     rules: &Rules,
     filter: &Filter,
 ) -> Outcome {
-    let findings = recover::find(recoverer.engine()).await?;
+    let findings = unnoticed_deaths::find(recoverer.engine()).await?;
     let waiting = operator::list(recoverer, filter).await?;
     let of_agents = findings.iter().filter(|finding| matches!(finding, Discrepancy::Agent { .. }));
     let mut lines: Vec<String> = of_agents.map(|finding| in_words(finding, "would be")).collect();
@@ -84,7 +84,7 @@ async fn list(
 /// Asks nothing. One that cannot be recovered stops no other.
 async fn recover(environment: &Environment, engine: &Engine, work: Work) -> Outcome {
     let rules = work.sessions;
-    let findings = recover::find(engine).await?;
+    let findings = unnoticed_deaths::find(engine).await?;
     let newest = engine.store().newest_event().await?;
     let failures = sweep_workers(&work.recoverer(engine.clone())).await?;
     let left_alone = put_right(environment, work).await?;
@@ -188,7 +188,7 @@ async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>,
     };
     let (mut supervisor, mut notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
-    let refused = recover::put_right(&mut supervisor, preset).await?;
+    let refused = unnoticed_deaths::put_right(&mut supervisor, preset).await?;
     while let Ok(notice) = notices.try_recv() {
         supervision::say(environment, &notice);
     }

@@ -11,12 +11,12 @@ use relight::supervise::control::run_socket;
 use relight::supervise::control_server::Reception;
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::log::{AgentLog, Follow, LogLimits};
-use relight::supervise::notice::{Notice, What};
-use relight::supervise::recover;
+use relight::supervise::notices::{Notice, What};
+use relight::supervise::os_word::Word;
 use relight::supervise::shim::wire::Input;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
-use relight::supervise::word::Word;
+use relight::supervise::unnoticed_deaths;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, AttemptTag, Cause, FOREGROUND, Pause, RecordedDeath, Stopper,
@@ -327,7 +327,7 @@ async fn begin(
     spec: &AgentSpec,
 ) -> Result<AcquireMode, Failure> {
     let leader = match known {
-        Some(known) => recover::live_leader(engine, known).await?,
+        Some(known) => unnoticed_deaths::live_leader(engine, known).await?,
         None => None,
     };
     if leader.is_none() {
@@ -393,7 +393,7 @@ async fn put_right(
     // One that is not there any more tells nothing.
     let preset = supervision::preset(environment, Some(&known.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;
-    let spec = recover::spec_of(known, preset);
+    let spec = unnoticed_deaths::spec_of(known, preset);
     supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
     supervisor.leave().await;
     Ok(())

@@ -67,7 +67,7 @@ impl Place {
         let right = environment.right(&task, of.fence)?;
         let engine = environment.engine()?;
         let mut key = StepKey { name, occurrence: of.occurrence };
-        relight::funnel::clean_step(engine.redactor(), &mut key);
+        relight::redact_input::clean_step(engine.redactor(), &mut key);
         Ok(Self { engine, task, key, right })
     }
 

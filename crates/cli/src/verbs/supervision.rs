@@ -14,10 +14,10 @@ use relight::supervise::control::{
     Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
 };
 use relight::supervise::control_server::ControlCall;
-use relight::supervise::notice::{Notice, What};
+use relight::supervise::notices::{Notice, What};
+use relight::supervise::os_word::Word;
 use relight::supervise::program;
 use relight::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
-use relight::supervise::word::Word;
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
 use relight_core::limits;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::envelope::Damage;
 use super::fields::{Fields, floor_ms};
-use super::node::Members;
+use super::json_value::Members;
 use super::schema::SchemaVersion;
 
 /// A task's saved progress.

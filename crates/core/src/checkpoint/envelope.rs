@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::document::Checkpoint;
 use super::hash::{self, HASH_FIELD, content_hash};
-use super::node::{JsonValue, Members};
+use super::json_value::{JsonValue, Members};
 use super::schema::SchemaVersion;
 use super::strict::{Limits, StrictError, excerpt, parse_borrowed};
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::envelope::Damage;
-use super::node::{JsonValue, Members};
+use super::json_value::{JsonValue, Members};
 
 /// The members of a document that nobody has taken yet.
 pub(super) struct Fields<'a> {

@@ -32,7 +32,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::node::{JsonValue, Members};
+use super::json_value::{JsonValue, Members};
 
 /// The member that holds the hash and is not covered by it.
 pub(crate) const HASH_FIELD: &str = "checkpointHash";

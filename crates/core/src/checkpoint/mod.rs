@@ -10,7 +10,7 @@ pub mod hash;
 mod document;
 mod envelope;
 mod fields;
-mod node;
+mod json_value;
 mod reader;
 mod schema;
 mod strict;

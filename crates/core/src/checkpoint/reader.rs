@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::Number;
 use serde_json::error::Category;
 
-use super::node::{JsonValue, Members};
+use super::json_value::{JsonValue, Members};
 use super::strict::{Position, StrictError, excerpt};
 
 /// Reads exactly one document from a text.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::node::JsonValue;
+use super::json_value::JsonValue;
 use super::reader;
 
 /// How much a document may hold before it is refused.

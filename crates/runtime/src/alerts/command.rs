@@ -13,7 +13,7 @@ use super::secret;
 use super::sink::NotSent;
 use crate::os::{child, process};
 use crate::store_url;
-use crate::supervise::word::Word;
+use crate::supervise::os_word::Word;
 
 /// A program and how it is run.
 #[derive(Debug, Clone)]

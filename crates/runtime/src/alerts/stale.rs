@@ -16,9 +16,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::dedup;
-use crate::check;
 use crate::engine::{ActError, Engine};
 use crate::os::clock;
+use crate::stale_check;
 
 /// Alerts that already say that a task waits.
 const TOLD_OTHERWISE: [AlertKind; 5] = [
@@ -66,7 +66,7 @@ impl StaleWatch {
         let mut next = self.stale;
         let mut told = HashMap::new();
         for task in &tasks {
-            match check::stale_in(task, self.stale, now) {
+            match stale_check::stale_in(task, self.stale, now) {
                 Some(Span::ZERO) => {
                     if self.told.get(&task.id) != Some(&task.updated_at) {
                         self.note(task, now).await?;

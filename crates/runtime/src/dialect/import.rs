@@ -18,9 +18,9 @@ use super::copy::document;
 use super::{Dialect, DialectError, Saved};
 use crate::checkpoint_files::{ReadError, read_file};
 use crate::engine::{ActError, act_error};
-use crate::funnel;
 use crate::holders;
 use crate::os::{clock, process};
+use crate::redact_input;
 
 /// What became of an import.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Dialect {
     ) -> Result<Option<TaskId>, DialectError> {
         let mut new = self.new_from(file, checkpoint)?;
         self.engine.check_new(&new)?;
-        funnel::clean_new(self.engine.redactor(), &mut new);
+        redact_input::clean_new(self.engine.redactor(), &mut new);
         let id = new.id.clone();
         let known = self.engine.store().task(&id).await.map_err(ActError::from)?;
         if let Some(task) = &known
@@ -142,7 +142,7 @@ impl Dialect {
             }
             _ => StepKey::first(name(file, StepName::new(text))?),
         };
-        funnel::clean_step(self.engine.redactor(), &mut key);
+        redact_input::clean_step(self.engine.redactor(), &mut key);
         let rule = RepeatRule::Keyed;
         Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false })
     }

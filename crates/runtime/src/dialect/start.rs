@@ -13,8 +13,8 @@ use super::copy::dialect_status;
 use super::{Dialect, DialectError, Saved};
 use crate::drain;
 use crate::engine::{ActError, act_error};
-use crate::funnel;
 use crate::os::clock;
+use crate::redact_input;
 
 /// How often another starter may be faster.
 const ROUNDS_MAX: usize = 100;
@@ -63,10 +63,10 @@ pub enum StartOutcome {
 impl Dialect {
     /// Begins a workflow. Holds nothing: after a crash it can be resumed at once.
     pub async fn start(&self, mut request: StartRequest) -> Result<StartOutcome, DialectError> {
-        funnel::clean_key(self.engine.redactor(), &mut request.key);
+        redact_input::clean_key(self.engine.redactor(), &mut request.key);
         let mut new = self.new_task(&request);
         self.engine.check_new(&new)?;
-        funnel::clean_new(self.engine.redactor(), &mut new);
+        redact_input::clean_new(self.engine.redactor(), &mut new);
         for _ in 0..ROUNDS_MAX {
             let store = self.engine.store();
             let owner = store.task_with_key(&request.key).await.map_err(ActError::from)?;

@@ -7,7 +7,7 @@ use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 
 use super::{Dialect, DialectError, Saved};
 use crate::engine::{ActError, TaskView};
-use crate::funnel;
+use crate::redact_input;
 
 /// What changed in a workflow.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,7 +48,7 @@ impl Dialect {
         let redactor = self.engine.redactor();
         let names = request.complete.iter_mut().chain(&mut request.step);
         let names = names.chain(&mut request.remaining);
-        names.for_each(|name| funnel::clean_step_name(redactor, name));
+        names.for_each(|name| redact_input::clean_step_name(redactor, name));
         let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
         let right = right.fence().map_or(Right::Dialect, Right::Fence);
         let acted = self.engine.act_in_turn(workflow, right, plan).await;

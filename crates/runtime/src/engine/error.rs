@@ -7,7 +7,7 @@ use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
 
-use crate::funnel;
+use crate::redact_input;
 
 /// What to do about work that is refused while draining.
 pub const DRAIN_HINT: &str = "later; relight drain --cancel allows new work again";
@@ -31,7 +31,7 @@ pub enum ActError {
     },
     /// A name that must not be written.
     #[error(transparent)]
-    SecretName(#[from] funnel::SecretName),
+    SecretName(#[from] redact_input::SecretName),
     /// A name that cannot be.
     #[error(transparent)]
     BadName(#[from] IdError),

@@ -13,9 +13,9 @@ use relight_store::{Joined, Store, StoreError};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::keeping::{Due, Keeping};
+use super::lease_renewal::{Due, Keeping};
+use super::lease_term::{Term, Timing};
 use super::node_cache::NodeCache;
-use super::term::{Term, Timing};
 use crate::os::clock;
 
 /// Extra wait after the lease of another installation with the same name.

@@ -5,12 +5,12 @@
 //! expire, each shim stops its attempt by itself (`supervise::shim`).
 
 pub mod far_log;
-mod keeping;
 pub mod key;
+mod lease_renewal;
+mod lease_term;
 mod member;
 mod node_cache;
 pub mod remote_control;
-mod term;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use relight_core::ids::NodeName;
 use relight_core::node::Node;
 use relight_store::{AgentQuery, Store, StoreError};
 
-pub use self::keeping::{Due, Keeping};
+pub use self::lease_renewal::{Due, Keeping};
+pub use self::lease_term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
 pub use self::member::{Fleet, JoinError, Standing, join};
 pub(crate) use self::node_cache::NodeCache;
-pub use self::term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
 use crate::os::fleet;
 
 /// Reads all nodes and caches the state of their leases.

@@ -2,10 +2,10 @@
 //! through the queue, mark the turns of sessions.
 
 mod boundary;
-mod home;
 mod open;
 mod process_claims;
 mod queue;
+mod redact_key;
 mod relight;
 mod session;
 mod step;
@@ -14,9 +14,9 @@ mod task_builder;
 mod worker;
 
 pub use boundary::{End, EndError, Ended};
-pub use home::mark_key_beside;
 pub use open::{OpenError, RelightBuilder};
 pub use queue::TaskQueue;
+pub use redact_key::mark_key_beside;
 pub use relight::Relight;
 pub use session::{BeginError, SessionBuilder, Turn};
 pub use step::{StepBuilder, StepError, StepRun};

@@ -8,7 +8,7 @@ use relight_core::redact::{MarkKey, Redactor};
 use relight_store::StoreError;
 use relight_store::sqlite::Use;
 
-use super::home::mark_key_beside;
+use super::redact_key::mark_key_beside;
 use super::relight::Relight;
 use crate::engine::Engine;
 use crate::os::{environment, random};

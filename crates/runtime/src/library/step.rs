@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 
 use super::task::{RunningTask, Shared};
 use crate::engine::ActError;
-use crate::funnel;
 use crate::os::clock;
+use crate::redact_input;
 
 /// Why a step gave no value.
 #[derive(Debug, thiserror::Error)]
@@ -162,7 +162,7 @@ impl<'t> StepBuilder<'t> {
             return Err(StepError::Fenced(shared.fenced(newest)));
         }
         let mut key = StepKey { name: self.name.clone(), occurrence: 1 };
-        funnel::clean_step(shared.engine.redactor(), &mut key);
+        redact_input::clean_step(shared.engine.redactor(), &mut key);
         if let Some(source) = self.input_error.take() {
             return Err(StepError::Value { step: key, source });
         }
@@ -325,7 +325,7 @@ where
 
 fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
     let mut output = Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
-    funnel::clean_output(shared.engine.redactor(), &mut output);
+    redact_input::clean_output(shared.engine.redactor(), &mut output);
     output
 }
 
@@ -404,7 +404,7 @@ fn value_output<T: Serialize + DeserializeOwned, E>(
             .map_err(|source| StepError::Value { step: step.clone(), source })?;
     }
     let mut output = Output { body, ..Output::default() };
-    funnel::clean_output(shared.engine.redactor(), &mut output);
+    redact_input::clean_output(shared.engine.redactor(), &mut output);
     Ok(output)
 }
 

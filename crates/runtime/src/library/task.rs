@@ -23,9 +23,9 @@ use tokio::task::JoinHandle;
 use super::process_claims::ProcessClaims;
 use super::step::{StepBuilder, StepError};
 use crate::engine::{ActError, Engine, Started, act_error};
-use crate::funnel;
 use crate::os::clock;
 use crate::recovery::{Recovered, Recoverer};
+use crate::redact_input;
 
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
 /// the lease, every call says so.
@@ -154,7 +154,7 @@ impl RunningTask {
     /// Closes a declared step on purpose without doing it; `done` no longer asks for it.
     pub async fn skip(&self, step: &str, reason: &str) -> Result<(), ActError> {
         let mut key = StepKey::first(StepName::new(step)?);
-        funnel::clean_step(self.shared.engine.redactor(), &mut key);
+        redact_input::clean_step(self.shared.engine.redactor(), &mut key);
         self.act(TaskEvent::StepSkip { key: key.clone(), reason: reason.to_owned() }).await?;
         self.shared.read_step(&key).await.map(drop)
     }

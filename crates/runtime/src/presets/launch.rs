@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::prompt::PromptPosition;
 use super::{Preset, SessionSource};
-use crate::supervise::word::Word;
+use crate::supervise::os_word::Word;
 
 /// What is known when an attempt is launched.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,9 @@
 
 mod launch;
 mod library;
+mod output_parser;
 mod prompt;
 mod reset_time;
-mod stream;
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use crate::supervise::shim::wire::Rung;
 
 pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError, nearest};
-pub use stream::{Fact, LINE_BYTES_MAX, StreamReader};
+pub use output_parser::{Fact, LINE_BYTES_MAX, StreamReader};
 
 use launch::{ArgumentPosition, StreamRule};
+use output_parser::{Match, ToolCallRule};
 use prompt::PromptRule;
-use stream::{Match, ToolCallRule};
 
 /// What is known of one agent program.
 #[derive(Debug, Clone, Deserialize)]

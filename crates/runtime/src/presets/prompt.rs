@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::supervise::word::Word;
+use crate::supervise::os_word::Word;
 
 /// Where the prompt of a program is.
 #[derive(Debug, Clone, Deserialize)]

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use relight_core::decide::step_deaths;
 use relight_core::change::Change;
+use relight_core::decide::step_deaths;
 use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};

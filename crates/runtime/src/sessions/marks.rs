@@ -11,9 +11,9 @@ use relight_store::{SessionQuery, StoreError};
 
 use super::{Acted, PAGE, SessionError, act, owner_life};
 use crate::engine::Engine;
-use crate::funnel::{self, SecretName};
 use crate::holders;
 use crate::os::clock;
+use crate::redact_input::{self, SecretName};
 
 /// What became of the marks of a file.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,7 @@ async fn import_page(
     let (mut keys, mut events, mut changes) = (Vec::new(), Vec::new(), Vec::new());
     for (key, mark) in page {
         let mut event = event_of(mark, owner, now);
-        let decided = match funnel::clean_session_event(engine.redactor(), key, &mut event) {
+        let decided = match redact_input::clean_session_event(engine.redactor(), key, &mut event) {
             Err(secret) => Err(secret.into()),
             Ok(()) => {
                 let session = engine.store().session(key).await?;

@@ -19,9 +19,9 @@ pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
 pub use shutdown::{Owner, shutdown};
 
 use crate::engine::Engine;
-use crate::funnel;
 use crate::holders;
 use crate::os::{clock, process};
+use crate::redact_input;
 
 /// How often a decision is made again because the session moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
@@ -36,7 +36,7 @@ pub enum SessionError {
     Refused(#[from] SessionRefusal),
     /// A name that must not be written.
     #[error(transparent)]
-    SecretName(#[from] funnel::SecretName),
+    SecretName(#[from] redact_input::SecretName),
     /// Others were faster every time.
     #[error("session {0} is being changed by others all the time")]
     Contended(SessionKey),
@@ -100,7 +100,7 @@ pub(crate) async fn act_upon(
     mut session: Option<Session>,
     mut event: SessionEvent,
 ) -> Result<Acted, SessionError> {
-    funnel::clean_session_event(engine.redactor(), key, &mut event)?;
+    redact_input::clean_session_event(engine.redactor(), key, &mut event)?;
     for _ in 0..ROUNDS_MAX {
         let owner = session.as_ref().and_then(Session::owner);
         holders::look_for(engine.store().as_ref(), owner).await?;

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use super::cgroup::Cgroups;
 use super::log::Growth;
-use super::notice::{Notices, What};
+use super::notices::{Notices, What};
+use super::os_word::Word;
 use super::takeover::WaitingAgents;
-use super::word::Word;
 use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use super::word::Word;
+use super::os_word::Word;
 use crate::os::limits;
 
 /// What a shell exits with when there is no such program.

@@ -8,8 +8,8 @@ use relight_core::ids::AgentName;
 use relight_core::node::Placement;
 
 use super::log::LogLimits;
+use super::os_word::Word;
 use super::shim::wire::{Input, Rung};
-use super::word::Word;
 use crate::presets::Preset;
 
 /// One agent as it was asked for. Holds secrets (the environment); never written down.

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::fleet;
     use crate::presets::Preset;
-    use crate::supervise::recover::spec_of;
+    use crate::supervise::unnoticed_deaths::spec_of;
 
     fn agent(is_registered: bool) -> Agent {
         let mut plan = AgentPlan::default();

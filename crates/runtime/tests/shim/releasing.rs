@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use relight::engine::Engine;
 use relight::presets::Preset;
-use relight::supervise::notice::{Notice, What};
-use relight::supervise::recover::spec_of;
+use relight::supervise::notices::{Notice, What};
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{AcquireMode, Supervisor, SupervisorSettings};
+use relight::supervise::unnoticed_deaths::spec_of;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
 use relight_core::ids::AgentName;

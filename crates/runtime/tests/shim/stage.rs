@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use relight::os::{pidfd, process};
 use relight::supervise::folder::AgentFolder;
+use relight::supervise::os_word::Word;
 use relight::supervise::shim::client::{self, ShimConnection};
 use relight::supervise::shim::wire::{ExitRecord, Input, Order, Rung, ShimReport, StartOrder};
-use relight::supervise::word::Word;
 use relight_core::agent::AttemptTag;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, ProcessIdentity};

@@ -12,7 +12,7 @@ use relight::recovery::{Recoverer, Strategies};
 use relight::store_url::StoreUrl;
 use relight::supervise::control_server::Reception;
 use relight::supervise::heartbeats::Beats;
-use relight::supervise::notice::Notices;
+use relight::supervise::notices::Notices;
 use relight::supervise::reporters::Reporters;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::{MarkKey, Redactor};

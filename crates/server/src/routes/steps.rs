@@ -181,7 +181,7 @@ pub(crate) fn step_key(
         return Err(ApiError::invalid("occurrence counts from 1"));
     }
     let mut key = StepKey { name: StepName::new(name)?, occurrence };
-    relight::funnel::clean_step(engine.redactor(), &mut key);
+    relight::redact_input::clean_step(engine.redactor(), &mut key);
     Ok(key)
 }
 

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 
 use subtle::ConstantTimeEq as _;
 
-use super::bell::Bell;
+use super::file_watch::Bell;
 use super::{FILE_NAME, RECORDS_NAME, TokenError, file, records};
 use crate::guard::scope::Scope;
 

@@ -4,8 +4,8 @@
 //! are files of the home folder that only their owner can read, so that the CLI changes them without
 //! the daemon, and the daemon sees a change at the next request.
 
-mod bell;
 pub(crate) mod file;
+mod file_watch;
 mod keyring;
 mod records;
 

@@ -19,7 +19,7 @@ use relight::supervise::control::{
 };
 use relight::supervise::control_server::Reception;
 use relight::supervise::heartbeats::Beats;
-use relight::supervise::notice::Notices;
+use relight::supervise::notices::Notices;
 use relight::supervise::reporters::Reporters;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;

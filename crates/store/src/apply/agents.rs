@@ -7,7 +7,7 @@ use relight_core::agent::{Agent, Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 
 use super::{JournalEntry, until};
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{AgentCommit, AgentCommitError, Committed, StoreError};
 
 /// One attempt of one agent.
@@ -83,7 +83,7 @@ impl Agents {
             (true, Some(_)) => return Err(AgentCommitError::Exists(commit.agent.clone())),
             (true, None) => {}
             (false, None) => return Err(AgentCommitError::Absent(commit.agent.clone())),
-            (false, Some(entry)) => check::agent_guard(&entry.agent, commit.guard)?,
+            (false, Some(entry)) => commit_guards::agent_guard(&entry.agent, commit.guard)?,
         }
         self.check_tags(commit, place)
     }

@@ -8,7 +8,7 @@ use relight_core::change::Change;
 use relight_core::ids::{AgentName, IdempotencyKey, NodeName, SessionKey, TaskId};
 use relight_core::step::StepKey;
 
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{AgentCommit, Commit, Operation};
 
 /// The records that operations read or change.
@@ -78,7 +78,7 @@ impl<'o> Concern<'o> {
     fn add_task(&mut self, commit: &'o Commit) {
         let parts = self.tasks.entry(&commit.task).or_default();
         parts.mentions += 1;
-        self.keys.extend(check::key_given(commit));
+        self.keys.extend(commit_guards::key_given(commit));
         for change in &commit.changes {
             match change {
                 Change::Created(_) => self.tasks_to_be += 1,

@@ -29,7 +29,7 @@ pub(crate) use self::concern::{Concern, TaskParts};
 pub(crate) use self::entry::JournalEntry;
 pub(crate) use self::nodes::{NodeRow, Nodes};
 pub(crate) use self::steps::{StepCounts, is_of_steps};
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{
     Commit, CommitError, Committed, Operation, OperationResult, Reply, StoreEvent,
 };
@@ -197,20 +197,20 @@ impl WorkingSet {
         if commit.changes.iter().any(|change| matches!(change, Change::Replaced(_))) {
             self.keys.retain(|_, owner| *owner != commit.task);
         }
-        let key = check::key_given(commit).map(|key| (key.clone(), commit.task.clone()));
+        let key = commit_guards::key_given(commit).map(|key| (key.clone(), commit.task.clone()));
         self.keys.extend(key);
         Ok(committed)
     }
 
     fn renew(&mut self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
         let entry = self.tasks.get_mut(task).ok_or_else(|| CommitError::Absent(task.clone()))?;
-        check::guard(&entry.task, Guard { fence: Some(fence), seq: None })?;
+        commit_guards::guard(&entry.task, Guard { fence: Some(fence), seq: None })?;
         entry.renew(self.now_ms);
         Ok(())
     }
 
     /// All reasons to refuse a commit; nothing is changed before.
-    fn check(&self, commit: &Commit) -> Result<check::StepsAfter, CommitError> {
+    fn check(&self, commit: &Commit) -> Result<commit_guards::StepsAfter, CommitError> {
         let entry = self.tasks.get(&commit.task);
         let newest = |key: &StepKey| entry.and_then(|entry| entry.steps.get(key).copied());
         if matches!(commit.changes.first(), Some(Change::Created(_))) {
@@ -218,21 +218,21 @@ impl WorkingSet {
                 return Err(CommitError::Exists(commit.task.clone()));
             }
             self.check_key(commit)?;
-            return check::steps(commit, newest);
+            return commit_guards::steps(commit, newest);
         }
         let known = entry.ok_or_else(|| match self.passed.contains(&commit.task) {
             true => CommitError::Moved(commit.task.clone()),
             false => CommitError::Absent(commit.task.clone()),
         })?;
-        check::guard(&known.task, commit.guard)?;
-        let after = check::steps(commit, newest)?;
+        commit_guards::guard(&known.task, commit.guard)?;
+        let after = commit_guards::steps(commit, newest)?;
         self.check_key(commit)?;
         Ok(after)
     }
 
     /// The idempotency key that the commit assigns must not belong to another task.
     fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
-        let Some(key) = check::key_given(commit) else { return Ok(()) };
+        let Some(key) = commit_guards::key_given(commit) else { return Ok(()) };
         match self.keys.get(key).filter(|owner| **owner != commit.task) {
             Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.clone() }),
             None => Ok(()),
@@ -247,7 +247,7 @@ impl WorkingSet {
     ) -> bool {
         let entry = self.sessions.entry(change.next.key.clone()).or_default();
         let is_there = entry.is_there || entry.next.is_some();
-        let is_unchecked = !check::fence_checked() && is_there && change.next.seq != 0;
+        let is_unchecked = !commit_guards::fence_checked() && is_there && change.next.seq != 0;
         if entry.seq != change.next.seq && !is_unchecked {
             return false;
         }

@@ -10,7 +10,7 @@ use relight_core::time::Time;
 use serde_json::json;
 
 use super::{JournalEntry, left, until};
-use crate::check;
+use crate::commit_guards;
 use crate::contract::Joined;
 
 /// A node and the end of its lease.
@@ -71,7 +71,7 @@ impl Nodes {
     ) -> Joined {
         let entry = self.0.entry(new.name.clone()).or_default();
         let before = entry.row.as_ref().map(|row| row.read(now_ms));
-        let epoch = match check::joins(before.as_ref(), new, last) {
+        let epoch = match commit_guards::joins(before.as_ref(), new, last) {
             Ok(epoch) => epoch,
             Err(refused) => return refused,
         };

@@ -7,8 +7,8 @@ use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use serde_json::Value;
 
-use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
 use super::refusal::OperationRefusal;
+use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
 
 /// One atomic change of the store.
 #[derive(Debug, Clone)]

@@ -20,7 +20,7 @@ use relight_core::time::{Span, Time};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
@@ -55,7 +55,7 @@ impl MemoryStore {
     }
 
     fn write_now(&self, operation: &Operation) -> Reply {
-        check::assert_operation(operation);
+        commit_guards::assert_operation(operation);
         let mut state = self.state();
         let reply = state.write(operation);
         self.newest_event.send_replace(state.newest_event());

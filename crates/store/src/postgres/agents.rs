@@ -10,8 +10,8 @@ use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::AgentQuery;
-use crate::record::{list_agents, read_agent};
 use crate::record::Table;
+use crate::record::{list_agents, read_agent};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, LeaseColumn::Left)));

@@ -17,11 +17,11 @@ use super::error::PostgresFailure;
 use super::lease_clock::LeaseClock;
 use super::open;
 use super::operation;
-use super::steps::{self, StepBatch};
+use super::step_batch::{self, StepBatch};
 use super::working_set::{self, Load};
 use crate::apply::Concern;
-use crate::contract::{Operation, Reply, StoreError};
 use crate::contract::OperationRefusal;
+use crate::contract::{Operation, Reply, StoreError};
 
 /// Waits between attempts to reach it, growing up to the last.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
@@ -338,7 +338,7 @@ impl BatchCommitter {
             Sent::Batch(replies) => Ok(Some(std::mem::take(replies))),
             Sent::Steps => {
                 let steps = StepBatch::of(operations).expect("they were steps when they were sent");
-                let row = db.query_opt(steps::SEQS, &values![steps.task_ids()]).await?;
+                let row = db.query_opt(step_batch::SEQS, &values![steps.task_ids()]).await?;
                 let row = row.expect("an aggregate gives a row");
                 steps.replies(&row).map(Some).map_err(|bad| db.damaged(&bad))
             }

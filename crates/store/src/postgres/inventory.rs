@@ -9,8 +9,8 @@ use super::error::PostgresFailure;
 use super::rows::count_by;
 use super::{agents, attempts, open, sessions, tasks};
 use crate::contract::{Inventory, Replication, Standby};
-use crate::record::state_from_code;
 use crate::record::Table;
+use crate::record::state_from_code;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;

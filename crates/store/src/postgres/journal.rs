@@ -11,8 +11,8 @@ use super::error::PostgresFailure;
 use super::rows::{self, names, unnest};
 use crate::apply::JournalEntry;
 use crate::contract::EventQuery;
-use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
 use crate::record::{Column, Row, Table};
+use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
 
 /// All but its number, which the database gives.
 fn written() -> &'static [Column] {

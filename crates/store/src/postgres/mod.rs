@@ -9,14 +9,15 @@ mod agents;
 mod attempts;
 mod background;
 mod batch_committer;
+mod commit_watch;
 mod connection;
 mod error;
 mod forget;
 mod hosts;
 mod inventory;
 mod journal;
-mod kept;
 mod lease_clock;
+mod named_records;
 mod nodes;
 mod open;
 mod operation;
@@ -25,13 +26,12 @@ mod queue;
 mod remover;
 mod rows;
 mod sessions;
-mod steps;
+mod step_batch;
 mod tasks;
 mod text;
 mod tls;
 mod transfer;
 mod url;
-mod watch;
 mod working_set;
 mod writer;
 
@@ -51,6 +51,7 @@ use serde_json::Value;
 
 use self::background::Background;
 use self::batch_committer::BatchCommitter;
+use self::commit_watch::PostgresWatch;
 use self::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer};
 use self::error::PostgresFailure;
 use self::lease_clock::LeaseClock;
@@ -59,9 +60,8 @@ use self::pool::Pool;
 use self::remover::Remover;
 pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
-use self::watch::PostgresWatch;
 use self::writer::PostgresWriter;
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Removal,
     Reply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
@@ -182,7 +182,7 @@ macro_rules! read {
 #[async_trait]
 impl Store for PostgresStore {
     async fn write(&self, operation: Operation) -> Reply {
-        check::assert_operation(&operation);
+        commit_guards::assert_operation(&operation);
         match operation {
             Operation::Remove(removal) => self.removed(removal).await,
             operation => self.writer.run(operation).await,
@@ -190,7 +190,7 @@ impl Store for PostgresStore {
     }
 
     fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
-        check::assert_shape(&commit);
+        commit_guards::assert_shape(&commit);
         let deferred = DeferredCommit::keep(commit);
         self.writer.run_soon(deferred.clone());
         deferred
@@ -279,7 +279,7 @@ impl Store for PostgresStore {
 
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         let name = name.to_owned();
-        read!(self, |db, name| kept::read(&db, &name))
+        read!(self, |db, name| named_records::read(&db, &name))
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {

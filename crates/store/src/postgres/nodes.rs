@@ -12,8 +12,8 @@ use super::lease_clock::NOW_MS;
 use super::open;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::apply::{NodeRow, left};
-use crate::record::{BadValue, read_node};
 use crate::record::Table;
+use crate::record::{BadValue, read_node};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, LeaseColumn::Left)));

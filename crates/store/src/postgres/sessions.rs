@@ -9,8 +9,8 @@ use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
 use crate::contract::SessionQuery;
-use crate::record::{list_sessions, read_session};
 use crate::record::{Column, Table};
+use crate::record::{list_sessions, read_session};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session, LeaseColumn::Left)));

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use super::connection::{Connection, Script, get, values};
 use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
-use super::{agents, attempts, journal, kept, nodes, rows, sessions, tasks, text};
+use super::{agents, attempts, journal, named_records, nodes, rows, sessions, tasks, text};
 use crate::apply::{
     AgentEntry, Concern, JournalEntry, NodeRow, RecordEntry, SessionEntry, TaskEntry, TaskParts,
     WorkingSet,
@@ -63,7 +63,7 @@ impl Load<'_, '_> {
             free_tasks: ask(!free.is_empty(), &tasks::LOCK_FREE, values![free]),
             agents: ask(!agents.is_empty(), &agents::LOCK, values![agents]),
             sessions: ask(!sessions.is_empty(), sessions::LOCK, values![sessions]),
-            records: ask(!records.is_empty(), kept::LOCK, values![records]),
+            records: ask(!records.is_empty(), named_records::LOCK, values![records]),
             nodes: ask(!nodes.is_empty(), &nodes::LOCK, values![nodes]),
             bodies: ask(!bodies.is_empty(), tasks::BODIES, values![bodies]),
             leases: ask(!leases.is_empty(), tasks::LEASES, values![leases]),
@@ -311,7 +311,7 @@ fn write_sessions<'e>(entries: impl Iterator<Item = &'e SessionEntry>, script: &
 }
 
 fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
-    for (is_there, sql) in [(false, &*kept::INSERT), (true, &*kept::UPDATE)] {
+    for (is_there, sql) in [(false, &*named_records::INSERT), (true, &*named_records::UPDATE)] {
         let wanted = |entry: &RecordEntry| entry.is_changed && entry.is_there == is_there;
         let entries = entries.iter().filter(|(_, entry)| wanted(entry));
         let row = |(name, entry): (&String, &RecordEntry)| {

@@ -15,9 +15,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::batch_committer::BatchCommitter;
+use super::commit_watch::PostgresWatch;
 use super::operation;
 use super::pool::Pool;
-use super::watch::PostgresWatch;
 use crate::apply::is_of_steps;
 use crate::contract::{Commit, DeferredCommit, Operation, Reply, StoreError};
 

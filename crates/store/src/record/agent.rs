@@ -5,9 +5,9 @@ use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, Lease};
 
 use super::{BadValue, RowReader, bad_value, held};
+use super::{Cell, Row};
 use crate::apply::AgentEntry;
 use crate::bodies::{AgentBody, AttemptBody, to_json};
-use super::{Cell, Row};
 
 pub(crate) fn read_agent(row: &mut RowReader<'_>) -> Result<AgentEntry, BadValue> {
     let n = row.number("agent.n")?;

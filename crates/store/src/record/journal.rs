@@ -9,9 +9,9 @@ use relight_core::time::Time;
 use serde_json::Value;
 
 use super::{BadValue, RowReader, bad_value, from_json};
+use super::{Cell, Row};
 use crate::apply::JournalEntry;
 use crate::bodies::OutputDetail;
-use super::{Cell, Row};
 
 /// Without an id, which the database assigns.
 pub(crate) fn entry_row(entry: &JournalEntry<'_>) -> Row {

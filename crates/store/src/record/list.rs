@@ -3,9 +3,9 @@
 use relight_core::event::EventKind;
 use relight_core::session::SessionStateKind;
 
+use super::Cell;
 use super::state_code;
 use crate::contract::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskQuery};
-use super::Cell;
 
 /// A statement with numbered parameters (`?3`, which PostgreSQL writes `$3`).
 pub(crate) struct Statement {

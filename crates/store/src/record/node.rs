@@ -3,10 +3,10 @@
 use relight_core::node::{Epoch, Node};
 use relight_core::time::Span;
 
+use super::Row;
 use super::{BadValue, RowReader};
 use crate::apply::NodeRow;
 use crate::bodies::to_json;
-use super::Row;
 
 pub(crate) fn read_node(row: &mut RowReader<'_>) -> Result<Node, BadValue> {
     row.text("node.name")?;

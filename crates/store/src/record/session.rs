@@ -6,8 +6,8 @@ use relight_core::session::{
 };
 
 use super::{BadValue, RowReader, bad_value, held};
-use crate::bodies::to_json;
 use super::{Cell, Row};
+use crate::bodies::to_json;
 
 pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue> {
     row.number("session.n")?;

@@ -8,10 +8,10 @@ use relight_core::status::TaskStatus;
 use relight_core::task::{Task, TaskSpec, TaskTally};
 use relight_core::time::Time;
 
+use super::Row;
 use super::{BadValue, RowReader, bad_value, held};
 use crate::apply::TaskEntry;
 use crate::bodies::to_json;
-use super::Row;
 
 /// Lease, counts and budgets: what most commits change.
 pub(crate) const COUNTS: Range<usize> = 0..14;

@@ -10,8 +10,8 @@ use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
 use crate::apply::{AgentEntry, until};
 use crate::contract::AgentQuery;
-use crate::record::{agent_row, list_agents, read_agent};
 use crate::record::Table;
+use crate::record::{agent_row, list_agents, read_agent};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent)));

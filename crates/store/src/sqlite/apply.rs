@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::lease_clock::LeaseNow;
 use super::refusal::Applied;
-use super::{agents, attempts, journal, kept, nodes, sessions, tasks};
+use super::{agents, attempts, journal, named_records, nodes, sessions, tasks};
 use crate::apply::{Concern, JournalEntry, StepCounts, WorkingSet, is_of_steps};
 use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Operation, OperationResult, Removal};
 
@@ -140,7 +140,7 @@ fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<Working
         set.sessions.extend(entry.map(|entry| ((*key).clone(), entry)));
     }
     for name in &concern.records {
-        let entry = kept::for_write(db, name)?;
+        let entry = named_records::for_write(db, name)?;
         set.records.extend(entry.map(|entry| ((*name).to_owned(), entry)));
     }
     for name in &concern.nodes {
@@ -174,7 +174,7 @@ fn write(
         sessions::write(db, entry, now)?;
     }
     for (name, entry) in set.records.iter().filter(|(_, entry)| entry.is_changed) {
-        kept::write(db, name, entry, now)?;
+        named_records::write(db, name, entry, now)?;
     }
     nodes::write(db, &set.nodes, now)?;
     journal::append(db, entries, now)?;

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
 use crate::contract::AttemptQuery;
-use crate::record::{Statement, attempt_row, list_attempts, read_attempt};
 use crate::record::Table;
+use crate::record::{Statement, attempt_row, list_attempts, read_attempt};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Attempt);

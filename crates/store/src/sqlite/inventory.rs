@@ -12,8 +12,8 @@ use super::open::with_suffix;
 use super::rows::count_by;
 use super::{agents, attempts, sessions, tasks};
 use crate::contract::Inventory;
-use crate::record::state_from_code;
 use crate::record::Table;
+use crate::record::state_from_code;
 
 /// Most findings that a check of the whole reports.
 const DAMAGE_MAX: usize = 20;

@@ -12,11 +12,11 @@ use super::lease_clock::LeaseNow;
 use super::rows;
 use crate::apply::JournalEntry;
 use crate::contract::EventQuery;
+use crate::record::Table;
 use crate::record::{
     self, RowReader, Statement, entry_row, list_events, newest_of_each, read_event, read_output,
     read_step,
 };
-use crate::record::Table;
 
 /// Maximum number of records per statement.
 const TOGETHER_MAX: usize = 16;

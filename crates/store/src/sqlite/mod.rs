@@ -7,25 +7,25 @@
 mod agents;
 mod apply;
 mod attempts;
+mod commit_watch;
 mod error;
 mod file_system;
 mod inventory;
 mod journal;
-mod kept;
 mod lease_clock;
+mod named_records;
 mod nodes;
 mod open;
-mod place;
 #[cfg(test)]
 mod query_plans;
 mod queue;
 mod refusal;
+mod replaced_file;
 mod rows;
 pub mod salvage;
 mod sessions;
 mod tasks;
 mod transfer;
-mod watch;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -47,10 +47,10 @@ use serde_json::Value;
 use self::error::store_error;
 use self::lease_clock::LeaseClock;
 pub use self::open::Use;
-use self::place::StoreFiles;
+use self::replaced_file::StoreFiles;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::SqliteWriter;
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
     SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
@@ -66,7 +66,7 @@ pub struct SqliteStore {
     place: Arc<StoreFiles>,
     usage: Use,
     clock: Arc<LeaseClock>,
-    watch: Arc<watch::SqliteWatch>,
+    watch: Arc<commit_watch::SqliteWatch>,
     /// Closed before the writer's, which knows how the log is to be left.
     readers: Mutex<Vec<Connection>>,
     writer: SqliteWriter,
@@ -77,7 +77,7 @@ impl SqliteStore {
     pub fn open(path: &Path, usage: Use) -> Result<Self, StoreError> {
         let connection = open::open(path, usage)?;
         let clock = Arc::new(LeaseClock::start());
-        let watch = watch::SqliteWatch::new(path);
+        let watch = commit_watch::SqliteWatch::new(path);
         let place = Arc::new(StoreFiles::of_open(path)?);
         let writer = SqliteWriter::new(path, usage, connection, &place, &clock, &watch);
         let (path, readers) = (path.to_owned(), Mutex::default());
@@ -116,7 +116,7 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, operation: Operation) -> Reply {
-        check::assert_operation(&operation);
+        commit_guards::assert_operation(&operation);
         match &operation {
             Operation::CommitAgent(_) => self.writer.run_on_writer_thread(operation).await,
             // Many of them take a while, which whoever hands them in can use.
@@ -209,7 +209,7 @@ impl Store for SqliteStore {
     }
 
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        self.read(|db| kept::read(db, name))
+        self.read(|db| named_records::read(db, name))
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {

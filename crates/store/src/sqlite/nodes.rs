@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
 use crate::apply::{NodeRow, Nodes};
-use crate::record::{node_row, read_node};
 use crate::record::Table;
+use crate::record::{node_row, read_node};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node)));

@@ -10,8 +10,8 @@ use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
 use crate::apply::SessionEntry;
 use crate::contract::SessionQuery;
-use crate::record::{Statement, list_sessions, read_session, session_row};
 use crate::record::Table;
+use crate::record::{Statement, list_sessions, read_session, session_row};
 
 static SELECT: LazyLock<String> =
     LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session)));

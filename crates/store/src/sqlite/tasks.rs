@@ -12,11 +12,11 @@ use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, some_columns, update_sql};
 use crate::apply::{TaskEntry, TaskParts, until};
 use crate::contract::{TaskGlance, TaskQuery};
+use crate::record::Table;
 use crate::record::{
     COUNTS, HOT, LEASE, REASON, RowReader, Statement, agent_of, body_row, counts_row, hot_row,
     lease_row, list_tasks, read_task, task_row,
 };
-use crate::record::Table;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Task);

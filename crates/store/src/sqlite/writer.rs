@@ -18,9 +18,9 @@ use tokio::sync::oneshot;
 use super::error::store_error;
 use super::lease_clock::LeaseClock;
 use super::open::{self, Use};
-use super::place::StoreFiles;
 use super::refusal::ApplyError;
-use super::{apply, journal, watch};
+use super::replaced_file::StoreFiles;
+use super::{apply, commit_watch, journal};
 use crate::contract::{DeferredCommit, Operation, Reply, StoreError};
 
 /// Maximum operations in one transaction; bounds the wait of the first one.
@@ -89,7 +89,7 @@ struct WriterShared {
     place: Arc<StoreFiles>,
     usage: Use,
     clock: Arc<LeaseClock>,
-    watch: Arc<watch::SqliteWatch>,
+    watch: Arc<commit_watch::SqliteWatch>,
     queue: Mutex<SqliteWriteQueue>,
     wake: Condvar,
     slot: Mutex<WriterConnection>,
@@ -109,7 +109,7 @@ impl SqliteWriter {
         connection: Connection,
         place: &Arc<StoreFiles>,
         clock: &Arc<LeaseClock>,
-        watch: &Arc<watch::SqliteWatch>,
+        watch: &Arc<commit_watch::SqliteWatch>,
     ) -> Self {
         let slot = WriterConnection { connection: Some(connection), acknowledged: 0 };
         let shared = WriterShared {

@@ -5,11 +5,11 @@
 //! the others are not written again. All of the first store is read in any case: its hashes are those
 //! of this moment.
 
-use super::check::{self, Checker, Findings};
+use super::row_check::{self, Checker, Findings};
 use super::sum::{Summer, TableSum};
-use crate::record::{Cell, Row, Table};
 use super::{CopyError, Exporter, Importer, sum};
 use crate::contract::StoreError;
+use crate::record::{Cell, Row, Table};
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +209,7 @@ async fn write(
         match to.write(table, vec![row.clone()]).await {
             Ok(()) => {}
             Err(CopyError::Unkept { why }) => {
-                let title = check::title(table, &row);
+                let title = row_check::title(table, &row);
                 checker.findings().add(format!("{title}: not copied: {why}"));
                 left_out.push(row[0].clone());
             }

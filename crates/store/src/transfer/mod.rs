@@ -7,18 +7,18 @@
 //! A copy under way is marked as such in the store that it goes into, so that nobody takes the half for
 //! the whole: every other use of that store is refused until the copy is complete.
 
-mod check;
 mod copy;
+mod row_check;
 mod sum;
 mod verify;
 
 use async_trait::async_trait;
 
-pub use self::check::Findings;
 pub use self::copy::{Copied, CopyProgress, copy};
+pub use self::row_check::Findings;
 pub use self::sum::{TableSum, whole};
-pub use crate::record::{Cell, Row, Table};
 pub use self::verify::{Verified, verify};
+pub use crate::record::{Cell, Row, Table};
 
 use crate::contract::StoreError;
 

@@ -1,11 +1,11 @@
 //! Reads a whole store: every row, what it says, and whether it agrees with the others.
 
-use super::check::{Checker, Findings};
 use super::copy::{CopyProgress, Teller};
+use super::row_check::{Checker, Findings};
 use super::sum::{Summer, TableSum};
-use crate::record::{Cell, Table};
 use super::{Exporter, sum};
 use crate::contract::StoreError;
+use crate::record::{Cell, Table};
 
 /// What a whole store comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use relight::alerts::overview;
 use relight::engine::Engine;
 use relight::sessions;
-use relight::supervise::recover::{self, Discrepancy};
+use relight::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::session::Rules;
 use relight_core::time::Span;
@@ -33,7 +33,7 @@ pub(super) async fn look(store: &Arc<dyn Store>) -> Vec<Finding> {
 async fn to_recover(store: &Arc<dyn Store>) -> Result<Finding, Failure> {
     // Nothing is written, so nothing is marked by this key.
     let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
-    let lost = recover::find(&engine).await?;
+    let lost = unnoticed_deaths::find(&engine).await?;
     let rules = Rules { window: Span::ZERO, ..Rules::default() };
     let sessions = sessions::find(&engine, &rules).await?.len();
     let tasks = lost.iter().filter(|one| matches!(one, Discrepancy::Task { .. })).count();

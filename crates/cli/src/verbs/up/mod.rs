@@ -2,7 +2,7 @@
 
 mod registering;
 mod reloading;
-mod standing;
+mod standby;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::IsTerminal as _;
@@ -18,13 +18,13 @@ use relight::supervise::control::{
     Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
 };
 use relight::supervise::control_server::{ControlCall, Reception};
-use relight::supervise::notice::{Notice, What};
+use relight::supervise::notices::{Notice, What};
+use relight::supervise::os_word::Word;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::{
     AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor, SupervisorSettings,
 };
 use relight::supervise::systemd::Systemd;
-use relight::supervise::word::Word;
 use relight_core::agent::boots::{BootVerdict, STABLE_AFTER};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;

@@ -25,20 +25,20 @@ use super::{Actor, AgentView, Mail, SupervisionLost};
 use crate::holders;
 use crate::os::limits::{self, Room};
 use crate::os::{clock, file, fleet as door, process};
+use crate::supervise::attempt_waits;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
 use crate::supervise::folder::AgentFolder;
+use crate::supervise::follow_output::AttemptStream;
 use crate::supervise::heartbeats::BeatSlot;
 use crate::supervise::log::{AgentLog, LogPosition, LogStart};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::record;
 use crate::supervise::shim::wire::ExitRecord;
 use crate::supervise::spec::AgentSpec;
-use crate::supervise::stream::AttemptStream;
 use crate::supervise::successor;
-use crate::supervise::waiting;
 use crate::supervise::watch_process::ProcessWatch;
 
 /// Maximum number of tries to take the lease while others change the agent.
@@ -388,7 +388,7 @@ impl Actor {
         let mut life = LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
         life.started(process.clone());
-        if let Some(waits) = waiting::kept(&self.folder, tag) {
+        if let Some(waits) = attempt_waits::kept(&self.folder, tag) {
             life.waits_still(waits);
         }
         self.life = Some(life);

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::Actor;
 use crate::engine::TaskView;
 use crate::os::clock;
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::successor::{self, Asker};
 
 /// How long git may take to say what changed, while the start waits for it.

@@ -18,12 +18,12 @@ use relight_core::task::{STRATEGY_DEFAULT, Task};
 use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
-use super::{Actor, SupervisionLost, guard};
+use super::{Actor, SupervisionLost, lease_guard};
 use crate::engine::ActError;
 use crate::os::{clock, process};
 use crate::recovery::Recoverer;
 use crate::supervise::log::{AgentLog, LogPosition};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
@@ -90,7 +90,7 @@ impl Actor {
             self.life = Some(life);
             return Ok(());
         }
-        guard::dismiss(life.guard.take());
+        lease_guard::dismiss(life.guard.take());
         if record.exhausted && self.ending().is_none() {
             let why = record.note.unwrap_or_default();
             self.postpone(life.number, life.tag, &why);

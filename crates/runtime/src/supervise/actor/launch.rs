@@ -29,15 +29,15 @@ use crate::os::{clock, pidfd, process, random};
 use crate::presets::Launch;
 use crate::supervise::cgroup::Cleared;
 use crate::supervise::log::{AgentLog, LogStart};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
+use crate::supervise::os_word::Word;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
 use crate::supervise::shim::wire::{Deadline, Input, StartOrder};
 use crate::supervise::successor;
 use crate::supervise::sweep::{self, SweepOutcome};
-use crate::supervise::word::Word;
 
 /// Grace period of processes that outlived an attempt.
 pub(super) const LEFTOVER_GRACE: Span = Span::from_secs(2);

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::SupervisionLost;
 use crate::supervise::context::{NodeRight, SupervisorContext};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 
 /// Maximum pause between retries while the store cannot be written.
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);

@@ -13,18 +13,18 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::Actor;
-use super::guard::Leader;
+use super::lease_guard::Leader;
 use crate::os::clock;
 use crate::os::limits::Room;
 use crate::os::process::TreeUsage;
+use crate::supervise::attempt_waits::{self, Waits};
 use crate::supervise::folder::AgentFolder;
+use crate::supervise::follow_output::AttemptStream;
 use crate::supervise::log::{AgentLog, LogStart};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySign;
 use crate::supervise::oom::Oom;
 use crate::supervise::spec::AgentSpec;
-use crate::supervise::stream::AttemptStream;
-use crate::supervise::waiting::{self, Waits};
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AgentState, StopReason};
@@ -281,7 +281,7 @@ impl Actor {
             life.sign(SignSource::Beat);
         }
         if life.waits != waited {
-            let kept = waiting::keep(&self.folder, &life.tag, &life.waits);
+            let kept = attempt_waits::keep(&self.folder, &life.tag, &life.waits);
             if let Err(error) = kept {
                 let text = format!("that it waits cannot be kept: {error}");
                 self.context.notices.tell(&self.spec.name, What::Trouble(text));

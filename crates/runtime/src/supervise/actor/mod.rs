@@ -7,8 +7,8 @@
 mod acquire;
 mod brief;
 mod death;
-mod guard;
 mod launch;
+mod lease_guard;
 mod ledger;
 mod live_attempt;
 mod open_work;
@@ -45,7 +45,7 @@ use self::tree::{LOOK_EVERY, Tree, TreeEvent};
 use super::context::{NodeRight, SupervisorContext};
 use super::folder::AgentFolder;
 use super::heartbeats::BeatSlot;
-use super::notice::What;
+use super::notices::What;
 use super::notify::{NotifySign, NotifySocket};
 use super::oom::Oom;
 use super::program::NotStarted;

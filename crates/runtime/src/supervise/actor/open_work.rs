@@ -14,7 +14,7 @@ use super::Actor;
 use super::live_attempt::StepUsage;
 use crate::os::{clock, process};
 use crate::running_step::{Runner, RunningStep};
-use crate::supervise::stream::AttemptStream;
+use crate::supervise::follow_output::AttemptStream;
 
 /// Maximum number of tasks examined per attempt.
 const TASKS_MAX: usize = 100;

@@ -12,7 +12,7 @@ use relight_core::task::Task;
 use super::{Actor, SupervisionLost};
 use crate::os::clock;
 use crate::recovery::{self, Recovered};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 
 impl Actor {
     /// Whether it is started for tasks of the queue.

@@ -9,8 +9,8 @@ mod growth;
 mod inotify;
 mod lines;
 mod reader;
-mod rotate;
 mod tail;
+mod trim;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ pub use follow::Follow;
 pub use growth::Growth;
 pub use lines::{LINE_BYTES_MAX, LogLine, LogLines};
 pub use reader::LogReader;
-pub use rotate::{HeadOutcome, Trimmed};
+pub use trim::{HeadOutcome, Trimmed};
 
 /// How much output is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

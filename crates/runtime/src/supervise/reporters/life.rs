@@ -13,7 +13,7 @@ use super::Reporters;
 use crate::os::clock;
 use crate::supervise::actor::AgentView;
 use crate::supervise::heartbeats::{Beat, BeatSlot};
-use crate::supervise::notice::What;
+use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySign;
 
 /// After a store that could not be written.

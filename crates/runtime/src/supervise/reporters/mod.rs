@@ -28,7 +28,7 @@ use self::life::Life;
 use super::actor::AgentView;
 use super::control::Changed;
 use super::heartbeats::{Beat, BeatSlot, Beats};
-use super::notice::{Notices, What};
+use super::notices::{Notices, What};
 use super::post_mortem;
 use crate::engine::{ActError, Engine};
 use crate::os::{clock, process, random};

@@ -12,9 +12,9 @@ use rustix::process::Signal;
 
 use super::attempt::{RunningAttempt, StartingAttempt};
 use super::cgroup::ShimCgroup;
-use super::guard::DeadlineGuard;
 use super::ladder::{Act, Ladder};
 use super::launch::launch;
+use super::lease_deadline::DeadlineGuard;
 use super::peers::Peers;
 use super::system::{DeadChild, Reaped, reap};
 use super::wire::{ExitRecord, Input, Order, ShimReport, StartOrder};

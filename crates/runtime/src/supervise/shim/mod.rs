@@ -9,9 +9,9 @@
 mod attempt;
 mod cgroup;
 pub mod client;
-mod guard;
 mod ladder;
 mod launch;
+mod lease_deadline;
 mod life;
 mod peers;
 pub mod record;
@@ -36,7 +36,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use crate::os::process;
 use crate::supervise::folder::AgentFolder;
 use cgroup::ShimCgroup;
-use guard::DeadlineGuard;
+use lease_deadline::DeadlineGuard;
 use life::Shim;
 use peers::Peers;
 

@@ -11,7 +11,7 @@ use relight_core::lease::{Fence, ProcessIdentity};
 use relight_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::supervise::word::Word;
+use crate::supervise::os_word::Word;
 
 /// What a supervisor says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,8 +27,8 @@ use rustix::time::{
 use super::git::Repository;
 use crate::os::{environment, process, random};
 use crate::supervise::folder::AgentFolder;
+use crate::supervise::os_word::Word;
 use crate::supervise::program;
-use crate::supervise::word::Word;
 
 /// Thousands of names; a status that is longer is counted no further.
 const STATUS_BYTES_MAX: usize = 1 << 20;

@@ -8,11 +8,11 @@ use rusqlite::{Connection, Result as SqlResult, Row as SqlRow, params_from_iter}
 
 use crate::contract::StoreError;
 use crate::record::bad_value;
+use crate::record::{Cell, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 use crate::sqlite::error::{bad_row, store_error};
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open::{self, Use};
 use crate::sqlite::rows::columns;
-use crate::record::{Cell, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 use crate::transfer::Exporter;
 
 /// Most damaged pages that are told of.

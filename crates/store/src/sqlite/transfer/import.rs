@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension, Result as SqlResult, Row as SqlRow
 use super::export::{SqliteExporter, place, read_row};
 use crate::bodies::to_json;
 use crate::contract::StoreError;
+use crate::record::{Cell, LEASE_LEFT, Row, Table};
 use crate::sqlite::error::store_error;
 use crate::sqlite::lease_clock::LeaseClock;
 use crate::sqlite::open;
 use crate::sqlite::{rows, salvage};
-use crate::record::{Cell, LEASE_LEFT, Row, Table};
 use crate::transfer::{CopyError, CopyMark, Exporter, Importer, MARK};
 
 /// Fills a file.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::context::SupervisorContext;
-use super::notice::What;
+use super::notices::What;
 use super::roster::Roster;
 use super::store_changes::StoreChanges;
 use super::supervisor::QueueSettings;

@@ -1,9 +1,9 @@
 //! The daemon as a node: which agents it takes up, stands by for and gives back.
 
 use relight::fleet::Fleet;
-use relight::supervise::recover;
 use relight::supervise::spec::AgentSpec;
 use relight::supervise::supervisor::Takeover;
+use relight::supervise::unnoticed_deaths;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
 
@@ -62,7 +62,7 @@ impl Daemon<'_> {
         let generic = || supervision::preset(self.environment, None);
         let specs = agents.into_iter().map(|agent| {
             let preset = supervision::preset(self.environment, Some(&agent.plan.preset));
-            Some(recover::spec_of(agent, preset.or_else(|_| generic()).ok()?))
+            Some(unnoticed_deaths::spec_of(agent, preset.or_else(|_| generic()).ok()?))
         });
         let specs = specs.flatten().collect();
         for (name, error) in self.supervisor.give_back(specs).await {

@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use super::connection::{Value, get, values};
 use super::journal;
 use crate::apply::{JournalEntry, StepCounts};
-use crate::check;
+use crate::commit_guards;
 use crate::contract::{Commit, Committed, Operation, OperationResult, Reply};
 use crate::record::BadValue;
 
@@ -63,7 +63,7 @@ struct TaskSteps {
 impl<'o> StepBatch<'o> {
     /// None when one of them is something else, or follows another of the same batch.
     pub(super) fn of(operations: &'o [Operation]) -> Option<Self> {
-        if !check::fence_checked() {
+        if !commit_guards::fence_checked() {
             return None;
         }
         let (tasks, records) = (BTreeMap::new(), Vec::with_capacity(operations.len()));

@@ -3,7 +3,7 @@
 
 use relight_core::time::Span;
 
-use super::term::{Term, Timing};
+use super::lease_term::{Term, Timing};
 
 /// Delay after the expiry of another lease before it is checked, because the store's clock must
 /// have passed it too.

@@ -14,12 +14,12 @@ use relight_core::step::{RepeatRule, StepState};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::record::{Cell, Row, Table};
 use crate::bodies::{AttemptBody, OutputDetail};
 use crate::record::{
     BadValue, RowReader, agent_row, read_agent, read_node, read_session, read_task, step_state,
     task_row,
 };
+use crate::record::{Cell, Row, Table};
 
 /// Most findings that are told one by one.
 const TOLD_MAX: usize = 20;
