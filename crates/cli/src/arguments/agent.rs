@@ -17,90 +17,90 @@ use crate::values;
 #[command(after_help = "Examples:\n  relight run -- ./agent.sh\n  \
     relight run --name writer --preset claude-code --task report-7 -- claude -p 'Write the report'\n  \
     relight run --loop --until './all-done.sh --quiet' --max-iterations 50 -- ./one-round.sh\n\n\
-    The command gets its arguments as they are: no shell is involved. It is brought back after every\n\
-    death that is no success; the first time at once, then after the cooldown, which grows. The exit\n\
-    code is the agent's own (128+n for a signal, 124 for a time-out); --json prints one JSON\n\
-    document at the end and none of the agent's output; it says whose the code is. Exit code 75:\n\
-    somebody else supervises an agent of this name, another command runs under it, or nothing is\n\
-    begun while draining; 127 and 126: there is no such program, or it may not be executed. An agent\n\
-    that exits with 75 means \"later\": nothing is charged, and Relight waits.\n\n\
-    Its output is shown as it comes: on a terminal without control sequences other than colours,\n\
-    unless --raw is given; into a pipe or file as it is.\n\n\
+    The command gets its arguments unchanged: no shell is involved. It is restarted after every death\n\
+    that is not a success: the first time at once, then after a growing cooldown. The exit code is the\n\
+    agent's own (128+n for a signal, 124 for a timeout). --json prints one JSON document at the end,\n\
+    which says whose code it is, and none of the agent's output. Exit code 75: the agent has another\n\
+    supervisor, another command runs under its name, or nothing is started while draining; 127: the\n\
+    program does not exist; 126: it may not be executed. If the agent exits with 75 (\"later\"),\n\
+    Relight waits and charges nothing.\n\n\
+    The output is shown live: on a terminal without control sequences other than colours, unless\n\
+    --raw is given; into a pipe or file unchanged.\n\n\
     --until and --resume-args take words separated by spaces; '…' and \"…\" keep a word together, a\n\
     backslash keeps the next character. Nothing is expanded.")]
 pub(crate) struct RunArguments {
-    /// The agent's name [default: that of the program, or of the script that it runs]
+    /// The agent's name [default: the name of the program, or of the script that it runs]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<AgentName>,
-    /// What kind of agent it is; relight presets list shows all [default: generic]
+    /// The kind of agent; relight presets list shows all [default: generic]
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// The task it works on; started, and held for as long as an attempt lives
+    /// The task it works on; started, and held while an attempt is alive
     #[arg(long, value_name = "ID", value_parser = TaskId::strict)]
     pub(crate) task: Option<TaskId>,
-    /// When it is started again
+    /// When to restart it
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = RestartChoice::OnFailure)]
     pub(crate) restart: RestartChoice,
-    /// Recoveries in a row without progress; the death after them ends it
+    /// Recoveries in a row without progress; the next death terminates it
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) max_attempts: u32,
-    /// What the second recovery in a row waits for; further ones wait longer
+    /// Delay before the second recovery in a row; further ones wait longer
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) cooldown: Span,
-    /// Hung when no sign of life came for this long; 0s switches it off
+    /// Count it as hung after this long without a sign of life; 0s switches it off
     #[arg(long, value_name = "DURATION", default_value = "180s")]
     pub(crate) silence_max: Span,
     /// How long an open step or tool call without a time limit explains silence; 0s for as long as it
     /// is open
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     pub(crate) step_silence_max: Span,
-    /// One attempt may take this long [default: no limit, as 0s]
+    /// Time limit for one attempt [default: no limit, as 0s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
-    /// How long it has to end after the first signal, before SIGKILL
+    /// Time between the first stop signal and SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     pub(crate) grace: Span,
-    /// How long "later" is, when it exits with 75
+    /// How long to wait when it exits with 75 ("later")
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub(crate) defer: Span,
-    /// A life of this length counts as progress
+    /// An attempt that lives this long counts as progress
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(crate) stable_after: Span,
-    /// Restarts within 24 h, whatever progress was made
+    /// Restarts within 24 h, with or without progress
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) restarts_max: u32,
-    /// What a resumed attempt gets instead of its preset's words; {session} and {brief} are filled in
+    /// Arguments for a resumed attempt instead of the preset's; {session} and {brief} are filled in
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, value_parser = values::words)]
     pub(crate) resume_args: Vec<values::Words>,
-    /// Pass on a short list of variables only, not the whole environment
+    /// Pass on only a short list of variables, not the whole environment
     #[arg(long)]
     pub(crate) env_clean: bool,
     /// The folder it runs in [default: this one]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// Leave it the terminal, for programs that talk with a person
+    /// Give it the terminal, for interactive programs
     #[arg(long)]
     pub(crate) tty: bool,
-    /// How what happens is said on standard error [default: $RELIGHT_LOG_FORMAT, else text]
+    /// Format of the log on standard error [default: $RELIGHT_LOG_FORMAT, else text]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
-    /// Show its output as it is, also on a terminal
+    /// Show its output unchanged, also on a terminal
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Exit 0 finishes the task it holds
+    /// Finish its task on exit 0
     #[arg(long)]
     pub(crate) exit_completes: bool,
-    /// Run it again and again, each round until exit 0
+    /// Run it repeatedly; each round ends with exit 0
     #[arg(long = "loop")]
     pub(crate) is_loop: bool,
-    /// Asked after each round: exit 0 ends the loop; a program and its arguments, as words
+    /// Program to run after each round, with its arguments; its exit 0 ends the loop
     #[arg(long, value_name = "CMD", requires = "is_loop", value_parser = values::words)]
     pub(crate) until: Option<values::Words>,
-    /// At most so many rounds, counted over restarts
+    /// Maximum number of rounds, counted across restarts
     #[arg(long, value_name = "N", requires = "is_loop",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
-    /// Take it from a supervisor that does not answer any more
+    /// Take it from a supervisor that no longer responds
     #[arg(long)]
     pub(crate) take_over: bool,
     /// Run it as this user (root only)
@@ -116,7 +116,7 @@ pub(crate) struct RunArguments {
 pub(crate) enum RestartChoice {
     /// When it did not succeed
     OnFailure,
-    /// Whatever it ended with
+    /// After every exit
     Always,
     /// Never
     Never,
@@ -135,36 +135,36 @@ impl From<RestartChoice> for RestartRule {
 /// `up`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
-    Supervises all agents of relight.toml in the foreground: looked for in this folder, then in\n\
-    $XDG_CONFIG_HOME/relight. SIGHUP reads it again; SIGTERM and Ctrl-C stop the agents and end it\n\
+    Supervises all agents of relight.toml in the foreground. The file is searched in this folder, then\n\
+    in $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the agents and end it\n\
     (exit code 143 or 130; 0 after relight down).\n\
-    Exit code 75: it runs already; 78: the configuration is wrong, with line and column.")]
+    Exit code 75: it is already running; 78: the configuration is wrong, with line and column.")]
 pub(crate) struct UpArguments {
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Serve, and start nothing before relight start NAME
+    /// Serve, but start no agent before relight start NAME
     #[arg(long)]
     pub(crate) paused: bool,
-    /// Take agents from a supervisor that does not answer any more
+    /// Take agents from a supervisor that no longer responds
     #[arg(long)]
     pub(crate) take_over: bool,
-    /// Resume work although the machine went down again and again soon after
+    /// Resume work even though the machine repeatedly went down soon after
     #[arg(long)]
     pub(crate) resume_anyway: bool,
     /// Address and port of the API and the dashboard [default: 127.0.0.1:7717]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// Serve the Unix socket alone
+    /// Serve only the Unix socket
     #[arg(long, conflicts_with = "listen")]
     pub(crate) no_http: bool,
     /// Let other machines reach it; needs TLS
     #[arg(long)]
     pub(crate) allow_remote: bool,
-    /// Be this node of a fleet: several daemons, one store
+    /// Join a fleet (several daemons, one store) as this node
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<relight_core::ids::NodeName>,
-    /// How what happens is said on standard error [default: $RELIGHT_LOG_FORMAT, else text]
+    /// Format of the log on standard error [default: $RELIGHT_LOG_FORMAT, else text]
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
 }
@@ -172,7 +172,7 @@ pub(crate) struct UpArguments {
 /// `dashboard`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight dashboard\n  relight dashboard --print\n\n\
-    The link logs one browser in, once, within a minute. Exit code 69: no daemon runs.")]
+    The link logs one browser in, once, within a minute. Exit code 69: no daemon is running.")]
 pub(crate) struct DashboardArguments {
     /// Print the link instead of opening it
     #[arg(long)]
@@ -182,22 +182,22 @@ pub(crate) struct DashboardArguments {
 /// `token`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Print the token that may do everything; made when there is none
+    /// Print the admin token; create it if there is none
     #[command(after_help = "Example:\n  curl -H \"Authorization: Bearer $(relight token show)\" \
         http://127.0.0.1:7717/api/agents")]
     Show,
-    /// Replace it; the old one is worth nothing at once, and every browser is logged out
+    /// Replace the admin token; the old one is invalid at once, and every browser is logged out
     #[command(after_help = "Example:\n  relight token rotate")]
     Rotate,
-    /// Make another one, which may do less; it is printed this once
+    /// Create a token with fewer rights; it is printed only once
     #[command(
         after_help = "Examples:\n  relight token new --read-only --name grafana\n  relight token new --operate"
     )]
     New(NewTokenArguments),
-    /// Tokens beside the first, without their secrets
+    /// List the other tokens, without their secrets
     #[command(after_help = "Example:\n  relight token list --json")]
     List,
-    /// Take one away
+    /// Revoke a token
     #[command(
         after_help = "Example:\n  relight token revoke 9f3c2a1b\n\nExit code 1: there is no such token."
     )]
@@ -208,7 +208,7 @@ pub(crate) enum TokenCommand {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("scope").required(true).args(["read_only", "operate"]))]
 pub(crate) struct NewTokenArguments {
-    /// It may look at everything and change nothing
+    /// It may read everything and change nothing
     #[arg(long)]
     pub(crate) read_only: bool,
     /// It may work: tasks, steps, sessions, beats, start and stop agents
@@ -222,16 +222,16 @@ pub(crate) struct NewTokenArguments {
 /// `token revoke`.
 #[derive(Debug, Args)]
 pub(crate) struct RevokeArguments {
-    /// Its id, as relight token list shows it
+    /// Its id, from relight token list
     pub(crate) id: String,
 }
 
 /// `down`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
-    Agents that are stopped so are started again by the next relight up. Exit code 69: no daemon runs.")]
+    The next relight up starts these agents again. Exit code 69: no daemon is running.")]
 pub(crate) struct DownArguments {
-    /// Let the agents live on; the next relight up adopts them
+    /// Keep the agents running; the next relight up adopts them
     #[arg(long)]
     pub(crate) keep_agents: bool,
 }
@@ -240,7 +240,7 @@ pub(crate) struct DownArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight ps\n  relight ps --state crashed --state terminated --json\n\n\
-    Needs no daemon: read from the store, and what it says of processes is checked."
+    Needs no daemon: reads the store, and checks the recorded processes against the live ones."
 )]
 pub(crate) struct PsArguments {
     /// Only this agent, in full
@@ -261,25 +261,26 @@ pub(crate) struct NamesArguments {
 /// `logs`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
-    On a terminal colours are kept and all other control sequences left out; into a pipe or file the\n\
-    bytes go as they are. Secrets that Relight recognises are taken out of all that is shown. With -f it goes on over restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when\n\
-    nobody reads any more. Exit code 1: there is no such agent, or no such attempt.")]
+    On a terminal colours are kept and all other control sequences are removed; into a pipe or file\n\
+    the bytes are unchanged. Recognised secrets are always redacted. With -f it continues across\n\
+    restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when its output is closed. Exit code\n\
+    1: there is no such agent, or no such attempt.")]
 pub(crate) struct LogsArguments {
     /// The agent
     pub(crate) name: AgentName,
-    /// Go on with what it writes from now on
+    /// Follow new output
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// The last so many lines
+    /// Number of last lines to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 200)]
     pub(crate) lines: usize,
-    /// All that is kept
+    /// Show everything that is kept
     #[arg(long, conflicts_with = "lines")]
     pub(crate) all: bool,
-    /// Only of this attempt
+    /// Only this attempt
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     pub(crate) attempt: Option<u32>,
-    /// With control sequences, also on a terminal; secrets are taken out all the same
+    /// Keep control sequences, also on a terminal; secrets are still redacted
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -288,12 +289,12 @@ pub(crate) struct LogsArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight deaths\n  relight deaths writer\n  \
     relight deaths writer --attempt 7 --json\n\n\
-    Newest first. With a name the newest post-mortem follows: last output, last step, what is done,\n\
-    in doubt and next, memory and processor time. Exit code 1: no such agent, or no such attempt.")]
+    Newest first. With a name the newest post-mortem follows: last output, last step, steps done,\n\
+    in doubt and next, memory and CPU time. Exit code 1: no such agent, or no such attempt.")]
 pub(crate) struct DeathsArguments {
-    /// Only of this agent, with the newest post-mortem
+    /// Only this agent, with the newest post-mortem
     pub(crate) name: Option<AgentName>,
-    /// The newest so many
+    /// Number of newest deaths to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count)]
     pub(crate) newest: usize,
     /// Only the post-mortem of this attempt
@@ -305,16 +306,16 @@ pub(crate) struct DeathsArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight beat\n  relight beat --status 'reading 40 files'\n  \
     relight beat --waiting-until 30m\n\n\
-    Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, with which any\n\
-    sd_notify library may beat as well (WATCHDOG=1). Exit code 75: nobody supervises it just now;\n\
-    a beat that must not end a script is written: relight beat || true")]
+    Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, which any sd_notify\n\
+    library can use too (WATCHDOG=1). Exit code 75: no supervisor listens. If a failed beat must\n\
+    not end a script, write: relight beat || true")]
 pub(crate) struct BeatArguments {
     /// The agent [default: the one whose $NOTIFY_SOCKET this is]
     pub(crate) name: Option<AgentName>,
-    /// It waits on purpose, and is not hung before: a time, or a duration from now
+    /// It waits on purpose and does not count as hung before then: a time, or a duration from now
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
     pub(crate) waiting_until: Option<values::Moment>,
-    /// What it is doing, in a line
+    /// What it is doing, in one line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) status: Option<String>,
 }
@@ -324,11 +325,11 @@ pub(crate) struct BeatArguments {
 #[command(after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n  \
     relight recover report-7 --resume\n  relight recover --all --status failed --restart --rate 2/s\n  \
     relight recover report-7 report-8 --hand-over writer-2\n\n\
-    Alone it says of everything whose holder is gone what it really is, and does what its strategy\n\
-    says. It asks nothing; the dry run is the list, with all work that waits, why, and what becomes\n\
-    of it. With --resume, --restart, --abandon or --hand-over a person decides about the named\n\
-    tasks, or --all that wait; one that is being worked on is left alone. Exit code 1: something\n\
-    could not be done; the others were. 78: the configuration is wrong.")]
+    Without arguments, records the death of every holder that is gone and applies the strategy of its\n\
+    work, without confirmation. --dry-run lists all waiting work, why it waits, and what will happen\n\
+    to it. With --resume, --restart, --abandon or --hand-over you decide about the named tasks, or\n\
+    about --all that wait; a task that is being worked on is not changed. Exit code 1: something\n\
+    failed, the rest was done; 78: the configuration is wrong.")]
 pub(crate) struct RecoverArguments {
     /// The tasks to decide about
     #[arg(value_name = "TASK")]
@@ -336,10 +337,10 @@ pub(crate) struct RecoverArguments {
     /// All tasks that wait
     #[arg(long, conflicts_with = "tasks")]
     pub(crate) all: bool,
-    /// Only those of this status (repeat for more)
+    /// Only tasks with this status (repeat for more)
     #[arg(long = "status", value_name = "STATUS", conflicts_with = "tasks")]
     pub(crate) statuses: Vec<TaskStatus>,
-    /// Only those of this agent
+    /// Only tasks of this agent
     #[arg(long, value_name = "NAME", conflicts_with = "tasks")]
     pub(crate) agent: Option<AgentName>,
     /// What to do with them.
@@ -349,10 +350,10 @@ pub(crate) struct RecoverArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true,
           conflicts_with_all = ["resume", "restart", "hand_over"])]
     pub(crate) reason: Option<String>,
-    /// At most so many in a second; 0 for no limit [default: resume_rate of the configuration]
+    /// Maximum number per second; 0 for no limit [default: resume_rate of the configuration]
     #[arg(long, value_name = "N/s", value_parser = values::rate)]
     pub(crate) rate: Option<u32>,
-    /// Only say what would be done
+    /// Only print what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Where strategies and limits are.
@@ -364,16 +365,16 @@ pub(crate) struct RecoverArguments {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct DeskDeed {
-    /// Let them go on where they were, with their agent, now
+    /// Continue them where they were, with their agent, now
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Let them begin anew, with their agent, now
+    /// Start them over, with their agent, now
     #[arg(long)]
     pub(crate) restart: bool,
     /// Cancel them
     #[arg(long)]
     pub(crate) abandon: bool,
-    /// Let them go on where they were, with this agent
+    /// Continue them where they were, with this agent
     #[arg(long, value_name = "AGENT")]
     pub(crate) hand_over: Option<AgentName>,
 }
@@ -385,9 +386,9 @@ pub(crate) enum TrapCommand {
     #[command(after_help = "Examples:\n  \
         eval \"$(relight task start report-7 --owner-pid $$ --export)\"\n  \
         eval \"$(relight trap bash)\"\n\n\
-        After your own traps, which stay and run. When the script ends on TERM, INT, HUP or by itself\n\
-        before relight task done, the task becomes interrupted with the reason. The exit code stays what\n\
-        it was. It is a courtesy: what was finished is on disk before any signal comes. As with any\n\
+        Put it after your own traps, which are kept and run. If the script ends on TERM, INT, HUP or an\n\
+        exit before relight task done, the task becomes interrupted with the reason. The exit code does\n\
+        not change. The trap is optional: finished work is on disk before any signal comes. As with any\n\
         trap, bash runs it once the command in the foreground has ended.")]
     Bash,
     /// What the snippet calls
@@ -409,7 +410,7 @@ pub(crate) struct RecordArguments {
 /// `presets`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PresetsCommand {
-    /// What kinds of agents are known
+    /// List the known kinds of agents
     #[command(after_help = "Example:\n  relight presets list")]
     List,
     /// Print one preset, as TOML
@@ -417,7 +418,7 @@ pub(crate) enum PresetsCommand {
         after_help = "Example:\n  relight presets show claude-code > ~/.config/relight/presets/mine.toml"
     )]
     Show(PresetArguments),
-    /// Check a preset, and say what it makes of a command: first, resumed and stopped
+    /// Check a preset, and show how it starts, resumes and stops a command
     #[command(after_help = "Example:\n  relight presets test codex -- codex exec 'Fix the tests'")]
     Test(PresetTestArguments),
 }
@@ -434,10 +435,10 @@ pub(crate) struct PresetArguments {
 pub(crate) struct PresetTestArguments {
     /// The preset
     pub(crate) name: String,
-    /// As with the terminal that run --tty gives it
+    /// As under run --tty
     #[arg(long)]
     pub(crate) tty: bool,
-    /// The program and its arguments; without them only the preset itself is tested
+    /// The program and its arguments; without them only the preset itself is checked
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }

@@ -7,33 +7,33 @@ use clap::{Args, Subcommand};
 /// `alerts`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AlertsCommand {
-    /// What somebody was told, or is still to be
+    /// List delivered and pending alerts
     #[command(after_help = "Example:\n  relight alerts list\n\n\
-        A line holds: time, number, kind, subject, who was told or is still to be, text.")]
+        Each line holds: time, number, kind, subject, sinks delivered to or pending, text.")]
     List(ListArguments),
-    /// Send a test through every sink of relight.toml, and say what became of it
+    /// Send a test alert through every sink of relight.toml, and print the result
     #[command(after_help = "Example:\n  relight alerts test\n\n\
-        Exit code 1: a sink could not be told; 78: there is none, or it is not set up right.")]
+        Exit code 1: a delivery failed; 78: there is no sink, or it is not configured correctly.")]
     Test(SinksArguments),
-    /// Tell now what was not told yet, for hosts without a daemon
+    /// Send pending alerts now, for hosts without a daemon
     #[command(after_help = "Example:\n  relight alerts send\n\n\
-        The first call only notes that the sinks are there: what happened before is not told.\n\
-        Exit code 1: something could not be told, and is tried again by the next call; 75: another\n\
-        process is telling it just now; 78: there is no sink, or it is not set up right.")]
+        The first call only records that the sinks exist: earlier alerts are not sent.\n\
+        Exit code 1: a delivery failed, and the next call retries it; 75: another process is sending\n\
+        now; 78: there is no sink, or it is not configured correctly.")]
     Send(SinksArguments),
-    /// Print what webhooks are signed with, for the receiver
+    /// Print the secret that signs webhooks, for the receiver
     #[command(after_help = "Example:\n  relight alerts secret\n\n\
-        Made when there is none yet. Exit code 78: it cannot be read, or others can.")]
+        Generated if there is none. Exit code 78: it cannot be read, or other users can read it.")]
     Secret(SinksArguments),
 }
 
 /// `alerts list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// The newest so many
+    /// Number of newest alerts to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub(crate) newest: usize,
-    /// Only those that somebody is still to be told
+    /// Only pending alerts
     #[arg(long)]
     pub(crate) pending: bool,
 }

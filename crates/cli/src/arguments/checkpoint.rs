@@ -15,22 +15,22 @@ pub(crate) enum CheckpointCommand {
         after_help = "Example:\n  relight checkpoint start --workflow deploy-42 --agent ops --step backup --remaining migrate restart --idempotency deploy-42-2026-05-01"
     )]
     Start(StartArguments),
-    /// Say which step is finished and which is next
+    /// Record which step is finished and which is next
     #[command(
         after_help = "Example:\n  relight checkpoint update --workflow deploy-42 --complete backup --step migrate"
     )]
     Update(UpdateArguments),
-    /// The workflow is done; its lease goes
+    /// Complete the workflow and release its lease
     #[command(after_help = "Example:\n  relight checkpoint complete --workflow deploy-42")]
     Complete(CompleteArguments),
     /// Continue the oldest unfinished workflow, or the named one; takes the lease
     #[command(
-        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nThe answer is JSON with the fields of the file, the fence and the next step; without --workflow\nit is the line NO_CHECKPOINT when there is nothing to resume (exit code 1).\n\nExit code 75: not finished, but somebody else has it, or it waits for a person or a time."
+        after_help = "Example:\n  relight checkpoint resume --agent ops --owner-pid $$\n\nThe answer is JSON with the fields of the file, the fence and the next step; without --workflow\nit is the line NO_CHECKPOINT if there is nothing to resume (exit code 1).\n\nExit code 75: unfinished, but another holder has it, or it waits for a person or a time."
     )]
     Resume(ResumeArguments),
     /// List workflows: id, status, current step and time of the last change, separated by tabs
     #[command(
-        after_help = "Example:\n  relight checkpoint list --json\n\nA damaged file is listed as NAME and INVALID; what is wrong with it is said on standard error."
+        after_help = "Example:\n  relight checkpoint list --json\n\nA damaged file is listed as NAME and INVALID; standard error says what is wrong with it."
     )]
     List(ListArguments),
     /// Show one workflow
@@ -39,7 +39,7 @@ pub(crate) enum CheckpointCommand {
     /// Check files against their hash; changes nothing
     #[command(after_help = "Example:\n  relight checkpoint verify memory/checkpoints/*.json")]
     Verify(VerifyArguments),
-    /// Take a checkpoint file of another machine into the store
+    /// Import a checkpoint file of another machine into the store
     #[command(
         after_help = "Example:\n  relight checkpoint import /mnt/old/memory/checkpoints/deploy-42.json"
     )]
@@ -60,13 +60,13 @@ pub(crate) struct StartArguments {
     /// The workflow's id: up to 512 bytes of any text without control characters
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: TaskId,
-    /// Who works on it; a name may be any text, as an id
+    /// Who works on it; the name may be any text, like the id
     #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: AgentName,
     /// The step that is about to be done
     #[arg(long, value_name = "NAME")]
     pub(crate) step: StepName,
-    /// What makes two starts the same start; a completed one is not started again
+    /// Idempotency key: two starts with the same key are one start; a completed one is not started again
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency: IdempotencyKey,
     /// The steps after it, in order
@@ -78,11 +78,11 @@ pub(crate) struct StartArguments {
     /// Free text for the successor
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
-    /// Not worth resuming after so many days; 0 for never
+    /// Days after which it is not worth resuming; 0 for never
     #[arg(long, value_name = "DAYS", default_value_t = 7)]
     pub(crate) ttl_days: u32,
-    /// Begin a new run over a workflow of this id that is unfinished or has ended: the old steps count
-    /// no more, history keeps them
+    /// Begin a new run over a workflow of this id that is unfinished or has ended: the old steps no
+    /// longer count, but stay in the history
     #[arg(long)]
     pub(crate) force: bool,
     /// Where the files are.
@@ -100,7 +100,7 @@ pub(crate) enum Status {
     Blocked,
     /// Finished
     Done,
-    /// Gone wrong
+    /// Failed
     Failed,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct UpdateArguments {
     /// This step is about to be done
     #[arg(long, value_name = "NAME")]
     pub(crate) step: Option<StepName>,
-    /// Where the workflow stands
+    /// The new status
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Option<Status>,
     /// Free text for the successor
@@ -147,16 +147,16 @@ pub(crate) struct CompleteArguments {
 /// `checkpoint resume`.
 #[derive(Debug, Args)]
 pub(crate) struct ResumeArguments {
-    /// The workflow; the oldest unfinished one when none is named
+    /// The workflow [default: the oldest unfinished one]
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<TaskId>,
     /// Only workflows of this agent
     #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: Option<AgentName>,
-    /// Take it from a live holder; its later writes are refused
+    /// Take it from a live holder, whose later writes are refused
     #[arg(long)]
     pub(crate) steal_lock: bool,
-    /// Resume it also when it waits for a person (blocked, suspended, in review, failed for good), or
+    /// Resume it even if it waits for a person (blocked, suspended, in review, failed for good), or
     /// has used up its budget
     #[arg(long)]
     pub(crate) force: bool,
@@ -193,7 +193,7 @@ pub(crate) struct ShowArguments {
 /// `checkpoint verify`.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// The files; all of the folder when none is named
+    /// The files [default: all in the folder]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Where the files are.
@@ -207,7 +207,7 @@ pub(crate) struct ImportArguments {
     /// The file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Also when the store has a newer state
+    /// Import it even if the store has a newer state
     #[arg(long)]
     pub(crate) force: bool,
     /// Where the files are.

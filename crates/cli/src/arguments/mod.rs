@@ -25,11 +25,11 @@ use relight_core::ids::is_obeyed;
 use crate::exit::Failure;
 use crate::output;
 
-/// Brings AI agents back after any crash.
+/// Restart AI agents after any crash and continue their work.
 ///
 /// Relight keeps every task, step and checkpoint on disk before anything acts on it. Kill the agent
-/// or the machine at any moment: work goes on from the last finished step, and no finished step is
-/// lost or repeated.
+/// or the machine at any moment: work continues after the last finished step, and no finished step
+/// is lost or repeated.
 #[derive(Debug, Parser)]
 #[command(
     name = "relight",
@@ -94,13 +94,13 @@ pub(crate) struct Global {
     /// Where the store is: sqlite:PATH or postgres://USER@HOST/DATABASE [default: $RELIGHT_STORE, else [store] url of the configuration, else relight.db in the home folder]
     #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     pub(crate) store: Option<String>,
-    /// One JSON document on standard output (JSON lines where it streams)
+    /// Print one JSON document on standard output (JSON lines if it streams)
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
-    /// Only errors
+    /// Print only errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
-    /// Say more, such as where the store is
+    /// Print more, such as where the store is
     #[arg(short, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub(crate) verbose: u8,
 }
@@ -108,104 +108,104 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Units of recoverable work
+    /// Manage tasks: units of recoverable work
     #[command(subcommand)]
     Task(task::TaskCommand),
-    /// Recorded pieces of a task: never run again once finished
+    /// Run and record steps: parts of a task that are never run again once finished
     #[command(subcommand)]
     Step(step::StepCommand),
-    /// The checkpoint dialect that agents and skills speak: a workflow is a task
+    /// Use the checkpoint dialect of agents and skills: a workflow is a task
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
-    /// Conversations whose turns can be cut off: which were in flight when their gateway died
+    /// Mark the turns of conversations, and find those cut off when their gateway died
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// Supervise one agent in the foreground: bring it back after any death
+    /// Supervise one agent in the foreground: restart it after any death
     Run(Box<agent::RunArguments>),
     /// Supervise all agents of relight.toml
     Up(agent::UpArguments),
     /// Approve the relight.toml of a folder: its store, its commands, its webhook
     Trust(other::TrustArguments),
-    /// End the daemon, and the agents with it
+    /// Stop the daemon and its agents
     Down(agent::DownArguments),
     /// Open the dashboard in a browser
     Dashboard(agent::DashboardArguments),
-    /// Who may use the API
+    /// Manage access tokens for the API
     #[command(subcommand)]
     Token(agent::TokenCommand),
     /// Serve the verbs as MCP tools on standard input and output, for one agent
     Mcp(other::McpArguments),
-    /// Agents and what they are doing
+    /// List agents and what they are doing
     Ps(agent::PsArguments),
-    /// Start agents, also those that were stopped or given up
+    /// Start agents, including stopped and terminated ones
     #[command(after_help = "Example:\n  relight start writer\n\n\
-        Exit code 1: there is no such agent; 69: nobody supervises it; 75: not possible now.")]
+        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now.")]
     Start(agent::NamesArguments),
-    /// Stop agents, and keep them stopped
+    /// Stop agents and keep them stopped
     #[command(after_help = "Example:\n  relight stop writer reviewer\n\n\
         Recorded before the first signal; no recovery, reboot or reload undoes it. Exit code 1: there is\n\
-        no such agent; 69: nobody supervises it; 75: not possible now.")]
+        no such agent; 69: it has no supervisor; 75: not possible now.")]
     Stop(agent::NamesArguments),
     /// Stop agents and start them again
     #[command(after_help = "Example:\n  relight restart writer\n\n\
-        Exit code 1: there is no such agent; 69: nobody supervises it; 75: not possible now.")]
+        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now.")]
     Restart(agent::NamesArguments),
-    /// What an agent wrote
+    /// Show the output of an agent
     Logs(agent::LogsArguments),
-    /// How agents died
+    /// Show how agents died
     Deaths(agent::DeathsArguments),
-    /// Tell the supervisor that the agent lives
+    /// Send a sign of life to the supervisor
     Beat(agent::BeatArguments),
-    /// Recover work whose holder is gone; list what waits, and decide about it
+    /// Recover work whose holder is gone; list waiting work and decide about it
     Recover(Box<agent::RecoverArguments>),
-    /// Everything in doubt or in flight
+    /// List everything in doubt or in flight
     Inflight(other::InflightArguments),
-    /// Finish what runs and begin nothing, before an upgrade or a reboot
+    /// Finish running work and start nothing new, before an upgrade or a reboot
     Drain(other::DrainArguments),
-    /// The machines of a fleet
+    /// Manage the nodes of a fleet
     #[command(subcommand)]
     Node(node::NodeCommand),
-    /// Whole stores: copied, verified, brought back
+    /// Copy, verify and restore whole stores
     #[command(subcommand)]
     Store(store::StoreCommand),
-    /// Record why a loop ended that is not under relight run
+    /// Record why a loop outside of relight run ended
     #[command(subcommand)]
     Trap(agent::TrapCommand),
-    /// What Relight knows of kinds of agents
+    /// Show and check presets for kinds of agents
     #[command(subcommand)]
     Presets(agent::PresetsCommand),
-    /// Who is told when something waits for a person, and whether that works
+    /// List, test and send alerts
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),
-    /// Find unfinished work that nobody has touched for a while, and damaged files
+    /// Find stale unfinished work and damaged files
     Check(other::CheckArguments),
     /// Remove expired and old finished work
     Prune(other::PruneArguments),
-    /// Look at the store, the machine and the settings; say what is wrong
+    /// Check the store, the machine and the settings, and report problems
     Doctor(other::DoctorArguments),
-    /// What happened, in order
+    /// Show events in order
     Events(other::EventsArguments),
-    /// Write what agents and Relight read: a block in AGENTS.md, a skill, relight.toml, an
+    /// Write files for agents and Relight: a block in AGENTS.md, a skill, relight.toml, an
     /// MCP client's configuration
     #[command(subcommand)]
     Setup(other::SetupCommand),
-    /// Run parts of Relight from the host's scheduler
+    /// Run the daemon or the stale check from the host's scheduler
     #[command(subcommand)]
     Service(other::ServiceCommand),
     /// Print a completion script for a shell
     Completions(other::CompletionsArguments),
-    /// Print the manual pages, or write them into a folder
+    /// Print the manual pages, or write them to a folder
     Man(other::ManArguments),
 }
 
 /// Whose life a lease follows.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HolderArguments {
-    /// Hold it for as long as this process lives (in a shell: $$)
+    /// Hold it while this process is alive (in a shell: $$)
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
-    /// Hold it for this long after each write; in an agent under relight run or up at most as long as
-    /// the attempt lives, which is the default there [default elsewhere: 10m]
+    /// Hold it for this long after each write; in an agent under relight run or up at most while the
+    /// attempt is alive, which is the default there [default elsewhere: 10m]
     #[arg(long, value_name = "DURATION", value_parser = crate::values::lease)]
     pub(crate) lease: Option<relight_core::time::Span>,
 }

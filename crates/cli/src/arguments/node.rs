@@ -6,29 +6,29 @@ use relight_core::ids::NodeName;
 /// `node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// The machines of the fleet, and what each has
+    /// List the nodes of the fleet, and what each has
     #[command(after_help = "Example:\n  relight node list\n\n\
-        A node whose lease ran out is `gone`: what it had is taken up by others.")]
+        A node whose lease expired is `gone`: other nodes take over what it had.")]
     List,
-    /// Have a node take nothing new, and hand over what comes to rest
+    /// Let a node take nothing new, and hand over agents that end
     #[command(
         after_help = "Examples:\n  relight node drain build-1\n  relight node drain build-1 --cancel\n\n\
-        What runs there goes on until it ends; then another node takes it up. relight down on that\n\
-        machine hands everything over at once. Exit code 1: there is no such node."
+        Running agents continue until they end; then another node takes them over. relight down on\n\
+        that machine hands everything over at once. Exit code 1: there is no such node."
     )]
     Drain(DrainArguments),
-    /// Forget a node that is gone
+    /// Remove a node that is gone
     #[command(after_help = "Example:\n  relight node remove build-1\n\n\
-        Exit code 1: there is no such node; 75: its lease lasts.")]
+        Exit code 1: there is no such node; 75: its lease is still valid.")]
     Remove(NameArguments),
 }
 
 /// `node drain`.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArguments {
-    /// Which node
+    /// The node
     pub(crate) name: NodeName,
-    /// Let it take things up again
+    /// Let it take work again
     #[arg(long)]
     pub(crate) cancel: bool,
 }
@@ -36,6 +36,6 @@ pub(crate) struct DrainArguments {
 /// `node remove`.
 #[derive(Debug, Args)]
 pub(crate) struct NameArguments {
-    /// Which node
+    /// The node
     pub(crate) name: NodeName,
 }

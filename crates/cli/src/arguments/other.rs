@@ -13,8 +13,8 @@ use crate::values;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  relight check --stale 10m --root ~/work --log ~/relight-check.log\n\n\
-    Prints OK, or one ALERT line each. Exit code 1: something unfinished is older than the threshold;\n\
-    65: something is damaged. Needs no model, no daemon and no network."
+    Prints OK, or one ALERT line per finding. Exit code 1: unfinished work is older than the threshold;\n\
+    65: a file is damaged. Needs no model, no daemon and no network."
 )]
 pub(crate) struct CheckArguments {
     /// Alert when unfinished work was not touched for this long
@@ -23,7 +23,7 @@ pub(crate) struct CheckArguments {
     /// A workspace whose checkpoint files are checked too (repeat for more) [default: this folder]
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
-    /// Append what is printed to this file, with the time
+    /// Append the output to this file, with the time
     #[arg(long, value_name = "FILE", value_parser = values::new_path())]
     pub(crate) log: Option<PathBuf>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct CheckArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  relight prune --dry-run")]
 pub(crate) struct PruneArguments {
-    /// Only say what would be removed
+    /// Only print what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Remove finished work, with its idempotency key, and events older than this
@@ -44,18 +44,18 @@ pub(crate) struct PruneArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight drain --wait 10m && sudo reboot\n  relight drain --cancel\n\n\
-    What runs is finished; nothing is begun: task claim finds nothing (75), task start defers (75),\n\
-    agents of up and run are not started again.\n\
-    --wait waits for tasks that are held, turns in flight and agents that run; not for agents that wait\n\
-    for work. An agent that never ends by itself is to be stopped: relight stop NAME.\n\
-    The mark survives a restart of the daemon; one from before a reboot does not count. Exit code 1:\n\
-    with --wait, something still runs when the time is over."
+    Running work is finished; nothing new is started: task claim finds nothing (75), task start\n\
+    defers (75), agents of up and run are not started again.\n\
+    --wait waits for held tasks, turns in flight and running agents, but not for agents that wait for\n\
+    work. Stop an agent that never ends: relight stop NAME.\n\
+    The drain survives a restart of the daemon, but not a reboot. Exit code 1: with --wait, something\n\
+    is still running when the time is over."
 )]
 pub(crate) struct DrainArguments {
-    /// Let work begin again
+    /// End the drain
     #[arg(long, conflicts_with = "wait")]
     pub(crate) cancel: bool,
-    /// Wait until nothing runs any more, for ever or this long
+    /// Wait until nothing is running, without limit or this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1)]
     pub(crate) wait: Option<Option<Span>>,
 }
@@ -64,18 +64,18 @@ pub(crate) struct DrainArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight trust\n  relight trust ~/work/relight.toml\n  relight trust --list\n\n\
-    Until then [store] url, [recovery] exec, [alert] command and [alert] webhook of a relight.toml that\n\
-    is only found in the working folder are refused with exit code 78. A changed file is approved anew.\n\
-    A file named by --config or RELIGHT_CONFIG needs no approval, and relight up approves the file that\n\
-    it runs. Exit code 1: with --remove, nothing was approved; 78: the file cannot be approved."
+    A relight.toml that was found in the working folder needs approval: until then its [store] url,\n\
+    [recovery] exec, [alert] command and [alert] webhook are refused with exit code 78. A changed file\n\
+    needs a new approval. A file named by --config or RELIGHT_CONFIG needs none, and relight up approves\n\
+    the file that it runs. Exit code 1: with --remove, nothing was approved; 78: it cannot be approved."
 )]
 pub(crate) struct TrustArguments {
     /// The file, or its folder [default: this folder]
     pub(crate) path: Option<PathBuf>,
-    /// List what is approved
+    /// List approved files
     #[arg(long, conflicts_with_all = ["path", "remove"])]
     pub(crate) list: bool,
-    /// Take the approval back
+    /// Withdraw the approval
     #[arg(long)]
     pub(crate) remove: bool,
 }
@@ -83,16 +83,16 @@ pub(crate) struct TrustArguments {
 /// `inflight`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  relight inflight --json\n\n\
-    Steps in doubt come first, with what their rule will do and what to type; then tasks whose holder\n\
+    Steps in doubt come first, with the effect of their rule and what to type; then tasks whose holder\n\
     is gone, tasks held now, agents without a supervisor, sessions with a turn in flight.")]
 pub(crate) struct InflightArguments {}
 
 /// `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\
-    One line a finding: ok, warning or problem. Exit code 0: nothing worse than a warning; 65: the\n\
+    One line per finding: ok, warning or problem. Exit code 0: nothing worse than a warning; 65: the\n\
     store is damaged; 74, 75 or 78: as the store's error says; 1: another problem. With --salvage,\n\
-    0: everything was copied; 65: something could not be read. The damaged file is never touched.")]
+    0: everything was copied; 65: something could not be read. The damaged file is never changed.")]
 pub(crate) struct DoctorArguments {
     /// Read every page of the store, not only its header
     #[arg(long)]
@@ -106,30 +106,30 @@ pub(crate) struct DoctorArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight events --task report-7\n  relight events -f --json\n\n\
-    A line holds: time, number, kind, task, step, detail. With -f it ends with exit code 0 on\n\
-    Ctrl-C, on SIGTERM, or when nobody reads its output any more."
+    Each line holds: time, number, kind, task, step, detail. With -f it ends with exit code 0 on\n\
+    Ctrl-C, on SIGTERM, or when its output is closed."
 )]
 pub(crate) struct EventsArguments {
-    /// Go on with what happens from now on
+    /// Follow new events
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// The newest so many
+    /// Number of newest events to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub(crate) newest: usize,
-    /// All there are
+    /// Show all events
     #[arg(long, conflicts_with = "newest")]
     pub(crate) all: bool,
     /// Only after the event with this number
     #[arg(long, value_name = "ID", conflicts_with_all = ["newest", "all"],
           value_parser = clap::value_parser!(u64).range(..=i64::MAX.cast_unsigned()))]
     pub(crate) after: Option<u64>,
-    /// Only of this task
+    /// Only this task
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
-    /// Only of this agent
+    /// Only this agent
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// Only of this kind, such as step.done or task.status (repeat for more)
+    /// Only this kind, such as step.done or task.status (repeat for more)
     #[arg(long = "kind", value_name = "KIND", value_parser = values::event_kind)]
     pub(crate) kinds: Vec<relight_core::event::EventKind>,
 }
@@ -137,11 +137,11 @@ pub(crate) struct EventsArguments {
 /// `mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  relight mcp\n  relight setup mcp --for claude --merge\n\n\
-    A client starts it; nobody types into it. It needs no daemon. What the agent starts is held by this\n\
-    process, or under relight run and up by the agent's attempt. It ends with exit code 0 when its input\n\
-    ends or on SIGTERM, after what is under way; tasks that it held are then free to be resumed.")]
+    An MCP client starts it. It needs no daemon. Tasks that the agent starts are held by this process,\n\
+    or under relight run and up by the agent's attempt. When its input ends, or on SIGTERM, it finishes\n\
+    running calls and exits with 0; the tasks that it held can then be resumed.")]
 pub(crate) struct McpArguments {
-    /// The agent that is served [default: $RELIGHT_AGENT]
+    /// The agent to serve [default: $RELIGHT_AGENT]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// The folder of checkpoint files [default: $RELIGHT_CHECKPOINT_DIR, else memory/checkpoints]
@@ -152,46 +152,46 @@ pub(crate) struct McpArguments {
 /// `setup`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
-    /// Keep a block about restart-safe work in AGENTS.md
+    /// Write or update a block about restart-safe work in AGENTS.md
     #[command(
         after_help = "Examples:\n  relight setup agents-md\n  relight setup agents-md --check\n\n\
-        Everything outside the block stays as it is, byte for byte. Exit code 1: with --check, the\n\
-        block is not there or not current; else it was edited by hand and --force was not given."
+        Everything outside the block stays unchanged, byte for byte. Exit code 1: with --check, the\n\
+        block is missing or outdated; else it was edited by hand and --force was not given."
     )]
     AgentsMd(AgentsMdArguments),
-    /// Keep a skill: a folder restart-recovery with SKILL.md
+    /// Write or update a skill: a folder restart-recovery with SKILL.md
     #[command(
         after_help = "Examples:\n  relight setup skill --dir .claude/skills\n  relight setup skill --print\n\n\
-        Exit code 1: with --check, the skill is not there or not current; else it was edited by\n\
+        Exit code 1: with --check, the skill is missing or outdated; else it was edited by\n\
         hand and --force was not given."
     )]
     Skill(SkillArguments),
-    /// Write a relight.toml with every key in it, commented
+    /// Write a relight.toml with all keys, commented
     #[command(after_help = "Examples:\n  relight setup config\n  relight setup config --print\n\n\
-        Exit code 1: there is one already, and --force was not given.")]
+        Exit code 1: the file exists, and --force was not given.")]
     Config(ConfigArguments),
-    /// Print what an MCP client's configuration needs, or merge it in
+    /// Print the entry for an MCP client's configuration, or merge it in
     #[command(after_help = "Examples:\n  relight setup mcp --for claude\n  \
         relight setup mcp --for codex --merge\n  relight setup mcp --for cursor --http --merge\n\n\
-        Everything else in the file stays. With --http the client finds the token in $RELIGHT_TOKEN:\n\
+        Everything else in the file is kept. With --http the client reads the token from $RELIGHT_TOKEN:\n\
         export RELIGHT_TOKEN=$(relight token new --operate). Exit code 1: another entry named relight\n\
-        is there, and --force was not given; 65: the file cannot be understood, and was not touched.")]
+        exists, and --force was not given; 65: the file cannot be parsed, and was not changed.")]
     Mcp(SetupMcpArguments),
 }
 
 /// `setup mcp`.
 #[derive(Debug, Args)]
 pub(crate) struct SetupMcpArguments {
-    /// Which client
+    /// The client
     #[arg(long = "for", value_name = "CLIENT")]
     pub(crate) client: McpClient,
-    /// Merge it into the client's own file, instead of printing it
+    /// Merge it into the client's own file instead of printing it
     #[arg(long, visible_alias = "write")]
     pub(crate) merge: bool,
     /// The file [default: the project's own in this folder; for codex ~/.codex/config.toml]
     #[arg(long, value_name = "PATH", value_parser = values::new_path())]
     pub(crate) file: Option<PathBuf>,
-    /// Use the daemon over HTTP, instead of starting a process
+    /// Use the daemon over HTTP instead of starting a process
     #[arg(long)]
     pub(crate) http: bool,
     /// Where the daemon is
@@ -202,10 +202,10 @@ pub(crate) struct SetupMcpArguments {
         requires = "http"
     )]
     pub(crate) url: String,
-    /// The agent that is served
+    /// The agent to serve
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// Replace an entry of ours that differs
+    /// Replace an existing entry that differs
     #[arg(long, requires = "merge")]
     pub(crate) force: bool,
 }
@@ -234,7 +234,7 @@ pub(crate) struct ConfigArguments {
     /// Only print it
     #[arg(long, conflicts_with = "force")]
     pub(crate) print: bool,
-    /// Replace the one that is there
+    /// Replace an existing file
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -264,16 +264,16 @@ pub(crate) struct SkillArguments {
 /// What `setup` does; without a flag it writes or updates.
 #[derive(Debug, Args)]
 pub(crate) struct SetupDeed {
-    /// Only say whether it is there and current (exit code 1 when not)
+    /// Only report whether it exists and is current (exit code 1 if not)
     #[arg(long, conflicts_with_all = ["print", "remove", "force"])]
     pub(crate) check: bool,
     /// Only print it
     #[arg(long, conflicts_with_all = ["remove", "force"])]
     pub(crate) print: bool,
-    /// Take it out again
+    /// Remove it
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Replace or remove it even when it was edited by hand
+    /// Replace or remove it even if it was edited by hand
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -281,13 +281,13 @@ pub(crate) struct SetupDeed {
 /// `service`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
-    /// Let the host run `relight check` now and then, or `relight up` always
+    /// Let the host run `relight check` on a schedule, or `relight up` permanently
     #[command(subcommand)]
     Install(InstallCommand),
-    /// Take it out again
+    /// Remove an installed service
     #[command(after_help = "Examples:\n  relight service remove check\n  \
         relight service remove daemon --cron\n\n\
-        Taking out the daemon stops it, and it stops its agents.")]
+        Removing the daemon stops it and its agents.")]
     Remove(RemoveArguments),
 }
 
@@ -297,15 +297,15 @@ pub(crate) enum InstallCommand {
     /// Let the host's scheduler run `relight check`
     #[command(after_help = "Examples:\n  relight service install check --print\n  \
         relight service install check --systemd --every 5m --stale 30m --root ~/work\n\n\
-        Installing again replaces what was installed. What is found goes to check.log in the home\n\
-        folder. Exit code 69: the scheduler is not there or does not answer.")]
+        Installing again replaces the earlier installation. Findings go to check.log in the home\n\
+        folder. Exit code 69: the scheduler is missing or does not respond.")]
     Check(InstallCheckArguments),
-    /// Let the host run `relight up` from its start on, and start it again when it dies
+    /// Let the host run `relight up` from boot on, and restart it when it dies
     #[command(after_help = "Examples:\n  relight service install daemon --print\n  \
         relight service install daemon --systemd --config ~/work/relight.toml\n\n\
-        Installing again replaces what was installed; a daemon that runs is left to run. Agents live on\n\
-        when the daemon dies, and its successor adopts them. Exit code 69: the scheduler is not there\n\
-        or does not answer.")]
+        Installing again replaces the earlier installation; a running daemon is not disturbed. Agents\n\
+        keep running when the daemon dies, and its successor adopts them. Exit code 69: the scheduler is\n\
+        missing or does not respond.")]
     Daemon(InstallDaemonArguments),
 }
 
@@ -336,7 +336,7 @@ pub(crate) struct SchedulerChoice {
 /// Where to, and whether at all.
 #[derive(Debug, Args)]
 pub(crate) struct PlacementArguments {
-    /// By which scheduler; systemd when it answers, else cron.
+    /// The scheduler; systemd if it responds, else cron.
     #[command(flatten)]
     pub(crate) scheduler: SchedulerChoice,
     /// Only print what would be written
@@ -367,7 +367,7 @@ pub(crate) struct InstallDaemonArguments {
     /// Where to.
     #[command(flatten)]
     pub(crate) placement: PlacementArguments,
-    /// Its configuration [default: relight.toml in this folder if it is there, else where `up` looks]
+    /// Its configuration [default: relight.toml in this folder if it exists, else where `up` looks]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -375,10 +375,10 @@ pub(crate) struct InstallDaemonArguments {
 /// `service remove`.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArguments {
-    /// What no longer to run
+    /// What to remove
     #[arg(value_name = "WHAT")]
     pub(crate) what: Scheduled,
-    /// From which scheduler; wherever it is when none is named.
+    /// The scheduler; any if none is named.
     #[command(flatten)]
     pub(crate) scheduler: SchedulerChoice,
     /// Only print what would be removed
@@ -392,7 +392,7 @@ pub(crate) struct RemoveArguments {
     after_help = "Example:\n  relight completions bash > ~/.local/share/bash-completion/completions/relight"
 )]
 pub(crate) struct CompletionsArguments {
-    /// For which shell
+    /// The shell
     pub(crate) shell: Shell,
 }
 
@@ -402,7 +402,7 @@ pub(crate) struct CompletionsArguments {
     after_help = "Examples:\n  relight man | man -l -\n  relight man --dir ~/.local/share/man/man1"
 )]
 pub(crate) struct ManArguments {
-    /// Write a page for each command into this folder
+    /// Write one page per command to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

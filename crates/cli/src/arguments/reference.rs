@@ -23,8 +23,8 @@ fn the_page_of_limits_is_what_the_code_says() {
         "<!-- Made from crates/core/src/limits.rs by `UPDATE_DOCS=1 cargo test -p relight-cli`. -->\n\
          # Limits\n\n\
          A text over its limit is refused before anything is written: exit code 65 on the command \
-         line, 422 `invalid` over HTTP. What belongs in a larger text is better written to a file; \
-         store the file's name.\n\n\
+         line, 422 `invalid` over HTTP. Write a larger text to a file and store \
+         the file's name.\n\n\
          | what | at most |\n|---|---|\n"
             .to_owned();
     for limit in relight_core::limits::ALL {
@@ -33,8 +33,8 @@ fn the_page_of_limits_is_what_the_code_says() {
     text += &format!(
         "\nIds of tasks and agents have at most {} bytes, session keys and the ids and agents of \
          workflows at most {}, and names of steps and idempotency keys at most {}; longer ones are wrong usage (exit code 2). The output of a step is kept up to {} \
-         bytes, of a larger one its beginning and its end. Relight's own texts, such as the reason \
-         that a strategy gives, are cut to their limit.\n",
+         bytes; of a larger output the beginning and the end are kept. Relight's own texts, such as \
+         the reason of a strategy, are truncated to their limit.\n",
         relight_core::ids::ID_BYTES_MAX,
         relight_core::ids::TEXT_BYTES_MAX,
         relight_core::ids::NAME_BYTES_MAX,
@@ -73,7 +73,7 @@ fn page() -> String {
     command.build();
     let mut text = "<!-- Made from the flags by `UPDATE_DOCS=1 cargo test -p relight-cli`. -->\n\
                     # Commands\n\n\
-                    `relight COMMAND …`; `relight help COMMAND` and `relight man` say the same.\n\n"
+                    `relight COMMAND …`; `relight help COMMAND` and `relight man` show the same.\n\n"
         .to_owned();
     for command in doers(&command) {
         let about = about(command);
@@ -94,7 +94,7 @@ fn exit_codes() -> String {
         let _ = writeln!(text, "| {} | {} |", exit as u8, exit.meaning());
     }
     text += "\n`relight run` and `relight step run` pass the command's own code through: 128+n for a \
-             signal, 124 for a time-out.\n";
+             signal, 124 for a timeout.\n";
     text
 }
 

@@ -16,21 +16,21 @@ pub(crate) enum SessionCommand {
     /// Mark a turn before it runs; prints its generation
     #[command(
         after_help = "Examples:\n  turn=$(relight session begin telegram:dm:42 --id \"$conversation\" --owner-pid $$)\n  relight session end telegram:dm:42 --generation \"$turn\"\n\n\
-        On disk when it returns. A newer turn of the same owner takes the place of the older one. Exit\n\
-        code 75: another live owner has a turn in flight; 1: somebody suspended the session. Without\n\
-        --owner-pid, outside of relight run, all callers of one user count as one owner."
+        The mark is on disk when it returns. A newer turn of the same owner replaces the older one. Exit\n\
+        code 75: another live owner has a turn in flight; 1: the session was suspended on purpose.\n\
+        Without --owner-pid, outside of relight run, all callers of one user count as one owner."
     )]
     Begin(BeginArguments),
-    /// The turn has run; clears its own mark and no other
+    /// End a turn; clears only its own mark
     #[command(after_help = "Example:\n  relight session end telegram:dm:42 --generation 7\n\n\
-        Exit code 77: the turn is not the newest, or was taken away; nothing was changed. 1: there is no\n\
-        such session.")]
+        Exit code 77: the turn is not the newest, or its mark was removed; nothing was changed. 1: there\n\
+        is no such session.")]
     End(EndArguments),
-    /// Note activity in a session whose turns are not marked
+    /// Record activity in a session whose turns are not marked
     #[command(
         after_help = "Example:\n  relight session touch telegram:dm:42 --id \"$conversation\"\n\n\
-        For gateways that cannot mark turns: after a crash, recovery finds those that were active within\n\
-        the time window. A session that was ever marked is not found that way."
+        For gateways that cannot mark turns: after a crash, recovery finds sessions that were active\n\
+        within the time window. A session that was ever marked is not found that way."
     )]
     Touch(TouchArguments),
     /// List sessions
@@ -39,37 +39,37 @@ pub(crate) enum SessionCommand {
     /// Show a session
     #[command(after_help = "Example:\n  relight session show telegram:dm:42 --json")]
     Show(OneArguments),
-    /// Let a session go on that was cut off, suspended or expired
+    /// Resume a session that was cut off, suspended or expired
     #[command(after_help = "Example:\n  relight session resume telegram:dm:42\n\n\
-        It is idle then, and its answer has the id and the context to go on with. Deaths that suspended\n\
-        it are forgiven. Exit code 1: there is nothing to resume; 75: a turn is in flight.")]
+        The session becomes idle; the answer has its id and context. Its count of deaths is reset. Exit\n\
+        code 1: there is nothing to resume; 75: a turn is in flight.")]
     Resume(OneArguments),
-    /// Let no turn begin before somebody resumes the session
+    /// Suspend a session: no turn begins until it is resumed
     #[command(
         after_help = "Example:\n  relight session suspend telegram:dm:42 --reason 'waits for the customer'\n\n\
-        A turn in flight is taken from its owner: its end is refused (77)."
+        A turn in flight loses its mark: its end is refused (77)."
     )]
     Suspend(SuspendArguments),
-    /// Forget what is owed to a session: its mark, reason, deaths and context
+    /// Clear a session's mark, reason, deaths and context
     #[command(after_help = "Example:\n  relight session clear telegram:dm:42")]
     Clear(OneArguments),
-    /// A gateway stops in order: discard its marks
+    /// Discard the marks of a gateway that stops cleanly
     #[command(after_help = "Example:\n  relight session shutdown --owner-pid $$\n\n\
-        Turns of other owners stay marked.")]
+        Turns of other owners keep their marks.")]
     Shutdown(ShutdownArguments),
-    /// A gateway starts: decide every session whose turn was cut off, and answer those
+    /// Decide every session whose turn was cut off, and return them; for the start of a gateway
     #[command(
         after_help = "Examples:\n  relight session recover --json\n  relight session recover --policy resume_pending\n\n\
-        Exactly the sessions whose turn was in flight and whose owner is gone. One that lost three owners\n\
-        in a row without a finished turn between is suspended whatever the policy. Where a flag is not\n\
-        given, [sessions] of relight.toml counts."
+        It finds exactly the sessions whose turn was in flight and whose owner is gone. A session that\n\
+        lost three owners in a row without a finished turn is suspended, whatever the policy. Flags that\n\
+        are not given default to [sessions] in relight.toml."
     )]
     Recover(RecoverArguments),
-    /// Take in the turns in flight that another gateway keeps in agent_checkpoints.json
+    /// Import the turns in flight that a gateway keeps in agent_checkpoints.json
     #[command(
         after_help = "Example:\n  relight session import agent_checkpoints.json && relight session recover\n\n\
-        Exit code 65: the file or some of its entries are damaged, and the others were taken in; 1: the\n\
-        store knows better than some of them."
+        Exit code 65: the file or some of its entries are damaged, and the others were imported; 1: the\n\
+        store has a newer generation than some of them."
     )]
     Import(ImportArguments),
     /// Write the turns in flight as agent_checkpoints.json
@@ -88,7 +88,7 @@ pub(crate) struct BeginArguments {
     /// Whose life the turn follows.
     #[command(flatten)]
     pub(crate) holder: HolderArguments,
-    /// What whoever resumes it needs (repeat for more)
+    /// Context for the next turn after a crash (repeat for more)
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = values::pair)]
     pub(crate) context: Vec<(String, String)>,
     /// Print shell lines that set RELIGHT_SESSION, RELIGHT_GENERATION, RELIGHT_RESUMED
@@ -101,7 +101,7 @@ pub(crate) struct BeginArguments {
 pub(crate) struct EndArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
-    /// Which turn, as begin answered [default: $RELIGHT_GENERATION]
+    /// The turn's generation, as begin printed it [default: $RELIGHT_GENERATION]
     #[arg(long, value_name = "N")]
     pub(crate) generation: Option<u64>,
 }
@@ -139,10 +139,10 @@ pub(crate) struct ListArguments {
     /// Only in this state: idle, active, resume_pending, suspended or expired (repeat for more)
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<SessionStateKind>,
-    /// At most so many
+    /// Maximum number to list
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
     pub(crate) limit: usize,
-    /// Only those after this one, in the order of their keys
+    /// Only sessions after this key, in key order
     #[arg(long, value_name = "KEY")]
     pub(crate) after: Option<SessionKey>,
 }
@@ -150,8 +150,8 @@ pub(crate) struct ListArguments {
 /// `session shutdown`.
 #[derive(Debug, Args)]
 pub(crate) struct ShutdownArguments {
-    /// Whose marks: of this process, also when it is gone already [default: of the attempt, in an agent
-    /// under relight run or up; else of this user]
+    /// The owner of the marks: this process, even if it has ended [default: the attempt, in an agent
+    /// under relight run or up; else this user]
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
 }
@@ -159,21 +159,21 @@ pub(crate) struct ShutdownArguments {
 /// `session recover`.
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArguments {
-    /// What becomes of them: suspend or resume_pending [default: of relight.toml, else suspend]
+    /// What happens to them: suspend or resume_pending [default: from relight.toml, else suspend]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<Policy>,
-    /// How recently a session that was never marked must have been active; 0s finds none [default: of
+    /// How recently a session that was never marked must have been active; 0s finds none [default: from
     /// relight.toml, else 120s]
     #[arg(long, value_name = "DURATION")]
     pub(crate) window: Option<Span>,
-    /// How long a resume_pending one may wait to be taken up, counted from now; 0s for ever [default: of
+    /// How long a resume_pending session may wait to be resumed, from now on; 0s for ever [default: from
     /// relight.toml, else 1h]
     #[arg(long, value_name = "DURATION")]
     pub(crate) freshness: Option<Span>,
-    /// Only say what would be decided
+    /// Only print what would be decided
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The configuration [default: ./relight.toml, else that of the user]
+    /// The configuration [default: ./relight.toml, else the user's]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -184,7 +184,7 @@ pub(crate) struct ImportArguments {
     /// Which file.
     #[command(flatten)]
     pub(crate) file: FileArguments,
-    /// The gateway that keeps the file, where it still runs; else its turns count as cut off
+    /// The gateway that keeps the file, if it is still running; otherwise its turns count as cut off
     #[arg(long, value_name = "PID")]
     pub(crate) owner_pid: Option<u32>,
 }

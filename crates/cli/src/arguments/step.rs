@@ -16,28 +16,28 @@ pub(crate) enum StepCommand {
     #[command(after_help = "Examples:\n  relight step run build -- make release\n  \
         relight step run pay --repeat once -- ./pay.sh\n  \
         relight step run push --repeat verify --verify 'test -n \"$(git ls-remote origin v1)\"' -- git push origin v1\n\n\
-        Exit code: the command's own (128+n for a signal, 124 for a time-out);\n\
-        75 when the step is in doubt and must not be repeated.")]
+        Exit code: the command's own (128+n for a signal, 124 for a timeout);\n\
+        75 if the step is in doubt and must not be repeated.")]
     Run(RunArguments),
-    /// Record that a step is about to act: 0 go, 1 finished, 75 in doubt
+    /// Record that a step is about to run; exits with 0 (run it), 1 (finished) or 75 (in doubt)
     #[command(
         after_help = "Example:\n  relight step begin publish --repeat once && ./publish.sh && relight step end publish"
     )]
     Begin(BeginArguments),
-    /// Record that a step has acted
+    /// Record that a step has run
     #[command(after_help = "Examples:\n  relight step end publish --output result.txt\n  \
         relight step end draft --cost 0.12 --turns 4")]
     End(EndArguments),
     /// List the steps of a task
     #[command(after_help = "Example:\n  relight step list --task report-7")]
     List(ListArguments),
-    /// Say what became of a step in doubt (a person's verb: needs no fence)
+    /// Record whether a step in doubt happened (for people: needs no fence)
     #[command(after_help = "Example:\n  relight step resolve publish --task report-7 --happened")]
     Resolve(ResolveArguments),
     /// Close a step on purpose without doing it
     #[command(
         after_help = "Example:\n  relight step skip translate --task report-7 --reason 'only one language'\n\n\
-        A step that was begun and not ended is refused: relight step end or step resolve it first."
+        A step that began and did not end is refused: use relight step end or step resolve first."
     )]
     Skip(SkipArguments),
 }
@@ -64,10 +64,10 @@ pub(crate) struct RunArguments {
     /// Of which task.
     #[command(flatten)]
     pub(crate) of: OfTask,
-    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once [default: keyed]
+    /// What to do if it began earlier and did not end: keyed, repeatable, verify or once [default: keyed]
     #[arg(long, value_name = "RULE")]
     pub(crate) repeat: Option<RepeatRule>,
-    /// For the rule verify: exits 0 when it happened, 1 when it did not (run by sh -c)
+    /// For the rule verify: a command that exits 0 if it happened, 1 if it did not (run by sh -c)
     #[arg(long, value_name = "COMMAND")]
     pub(crate) verify: Option<String>,
     /// Stop the command after this long (exit code 124); 0s: never
@@ -76,7 +76,7 @@ pub(crate) struct RunArguments {
     /// What it has used.
     #[command(flatten)]
     pub(crate) usage: UsageArguments,
-    /// Exit codes that finish the step beside 0, such as 1,3
+    /// Exit codes other than 0 that finish the step, such as 1,3
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     pub(crate) accept: Vec<u8>,
     /// The command and its arguments
@@ -92,7 +92,7 @@ pub(crate) struct BeginArguments {
     /// Of which task.
     #[command(flatten)]
     pub(crate) of: OfTask,
-    /// What to do when it is found begun and not ended: keyed, repeatable, verify or once
+    /// What to do if it began earlier and did not end: keyed, repeatable, verify or once
     #[arg(long, value_name = "RULE", default_value_t)]
     pub(crate) repeat: RepeatRule,
 }
@@ -105,13 +105,13 @@ pub(crate) struct EndArguments {
     /// Of which task.
     #[command(flatten)]
     pub(crate) of: OfTask,
-    /// It did not work; it may be run again
+    /// It failed; it may be run again
     #[arg(long)]
     pub(crate) failed: bool,
     /// What it has used.
     #[command(flatten)]
     pub(crate) usage: UsageArguments,
-    /// Keep this file's content as the step's output (- for standard input)
+    /// Store this file's content as the step's output (- for standard input)
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

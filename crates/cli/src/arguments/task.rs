@@ -25,48 +25,48 @@ pub(crate) enum TaskCommand {
     #[command(
         after_help = "Examples:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json\n  \
         eval \"$(relight task claim --agent painter --skill gpu --export)\"\n\n\
-        Tasks whose holder died are given to their strategy on the way. Exit code 1: there is no task;\n\
-        75: nothing is begun while draining, or the agent holds as many tasks as it may; 78: the\n\
-        configuration is wrong."
+        Also applies the strategy to tasks whose holder died. Exit code 1: there is no task; 75: nothing\n\
+        is started while draining, or the agent holds as many tasks as it may; 78: the configuration is\n\
+        wrong."
     )]
     Claim(ClaimArguments),
-    /// Keep context that a successor needs
+    /// Store context that a successor needs
     #[command(after_help = "Example:\n  relight task set report-7 branch=fix-42 stage=review")]
     Set(SetArguments),
-    /// The task is finished
+    /// Finish a task
     #[command(after_help = "Example:\n  relight task done report-7\n\n\
-        Refused with exit code 1 while steps that were declared ahead are neither finished nor\n\
-        skipped; they are named. relight step skip closes one on purpose.")]
+        Refused with exit code 1 while declared steps are neither finished nor skipped; the message\n\
+        names them. relight step skip closes one on purpose.")]
     Done(DoneArguments),
-    /// The task is done and waits for a second look
+    /// Hand a task in for review
     #[command(after_help = "Example:\n  relight task review report-7")]
     Review(EndArguments),
-    /// The task went wrong: its strategy is asked what becomes of it
+    /// Record that a task failed; its strategy decides what happens next
     #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
-        The answer says whether it may be taken again. Exit code 0 whatever it is; 78: the\n\
-        configuration is wrong. A strategy that fails, hangs or talks nonsense is told of on\n\
-        standard error and recorded, and fail-and-reassign decides instead.")]
+        Prints whether it may be taken again. Exit code 0 for every decision; 78: the configuration is\n\
+        wrong. If the strategy fails, hangs or gives an invalid answer, that is printed on standard\n\
+        error and recorded, and fail-and-reassign decides instead.")]
     Fail(FailArguments),
-    /// Work on the task has cost this much
+    /// Add cost and model turns to a task
     #[command(after_help = "Example:\n  relight task spend report-7 --cost 0.25 --turns 3\n\n\
-        Counts towards cost_max of [queue] and is never reset. Over it nothing stops: the holder may\n\
-        finish, and the next recovery parks the task. step run and step end take the same flags.")]
+        Counts towards cost_max of [queue] and is never reset. Exceeding it stops nothing: the holder\n\
+        may finish, and the next recovery parks the task. step run and step end take the same flags.")]
     Spend(SpendArguments),
-    /// The task cannot go on before a person acts
+    /// Block a task until a person acts
     #[command(after_help = "Example:\n  relight task block report-7 --reason 'needs a review'")]
     Block(ReasonArguments),
-    /// The task goes on later
+    /// Defer a task
     #[command(
         after_help = "Example:\n  relight task defer report-7 --until 30m --reason 'rate limit'"
     )]
     Defer(DeferArguments),
-    /// The task is not wanted any more (a person's verb: needs no fence)
+    /// Cancel a task (for people: needs no fence)
     #[command(after_help = "Example:\n  relight task cancel report-7 --reason 'no longer needed'")]
     Cancel(CancelArguments),
-    /// Give the task to somebody again (a person's verb: needs no fence)
+    /// Assign a task again (for people: needs no fence)
     #[command(after_help = "Example:\n  relight task retry report-7 --agent writer-2")]
     Retry(RetryArguments),
-    /// Give the lease back
+    /// Release the lease of a task
     #[command(after_help = "Example:\n  relight task release report-7 --force")]
     Release(ReleaseArguments),
     /// Show a task with its steps
@@ -86,31 +86,31 @@ pub(crate) struct NewArguments {
     /// One line for people
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) title: Option<String>,
-    /// Whose task it is
+    /// The agent that the task belongs to
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// A step that is known ahead (repeat for more, in order)
+    /// A declared step (repeat for more, in order)
     #[arg(long = "step", value_name = "NAME")]
     pub(crate) steps: Vec<StepName>,
-    /// What the agent needs to do it
+    /// Input for the agent
     #[arg(long, value_name = "JSON", value_parser = values::json)]
     pub(crate) payload: Option<serde_json::Value>,
     /// What happens when its holder dies: fail-and-reassign, resume, suspend or exec
     #[arg(long, value_name = "NAME", value_parser = values::strategy)]
     pub(crate) strategy: Option<String>,
-    /// How often it may be assigned again after a failure [default: 1]
+    /// How often it may be reassigned after a failure [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) max_retries: Option<u32>,
     /// Idempotency key: a second task with the same key is not created
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<IdempotencyKey>,
-    /// Larger goes first
+    /// Priority; larger goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i32,
-    /// What an agent must be able to do to take it (repeat for more)
+    /// A skill that an agent needs to take it (repeat for more)
     #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
     pub(crate) skills: Vec<String>,
-    /// Not worth resuming after this long; 0s: always
+    /// Time after which it is not worth resuming; 0s: never expires
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<Span>,
     /// Context that a successor needs (repeat for more)
@@ -146,7 +146,7 @@ pub(crate) struct StartArguments {
     /// RELIGHT_STATE_FILE, and the context as RELIGHT_CONTEXT (JSON) and RELIGHT_CONTEXT_NAME each
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
-    /// Start it also when it is blocked or suspended, or has used up its budget
+    /// Start it even if it is blocked or suspended, or has used up its budget
     #[arg(long)]
     pub(crate) force: bool,
     /// Go on with the lease that has this fence [default: $RELIGHT_FENCE]
@@ -157,10 +157,10 @@ pub(crate) struct StartArguments {
 /// `task claim`.
 #[derive(Debug, Args)]
 pub(crate) struct ClaimArguments {
-    /// Who wants work [default: $RELIGHT_AGENT]
+    /// The agent that claims [default: $RELIGHT_AGENT]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// What it can do, beside what the store knows of it (repeat for more)
+    /// A skill, in addition to those that the store has for it (repeat for more)
     #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]
     pub(crate) skills: Vec<String>,
     /// Whose life the lease follows.
@@ -169,7 +169,7 @@ pub(crate) struct ClaimArguments {
     /// Where strategies and limits are.
     #[command(flatten)]
     pub(crate) config: ConfigFile,
-    /// Wait for a task this long
+    /// Wait up to this long for a task
     #[arg(long, value_name = "DURATION")]
     pub(crate) wait: Option<Span>,
     /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP,
@@ -194,7 +194,7 @@ pub(crate) struct DoneArguments {
     /// Which, by what right.
     #[command(flatten)]
     pub(crate) which: EndArguments,
-    /// Also when declared steps are open or failed; they are recorded
+    /// Finish it even if declared steps are open or failed; they are recorded
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -252,7 +252,7 @@ pub(crate) struct DeferArguments {
     /// Which, by what right.
     #[command(flatten)]
     pub(crate) which: EndArguments,
-    /// When it goes on: a time, or a duration from now
+    /// When it continues: a time, or a duration from now
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
     pub(crate) until: values::Moment,
     /// Why
@@ -275,10 +275,10 @@ pub(crate) struct CancelArguments {
 pub(crate) struct RetryArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
-    /// To whom; the same agent as before when none is named
+    /// The new agent [default: the same agent as before]
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// Also when no retry is left, or a live holder has it
+    /// Assign it even if no retry is left, or a live holder has it
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -289,7 +289,7 @@ pub(crate) struct ReleaseArguments {
     /// Which, by what right.
     #[command(flatten)]
     pub(crate) which: EndArguments,
-    /// Take it from a live holder too; its later writes are refused
+    /// Take it even from a live holder, whose later writes are refused
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -304,16 +304,16 @@ pub(crate) struct OneArguments {
 /// `task list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Only of this status (repeat for more)
+    /// Only tasks with this status (repeat for more)
     #[arg(long = "status", value_name = "STATUS")]
     pub(crate) statuses: Vec<TaskStatus>,
-    /// Only of this agent
+    /// Only tasks of this agent
     #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: Option<AgentName>,
-    /// At most so many
+    /// Maximum number to list
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
     pub(crate) limit: usize,
-    /// Only those added after this one
+    /// Only tasks added after this one
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<TaskId>,
 }

@@ -133,11 +133,11 @@ fn page() -> String {
     let mut text = "<!-- Made from crates/cli/src/config/default.toml by `UPDATE_DOCS=1 cargo test -p \
                     relight-cli`. -->\n\
                     # Configuration: `relight.toml`\n\n\
-                    Looked for in `--config FILE`, then `./relight.toml`, then \
-                    `$XDG_CONFIG_HOME/relight/relight.toml`. Unknown keys are mistakes; all mistakes \
-                    are told at once, with line and column, and are exit 78.\n\n\
+                    Searched in `--config FILE`, then `./relight.toml`, then \
+                    `$XDG_CONFIG_HOME/relight/relight.toml`. Unknown keys are errors; all errors are \
+                    reported at once, with line and column, and give exit code 78.\n\n\
                     Durations are written `90s`, `10m`, `2h` or `7d`, sizes `10MB` or `512KiB`. \
-                    Relative paths count from the folder of the file.\n"
+                    Relative paths start at the folder of the file.\n"
         .to_owned();
     for part in parts() {
         let Part { header, about, settings } = part;
@@ -146,7 +146,7 @@ fn page() -> String {
             let value = value.replace('|', "\\|");
             let default = match mark {
                 Mark::Default => format!("`{value}`"),
-                Mark::Needed => format!("needed, such as `{value}`"),
+                Mark::Needed => format!("required, such as `{value}`"),
                 Mark::Example => format!("none, such as `{value}`"),
             };
             let _ = writeln!(text, "| `{key}` | {default} | {} |", why.replace('|', "\\|"));
