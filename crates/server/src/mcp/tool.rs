@@ -77,12 +77,20 @@ const fn field(name: &'static str, kind: Kind, need: Need, text: &'static str) -
 
 const TASK: Field =
     field("task", Kind::Text, Need::OverHttp, "task id; default: the one you started");
-const FENCE: Field =
-    field("fence", Kind::Number, Need::OverHttp, "as task_start answered; default: remembered");
+const FENCE: Field = field(
+    "fence",
+    Kind::Number,
+    Need::OverHttp,
+    "from the answer of task_start; default: remembered",
+);
 const STEP: Field =
     field("step", Kind::Text, Need::Always, "name of the step, stable across attempts");
-const OCCURRENCE: Field =
-    field("occurrence", Kind::Number, Need::Never, "which one, when a name comes again; from 1");
+const OCCURRENCE: Field = field(
+    "occurrence",
+    Kind::Number,
+    Need::Never,
+    "1 for the first use of the name, 2 for the second",
+);
 const AGENT: Field = field("agent", Kind::Text, Need::Never, "your name, if you have one");
 
 impl Tool {
@@ -143,13 +151,13 @@ impl Tool {
 const TASK_START: About = About {
     name: "task_start",
     title: "Start or continue a task",
-    text: "Takes a task, adding it if it is new, and tells how far it is. Call it first, \
+    text: "Takes a task, adding it if it is new, and returns its progress. Call it first, \
            and again after any restart.",
     effect: Effect::Once,
     fields: &[
         field("task", Kind::Text, Need::OverHttp, "id that you choose, stable across restarts"),
         field("title", Kind::Text, Need::Never, "what it is about"),
-        field("steps", Kind::Texts, Need::Never, "step names known ahead, in order"),
+        field("steps", Kind::Texts, Need::Never, "names of the declared steps, in order"),
         field(
             "set",
             Kind::Pairs,
@@ -162,7 +170,7 @@ const TASK_START: About = About {
             "lease",
             Kind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long it stays yours after each call, such as 10m (default) or 2h",
+            "how long you keep it after each call, such as 10m (default) or 2h",
         ),
     ],
 };
@@ -172,7 +180,11 @@ const TASK_DONE: About = About {
     title: "Finish a task",
     text: "The whole task is finished. Refused while declared steps are open: finish or skip them.",
     effect: Effect::Once,
-    fields: &[field("force", Kind::Flag, Need::Never, "although steps are open"), TASK, FENCE],
+    fields: &[
+        field("force", Kind::Flag, Need::Never, "finish even if steps are open"),
+        TASK,
+        FENCE,
+    ],
 };
 
 const TASK_BLOCK: About = About {
@@ -186,7 +198,7 @@ const TASK_BLOCK: About = About {
 const STEP_BEGIN: About = About {
     name: "step_begin",
     title: "Begin a step",
-    text: "Call before an action with an effect. Answers advice: go, again, ask, wait or \
+    text: "Call before an action with an effect. Returns advice: go, again, ask, wait or \
            finished, and an idempotency_key to pass to the other side.",
     // Begun twice it is in doubt, and its rule may leave that to a person.
     effect: Effect::Each,
@@ -212,8 +224,13 @@ const STEP_END: About = About {
     effect: Effect::Once,
     fields: &[
         STEP,
-        field("failed", Kind::Flag, Need::Never, "it did not work and may be tried again"),
-        field("output", Kind::Text, Need::Never, "what a successor needs of the result; short"),
+        field("failed", Kind::Flag, Need::Never, "it failed and may be tried again"),
+        field(
+            "output",
+            Kind::Text,
+            Need::Never,
+            "the part of the result that a successor needs; short",
+        ),
         field("cost", Kind::Text, Need::Never, "what it cost, such as 0.25"),
         field("turns", Kind::Number, Need::Never, "model turns it took"),
         OCCURRENCE,
@@ -225,7 +242,7 @@ const STEP_END: About = About {
 const STEP_SKIP: About = About {
     name: "step_skip",
     title: "Skip a step",
-    text: "Closes a declared step that is not to be done.",
+    text: "Closes a declared step without doing it.",
     effect: Effect::Once,
     fields: &[
         STEP,
@@ -248,7 +265,7 @@ const CHECKPOINT_SAVE: About = About {
             "step",
             Kind::Text,
             Need::Never,
-            "step that you are about to do; needed for a new workflow",
+            "step that you are about to do; required for a new workflow",
         ),
         field("complete", Kind::Texts, Need::Never, "steps that are finished"),
         field("remaining", Kind::Texts, Need::Never, "for a new workflow: steps after this one"),
@@ -256,47 +273,47 @@ const CHECKPOINT_SAVE: About = About {
             "status",
             Kind::OneOf(&["in_progress", "blocked", "done", "failed"]),
             Need::Never,
-            "where the workflow stands",
+            "the new status",
         ),
-        field("notes", Kind::Text, Need::Never, "for whoever takes over"),
+        field("notes", Kind::Text, Need::Never, "for the successor"),
         field("handoff", Kind::Text, Need::Never, "for a new workflow: who should take over"),
         field(
             "idempotency",
             Kind::Text,
             Need::Never,
-            "for a new workflow: what makes two starts the same; default: the workflow id",
+            "for a new workflow: idempotency key; default: the workflow id",
         ),
         AGENT,
-        field("fence", Kind::Number, Need::Never, "as checkpoint_resume answered"),
+        field("fence", Kind::Number, Need::Never, "from the answer of checkpoint_resume"),
     ],
 };
 
 const CHECKPOINT_RESUME: About = About {
     name: "checkpoint_resume",
     title: "Resume a workflow",
-    text: "Takes a workflow, the oldest unfinished one by default, and tells what is done, in \
+    text: "Takes a workflow, the oldest unfinished one by default, and returns what is done, in \
            doubt and next.",
     effect: Effect::Once,
     fields: &[
-        field("workflow", Kind::Text, Need::Never, "which"),
+        field("workflow", Kind::Text, Need::Never, "its id"),
         field("agent", Kind::Text, Need::Never, "only workflows of this agent"),
         field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
         field(
             "lease",
             Kind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long it stays yours after each call, such as 10m (default) or 2h",
+            "how long you keep it after each call, such as 10m (default) or 2h",
         ),
     ],
 };
 
 const HEARTBEAT: About = About {
     name: "heartbeat",
-    title: "Give a sign of life",
-    text: "Tells the supervisor that you live, in long work without output.",
+    title: "Send a sign of life",
+    text: "Tells the supervisor that you are alive, during long work without output.",
     effect: Effect::Each,
     fields: &[
-        field("status", Kind::Text, Need::Never, "what you are at"),
+        field("status", Kind::Text, Need::Never, "what you are doing"),
         field(
             "waiting_until",
             Kind::Text,
@@ -318,7 +335,7 @@ const INFLIGHT: About = About {
 const RESUME_BRIEF: About = About {
     name: "resume_brief",
     title: "Read the brief",
-    text: "What was done before you, what is in doubt, and what is next.",
+    text: "Returns what was done before you, what is in doubt, and what is next.",
     effect: Effect::Reads,
     fields: &[field("task", Kind::Text, Need::Never, "default: the one you started"), AGENT],
 };

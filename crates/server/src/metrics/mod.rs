@@ -70,29 +70,29 @@ macro_rules! metrics {
 }
 
 metrics! {
-    BUILD: Gauge Process "build_info" ["version"], "Always 1; the label says which version runs.";
+    BUILD: Gauge Process "build_info" ["version"], "Always 1; the label is the running version.";
     STARTED: Gauge Process "start_time_seconds" [], "When the daemon started, in seconds since 1970.";
     AGENTS: Gauge Store "agents" ["state"], "Agents by state.";
-    ATTEMPTS: Counter Journal "attempts_total" [], "Attempts that were begun.";
+    ATTEMPTS: Counter Journal "attempts_total" [], "Attempts that began.";
     DEATHS: Counter Journal "deaths_total" ["cause"], "Attempts that ended, by cause.";
-    RECOVERIES: Counter Journal "recoveries_total" ["outcome"], "Agents that died against everybody's will: started again, or terminated because recovery was used up.";
+    RECOVERIES: Counter Journal "recoveries_total" ["outcome"], "Unintended deaths of agents: restarted, or terminated because recoveries were used up.";
     RECOVERY_DURATION: Histogram Journal "recovery_duration_seconds" [], "From the last sign of life before such a death, or the death, to the next start.";
-    HEARTBEAT_AGE: Gauge Process "heartbeat_age_seconds" ["agent"], "Since the last sign of life; of the agents that are silent for longest, at most a hundred.";
+    HEARTBEAT_AGE: Gauge Process "heartbeat_age_seconds" ["agent"], "Time since the last sign of life, of at most a hundred agents that have been silent longest.";
     HEARTBEAT_AGENTS: Gauge Process "heartbeat_agents" [], "Agents whose signs of life this daemon hears.";
     TASKS: Gauge Store "tasks" ["status"], "Tasks by status.";
-    IN_DOUBT: Gauge Store "tasks_in_doubt" [], "Tasks with a step begun and not ended.";
-    TASK_RECOVERIES: Counter Journal "task_recoveries_total" ["outcome"], "Tasks that lost their holder or failed, by what their strategy and the limits made of it.";
-    STEPS: Counter Journal "steps_total" [], "Steps that were finished.";
-    STEP_COMMIT: Histogram Process "step_commit_seconds" [], "How long durable writes of steps took that came through this daemon.";
+    IN_DOUBT: Gauge Store "tasks_in_doubt" [], "Tasks with a step that began and did not end.";
+    TASK_RECOVERIES: Counter Journal "task_recoveries_total" ["outcome"], "Tasks that lost their holder or failed, by the outcome of their strategy and limits.";
+    STEPS: Counter Journal "steps_total" [], "Finished steps.";
+    STEP_COMMIT: Histogram Process "step_commit_seconds" [], "Duration of durable step writes through this daemon.";
     SESSIONS: Gauge Store "sessions" ["state"], "Sessions by state.";
     ALERTS: Counter Process "alerts_total" ["outcome"], "Alerts: raised and undelivered (given up), counted from the journal; messages sent and tries refused, counted by this daemon.";
-    NODES: Gauge Store "nodes" ["state"], "Machines of the fleet by state; all zero where this one is alone.";
-    DRAINING: Gauge Store "draining" [], "1 while nothing is begun.";
-    HELD_BACK: Gauge Process "held_back" [], "1 when nothing was resumed at the start.";
-    HTTP_REQUESTS: Counter Process "http_requests_total" ["class"], "Requests that were answered, by class of status.";
-    SSE_WATCHERS: Gauge Process "sse_watchers" [], "Clients that follow the events.";
+    NODES: Gauge Store "nodes" ["state"], "Nodes of the fleet by state; all zero without a fleet.";
+    DRAINING: Gauge Store "draining" [], "1 while a drain is active.";
+    HELD_BACK: Gauge Process "held_back" [], "1 if nothing was resumed at the start.";
+    HTTP_REQUESTS: Counter Process "http_requests_total" ["class"], "Answered requests, by class of status.";
+    SSE_WATCHERS: Gauge Process "sse_watchers" [], "Clients that follow events.";
     STORE_BYTES: Gauge Store "store_bytes" [], "Bytes of the store on disk.";
-    STORE_EVENTS: Gauge Store "store_events" [], "Events and records of steps in the store.";
+    STORE_EVENTS: Gauge Store "store_events" [], "Events and step records in the store.";
 }
 
 /// The head of the page of reference, before the table.

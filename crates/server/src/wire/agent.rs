@@ -4,18 +4,18 @@ use relight::supervise::control::Changed;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// An agent: what it is doing, and what is known of it.
+/// An agent and what it is doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Agent {
     pub(crate) name: String,
     /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
     pub(crate) state: String,
-    /// Why it is so, in words.
+    /// The state in words.
     pub(crate) why: Option<String>,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
-    /// When it goes on by itself.
+    /// When it continues automatically.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) again_at: Option<Time>,
     /// Number of the newest attempt; 0 before the first.
@@ -23,21 +23,21 @@ pub(crate) struct Agent {
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) attempt_begun_at: Option<Time>,
     pub(crate) pid: Option<u32>,
-    /// `starting`, `working` or `waiting`, while an attempt lives.
+    /// `starting`, `working` or `waiting`, while an attempt is alive.
     pub(crate) phase: Option<String>,
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) last_sign_at: Option<Time>,
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) waiting_until: Option<Time>,
-    /// What it said it does.
+    /// The agent's own description of its work.
     pub(crate) status_text: Option<String>,
     pub(crate) task: Option<String>,
     pub(crate) step: Option<String>,
-    /// The agent's own session, where a preset knows it.
+    /// The agent's own session, if a preset knows it.
     pub(crate) session: Option<String>,
     pub(crate) recoveries_in_a_row: u32,
     pub(crate) max_attempts: u32,
-    /// Restarts that still count.
+    /// Restarts that still count towards the limit.
     pub(crate) restarts_total: u32,
     pub(crate) command: Vec<String>,
     pub(crate) folder: String,
@@ -48,7 +48,7 @@ pub(crate) struct Agent {
     pub(crate) pool: Option<String>,
     /// A live supervisor holds it.
     pub(crate) supervised: bool,
-    /// It reports by itself.
+    /// It reports itself.
     pub(crate) self_reporting: bool,
     pub(crate) node: Option<String>,
     pub(crate) last_death: Option<LastDeath>,
@@ -56,7 +56,7 @@ pub(crate) struct Agent {
     pub(crate) updated_at: Time,
 }
 
-/// How the newest attempt that ended did so.
+/// How the newest ended attempt died.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct LastDeath {
@@ -68,7 +68,7 @@ pub(crate) struct LastDeath {
     pub(crate) signal: Option<i32>,
 }
 
-/// An agent that reports by itself, or, with a command, one that the daemon supervises.
+/// An agent that reports itself, or, with a command, an agent that the daemon supervises.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -76,20 +76,19 @@ pub(crate) struct NewAgent {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) skills: Vec<String>,
-    /// How long it may be silent, such as `180s`; `0s` for any time. What the configuration says when
-    /// none.
+    /// How long it may be silent, such as `180s`; `0s` for no limit. Default: as configured.
     pub(crate) silence_max: Option<String>,
     /// Program and arguments. Refused unless `[daemon] commands = true`.
     pub(crate) command: Option<Vec<String>>,
-    /// Where a command runs, absolute; the folder of the configuration when none.
+    /// The folder of a command, absolute. Default: the folder of the configuration.
     pub(crate) folder: Option<String>,
-    /// The preset of a command; `generic` when none.
+    /// The preset of a command. Default: `generic`.
     pub(crate) preset: Option<String>,
-    /// When a command is started again: `on-failure`, `always` or `never`.
+    /// When to restart a command: `on-failure`, `always` or `never`.
     pub(crate) restart: Option<String>,
 }
 
-/// What became of an agent.
+/// The result of an agent command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct AgentChanged {
@@ -111,12 +110,12 @@ impl From<Changed> for AgentChanged {
     }
 }
 
-/// How an agent is started.
+/// Options for starting an agent.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StartAgent {
-    /// Leave it as it is when it runs already, instead of restarting it.
+    /// Do not restart it if it is already running.
     #[serde(default)]
     pub(crate) keep_running: bool,
 }
@@ -126,23 +125,23 @@ pub(crate) struct StartAgent {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Heartbeat {
-    /// Nothing will come until then: a time, or a duration from now.
+    /// It will be silent until then: a time, or a duration from now.
     pub(crate) waiting_until: Option<String>,
     /// What it is doing.
     pub(crate) status: Option<String>,
 }
 
-/// What an agent wrote last.
+/// The last output of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Logs {
     pub(crate) agent: String,
-    /// Redacted, and without what a terminal obeys.
+    /// Redacted, and without terminal control sequences.
     pub(crate) lines: Vec<String>,
-    /// There is more before.
+    /// There are earlier lines.
     pub(crate) truncated: bool,
-    /// The node of a fleet that wrote them; null where there is only one machine.
+    /// The node of a fleet that wrote them; null if there is only one machine.
     pub(crate) node: Option<String>,
-    /// Why these are only the lines that the store has; null when they are the log's.
+    /// Why these are only the lines from the store; null if they come from the log.
     pub(crate) note: Option<String>,
 }

@@ -5,7 +5,7 @@ use relight_core::agent;
 use relight_core::time::Time;
 use serde::Serialize;
 
-/// One life of an agent's process.
+/// One run of an agent's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Attempt {
@@ -15,7 +15,7 @@ pub(crate) struct Attempt {
     pub(crate) begun_at: Time,
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) ended_at: Option<Time>,
-    /// Its last sign of life, or its end: time to recover counts from here.
+    /// Its last sign of life, or its end: recovery time counts from here.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) down_since: Option<Time>,
     pub(crate) cause: Option<String>,

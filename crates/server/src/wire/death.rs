@@ -19,7 +19,7 @@ pub(crate) struct Death {
     pub(crate) begun_at: Time,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) ended_at: Time,
-    /// Its last sign of life, or its end: time to recover counts from here.
+    /// Its last sign of life, or its end: recovery time counts from here.
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) down_since: Time,
     pub(crate) lived_ms: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Death {
     pub(crate) post_mortem: PostMortem,
 }
 
-/// What was found then.
+/// What was found at the death.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct PostMortem {

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::number;
 
-/// One thing that happened.
+/// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Event {
-    /// Grows, is never reused.
+    /// Grows; never reused.
     pub(crate) id: u64,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
@@ -20,9 +20,9 @@ pub(crate) struct Event {
     pub(crate) agent: Option<String>,
     pub(crate) task: Option<String>,
     pub(crate) step: Option<String>,
-    /// The lease under which it was written.
+    /// The fence of the lease under which it was written.
     pub(crate) fence: Option<u64>,
-    /// The rest, by kind.
+    /// Data that depends on the kind.
     #[cfg_attr(test, schema(value_type = Object))]
     pub(crate) detail: Value,
 }
@@ -49,21 +49,21 @@ impl From<event::Event> for Event {
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct WhichEvents {
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     pub(crate) limit: Option<usize>,
-    /// Only those after this one.
+    /// Only events after this id.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) after: Option<u64>,
-    /// The newest before this one; `next` then tells the `before` of the page before.
+    /// The newest events before this id; `next` is then the `before` of the previous page.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) before: Option<u64>,
-    /// Only of these kinds, with commas between.
+    /// Only these kinds, separated by commas.
     pub(crate) kind: Option<String>,
-    /// Only of this agent.
+    /// Only this agent.
     pub(crate) agent: Option<String>,
-    /// Only of this task.
+    /// Only this task.
     pub(crate) task: Option<String>,
-    /// The newest instead of the oldest; still given oldest first, and `next` goes on as `before`.
+    /// The newest instead of the oldest events; still ordered oldest first, and `next` is the next `before`.
     pub(crate) newest: Option<bool>,
 }

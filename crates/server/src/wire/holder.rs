@@ -5,13 +5,13 @@ use relight_core::lease::{HeldLease, Holder, HolderLife};
 use relight_core::time::{Span, Time};
 use serde::Serialize;
 
-/// Who holds a task, or runs the turn of a session.
+/// The holder of a task, or the owner of a session's turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct HeldBy {
     /// `process`, `attempt` or `time`.
     pub(crate) kind: &'static str,
-    /// In words.
+    /// For people.
     pub(crate) text: String,
     /// Of a process.
     pub(crate) pid: Option<u32>,
@@ -22,7 +22,7 @@ pub(crate) struct HeldBy {
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
     pub(crate) alive: bool,
-    /// What is left of the lease; none when no clock ends it.
+    /// The rest of the lease; null if it has no time limit.
     pub(crate) left_ms: Option<u64>,
 }
 

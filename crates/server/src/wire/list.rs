@@ -7,12 +7,12 @@ use crate::error::ApiError;
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
-/// A page of things.
+/// A page of items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
-    /// Give it as `after` for the next page; none when this is the last.
+    /// Pass it as `after` to get the next page; null on the last page.
     pub(crate) next: Option<String>,
 }
 
@@ -21,10 +21,10 @@ pub(crate) struct List<T> {
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct Page {
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     pub(crate) limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub(crate) after: Option<String>,
 }
 

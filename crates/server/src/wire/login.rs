@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::scope::Scope;
 
-/// Who asks, as the daemon sees it.
+/// The caller, as the daemon identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Me {
@@ -18,16 +18,16 @@ pub(crate) struct Me {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub struct LoginCode {
-    /// Good once.
+    /// Works once.
     pub code: String,
     /// The link that logs a browser in.
     pub url: String,
-    /// Good until then.
+    /// When it expires.
     #[cfg_attr(test, schema(value_type = String))]
     pub expires_at: Time,
 }
 
-/// What logs a browser in.
+/// A login request of a browser.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -40,11 +40,11 @@ pub(crate) struct Login {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct LoggedIn {
     pub(crate) scope: Scope,
-    /// What a page sends as `X-Relight-Csrf` with every write. It is told this once.
+    /// The value of `X-Relight-Csrf` for every write. It is sent only once.
     pub(crate) csrf: String,
 }
 
-/// Whether the daemon lives.
+/// Whether the daemon is alive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Health {

@@ -3,22 +3,22 @@
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// A machine of a fleet.
+/// A node of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Node {
     pub(crate) name: String,
     /// `live`, `draining` or `gone`.
     pub(crate) state: String,
-    /// The one that answers.
+    /// This is the node that answers.
     pub(crate) is_this: bool,
-    /// What is left of its lease, and how long each renewal makes it.
+    /// The rest of its lease, and the length of a renewal.
     pub(crate) lease_left_ms: u64,
     pub(crate) lease_ms: u64,
     /// Agents that it has.
     pub(crate) agents: u64,
     pub(crate) labels: Vec<String>,
-    /// Where its API answers.
+    /// The address of its API.
     pub(crate) address: Option<String>,
     pub(crate) version: String,
     /// How often it has joined.
@@ -45,12 +45,12 @@ impl Node {
     }
 }
 
-/// Whether a node is to take nothing new.
+/// Whether a node should take nothing new.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Drain {
-    /// Let it take things up again.
+    /// Let it take work again.
     #[serde(default)]
     pub(crate) cancel: bool,
 }

@@ -3,24 +3,24 @@
 use relight_core::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-/// Why a request was not done.
+/// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct ProblemBody {
     pub(crate) error: Problem,
 }
 
-/// For programs a code, for people a message and what to do next.
+/// A code for programs, a message and a hint for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Problem {
     #[cfg_attr(test, schema(example = "not_found"))]
     pub(crate) code: String,
-    /// The exit code of the command line that says the same.
+    /// The corresponding exit code of the command line.
     #[cfg_attr(test, schema(example = 1))]
     #[serde(default)]
     pub(crate) exit: u8,
-    /// The HTTP status that says the same.
+    /// The corresponding HTTP status.
     #[cfg_attr(test, schema(example = 404))]
     #[serde(default)]
     pub(crate) status: u16,

@@ -20,31 +20,31 @@ pub(crate) struct Session {
     pub(crate) session_id: String,
     /// Number of the newest turn.
     pub(crate) generation: u64,
-    /// Number of the newest turn that ended by itself.
+    /// Number of the newest turn that ended regularly.
     pub(crate) finished: u64,
-    /// Who runs the turn in flight.
+    /// The owner of the turn in flight.
     pub(crate) owner: Option<HeldBy>,
     pub(crate) reason: Option<String>,
-    /// How many owners died in a turn of it since one was finished.
+    /// Owners that died in a turn since the last finished turn.
     pub(crate) deaths_in_a_row: u32,
-    /// What whoever resumes it needs.
+    /// Context for resuming it.
     pub(crate) context: BTreeMap<String, String>,
-    /// Since when it is in this state.
+    /// Start of the current state.
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) since: Time,
     /// When its turn was found to be cut off.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) discovered_at: Option<Time>,
-    /// Not to be resumed by itself after; no limit when none.
+    /// After this time it expires; null for no limit.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) fresh_until: Option<Time>,
-    /// Who or what suspended it: `person`, `policy` or `limit`.
+    /// What suspended it: `person`, `policy` or `limit`.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) suspended_by: Option<Suspender>,
-    /// When it was last seen, while none of its turns was ever marked.
+    /// Last activity, if none of its turns was ever marked.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) seen_at: Option<Time>,
-    /// How many commits it has had.
+    /// Number of its commits.
     pub(crate) seq: u64,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) created_at: Time,
@@ -101,12 +101,12 @@ impl Session {
 pub(crate) struct BeginTurn {
     /// The agent's own id of the conversation.
     pub(crate) id: String,
-    /// Who runs the turn, such as the gateway's name; whoever asks when none. One owner's new turn takes
-    /// the place of its last.
+    /// The owner of the turn, such as the gateway's name. Default: the caller. A new turn of the same
+    /// owner replaces its last one.
     pub(crate) owner: Option<String>,
-    /// How long the mark lasts; `10m` when none.
+    /// How long the mark lasts. Default: `10m`.
     pub(crate) lease: Option<String>,
-    /// What whoever resumes it needs.
+    /// Context for resuming it.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, String>,
 }
@@ -120,7 +120,7 @@ pub(crate) struct Turn {
     pub(crate) generation: u64,
 }
 
-/// Why something is done.
+/// The reason for the request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

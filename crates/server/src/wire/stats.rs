@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Which part of the past.
+/// The period.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(crate) struct WhichHours {
-    /// How far back, 1 to 168.
+    /// Length in hours, 1 to 168.
     #[cfg_attr(test, param(minimum = 1, maximum = 168, default = 24))]
     pub(crate) hours: Option<u32>,
 }
 
-/// The whole at a glance.
+/// An overview.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Stats {
@@ -23,9 +23,9 @@ pub(crate) struct Stats {
     pub(crate) now: Time,
     pub(crate) version: String,
     pub(crate) node: Option<String>,
-    /// The machines of the fleet by state; empty where this one is alone.
+    /// The nodes of the fleet by state; empty without a fleet.
     pub(crate) nodes: BTreeMap<String, u64>,
-    /// Nothing is begun.
+    /// A drain is active.
     pub(crate) draining: bool,
     /// Nothing was resumed at the start.
     pub(crate) held_back: bool,
@@ -35,16 +35,16 @@ pub(crate) struct Stats {
     pub(crate) tasks: BTreeMap<String, u64>,
     /// By state.
     pub(crate) sessions: BTreeMap<String, u64>,
-    /// Tasks with a step in doubt; those that a living holder works on are not counted.
+    /// Tasks with a step in doubt, except those with a live holder.
     pub(crate) in_doubt: u64,
     pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
     pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,
     pub(crate) time_to_recover_ms: TimeToRecover,
     /// Of the last hour.
     pub(crate) steps_per_minute: Vec<StepsOfMinute>,
-    /// The newest first, at most 100.
+    /// Newest first, at most 100.
     pub(crate) needs_me: Vec<NeedsMe>,
-    /// With those that are not listed.
+    /// The total, including those that are not listed.
     pub(crate) needs_me_total: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Stats {
 pub(crate) struct DeathsOfHour {
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) hour: Time,
-    /// By cause; those that are there.
+    /// By cause; causes without deaths are omitted.
     pub(crate) causes: BTreeMap<String, u64>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::number;
 
-/// One recorded piece of a task.
+/// One recorded part of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Step {
@@ -18,12 +18,12 @@ pub(crate) struct Step {
     /// `keyed`, `repeatable`, `verify` or `once`.
     pub(crate) rule: String,
     pub(crate) tries: u32,
-    /// Number of the lease under which it was begun.
+    /// The fence of the lease under which it began.
     pub(crate) fence: u64,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
     pub(crate) exit_code: Option<i32>,
-    /// Stays the same however often the step is tried.
+    /// The same for every try of the step.
     pub(crate) idempotency_key: String,
 }
 
@@ -43,17 +43,17 @@ impl Step {
     }
 }
 
-/// A step that is about to act.
+/// A step that is about to run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BeginStep {
-    /// The right to write.
+    /// The fence of the lease.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
-    /// `keyed` when none.
+    /// Default: `keyed`.
     pub(crate) rule: Option<String>,
-    /// 1 when none.
+    /// Default: 1.
     #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
@@ -64,61 +64,61 @@ pub(crate) struct BeginStep {
 pub(crate) struct Advice {
     /// `go`, `again`, `ask`, `wait` or `finished`.
     pub(crate) advice: String,
-    /// Stays the same however often the step is tried.
+    /// The same for every try of the step.
     pub(crate) idempotency_key: String,
-    /// Of a finished step.
+    /// For a finished step.
     pub(crate) output: Option<String>,
-    /// Of a finished step.
+    /// For a finished step.
     pub(crate) exit_code: Option<i32>,
 }
 
-/// A step that has acted.
+/// A step that has run.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EndStep {
-    /// The right to write.
+    /// The fence of the lease.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
-    /// It is known not to have worked.
+    /// It failed.
     #[serde(default)]
     pub(crate) failed: bool,
-    /// What it gave.
+    /// Its output.
     pub(crate) output: Option<String>,
-    /// 0, or 1 for one that failed, when none.
+    /// Default: 0, or 1 if it failed.
     pub(crate) exit_code: Option<i32>,
-    /// What it cost, such as `0.25`.
+    /// Its cost, such as `0.25`.
     pub(crate) cost: Option<String>,
-    /// Turns of a model that it took.
+    /// Model turns that it took.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) turns: Option<u64>,
-    /// 1 when none.
+    /// Default: 1.
     #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
 
-/// What a person found out about a step in doubt.
+/// Whether a step in doubt happened.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResolveStep {
     pub(crate) happened: bool,
-    /// 1 when none.
+    /// Default: 1.
     #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }
 
-/// A step that is not to be done.
+/// A step to skip.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SkipStep {
-    /// The right to write.
+    /// The fence of the lease.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
     /// Why.
     pub(crate) reason: String,
-    /// 1 when none.
+    /// Default: 1.
     #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
     pub(crate) occurrence: Option<u32>,
 }

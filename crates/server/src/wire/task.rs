@@ -24,36 +24,36 @@ pub(crate) struct Task {
     pub(crate) status: String,
     pub(crate) reason: Option<String>,
     pub(crate) agent: Option<String>,
-    /// It belongs to its agent: the queue offers it to nobody else.
+    /// It belongs to its agent: the queue does not offer it to others.
     pub(crate) pinned: bool,
     pub(crate) holder: Option<HeldBy>,
     /// Number of the newest lease.
     pub(crate) fence: u64,
-    /// How many commits it has had.
+    /// Number of its commits.
     pub(crate) seq: u64,
-    /// Finished or skipped, declared ahead or not.
+    /// Finished or skipped steps, declared or not.
     pub(crate) steps_done: u64,
     pub(crate) steps_in_doubt: u64,
-    /// The steps that are known ahead, in order.
+    /// The declared steps, in order.
     pub(crate) steps_declared: Vec<String>,
-    /// How many of the declared ones are finished or skipped; in lists and of one task.
+    /// How many of the declared steps are finished or skipped; in lists and for one task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) steps_declared_done: Option<usize>,
     pub(crate) starts: u32,
     pub(crate) retries: u32,
     pub(crate) max_retries: u32,
-    /// Since a step was last finished.
+    /// Recoveries since a step was last finished.
     pub(crate) recoveries: u32,
     pub(crate) given_up: bool,
-    /// What it has cost, such as `0.25`.
+    /// Its cost, such as `0.25`.
     pub(crate) cost: String,
     pub(crate) turns: u64,
     /// When a step was last finished.
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) progress_at: Option<Time>,
-    /// Its own; the configured one when none.
+    /// Its own strategy; null for the configured one.
     pub(crate) strategy: Option<String>,
-    /// What makes two requests the same request.
+    /// The idempotency key: two requests with the same key are one.
     pub(crate) key: Option<String>,
     pub(crate) priority: i32,
     pub(crate) needs: Vec<String>,
@@ -67,13 +67,13 @@ pub(crate) struct Task {
     pub(crate) updated_at: Time,
 }
 
-/// A task with all that a successor needs.
+/// A task with everything that a successor needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct WholeTask {
     #[serde(flatten)]
     pub(crate) task: Task,
-    /// The strategy that is asked when its holder dies; none when the configuration cannot be read.
+    /// The strategy that applies when its holder dies; null if the configuration cannot be read.
     pub(crate) strategy_in_effect: Option<String>,
     pub(crate) steps: Vec<Step>,
     pub(crate) done_steps: Vec<String>,
@@ -94,11 +94,11 @@ pub(crate) struct Started {
     pub(crate) status: String,
     pub(crate) title: Option<String>,
     pub(crate) agent: Option<String>,
-    /// The right to write.
+    /// The fence of the lease.
     pub(crate) fence: u64,
-    /// Somebody worked on it before.
+    /// It was worked on before.
     pub(crate) resumed: bool,
-    /// Set when that was another agent.
+    /// Set if another agent worked on it before.
     pub(crate) handed_over: Option<HandedOver>,
     pub(crate) done_steps: Vec<String>,
     pub(crate) in_doubt: Vec<String>,
@@ -112,13 +112,13 @@ pub(crate) struct Started {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct HandedOver {
-    /// The agent that had it, else the holder in words.
+    /// The agent that had it, else the holder for people.
     pub(crate) from: String,
-    /// Who gave it away: the strategy, or `a person`.
+    /// Who handed it over: the strategy, or `a person`.
     pub(crate) by: String,
     /// Why the earlier hold ended.
     pub(crate) reason: Option<String>,
-    /// Steps that were begun and may or may not have happened.
+    /// Steps that began and may or may not have happened.
     pub(crate) in_doubt: Vec<String>,
     /// Steps that failed.
     pub(crate) failed: Vec<String>,
@@ -221,7 +221,7 @@ fn cost(micros: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A task to be added.
+/// A task to add.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(try_from = "Map<String, Value>")]
@@ -240,15 +240,15 @@ impl TryFrom<Map<String, Value>> for NewTask {
     }
 }
 
-/// What is asked of a task.
+/// The definition of a task.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskSpec {
     pub(crate) title: Option<String>,
-    /// Whose it is; anybody's when none.
+    /// Its agent. Default: any.
     pub(crate) agent: Option<String>,
-    /// The steps that are known ahead, in order.
+    /// The declared steps, in order.
     #[serde(default)]
     pub(crate) steps: Vec<String>,
     #[cfg_attr(test, schema(value_type = Value, required = false))]
@@ -256,33 +256,33 @@ pub(crate) struct TaskSpec {
     pub(crate) strategy: Option<String>,
     #[cfg_attr(test, schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64))]
     pub(crate) max_retries: Option<u32>,
-    /// What makes two requests the same request.
+    /// The idempotency key: two requests with the same key are one.
     pub(crate) key: Option<String>,
     /// Larger goes first.
     #[serde(default)]
     pub(crate) priority: i32,
-    /// What an agent must be able to do.
+    /// Skills that an agent needs.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
-    /// How long it is worth resuming; `0s` and none: always.
+    /// How long it is worth resuming. Default, and `0s`: always.
     pub(crate) ttl: Option<String>,
-    /// First context.
+    /// Initial context.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, String>,
 }
 
-/// A task to be worked on, and added where it is not there.
+/// A task to start; added if it does not exist.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(try_from = "Map<String, Value>")]
 pub(crate) struct StartTask {
     #[serde(flatten)]
     pub(crate) spec: TaskSpec,
-    /// How long each write renews the lease for; `10m` when none.
+    /// How long each write renews the lease for. Default: `10m`.
     pub(crate) lease: Option<String>,
-    /// The right that is continued.
+    /// The fence of the lease to continue.
     pub(crate) fence: Option<u64>,
-    /// Also when it waits for a person, or has used up its budget.
+    /// Start it even if it waits for a person, or has used up its budget.
     #[serde(default)]
     pub(crate) force: bool,
 }
@@ -300,36 +300,36 @@ impl TryFrom<Map<String, Value>> for StartTask {
     }
 }
 
-/// Work that is wanted.
+/// A request for work.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claim {
     pub(crate) agent: String,
-    /// What it can do, beside what is known of it.
+    /// Its skills, in addition to those in the store.
     #[serde(default)]
     pub(crate) skills: Vec<String>,
-    /// How long to wait for some; not at all when none.
+    /// How long to wait for a task. Default: no wait.
     pub(crate) wait: Option<String>,
-    /// How long each write renews the lease for; `10m` when none.
+    /// How long each write renews the lease for. Default: `10m`.
     pub(crate) lease: Option<String>,
 }
 
-/// What a task's holder or a person says of it.
+/// A change to a task by its holder or a person.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskVerb {
-    /// The right to write.
+    /// The fence of the lease.
     #[serde(default, deserialize_with = "number::optional")]
     pub(crate) fence: Option<u64>,
-    /// Why; needed by `fail` and `block`.
+    /// The reason; required for `fail` and `block`.
     pub(crate) reason: Option<String>,
-    /// A time, or a duration from now; needed by `defer`.
+    /// A time, or a duration from now; required for `defer`.
     pub(crate) until: Option<String>,
-    /// To whom; for `retry`.
+    /// The new agent; for `retry`.
     pub(crate) agent: Option<String>,
-    /// Beyond the limit, from a live holder, or over open steps; for `retry`, `release` and `done`.
+    /// Ignore the retry limit, a live holder or open steps; for `retry`, `release` and `done`.
     #[serde(default)]
     pub(crate) force: bool,
 }
