@@ -1,4 +1,4 @@
-//! What somebody has to be told of: which limit was reached, by what, and what to type next.
+//! Alerts: what happened, to what, and which command to type next.
 //!
 //! An alert is written as the detail of an `EventKind::Alert` in the same commit as the change it
 //! tells of (`Change::Noted`, `AgentChange::Noted`), so the journal is the outbox: what is recorded
@@ -17,25 +17,25 @@ use crate::time::Span;
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlertKind {
-    /// An agent used up its recoveries: only a person starts it again.
+    /// An agent exhausted its restart budget; only a person starts it again.
     Terminated,
-    /// A task failed and no try is left.
+    /// A task failed and no retries are left.
     GivenUp,
-    /// A task that killed its holders is set aside while the others go on.
+    /// A task that killed its holders is parked; others continue.
     Parked,
     /// Something waits for a person because its strategy or policy says so.
     Suspended,
-    /// A task cannot go on before a person acts, or says whether a step in doubt happened.
+    /// A task waits until a person acts or resolves a step in doubt.
     Blocked,
-    /// An agent that reports by itself has not done so for too long.
+    /// An agent that reports its own heartbeats was silent for too long.
     Silent,
-    /// Unfinished work was not touched for too long.
+    /// Unfinished work had no activity for too long.
     Stale,
-    /// The machine went down again and again soon after work was resumed.
+    /// A boot loop was detected.
     BootLoop,
     /// Alerts of a sink could not be delivered.
     Undelivered,
-    /// Somebody tries whether alerts arrive.
+    /// A test of the delivery.
     Test,
 }
 
@@ -54,7 +54,7 @@ impl AlertKind {
         Self::Test,
     ];
 
-    /// The word used everywhere.
+    /// Its name in JSON and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -70,7 +70,7 @@ impl AlertKind {
         }
     }
 
-    /// The kind with this word.
+    /// The kind with this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == word)
     }
@@ -96,7 +96,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// What `Display` wrote.
+    /// Parses the output of `Display`.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "store" {
             return Some(Self::Store);
@@ -121,40 +121,40 @@ impl fmt::Display for Subject {
     }
 }
 
-/// One thing to tell.
+/// An alert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alert {
     /// What happened.
     pub kind: AlertKind,
-    /// To what.
+    /// Its subject.
     pub subject: Subject,
-    /// In one sentence, for a person.
+    /// One sentence for people.
     pub text: String,
-    /// What to type next.
+    /// The command to type next.
     pub hint: Option<String>,
-    /// The facts for a program; null when there are none.
+    /// Facts for programs; null when there are none.
     pub more: Value,
 }
 
 impl Alert {
-    /// With nothing beside the sentence.
+    /// An alert with only a sentence.
     pub fn new(kind: AlertKind, subject: Subject, text: impl Into<String>) -> Self {
         Self { kind, subject, text: text.into(), hint: None, more: Value::Null }
     }
 
-    /// With what to type next.
+    /// Adds the command to type next.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// With the facts for a program.
+    /// Adds facts for programs.
     #[must_use]
     pub fn more(self, more: Value) -> Self {
         Self { more, ..self }
     }
 
-    /// An agent used up its recoveries.
+    /// An agent exhausted its restart budget.
     pub fn agent_terminated(name: &AgentName, command_to_start: &str, why: &str) -> Self {
         let text = format!("agent {name} is terminated: {why}");
         Self::new(AlertKind::Terminated, Subject::Agent(name.clone()), text)
@@ -162,7 +162,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// An agent that reports by itself is silent.
+    /// An agent that reports its own heartbeats is silent.
     pub fn agent_silent(name: &AgentName, silent: Span) -> Self {
         let text = format!("agent {name} has not reported for {silent}");
         Self::new(AlertKind::Silent, Subject::Agent(name.clone()), text)
@@ -170,7 +170,7 @@ impl Alert {
             .more(json!({"silent_ms": silent.as_ms()}))
     }
 
-    /// A task failed and no try is left.
+    /// A task failed and no retries are left.
     pub fn task_given_up(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is given up: {why}");
         Self::new(AlertKind::GivenUp, Subject::Task(id.clone()), text)
@@ -178,7 +178,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// A task that kills its holders is set aside.
+    /// A task that kills its holders is parked.
     pub fn task_parked(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is parked: {why}");
         Self::new(AlertKind::Parked, Subject::Task(id.clone()), text)
@@ -186,7 +186,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// A task is set aside because one of its steps takes its supervisor down.
+    /// A task is parked because one of its steps kills its supervisor.
     pub fn step_parked(id: &TaskId, step: &StepKey, why: &str) -> Self {
         let text = format!("task {id} is parked: {why}");
         Self::new(AlertKind::Parked, Subject::Task(id.clone()), text)
@@ -202,7 +202,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// A task cannot go on before a person acts.
+    /// A task is blocked until a person acts.
     pub fn blocked(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is blocked: {why}");
         Self::new(AlertKind::Blocked, Subject::Task(id.clone()), text)
@@ -210,7 +210,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// A task cannot go on before a step in doubt is resolved.
+    /// A task is blocked until a step in doubt is resolved.
     pub fn task_blocked(id: &TaskId, step: &StepKey, why: &str) -> Self {
         let text = format!("task {id} is blocked by step {step}: {why}");
         Self::new(AlertKind::Blocked, Subject::Task(id.clone()), text)
@@ -227,7 +227,7 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
-    /// Resuming stops because the machine goes down by it.
+    /// Work is held back because of a boot loop.
     pub fn boot_loop(boots: u32) -> Self {
         let text = format!(
             "the machine went down {boots} times in a row soon after work was resumed; nothing is \
@@ -238,7 +238,7 @@ impl Alert {
             .more(json!({"boots": boots}))
     }
 
-    /// For the journal.
+    /// The detail for the journal.
     pub fn detail(&self) -> Value {
         let mut detail = json!({
             "alert": self.kind.as_str(), "subject": self.subject.to_string(), "text": self.text,
@@ -252,7 +252,7 @@ impl Alert {
         detail
     }
 
-    /// What `detail` wrote; none for what another version wrote.
+    /// Parses the output of `detail`; none for unknown formats.
     pub fn from_detail(detail: &Value) -> Option<Self> {
         let text = |name: &str| detail[name].as_str();
         Some(Self {
@@ -264,7 +264,7 @@ impl Alert {
         })
     }
 
-    /// The sentence and what to type next, on one line.
+    /// The sentence and the command on one line.
     pub fn line(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}; {hint}", self.text),
@@ -278,7 +278,7 @@ fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
     format!("see whether it happened, then {command} --happened, or --did-not")
 }
 
-/// What resolves a step in doubt, but for the answer: `--happened` or `--did-not`.
+/// The command that resolves a step in doubt, without the answer: `--happened` or `--did-not`.
 pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
     let occurrence = match step.occurrence {
         1 => String::new(),

@@ -1,11 +1,11 @@
-//! Restart budgets: how soon, and how often at all, a thing that died is brought back.
+//! Restart budgets: how soon and how often something that died is restarted.
 //!
-//! Pure: takes the time and the chance as arguments and gives back the tally to keep on disk.
-//! Leaves to others: telling progress from mere life, and telling somebody when it is over.
+//! Pure: time and random numbers are arguments, and the new tally is returned. The caller decides
+//! what counts as progress and sends alerts.
 //!
-//! Two limits. The *row* counts recoveries without progress between them, and progress resets it;
-//! it ends endless crashing. The *total* counts restarts in a window, and nothing but time resets
-//! it; it ends endless paid loops that make a little progress each time.
+//! Two limits. The *row* counts recoveries without progress and is reset by progress; it stops
+//! crash loops. The *total* counts restarts within a time window and is reset only by time; it
+//! stops expensive loops that make a little progress each time.
 //!
 //! The wall clock may jump, and no jump may kill many things or make them wait for ever:
 //! - The row counts deaths, not hours; no jump touches it.
@@ -20,29 +20,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Time};
 
-/// How far a wait is moved by chance, either way, so that a thousand deaths do not come back at once.
+/// Random variation of a wait, so that a thousand restarts do not happen at once.
 const JITTER: f64 = 0.2;
 const HOUR_MS: u64 = 3_600_000;
 
-/// The limits of bringing one thing back.
+/// Limits of restarts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestartPolicy {
-    /// Recoveries in a row without progress; the death after them is the last.
+    /// Maximum recoveries in a row without progress.
     pub max_attempts: u32,
-    /// What the second recovery in a row waits for.
+    /// Wait before the second recovery in a row.
     #[serde(rename = "cooldown_ms")]
     pub cooldown: Span,
-    /// By how much each further wait is longer.
+    /// Growth factor of further waits.
     pub growth: f64,
-    /// No wait is longer.
+    /// Maximum wait.
     #[serde(rename = "cooldown_max_ms")]
     pub cooldown_max: Span,
-    /// A life of this length counts as progress.
+    /// Running this long counts as progress.
     #[serde(rename = "stable_after_ms")]
     pub stable_after: Span,
-    /// Restarts within the window, whatever progress was made.
+    /// Maximum restarts within the window, regardless of progress.
     pub total_max: u32,
-    /// How far back they are counted.
+    /// Length of the window.
     #[serde(rename = "total_window_ms")]
     pub total_window: Span,
 }
@@ -62,18 +62,18 @@ impl Default for RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Whether a life of this length, measured on a clock that does not jump, counts as progress.
+    /// Whether running this long, by a monotonic clock, counts as progress.
     pub fn is_stable(&self, lived: Span) -> bool {
         lived >= self.stable_after
     }
 
-    /// How long the recovery after `in_a_row` others waits, moved by chance.
+    /// The wait before the recovery after `in_a_row` others, with jitter.
     fn wait(&self, in_a_row: u32, jitter: f64) -> Span {
         wait(self.cooldown, self.growth, self.cooldown_max, in_a_row, jitter)
     }
 }
 
-/// How long the recovery after `in_a_row` others waits, moved by chance: the first not at all.
+/// The wait before the recovery after `in_a_row` others, with jitter; none before the first.
 pub(crate) fn wait(
     cooldown: Span,
     growth: f64,
@@ -84,17 +84,17 @@ pub(crate) fn wait(
     let Some(times_grown) = in_a_row.checked_sub(1) else { return Span::ZERO };
     let grown = cooldown.as_ms() as f64 * growth.max(1.0).powf(f64::from(times_grown));
     let moved = grown * (1.0 - JITTER + 2.0 * JITTER * jitter);
-    // A float that is too large becomes the largest integer.
+    // The cast saturates.
     Span::from_ms((moved as u64).min(cooldown_max.as_ms()))
 }
 
-/// What was used up so far; kept on disk. Never more entries than the window has hours, nor than
-/// restarts are allowed.
+/// Usage of the budget, stored durably. Has at most one entry per hour of the window and per
+/// allowed restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Recoveries since the last progress.
     pub in_a_row: u32,
-    /// Restarts by the hour since 1970 in which they were, oldest first.
+    /// Restarts by hour since 1970, oldest first.
     pub hours: Vec<HourCount>,
 }
 
@@ -108,13 +108,13 @@ pub struct HourCount {
 }
 
 impl Tally {
-    /// All restarts that still count.
+    /// Restarts within the window.
     pub fn total(&self) -> u32 {
         self.hours.iter().fold(0, |sum, hour| sum.saturating_add(hour.restarts))
     }
 
-    /// As it looks from this hour: later ones are moved here, those wholly before the window are
-    /// left out. An hour that is partly in it counts.
+    /// The tally as of this hour: later hours are moved here, those entirely before the window are
+    /// dropped. A partial hour counts.
     fn seen_from(self, hour: i64, window: Span) -> Self {
         let window_hours = window.as_ms().div_ceil(HOUR_MS).cast_signed();
         let oldest = hour.saturating_sub(window_hours);
@@ -138,30 +138,30 @@ impl Tally {
     }
 }
 
-/// What becomes of a thing that died.
+/// What happens after a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartVerdict {
-    /// It is brought back now.
+    /// Restart now.
     AtOnce,
-    /// It is brought back then.
+    /// Restart at this time.
     At(Time),
-    /// It is not brought back; a person decides.
+    /// Do not restart; a person decides.
     Terminate {
-        /// Which limit was reached.
+        /// The limit that was reached.
         why: UsedUp,
     },
 }
 
-/// The limit that ended it, as a person reads it.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UsedUp {
-    /// Too often without progress.
+    /// Too many recoveries without progress.
     #[error("{}", in_a_row(*.recoveries))]
     Row {
         /// How often.
         recoveries: u32,
     },
-    /// Too often at all.
+    /// Too many restarts in the window.
     #[error("{}", in_all(*.restarts, *.window))]
     Total {
         /// How often.
@@ -187,8 +187,8 @@ fn in_all(restarts: u32, window: Span) -> String {
     }
 }
 
-/// Decides upon a death. The tally to keep is charged with the recovery that the verdict grants;
-/// a termination charges nothing. `jitter` is a chance from 0 to 1.
+/// Decides what happens after a death. The returned tally is charged with a granted restart; a
+/// termination charges nothing. `jitter` is a random number from 0 to 1.
 pub fn next(
     policy: &RestartPolicy,
     tally: Tally,
@@ -212,7 +212,8 @@ pub fn next(
     (tally, verdict)
 }
 
-/// Decides upon a loss that is not its own doing: it is brought back at once, and only the total counts.
+/// Decides after a loss that is not its own fault: it is restarted at once, and only the total is
+/// charged.
 pub fn moved(policy: &RestartPolicy, tally: Tally, now: Time) -> (Tally, RestartVerdict) {
     let hour = now.as_ms().div_euclid(HOUR_MS.cast_signed());
     let mut tally = tally.seen_from(hour, policy.total_window);
@@ -223,13 +224,13 @@ pub fn moved(policy: &RestartPolicy, tally: Tally, now: Time) -> (Tally, Restart
     (tally, RestartVerdict::AtOnce)
 }
 
-/// Whether a wait that was answered as `at` is over. One that lies further ahead than any wait can
-/// was answered before the clock was set back.
+/// Whether a wait until `at` is over. A time further ahead than any wait was set before the clock
+/// was set back.
 pub fn is_due(policy: &RestartPolicy, at: Time, now: Time) -> bool {
     at <= now || at.since(now) > policy.cooldown_max
 }
 
-/// Real progress: a finished step, or a stable period. The total stays as it is.
+/// Records progress: a finished step or a stable period. The total is kept.
 pub fn progress(tally: Tally) -> Tally {
     Tally { in_a_row: 0, ..tally }
 }

@@ -1,4 +1,4 @@
-//! What a decision changes. Stores apply changes; `apply` says what each one means.
+//! Changes of tasks. Stores apply them; `apply` defines what each one means.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +13,40 @@ use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use crate::task::{CheckpointSettings, NewTask, Task, TaskTally, Usage};
 use crate::time::{Span, Time};
 
-/// One change of one task. A commit holds several, all or nothing.
+/// One change of one task. A commit holds several and is atomic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Change {
-    /// The task comes into being. Always the first change of its commit.
+    /// The task is created. Always the first change of its commit.
     Created(Box<NewTask>),
-    /// Another task begins under the same id; fence and history stay.
+    /// Another task starts under the same id; fence and history are kept.
     Replaced(Box<NewTask>),
     /// The status changes.
     Status {
-        /// To what.
+        /// The new status.
         to: TaskStatus,
-        /// Why, when somebody said.
+        /// The reason, if given.
         reason: Option<String>,
     },
-    /// The task is given to an agent, or to nobody in particular.
+    /// The task is assigned to an agent, or to none.
     Assigned(Option<AgentName>),
-    /// The task belongs to its agent, or is anybody's again.
+    /// The task belongs to its agent, or to the queue again.
     Pinned(bool),
-    /// One more assignment after a failure is used up.
+    /// One retry is used.
     Retried,
-    /// What was used up of its budgets is counted anew.
+    /// Usage of its budgets is replaced.
     Tally(TaskTally),
-    /// More of its budgets is used up.
+    /// Usage is added to its budgets.
     Spent(Usage),
     /// A new lease, with the next fence.
     LeaseTaken {
-        /// Whose life it follows.
+        /// The holder.
         holder: Holder,
         /// How long each write renews it for.
         ttl: Option<Span>,
     },
-    /// The holder gives the lease back.
+    /// The holder releases the lease.
     LeaseEnded,
-    /// The right is taken from whoever has it; the fence grows.
+    /// The current holder is fenced off; the fence grows.
     FenceRaised,
     /// Context is added or overwritten.
     ContextSet(BTreeMap<String, String>),
@@ -54,20 +54,20 @@ pub enum Change {
     NotBefore(Option<Time>),
     /// The steps known ahead.
     StepsDeclared(Vec<StepName>),
-    /// What the checkpoint dialect says beside.
+    /// Settings of the checkpoint dialect.
     CheckpointSettings(CheckpointSettings),
     /// A step is begun.
     StepBegun(StepMark),
     /// A step is ended.
     StepEnded {
-        /// Which, how often tried, by which rule.
+        /// The step, its tries and its rule.
         mark: StepMark,
         /// How.
         outcome: StepOutcome,
         /// With what.
         output: Option<Output>,
     },
-    /// A person says what became of a step in doubt.
+    /// A person resolves a step in doubt.
     StepResolved {
         /// Which.
         mark: StepMark,
@@ -81,29 +81,29 @@ pub enum Change {
         /// Why.
         reason: String,
     },
-    /// All steps are put aside; history keeps them.
+    /// All steps are cleared; history keeps them.
     StepsCleared,
-    /// Something worth telling that changes nothing.
+    /// An event that changes nothing.
     Noted(EventKind, Value),
 }
 
-/// What every record of a step carries.
+/// Fields of every step record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepMark {
     /// Which step.
     pub key: StepKey,
-    /// The rule that holds for it.
+    /// Its repeat rule.
     pub rule: RepeatRule,
-    /// Which try this is, from 1.
+    /// Number of the try, from 1.
     pub tries: u32,
-    /// A hash of its input, where one was given.
+    /// A hash of its input, if given.
     pub fingerprint: Option<u64>,
     /// Whether the store already has its begin.
     pub was_open: bool,
 }
 
 impl Change {
-    /// The event that tells of it.
+    /// The kind of its event.
     pub fn kind(&self) -> EventKind {
         match self {
             Self::Created(_) => EventKind::TaskCreated,
@@ -128,7 +128,7 @@ impl Change {
         }
     }
 
-    /// The step it speaks of.
+    /// The step it is about.
     pub fn mark(&self) -> Option<&StepMark> {
         match self {
             Self::StepBegun(mark)
@@ -139,8 +139,8 @@ impl Change {
         }
     }
 
-    /// Whether the step's newest record is still one that this change was decided upon: two ends of
-    /// one step do not both count, and nothing follows a closed one.
+    /// Whether this change may follow the step's newest record: a step cannot end twice, and
+    /// nothing follows a closed step.
     pub fn follows(&self, newest: Option<StepState>) -> bool {
         match (self.mark(), newest) {
             (None, _) => true,
@@ -176,7 +176,7 @@ impl Change {
         })
     }
 
-    /// What its event says beside kind, task and step; `before` is the task it is applied to.
+    /// The detail of its event; `before` is the task before the change.
     pub fn detail(&self, before: Option<&Task>) -> Value {
         match self {
             Self::Created(new) => json!({"title": new.spec.title, "agent": new.agent}),
@@ -211,7 +211,7 @@ impl Change {
         }
     }
 
-    /// Applies it to the task as the store would. `fence` and steps are the store's to keep.
+    /// Applies it to a task. The store maintains `fence` and steps.
     pub fn apply(&self, task: &mut Task, at: Time) {
         match self {
             Self::Noted(..) => return,
@@ -252,7 +252,7 @@ impl Change {
         task.updated_at = at;
     }
 
-    /// The task that a first commit brings into being.
+    /// The task that a first commit creates.
     pub fn first(new: &NewTask, at: Time) -> Task {
         Task {
             id: new.id.clone(),

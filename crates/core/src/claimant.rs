@@ -1,4 +1,4 @@
-//! Who takes work from the queue, and which tasks are for it.
+//! Claimants of tasks, and which tasks they may take.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +6,24 @@ use crate::ids::AgentName;
 use crate::status::TaskStatus;
 use crate::task::Task;
 
-/// Somebody who wants work.
+/// A claimant for tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimant {
     /// Its name.
     pub agent: AgentName,
-    /// The name that it shares with others who do the same work.
+    /// The name of its pool.
     pub pool: Option<AgentName>,
-    /// What it can do.
+    /// Its skills.
     pub skills: Vec<String>,
 }
 
 impl Claimant {
-    /// One of whom nothing but the name is known.
+    /// A claimant with only a name.
     pub fn new(agent: AgentName) -> Self {
         Self { agent, pool: None, skills: Vec::new() }
     }
 
-    /// Whether a task that stands where it does is for this one; time and lease are others' to judge.
+    /// Whether it may take this task; time and lease are not checked here.
     pub fn may_take(&self, task: &Task) -> bool {
         let is_in_queue = match task.status {
             TaskStatus::Created | TaskStatus::Deferred => true,
@@ -42,7 +42,7 @@ impl Claimant {
         is_in_queue && (!task.pinned || is_its_agent()) && self.can_do(task)
     }
 
-    /// Whether tasks of this status are taken from the queue at all, by whomever.
+    /// Whether tasks of this status are in the queue.
     pub fn is_for_the_queue(status: TaskStatus) -> bool {
         match status {
             TaskStatus::Created
@@ -59,7 +59,7 @@ impl Claimant {
         }
     }
 
-    /// Whether this is the one, or one of those, that the name means.
+    /// Whether the name is its own or its pool's.
     pub fn is_called(&self, name: &AgentName) -> bool {
         *name == self.agent || Some(name) == self.pool.as_ref()
     }

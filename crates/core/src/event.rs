@@ -1,4 +1,4 @@
-//! What happened, in order, for people and for watchers.
+//! Events of the journal.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::lease::Fence;
 use crate::step::StepKey;
 use crate::time::Time;
 
-/// What kind of thing happened.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// A step was begun.
@@ -17,39 +17,39 @@ pub enum EventKind {
     StepDone,
     /// A try of a step failed.
     StepFailed,
-    /// A person said what became of a step in doubt.
+    /// A person resolved a step in doubt.
     StepResolved,
-    /// All steps were put aside to begin anew.
+    /// All steps were cleared to start over.
     StepsCleared,
     /// A task was added.
     TaskCreated,
     /// A task's status changed.
     TaskStatus,
-    /// A task was given to an agent.
+    /// A task was assigned to an agent.
     TaskAssigned,
     /// A lease was taken.
     LeaseTaken,
     /// A lease ended.
     LeaseEnded,
-    /// A person took the right away from the holder.
+    /// A person fenced off the holder.
     FenceRaised,
     /// Context was set.
     TaskContext,
-    /// What was asked for was changed.
+    /// A task's specification changed.
     TaskChanged,
-    /// A damaged file was put aside.
+    /// A damaged file was quarantined.
     CheckpointDamaged,
-    /// A file of another store was taken in.
+    /// A file of another store was imported.
     CheckpointImported,
-    /// A finished or expired task was removed with all that belonged to it.
+    /// A finished or expired task was removed with all its records.
     TaskForgotten,
     /// An agent was seen for the first time.
     AgentCreated,
-    /// What an agent is asked to be was changed.
+    /// An agent's plan changed.
     AgentChanged,
     /// An agent's state changed.
     AgentState,
-    /// An agent's budgets were used or given back.
+    /// Usage of an agent's budgets changed.
     AgentBudget,
     /// An attempt was begun.
     AttemptBegun,
@@ -61,21 +61,21 @@ pub enum EventKind {
     AgentSession,
     /// A round of a loop is over.
     AgentIteration,
-    /// A supervisor took an agent.
+    /// A supervisor acquired an agent.
     AgentTaken,
-    /// A supervisor gave an agent back.
+    /// A supervisor released an agent.
     AgentLeft,
-    /// Somebody has to be told.
+    /// An alert.
     Alert,
-    /// A step died together with its supervisor again and again.
+    /// A step was parked because it died with its supervisor repeatedly.
     StepParked,
-    /// Something that nobody held any more was put right.
+    /// Orphaned work was recovered.
     Recovered,
-    /// The machine went down again and again soon after work was resumed.
+    /// A boot loop was detected.
     BootLoop,
-    /// A strategy decided what becomes of a task.
+    /// A strategy decided about a task.
     TaskRecovery,
-    /// A task's budgets were used or given back.
+    /// Usage of a task's budgets changed.
     TaskBudget,
     /// A turn of a session was begun.
     SessionBegun,
@@ -83,23 +83,23 @@ pub enum EventKind {
     SessionEnded,
     /// A session's state changed in another way.
     SessionState,
-    /// Nothing is begun any more, or work goes on again.
+    /// A drain began or ended.
     Drain,
-    /// Somebody was refused at the daemon's door.
+    /// The daemon refused access.
     Audit,
-    /// A node joined a fleet, left it, or is told to finish.
+    /// A node joined a fleet, left it or was drained.
     Node,
-    /// Another node wants something of an agent's supervisor, or was answered.
+    /// A command from another node, or its outcome.
     AgentWish,
-    /// A step was closed on purpose without being done.
+    /// A step was skipped.
     StepSkipped,
-    /// What this version cannot read: of a kind that a newer one writes, or damaged. Nobody asks for
-    /// it or writes it; it stands in its place, so that whoever reads in order gets past it.
+    /// An event that this version cannot read, because a newer one wrote it or it is damaged. Never
+    /// written or queried; it keeps its position, so that readers can continue after it.
     Unknown,
 }
 
 impl EventKind {
-    /// All of them; the order gives the numbers and is never changed.
+    /// All kinds; their order defines the numbers and never changes.
     pub const ALL: [Self; 41] = [
         Self::StepBegun,
         Self::StepDone,
@@ -144,7 +144,7 @@ impl EventKind {
         Self::StepSkipped,
     ];
 
-    /// The word used everywhere.
+    /// Its name in JSON and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::StepBegun => "step.begun",
@@ -219,45 +219,44 @@ impl<'de> Deserialize<'de> for EventKind {
     }
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its place in the store's order; grows, never reused.
+    /// Its id; grows and is never reused.
     pub id: u64,
-    /// When, by the wall clock.
+    /// Time, by the wall clock.
     pub at: Time,
-    /// What.
+    /// Its kind.
     #[serde(deserialize_with = "any_kind")]
     pub kind: EventKind,
-    /// To which agent.
+    /// Its agent.
     pub agent: Option<AgentName>,
-    /// To which task.
+    /// Its task.
     pub task: Option<TaskId>,
-    /// To which step of it.
+    /// Its step.
     pub step: Option<StepKey>,
-    /// Under which lease; none for a write without one.
+    /// The fence of the writer; none for an unfenced write.
     pub fence: Option<Fence>,
-    /// The rest, by kind.
+    /// Details, depending on the kind.
     pub detail: Value,
 }
 
 impl Event {
-    /// What stands in the place of one that cannot be read.
+    /// A placeholder for an unreadable event.
     pub fn unreadable(id: u64, at: Time, why: &impl std::fmt::Display) -> Self {
         let detail = serde_json::json!({"unreadable": why.to_string()});
         let (agent, task, step, fence) = (None, None, None, None);
         Self { id, at, kind: EventKind::Unknown, agent, task, step, fence, detail }
     }
 
-    /// A moment of its detail, such as `died_at`: when that was, where it tells more than when it was
-    /// noticed.
+    /// A time of its detail, such as `died_at`; the time of the event if missing.
     pub fn moment(&self, name: &str) -> Time {
         let told = self.detail[name].as_str().and_then(|at| at.parse::<Time>().ok());
         told.map_or(self.at, |at| at.min(self.at))
     }
 }
 
-/// A daemon of a newer version may tell of more than this one knows.
+/// Accepts kinds of newer versions as `Unknown`.
 fn any_kind<'de, D: serde::Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> {
     let word = String::deserialize(from)?;
     let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);

@@ -1,29 +1,29 @@
-//! The pace at which work is taken up again after a crash, so that a thousand things do not come back in
-//! the same moment.
+//! Rate limit for resuming work after a crash, so that a thousand agents do not start at the same
+//! time.
 //!
-//! Pure: the time is an argument, by a clock that does not jump. Leaves to others: what is paced.
+//! Pure: the time of a monotonic clock is an argument.
 
 use crate::time::Span;
 
-/// What one turn costs; the bucket holds one, so turns are evenly apart.
+/// Cost of one unit; the bucket holds one, so units are evenly spaced.
 const TURN: u64 = 1_000_000;
 
-/// Gives turns, so many in a second.
+/// A token bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimiter {
     per_second: u32,
-    /// Millionths of a turn.
+    /// Millionths of a unit.
     filled: u64,
     at_ms: u64,
 }
 
 impl RateLimiter {
-    /// With the first turn free now; no limit when zero.
+    /// The first unit is available at once; unlimited when zero.
     pub fn new(per_second: u32, now_ms: u64) -> Self {
         Self { per_second, filled: TURN, at_ms: now_ms }
     }
 
-    /// Takes a turn; when there is none, how long it takes until there is.
+    /// Takes a unit, or returns the wait until one is available.
     pub fn take(&mut self, now_ms: u64) -> Result<(), Span> {
         if self.per_second == 0 {
             return Ok(());

@@ -1,4 +1,4 @@
-//! How far a task is: what is done, in doubt and next.
+//! Progress of a task: steps done, in doubt and next.
 
 use std::collections::HashSet;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use crate::ids::StepName;
 use crate::step::{Step, StepState};
 
-/// What a successor needs to know first.
+/// Progress of a task, for a successor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Progress {
     /// Finished steps, in the order they were begun.
     pub done_steps: Vec<String>,
-    /// Steps that were closed on purpose without being done.
+    /// Skipped steps.
     pub skipped_steps: Vec<String>,
     /// Steps begun and not ended: they may or may not have happened.
     pub in_doubt: Vec<String>,
@@ -22,7 +22,7 @@ pub struct Progress {
     pub remaining_steps: Vec<String>,
 }
 
-/// Reads the declared steps against the recorded ones.
+/// Compares the declared steps with the recorded ones.
 pub fn progress(declared: &[StepName], steps: &[Step]) -> Progress {
     let of_state = |state| {
         steps.iter().filter(move |step| step.state == state).map(|step| step.key.to_string())

@@ -1,11 +1,11 @@
-//! A task's status and the one table of allowed transitions.
+//! Task statuses and the table of allowed transitions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task stands.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
@@ -15,21 +15,21 @@ pub enum TaskStatus {
     Assigned,
     /// Is being worked on.
     InProgress,
-    /// Done, waits for a second look.
+    /// Done; waits for review.
     InReview,
-    /// Cannot go on before a person acts.
+    /// Waits for a person.
     Blocked,
-    /// Goes on at a set time.
+    /// Resumes at a set time.
     Deferred,
     /// Its holder died or was stopped.
     Interrupted,
-    /// A person or a limit paused it.
+    /// Paused by a person or a limit.
     Suspended,
-    /// Gone wrong; may be assigned again while retries are left.
+    /// Failed; may be assigned again while retries are left.
     Failed,
     /// Finished.
     Completed,
-    /// Given up by a person.
+    /// Cancelled by a person.
     Cancelled,
 }
 
@@ -70,7 +70,7 @@ pub const TRANSITIONS: [(TaskStatus, &[TaskStatus]); 11] = [
 ];
 
 impl TaskStatus {
-    /// All of them, in the order of a life.
+    /// All statuses, in their usual order.
     pub const ALL: [Self; 11] = [
         Created,
         Assigned,
@@ -100,17 +100,17 @@ impl TaskStatus {
         matches!(self, Completed | Cancelled)
     }
 
-    /// Whether nobody can work on it before a person has acted.
+    /// Whether it waits for a person.
     pub fn waits_for_person(self) -> bool {
         matches!(self, InReview | Blocked | Suspended)
     }
 
-    /// Whether it is not to be continued, nor finished, before a person lets it.
+    /// Whether it can neither be resumed nor finished before a person allows it.
     pub fn is_paused(self) -> bool {
         matches!(self, Blocked | Suspended)
     }
 
-    /// The word used everywhere.
+    /// Its name in JSON and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Created => "created",
@@ -144,7 +144,7 @@ impl fmt::Display for TaskStatus {
     }
 }
 
-/// Not the word of a status.
+/// Not a task status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a status; known are {words}", words = TaskStatus::ALL.map(TaskStatus::as_str).join(", "))]
 pub struct UnknownStatus(String);

@@ -1,4 +1,4 @@
-//! Steps: what is recorded of one piece of a task, and what its repeat rule says after a crash.
+//! Steps: records of one part of a task, and repeat rules after a crash.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,14 +13,14 @@ use crate::time::Time;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatRule {
-    /// Run again with the same idempotency key; the other side recognises it.
+    /// Run again with the same idempotency key; the receiver recognises it.
     #[default]
     Keyed,
-    /// Run again; twice does no harm.
+    /// Run again; a repetition does no harm.
     Repeatable,
-    /// Ask a command whether it happened.
+    /// Run a command that checks whether it happened.
     Verify,
-    /// Never run again by itself; a person decides.
+    /// Never repeat automatically; a person decides.
     Once,
 }
 
@@ -28,7 +28,7 @@ impl RepeatRule {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Keyed, Self::Repeatable, Self::Verify, Self::Once];
 
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Keyed => "keyed",
@@ -48,8 +48,8 @@ impl RepeatRule {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
 
-    /// Whether it matters that the begin is on disk before the step acts. Where a step in doubt is
-    /// simply run again, a begin that was lost changes nothing.
+    /// Whether the begin must be on disk before the step acts. If a step in doubt is simply run
+    /// again, a lost begin changes nothing.
     pub fn needs_intent_first(self) -> bool {
         match self {
             Self::Keyed | Self::Repeatable => false,
@@ -64,7 +64,7 @@ impl fmt::Display for RepeatRule {
     }
 }
 
-/// Not the word of a repeat rule.
+/// Not a repeat rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a repeat rule; known are keyed, repeatable, verify, once")]
 pub struct UnknownRule(String);
@@ -77,12 +77,12 @@ impl FromStr for RepeatRule {
     }
 }
 
-/// Which step of a task: its name, and which time that name comes up.
+/// Identifies a step of a task: its name and occurrence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepKey {
     /// The step's name.
     pub name: StepName,
-    /// 1 for the first time, 2 for the second …
+    /// 1 for the first occurrence of the name, 2 for the second …
     pub occurrence: u32,
 }
 
@@ -92,8 +92,7 @@ impl StepKey {
         Self { name, occurrence: 1 }
     }
 
-    /// The key that stays the same however often the step is tried, for the other side to
-    /// recognise a repetition by.
+    /// The idempotency key, which is the same for all tries of the step.
     pub fn idempotency_key(&self, task: &TaskId) -> String {
         let mut hash = blake3::Hasher::new_derive_key("relight 2026 step idempotency key");
         for part in [task.as_str(), self.name.as_str()] {
@@ -106,7 +105,7 @@ impl StepKey {
 }
 
 impl fmt::Display for StepKey {
-    /// The name; from the second time on with its number: `fetch`, `fetch#2`.
+    /// The name; from the second occurrence on with its number: `fetch`, `fetch#2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.occurrence {
             1 => write!(f, "{}", self.name),
@@ -115,15 +114,15 @@ impl fmt::Display for StepKey {
     }
 }
 
-/// Most bytes of an output that are kept whole.
+/// Maximum size of an output that is kept completely.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// What is kept of each end of a longer one.
+/// Bytes kept of each end of a longer output.
 const OUTPUT_BYTES_EACH_END: usize = 256 << 10;
 
-/// What a step gave.
+/// The output of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Output {
-    /// The exit code of a command; 0 for a value of the library.
+    /// The exit code of a command; 0 for a value from the library.
     pub exit_code: i32,
     /// Standard output, or the library's value as JSON; the two ends when `cut` is set.
     #[serde(with = "body")]
@@ -132,11 +131,11 @@ pub struct Output {
     pub stderr: String,
     /// Set when the body was over the limit.
     pub cut: Option<Cut>,
-    /// Whether a secret was taken out of it.
+    /// Whether secrets were redacted.
     pub redacted: bool,
 }
 
-/// A body as JSON has it: as text where it is text, else its bytes by base64.
+/// Serializes a body as text if it is UTF-8, otherwise as base64.
 mod body {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
@@ -166,19 +165,19 @@ mod body {
     }
 }
 
-/// What is known of an output that was too long to keep.
+/// Describes an output that was too long to keep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Its whole length in bytes.
     pub bytes: u64,
-    /// Of the whole: `blake3:` and 64 hex digits.
+    /// Hash of the whole output: `blake3:` and 64 hex digits.
     pub hash: String,
     /// How many bytes of the body are its head; the rest is its tail.
     pub head_bytes: u64,
 }
 
 impl Output {
-    /// Keeps a body whole up to the limit, else its head, tail and hash.
+    /// Keeps a body up to the limit, otherwise its head, tail and hash.
     pub fn keep(exit_code: i32, body: Vec<u8>) -> Self {
         if body.len() <= OUTPUT_BYTES_MAX {
             return Self { exit_code, body, ..Self::default() };
@@ -189,7 +188,7 @@ impl Output {
     }
 }
 
-/// Keeps of a stream what `Output` keeps, in bounded memory however long it is.
+/// Collects an `Output` from a stream in bounded memory.
 #[derive(Debug, Clone, Default)]
 pub struct KeptBytes {
     /// Everything up to the limit; from then on the head.
@@ -201,7 +200,7 @@ pub struct KeptBytes {
 }
 
 impl KeptBytes {
-    /// Takes the next part.
+    /// Adds the next part.
     pub fn push(&mut self, part: &[u8]) {
         self.bytes += part.len() as u64;
         self.hash.update(part);
@@ -222,7 +221,7 @@ impl KeptBytes {
         }
     }
 
-    /// What is kept.
+    /// The collected output.
     pub fn into_output(mut self, exit_code: i32) -> Output {
         if self.is_whole() {
             return Output { exit_code, body: self.body, ..Output::default() };
@@ -244,10 +243,10 @@ impl KeptBytes {
     }
 }
 
-/// How far from a cut a line may end. A secret that is cut in two would no longer be known as one.
+/// Search range for a line end near a cut. A secret cut in two would not be recognised.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-/// Up to the last whole line, when one ends near.
+/// Cuts at the last complete line, if one ends near.
 fn to_a_line(head: &[u8]) -> &[u8] {
     let near = head.len().saturating_sub(LINE_BYTES_MAX);
     match head[near..].iter().rposition(|byte| *byte == b'\n') {
@@ -256,7 +255,7 @@ fn to_a_line(head: &[u8]) -> &[u8] {
     }
 }
 
-/// From the first whole line on, when one begins near.
+/// Cuts before the first complete line, if one begins near.
 pub fn from_a_line(tail: &[u8]) -> &[u8] {
     let near = tail.len().min(LINE_BYTES_MAX);
     match tail[..near].iter().position(|byte| *byte == b'\n') {
@@ -271,31 +270,31 @@ pub fn from_a_line(tail: &[u8]) -> &[u8] {
 pub enum StepOutcome {
     /// Finished; never run again.
     Done,
-    /// Known not to have worked; may be run again.
+    /// Known to have failed; may be run again.
     Failed,
 }
 
-/// Where a step stands.
+/// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// Begun and not ended: in doubt as soon as nobody is at it.
+    /// Begun and not ended; in doubt if nobody runs it.
     Begun,
     /// Finished.
     Done,
-    /// Its last try failed, or a person said that it did not happen.
+    /// Its last try failed, or a person resolved it as not done.
     Failed,
     /// Closed on purpose without being done.
     Skipped,
 }
 
 impl StepState {
-    /// Whether nothing is left to do: finished or skipped.
+    /// Whether it is finished or skipped.
     pub fn is_closed(self) -> bool {
         matches!(self, Self::Done | Self::Skipped)
     }
 
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Begun => "begun",
@@ -306,19 +305,19 @@ impl StepState {
     }
 }
 
-/// What the store knows of one step, without its output.
+/// The record of a step, without its output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// Which step.
     #[serde(flatten)]
     pub key: StepKey,
-    /// Where it stands.
+    /// Its state.
     pub state: StepState,
     /// The rule recorded at its begin.
     pub rule: RepeatRule,
     /// How often it was tried.
     pub tries: u32,
-    /// Under which lease.
+    /// The fence of its writer.
     pub fence: Fence,
     /// When it was begun or ended.
     pub at: Time,

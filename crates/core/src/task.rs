@@ -1,4 +1,4 @@
-//! A task as the store knows it.
+//! Tasks.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,44 @@ use crate::shell::{shell_word, show_then_retry};
 use crate::status::TaskStatus;
 use crate::time::Time;
 
-/// How often a task may be given to somebody else after a failure, unless it says otherwise.
+/// Default number of reassignments after a failure.
 pub const MAX_RETRIES_DEFAULT: u32 = 1;
-/// The strategy of a task that names none.
+/// The default strategy.
 pub const STRATEGY_DEFAULT: &str = "fail-and-reassign";
-/// The strategies that every Relight knows.
+/// The built-in strategies.
 pub const STRATEGIES: [&str; 4] = [STRATEGY_DEFAULT, "resume", "suspend", "exec"];
-/// Most completed keys that are remembered for one id.
+/// Maximum number of completed idempotency keys kept for one id.
 pub const SPENT_KEYS_MAX: usize = 1_000;
 
-/// What was asked for, fixed when the task is added.
+/// The specification of a task, fixed when it is added.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// One line for people.
     pub title: Option<String>,
     /// The steps that are known ahead, in order.
     pub steps: Vec<StepName>,
-    /// What the agent needs to do it.
+    /// Input for the agent.
     pub payload: Option<Value>,
     /// What happens when its holder dies; the configured default when none.
     pub strategy: Option<String>,
     /// How often it may be assigned again after a failure; the default when none.
     pub max_retries: Option<u32>,
-    /// What makes two requests the same request.
+    /// The idempotency key.
     pub key: Option<IdempotencyKey>,
-    /// Larger goes first.
+    /// Higher values are assigned first.
     pub priority: i32,
-    /// What an agent must be able to do to take it.
+    /// Skills that an agent needs to take it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// How long it was to be worth resuming, in milliseconds.
+    /// How long it is worth resuming, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
-    /// Keys under which this id was already completed; the newest last.
+    /// Idempotency keys under which this id was already completed, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent_keys: Vec<IdempotencyKey>,
 }
 
-/// What only the checkpoint dialect knows of a task.
+/// Settings that only the checkpoint dialect uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CheckpointSettings {
     /// The folder of its file copy, absolute.
@@ -57,32 +57,32 @@ pub struct CheckpointSettings {
     pub handoff_to: Option<String>,
     /// Free text for the successor.
     pub notes: Option<String>,
-    /// It is blocked by the dialect's own word, which may also end that.
+    /// It was blocked by the dialect, which may also unblock it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub blocked: bool,
 }
 
-/// What a task has used up so far; kept with it.
+/// Usage of a task's budgets.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TaskTally {
     /// Recoveries since a step was last finished.
     pub recoveries: u32,
     /// When a step was last finished.
     pub progress_at: Option<Time>,
-    /// What it has cost, in millionths; never reset.
+    /// Its cost in millionths; never reset.
     pub cost_micros: u64,
-    /// Turns of a model that were reported; never reset.
+    /// Reported model turns; never reset.
     pub turns: u64,
-    /// Its strategy wants nobody to take it again.
+    /// Its strategy has given it up.
     pub given_up: bool,
 }
 
-/// What a piece of work has used, as its holder reports it.
+/// Usage reported by a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Its price, in millionths.
+    /// Cost in millionths.
     pub cost_micros: u64,
-    /// Turns of a model.
+    /// Model turns.
     pub turns: u64,
 }
 
@@ -91,19 +91,19 @@ pub struct Usage {
 pub struct Task {
     /// Its id.
     pub id: TaskId,
-    /// Where it stands.
+    /// Its status.
     pub status: TaskStatus,
-    /// Why it stands there, when somebody said.
+    /// The reason of its status, if given.
     pub reason: Option<String>,
-    /// Whose it is; anybody's when none.
+    /// Its agent; any agent when none.
     pub agent: Option<AgentName>,
-    /// It belongs to its agent: the agent took it by its name, or it is a workflow of the checkpoint
-    /// dialect. The queue offers it to nobody else.
+    /// It belongs to its agent: the agent took it by name, or it is a workflow of the checkpoint
+    /// dialect. The queue offers it to no one else.
     #[serde(default)]
     pub pinned: bool,
-    /// Who may advance it.
+    /// Its lease.
     pub lease: Lease,
-    /// How many commits it has had; an unfenced writer compares it.
+    /// Number of its commits; compared by unfenced writers.
     pub seq: u64,
     /// How many steps are finished or skipped, declared ahead or not.
     pub steps_done: u64,
@@ -113,19 +113,19 @@ pub struct Task {
     pub starts: u32,
     /// How often it was assigned again after a failure.
     pub retries: u32,
-    /// What it has used up.
+    /// Usage of its budgets.
     pub tally: TaskTally,
     /// When it was added.
     pub created_at: Time,
-    /// When it last moved.
+    /// When it last changed.
     pub updated_at: Time,
     /// Not to be started before.
     pub not_before: Option<Time>,
     /// Not worth resuming after.
     pub expires_at: Option<Time>,
-    /// What was asked for.
+    /// Its specification.
     pub spec: TaskSpec,
-    /// What a successor needs: `issue`, `branch`, `workspace`, `stage`, anything.
+    /// Context for a successor: `issue`, `branch`, `workspace`, `stage` and others.
     pub context: BTreeMap<String, String>,
     /// Set when the task is also a workflow of the checkpoint dialect.
     pub checkpoint: Option<CheckpointSettings>,
@@ -137,12 +137,12 @@ impl Task {
         self.spec.max_retries.unwrap_or(MAX_RETRIES_DEFAULT)
     }
 
-    /// Whether it failed and may be given to somebody again.
+    /// Whether it failed and retries are left.
     pub fn has_retry_left(&self) -> bool {
         self.retries < self.max_retries() && !self.tally.given_up
     }
 
-    /// What a person types to let it go on when it waits for one. A step in doubt is resolved first.
+    /// The command that resumes it when it waits for a person. A step in doubt is resolved first.
     pub fn command_to_resume(&self) -> String {
         match self.status == TaskStatus::Blocked && self.steps_open > 0 {
             true => {
@@ -153,7 +153,7 @@ impl Task {
         }
     }
 
-    /// Whether its time has passed.
+    /// Whether it has expired.
     pub fn is_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
@@ -169,20 +169,20 @@ impl Task {
 pub struct NewTask {
     /// Its id.
     pub id: TaskId,
-    /// Whose it is; anybody's when none.
+    /// Its agent; any agent when none.
     pub agent: Option<AgentName>,
-    /// What is asked for.
+    /// Its specification.
     pub spec: TaskSpec,
-    /// First context.
+    /// Initial context.
     pub context: BTreeMap<String, String>,
     /// Not worth resuming after.
     pub expires_at: Option<Time>,
-    /// Set when it comes by the checkpoint dialect.
+    /// Set when it comes from the checkpoint dialect.
     pub checkpoint: Option<CheckpointSettings>,
 }
 
 impl NewTask {
-    /// A task of which nothing but the id is known.
+    /// A task with only an id.
     pub fn bare(id: TaskId) -> Self {
         Self {
             id,
@@ -202,7 +202,7 @@ impl NewTask {
         }
     }
 
-    /// The names of what this asks for and the existing task does not have.
+    /// Names of the fields in which the existing task differs.
     pub fn differences(&self, task: &Task) -> Vec<&'static str> {
         let mut found = Vec::new();
         let mut compare = |name, differs: bool| {

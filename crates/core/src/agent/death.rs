@@ -1,4 +1,4 @@
-//! The end of an attempt, its cause, and what was found then.
+//! The end of an attempt: its cause and post-mortem.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use crate::time::{Span, Time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It did what it should.
+    /// It succeeded.
     Completed,
-    /// It ended with another code than 0, could not be started, or left its task unfinished.
+    /// It exited with a non-zero code, could not be started, or left its task unfinished.
     Failed,
     /// A signal that Relight did not send.
     Signal,
-    /// The kernel needed its memory.
+    /// Killed by the kernel for lack of memory.
     Oom,
-    /// Silent for too long, and stopped for it.
+    /// Stopped because it was silent for too long.
     Hung,
-    /// It took too long, and was stopped for it.
+    /// Stopped because it exceeded its time limit.
     Timeout,
-    /// Told to end.
+    /// Stopped on request.
     Stopped,
-    /// It is gone and nothing can tell how it ended.
+    /// It is gone and how it ended is unknown.
     Lost,
-    /// It said "later".
+    /// It asked to be resumed later.
     Deferred,
 }
 
 impl Cause {
-    /// All of them, in the order of their numbers.
+    /// All causes, by number.
     pub const ALL: [Self; 9] = [
         Self::Completed,
         Self::Failed,
@@ -45,7 +45,7 @@ impl Cause {
         Self::Deferred,
     ];
 
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -67,55 +67,55 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a process ended, as the system tells.
+/// How a process ended, as the system reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HowEnded {
-    /// With this code.
+    /// Exit code.
     Code(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Signal(i32),
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
 }
 
-/// What is known of an end before its cause is decided.
+/// The facts of a death, before its cause is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Death {
-    /// When, by the wall clock; its last sign of life where nobody saw it end.
+    /// Time by the wall clock; its last sign of life if nobody saw it end.
     pub at: Time,
-    /// Its last sign of life, where it was ended for its silence.
+    /// Its last sign of life, if it was stopped for its silence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sign: Option<Time>,
-    /// How long it lived, by a clock that does not jump.
+    /// How long it ran, by a monotonic clock.
     #[serde(rename = "lived_ms")]
     pub lived: Span,
     /// How it ended.
     pub how: HowEnded,
-    /// The kernel says that it needed the memory.
+    /// The kernel reported an OOM kill.
     pub oom: bool,
-    /// A task that it held and did not finish; exit 0 is no success then.
+    /// A task that it held and did not finish; exit 0 is then not a success.
     pub unfinished_task: Option<String>,
     /// A step or a task was finished in this attempt.
     pub made_progress: bool,
-    /// It was lost with its node: that is not the agent's doing.
+    /// It was lost with its node, which is not the agent's fault.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub node_lost: bool,
-    /// What its preset read in its output, when that says more than the code.
+    /// The end that its output reports, if its preset found one.
     pub said: Option<ReportedEnd>,
-    /// What else is known, in words: why it could not be started, which limit it met.
+    /// Further details: why it could not be started, which limit it reached.
     pub note: Option<String>,
 }
 
-/// What an agent's own output says about its end.
+/// The end of an attempt as its own output reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedEnd {
     /// It succeeded.
     Success,
-    /// It failed, and how.
+    /// It failed, with this message.
     Failure(String),
-    /// It may go on then.
+    /// It asked to be resumed at this time.
     Later(Option<Time>),
 }
 
@@ -129,11 +129,11 @@ pub struct RecordedDeath {
     pub death: Death,
 }
 
-/// The exit code that means "later".
+/// The exit code that asks to be resumed later.
 pub const EXIT_LATER: i32 = 75;
 
 impl Death {
-    /// A death of which nothing is known but that it happened.
+    /// A death of unknown cause.
     pub fn lost(at: Time, note: impl Into<String>) -> Self {
         Self {
             at,
@@ -149,8 +149,8 @@ impl Death {
         }
     }
 
-    /// The cause. What Relight did to it counts first, then what the kernel says, then what the agent
-    /// said itself, then the code.
+    /// Determines the cause. Precedence: a stop by Relight, the kernel's report, the agent's own
+    /// report, the exit code.
     pub fn cause(&self, ending: Option<StopReason>) -> Cause {
         match ending {
             Some(StopReason::Stop | StopReason::Shutdown | StopReason::Restart) => {
@@ -179,18 +179,18 @@ impl Death {
 }
 
 impl RecordedDeath {
-    /// Since when it did not work: from its last sign of life, or its death. Time to recover counts from
-    /// here, and not from when somebody noticed.
+    /// Since when it was down: its last sign of life, or its death. The time to recover is counted
+    /// from here, not from when the death was noticed.
     pub fn down_since(&self) -> Time {
         self.death.last_sign.map_or(self.death.at, |sign| sign.min(self.death.at))
     }
 
-    /// Whether it ended against everybody's will, and is to be brought back.
+    /// Whether it ended unexpectedly and should be restarted.
     pub fn is_unwanted(&self) -> bool {
         !matches!(self.cause, Cause::Completed | Cause::Stopped | Cause::Deferred)
     }
 
-    /// In words: `exit 1`, `signal 9 (KILL)`, `exit 0 without finishing task t`.
+    /// As text: `exit 1`, `signal 9 (KILL)`, `exit 0 without finishing task t`.
     pub fn in_words(&self) -> String {
         let how = match self.death.how {
             HowEnded::Code(code) => format!("exit {code}"),
@@ -230,7 +230,7 @@ pub fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// What was found at a death, for whoever asks why and for the successor.
+/// The post-mortem of an attempt, for users and the successor.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PostMortem {
     /// The last lines of output, redacted.
@@ -239,20 +239,20 @@ pub struct PostMortem {
     pub task: Option<String>,
     /// The last step that was recorded.
     pub last_step: Option<String>,
-    /// Steps that are finished; the last of them.
+    /// The last finished steps.
     pub done: Vec<String>,
     /// How many are finished.
     #[serde(default)]
     pub done_count: u64,
     /// Steps that were begun and not ended.
     pub in_doubt: Vec<String>,
-    /// The step to go on with.
+    /// The step to resume with.
     pub next: Option<String>,
-    /// The most memory that its leader had, in KiB.
+    /// Peak memory of its main process, in KiB.
     pub memory_max_kib: Option<u64>,
-    /// Processor time of its leader and what it waited for.
+    /// CPU time of its main process and its reaped children.
     pub cpu_ms: Option<u64>,
-    /// Processes that outlived the leader and were stopped.
+    /// Processes that outlived the main process and were stopped.
     pub leftovers: u32,
     /// Processes that could not be stopped.
     pub survivors: u32,

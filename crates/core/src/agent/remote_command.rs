@@ -1,23 +1,23 @@
-//! What somebody wants of an agent that another node has: asked in the store, done by whoever holds the
+//! Commands for agents on other nodes: requested in the store, executed by the holder of the
 //! agent's lease, answered in the store.
 //!
-//! A wish is for one lease and ends with it: whoever takes the agent up next owes it nothing, so none is
-//! done by a machine that comes back long after.
+//! A command is for one lease and ends with it. The next holder ignores it, so a machine that comes
+//! back late does not execute old commands.
 
 use serde::{Deserialize, Serialize};
 
 use super::AgentStateKind;
 use crate::ids::TaskId;
 
-/// What is wanted.
+/// The command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemoteVerb {
-    /// That it runs.
+    /// Start it.
     Start,
-    /// That it ends, and stays so.
+    /// Stop it.
     Stop,
-    /// A new attempt.
+    /// Start a new attempt.
     Restart,
 }
 
@@ -32,35 +32,35 @@ impl RemoteVerb {
     }
 }
 
-/// What somebody wants of an agent, and what came of it.
+/// A command for an agent, and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteCommand {
-    /// Apart from all others.
+    /// Its unique id.
     pub id: String,
-    /// What is wanted.
+    /// The command.
     pub verb: RemoteVerb,
-    /// Who asked, for people to read.
+    /// Who sent it, for display.
     pub by: String,
-    /// How far it is.
+    /// Its progress.
     #[serde(flatten)]
     pub progress: RemoteCommandProgress,
 }
 
-/// How far a wish is.
+/// Progress of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "progress", rename_all = "snake_case")]
 pub enum RemoteCommandProgress {
-    /// Nobody has begun it; it can be withdrawn.
+    /// Not taken yet; it can be withdrawn.
     Asked,
-    /// It is being done, once.
+    /// It is being executed.
     Taken,
-    /// It was done, or could not be.
+    /// It was executed or failed.
     Answered(RemoteCommandOutcome),
-    /// Whoever asked does not want it any more; nothing was done.
+    /// The sender withdrew it; nothing was done.
     Withdrawn,
 }
 
-/// What came of a wish.
+/// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteCommandOutcome {
     /// The state before.
@@ -69,19 +69,19 @@ pub struct RemoteCommandOutcome {
     /// The state now.
     #[serde(rename = "state")]
     pub now: AgentStateKind,
-    /// A task that was taken from the agent by this.
+    /// The task that was cancelled by this.
     pub task_cancelled: Option<TaskId>,
-    /// What stands in the way, when it did not come to what was wanted.
+    /// Why the wanted state was not reached.
     pub problem: Option<String>,
 }
 
 impl RemoteCommand {
-    /// The same, further on.
+    /// The same command with this progress.
     pub fn at(self, progress: RemoteCommandProgress) -> Self {
         Self { progress, ..self }
     }
 
-    /// Whether somebody still waits for what comes of it.
+    /// Whether the sender still waits for its outcome.
     pub fn is_open(&self) -> bool {
         match self.progress {
             RemoteCommandProgress::Asked | RemoteCommandProgress::Taken => true,

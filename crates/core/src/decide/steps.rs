@@ -7,7 +7,8 @@ use crate::event::EventKind;
 use crate::status::TaskStatus;
 use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 
-/// A step that only a person may decide on blocks its task; one to be asked about changes nothing.
+/// Begins a step. If only a person may decide, the task is blocked; if it must be verified, nothing
+/// changes.
 pub(super) fn begin(
     scene: &TaskDecisionInput<'_>,
     key: StepKey,
@@ -34,7 +35,7 @@ pub(super) fn begin(
     }
 }
 
-/// A step of a task that only waits for its turn sets it going. One that waits for a person stays.
+/// Starts a task that only waits for its turn. A task that waits for a person is not started.
 fn wake(scene: &TaskDecisionInput<'_>) -> Result<Option<Change>, Refusal> {
     let to = TaskStatus::InProgress;
     match scene.task.status {
@@ -52,7 +53,7 @@ fn wake(scene: &TaskDecisionInput<'_>) -> Result<Option<Change>, Refusal> {
     }
 }
 
-/// A task that was blocked only for the doubt about this step goes on: the doubt is over.
+/// Ends a step. A task that was blocked only by doubt about this step continues.
 pub(super) fn end(
     scene: &TaskDecisionInput<'_>,
     key: StepKey,
@@ -83,7 +84,7 @@ pub(super) fn end(
     Ok(changes)
 }
 
-/// The answer is a person's: it takes the right from whoever has it and lets the task go on.
+/// Resolves a step in doubt by a person, which fences off the holder and lets the task continue.
 pub(super) fn resolve(
     scene: &TaskDecisionInput<'_>,
     key: StepKey,
@@ -100,7 +101,7 @@ pub(super) fn resolve(
     Ok(changes)
 }
 
-/// Closes a step that is not to be done. One in doubt may have happened: that has to be said first.
+/// Skips a step. A step in doubt must be resolved first.
 pub(super) fn skip(
     scene: &TaskDecisionInput<'_>,
     key: StepKey,

@@ -1,4 +1,4 @@
-//! The limits of bringing a task back. Kept beside the task, and past them a person is asked.
+//! Limits for the recovery of tasks. Beyond them a person is asked.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,23 @@ use crate::budget;
 use crate::task::Task;
 use crate::time::{Span, Time};
 
-/// How often, how long and at what price a task is brought back.
+/// Limits for the recovery of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskPolicy {
     /// Recoveries by the same agent without a finished step between them.
     pub max_attempts: u32,
-    /// What the second recovery in a row waits for; the first is at once, further ones wait longer.
+    /// Wait before the second recovery in a row; the first is immediate, further ones wait longer.
     #[serde(rename = "cooldown_ms")]
     pub cooldown: Span,
-    /// No wait is longer.
+    /// Maximum wait.
     #[serde(rename = "cooldown_max_ms")]
     pub cooldown_max: Span,
-    /// Starts in all, whatever progress was made.
+    /// Maximum number of starts, regardless of progress.
     pub attempts_total_max: u32,
-    /// How long it may go without a finished step while it is tried again; for ever when none or 0.
+    /// Maximum time without a finished step while it is retried; unlimited when none or 0.
     #[serde(rename = "no_progress_max_ms")]
     pub no_progress_max: Option<Span>,
-    /// What it may cost in all, in millionths; anything when none or 0.
+    /// Maximum total cost in millionths; unlimited when none or 0.
     pub cost_micros_max: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Default for TaskPolicy {
 }
 
 impl TaskPolicy {
-    /// Which limit of the whole task is reached, if any: nobody goes on with it by himself then.
+    /// The limit that is reached, if any; the task is then not resumed automatically.
     pub fn exhausted(&self, task: &Task, now: Time) -> Option<Exhausted> {
         if task.starts >= self.attempts_total_max {
             return Some(Exhausted::Attempts { attempts: task.starts });
@@ -50,23 +50,24 @@ impl TaskPolicy {
             return Some(Exhausted::Cost { cost_micros: cost });
         }
         let since = task.tally.progress_at.unwrap_or(task.created_at);
-        // One that was not tried again yet has only been slow.
+        // A task that was not retried yet is only slow.
         let stuck = self.no_progress_max.and_then(Span::as_limit);
         let stuck = stuck.filter(|_| task.tally.recoveries > 0);
         stuck.filter(|max| now.since(since) >= *max).map(|max| Exhausted::NoProgress { max })
     }
 
-    /// When a recovery after `recoveries` others without progress may begin; at once when none.
+    /// Earliest time of the next recovery after `recoveries` without progress; none for
+    /// immediately.
     pub fn again_at(&self, recoveries: u32, now: Time, jitter: f64) -> Option<Time> {
         let wait = budget::wait(self.cooldown, GROWTH, self.cooldown_max, recoveries, jitter);
         (wait > Span::ZERO).then(|| now.plus(wait))
     }
 }
 
-/// By how much each further wait is longer.
+/// Growth factor of the wait.
 const GROWTH: f64 = 2.0;
 
-/// The limit that ended it, as a person reads it.
+/// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Exhausted {
     /// Started too often.
@@ -75,13 +76,13 @@ pub enum Exhausted {
         /// How often.
         attempts: u32,
     },
-    /// Too dear.
+    /// Too expensive.
     #[error("it has cost {}", cost_text(*.cost_micros))]
     Cost {
         /// How much, in millionths.
         cost_micros: u64,
     },
-    /// Tried again and again, and no step was finished.
+    /// Retried without a finished step.
     #[error("no step was finished within {max}")]
     NoProgress {
         /// Within what.
@@ -89,7 +90,7 @@ pub enum Exhausted {
     },
 }
 
-/// Millionths as a decimal number, without zeros at its end.
+/// Millionths as a decimal number without trailing zeros.
 pub fn cost_text(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,7 @@
-//! What becomes of a task whose holder died, or that failed: the question that a strategy is asked,
-//! its answer, and the limits that no answer overrules.
+//! Recovery of tasks whose holder died or that failed: the input of a strategy, its decision, and
+//! the limits that always apply.
 //!
-//! Pure. `strategies` are the rules that every Relight knows. Leaves to others: noticing deaths, asking
-//! strategies that are not pure, committing (`decide::recover` turns an answer into changes).
+//! Pure. `strategies` are the built-in ones. `decide::recover` turns a decision into changes.
 
 pub mod limits;
 pub mod strategies;
@@ -19,20 +18,20 @@ use crate::time::{Span, Time};
 pub use limits::{Exhausted, TaskPolicy};
 use strategies::Builtin;
 
-/// What a strategy wants to become of a task.
+/// The decision of a strategy about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
-    /// The same agent goes on from the last finished step.
+    /// The same agent resumes after the last finished step.
     Resume,
-    /// It counts as failed, and anybody who can do it may take it while retries are left.
+    /// It counts as failed, and any suitable agent may take it while retries are left.
     Reassign {
-        /// Finished steps stay finished.
+        /// Keep finished steps.
         keep_progress: bool,
     },
     /// It waits for a person.
     Suspend,
-    /// It goes on by itself later.
+    /// It resumes automatically later.
     Defer {
         /// When.
         until: Time,
@@ -42,7 +41,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Resume => "resume",
@@ -60,35 +59,36 @@ impl fmt::Display for Decision {
     }
 }
 
-/// The end of a task's holder, or the failure that it told of.
+/// The death of a task's holder, or a failure that it reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HolderDeath {
-    /// Why; `failed` also when the holder lives and gave the task up, `lost` when it is just gone.
+    /// The cause; `failed` also when a live holder gave the task up, `lost` when the holder is just
+    /// gone.
     pub cause: Cause,
-    /// The first error, in words.
+    /// The original error.
     pub reason: String,
-    /// Who held it, for people to read.
+    /// The holder, for display.
     pub holder: Option<String>,
-    /// The agent that worked on it, where one is known.
+    /// The agent that worked on it, if known.
     pub agent: Option<AgentName>,
     /// When it was noticed.
     pub at: Time,
     /// How long it was held.
     #[serde(rename = "held_ms")]
     pub held: Option<Span>,
-    /// The agent will not come back by itself: it is terminated, or nobody knows it any more.
+    /// The agent will not come back by itself: it is terminated or unknown.
     pub agent_gone: bool,
-    /// Somebody said that the task failed; nobody died.
+    /// The failure was reported; nobody died.
     pub is_told: bool,
 }
 
 impl HolderDeath {
-    /// A holder that told of its failure itself.
+    /// A failure reported by the holder.
     pub fn failed(task: &Task, reason: String, at: Time) -> Self {
         Self { is_told: true, ..Self::of(task, Cause::Failed, reason, at) }
     }
 
-    /// A holder that is gone, and nothing tells how.
+    /// A holder that is gone for an unknown reason.
     pub fn vanished(task: &Task, at: Time) -> Self {
         let reason = match &task.lease.held {
             Some(held) => format!("its holder is gone: {}", held.holder),
@@ -97,7 +97,7 @@ impl HolderDeath {
         Self::of(task, Cause::Lost, reason, at)
     }
 
-    /// A holder that died of this.
+    /// A holder that died of this cause.
     pub fn of(task: &Task, cause: Cause, reason: String, at: Time) -> Self {
         let held = task.lease.held.as_ref();
         Self {
@@ -113,25 +113,24 @@ impl HolderDeath {
     }
 }
 
-/// What a strategy may know of a task beside the task itself: counts, cost and times, and never what
-/// was said.
+/// What a strategy is told besides the task: counts, cost and times, but no contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecoveryContext {
     /// Finished steps.
     pub steps_done: u64,
     /// Steps begun and not ended.
     pub steps_in_doubt: u64,
-    /// Turns of a model, as far as they were reported.
+    /// Reported model turns.
     pub turns: u64,
-    /// What it has cost so far, in millionths.
+    /// Its cost so far, in millionths.
     pub cost_micros: u64,
     /// How often it was started.
     pub attempts: u32,
     /// Recoveries since a step was last finished.
     pub recoveries: u32,
-    /// How often it was given to somebody else after a failure.
+    /// Retries used.
     pub retries: u32,
-    /// How often it may be.
+    /// Retries allowed.
     pub max_retries: u32,
     /// When it was added.
     pub created_at: Time,
@@ -139,14 +138,14 @@ pub struct RecoveryContext {
     pub progress_at: Option<Time>,
     /// How long it was held this time.
     pub held_ms: Option<u64>,
-    /// What is recorded of its steps cannot be read.
+    /// Its step records cannot be read.
     pub damaged: bool,
     /// Recoveries without progress that are allowed.
     pub max_attempts: u32,
 }
 
 impl RecoveryContext {
-    /// What is known of a task.
+    /// The context of a task.
     pub fn of(task: &Task, death: &HolderDeath, policy: &TaskPolicy, damaged: bool) -> Self {
         Self {
             steps_done: task.steps_done,
@@ -166,30 +165,30 @@ impl RecoveryContext {
     }
 }
 
-/// A strategy's answer, with all that carrying it out needs.
+/// A strategy's decision with everything needed to apply it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecoveryPlan {
     /// What happened.
     pub death: HolderDeath,
-    /// Which strategy was asked.
+    /// The strategy that was asked.
     pub strategy: String,
-    /// What it wants.
+    /// Its decision.
     pub decision: Decision,
-    /// Why, in its own words.
+    /// Its reason.
     pub reason: Option<String>,
-    /// Why its answer was not to be had, and the default's stands instead.
+    /// Why its answer could not be used, so that the default decided.
     pub trouble: Option<String>,
-    /// What it was told.
+    /// What the strategy was told.
     pub context: RecoveryContext,
     /// The limits.
     pub policy: TaskPolicy,
-    /// A chance from 0 to 1, to spread what comes back.
+    /// Random number from 0 to 1, to spread restarts.
     pub jitter: f64,
 }
 
 impl RecoveryPlan {
-    /// Whether a task that belongs to its agent is given to others when this reassigns it: only where
-    /// somebody chose a strategy that says so. The default and `resume` keep it for its agent.
+    /// Whether a task that belongs to its agent is offered to others on reassignment: only if a
+    /// strategy was chosen that does so. The default and `resume` keep it for its agent.
     pub fn gives_away(&self, task: &Task) -> bool {
         let is_chosen = task.spec.strategy.is_some() || self.strategy != STRATEGY_DEFAULT;
         is_chosen && self.strategy != Builtin::Resume.as_str()

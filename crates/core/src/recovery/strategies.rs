@@ -1,15 +1,15 @@
-//! The strategies that need nothing but what they are told.
+//! The built-in strategies.
 
 use super::{Decision, HolderDeath, RecoveryContext};
 use crate::status::TaskStatus;
 use crate::task::{STRATEGY_DEFAULT, Task};
 
-/// One of them.
+/// A built-in strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Builtin {
-    /// Failed, and given to whoever can do it while retries are left.
+    /// It fails, and any suitable agent may take it while retries are left.
     FailAndReassign,
-    /// The same agent goes on.
+    /// The same agent resumes.
     Resume,
     /// A person decides.
     Suspend,
@@ -28,12 +28,12 @@ impl Builtin {
         }
     }
 
-    /// The one of this name.
+    /// The strategy with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|builtin| builtin.as_str() == name)
     }
 
-    /// What becomes of the task, and why.
+    /// The decision and its reason.
     pub fn recover(
         self,
         task: &Task,
@@ -59,9 +59,9 @@ impl Builtin {
     }
 }
 
-/// Whether the default keeps a task for whoever worked on it. One that belongs to an agent is given to
-/// nobody else: after a failure that it reported, the agent has the retries itself. One without an
-/// agent was started by name and not claimed: the same script can start it again.
+/// Whether the default keeps a task for its agent. A task that belongs to an agent is not offered
+/// to others: after a reported failure the agent gets the retries itself. A task without an agent
+/// was started by name and not claimed, so the same script can start it again.
 fn is_kept(task: &Task, death: &HolderDeath) -> bool {
     let is_default = task.spec.strategy.is_none();
     is_default
@@ -74,7 +74,7 @@ fn is_kept(task: &Task, death: &HolderDeath) -> bool {
         }
 }
 
-/// A task that belongs to its agent waits for a person; others are given to whoever can do them.
+/// A task that belongs to its agent waits for a person; others are offered to any suitable agent.
 fn give_or_park(task: &Task, why: &str) -> (Decision, String) {
     match task.pinned {
         true => (Decision::Suspend, format!("{why}, and the task belongs to it")),

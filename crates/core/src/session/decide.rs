@@ -1,6 +1,6 @@
-//! Turns an event into the session that follows. Pure: the same session, event and time give the same.
+//! Decides how a session changes by an event. Pure.
 //!
-//! Leaves to others: reading the session, finding out whether an owner lives, committing.
+//! Reading the session, checking its owner and committing are done elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::lease::{HeldLease, Holder, HolderLife};
 use crate::limits::{self, TooLarge};
 use crate::time::{Span, Time};
 
-/// What somebody wants of a session.
+/// A request for a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionEvent {
-    /// A turn is about to run.
+    /// A turn begins.
     Begin {
         /// The agent's own id of the conversation.
         session_id: SessionId,
-        /// Whose life the turn follows.
+        /// The owner of the turn.
         owner: Holder,
-        /// How long the mark lasts after each renewal; none when only the owner's death ends it.
+        /// How long the mark is valid after each renewal; as long as the owner lives when none.
         ttl: Option<Span>,
-        /// What whoever resumes it needs.
+        /// Context for resuming it.
         context: BTreeMap<String, String>,
     },
-    /// The turn has run.
+    /// A turn ended.
     End {
         /// Which.
         generation: Generation,
@@ -39,28 +39,28 @@ pub enum SessionEvent {
         /// Which.
         generation: Generation,
     },
-    /// Its owner gives the turn up; it was neither finished nor cut off.
+    /// The owner discards the turn; it counts neither as finished nor as interrupted.
     Discard {
         /// Which.
         generation: Generation,
     },
-    /// Something happened in a session whose turns are not marked.
+    /// Activity in a session whose turns are not marked.
     Touch {
         /// The agent's own id of the conversation.
         session_id: SessionId,
         /// When it happened.
         at: Time,
     },
-    /// What was seen of a session without marks ended in order.
+    /// A session without marks ended cleanly.
     Settle,
-    /// It may go on.
+    /// It may continue.
     Resume,
-    /// It must not go on before somebody resumes it.
+    /// It must not continue before it is resumed.
     Suspend {
         /// Why.
         reason: Option<String>,
     },
-    /// Nothing is owed any more.
+    /// Clears a pending turn.
     Clear,
     /// A mark in a file of another gateway.
     Import {
@@ -70,41 +70,41 @@ pub enum SessionEvent {
         started_at: Time,
         /// Its number there.
         generation: Option<Generation>,
-        /// Whose it is, when that is known.
+        /// Its owner, if known.
         owner: Option<(Holder, Option<Span>)>,
     },
 }
 
-/// What is known when an event comes.
+/// Inputs of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionDecisionInput<'a> {
-    /// By which key it was asked for.
+    /// The session's key.
     pub key: &'a SessionKey,
     /// The session; none when it was never seen.
     pub session: Option<&'a Session>,
-    /// Whether the owner of its turn lives; gone where there is none.
+    /// Whether the owner of its turn lives; gone if there is none.
     pub life: HolderLife,
-    /// The moment.
+    /// The current time.
     pub now: Time,
 }
 
-/// What to commit, if the session is still the one that was read.
+/// A change to commit if the session is unchanged since it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionChange {
-    /// The session as it is then; the store counts its `seq`.
+    /// The new session; the store sets its `seq`.
     pub next: Session,
-    /// What the journal tells, in this order.
+    /// Events to write, in this order.
     pub told: Vec<SessionTold>,
-    /// The mark's time counts from now.
+    /// Whether the mark's time restarts.
     pub renews: bool,
 }
 
-/// An event of the journal to be.
+/// An event to write.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionTold {
     /// What happened.
     pub kind: EventKind,
-    /// The rest; names the session.
+    /// Details, including the session.
     pub detail: Value,
 }
 
@@ -114,18 +114,18 @@ pub enum SessionRefusal {
     /// A text over its limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// An owner's name that people cannot read.
+    /// The owner's name is invalid.
     #[error(transparent)]
     BadOwner(#[from] IdError),
-    /// It was never seen.
+    /// It is unknown.
     #[error("there is no session {0}")]
     Unknown(SessionKey),
-    /// A live owner has a turn in flight.
+    /// A live owner has an open turn.
     #[error("session {key} has a turn in flight, owned by {} since {}", .held.holder, .held.since)]
     Held {
         /// Which session.
         key: SessionKey,
-        /// By whom.
+        /// Its owner.
         held: Box<HeldLease>,
     },
     /// The turn is not the newest, or was taken from its owner.
@@ -133,14 +133,14 @@ pub enum SessionRefusal {
     Fenced {
         /// Which session.
         key: SessionKey,
-        /// What the caller showed.
+        /// The caller's turn.
         ours: Generation,
         /// The newest turn.
         newest: Generation,
-        /// Where the session stands.
+        /// The session's state.
         state: SessionStateKind,
     },
-    /// Somebody suspended it on purpose.
+    /// It is suspended by a person.
     #[error("session {key} was suspended{}", .reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default())]
     Suspended {
         /// Which session.
@@ -148,15 +148,15 @@ pub enum SessionRefusal {
         /// Why.
         reason: Option<String>,
     },
-    /// No turn of it was cut off.
+    /// No turn was interrupted.
     #[error("session {key} is {state} and has nothing to resume")]
     NothingToResume {
         /// Which session.
         key: SessionKey,
-        /// Where it stands.
+        /// Its state.
         state: SessionStateKind,
     },
-    /// The store knows more than the file.
+    /// The store is newer than the file.
     #[error("session {key} is at generation {ours}, the file has {theirs}")]
     Older {
         /// Which session.
@@ -175,7 +175,7 @@ fn why_fenced(ours: Generation, newest: Generation, state: SessionStateKind) -> 
     format!("turn {ours} is not the newest, which is {newest}")
 }
 
-/// The one table; none when nothing has to be changed.
+/// Decides about an event; none when nothing changes.
 pub fn decide(
     scene: SessionDecisionInput<'_>,
     event: SessionEvent,
@@ -206,7 +206,7 @@ pub fn decide(
     }
 }
 
-/// An owner that is no process is told apart by its name alone.
+/// An owner without a process is identified by its name, so the name is checked.
 fn check_owner(event: &SessionEvent) -> Result<(), IdError> {
     let owner = match event {
         SessionEvent::Begin { owner, .. } => Some(owner),
@@ -219,8 +219,8 @@ fn check_owner(event: &SessionEvent) -> Result<(), IdError> {
     }
 }
 
-/// Whether two holders are the same gateway, as far as anybody can tell: without a process or an
-/// attempt of their own, all callers of one user are.
+/// Whether two holders are the same gateway. Callers without a process or attempt of their own
+/// cannot be told apart if they have the same user.
 pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
     match (a, b) {
         (Holder::Process(a), Holder::Process(b)) => a == b,
@@ -234,7 +234,7 @@ fn known(scene: SessionDecisionInput<'_>) -> Result<&Session, SessionRefusal> {
     scene.session.ok_or_else(|| SessionRefusal::Unknown(scene.key.clone()))
 }
 
-/// The session, if this turn of it is in flight.
+/// The session, if this turn is open.
 fn turn(session: &Session, generation: Generation) -> Result<&Session, SessionRefusal> {
     let is_active = session.state.kind() == SessionStateKind::Active;
     if is_active && session.generation == generation {
@@ -269,7 +269,7 @@ fn begin(
         return Err(SessionRefusal::Suspended { key: next.key, reason });
     }
     if next.session_id != session_id {
-        // Another conversation under the same key: what belonged to the old one is of no use to it.
+        // A new conversation under the same key does not use the old context.
         next.context.clear();
         next.session_id = session_id;
     }
@@ -291,7 +291,7 @@ fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> Sess
     SessionTold { kind: EventKind::SessionBegun, detail }
 }
 
-/// The session without a turn in flight: one whose owner died is cut off on the way.
+/// The session without an open turn; a turn whose owner died is interrupted first.
 fn free(
     scene: SessionDecisionInput<'_>,
     session: &Session,
@@ -303,7 +303,7 @@ fn free(
     }
     let is_own = |held: &HeldLease| for_owner.is_some_and(|own| is_same_owner(&held.holder, own));
     match session.owner() {
-        // A newer turn of the same gateway takes the place of the older one.
+        // A newer turn of the same gateway replaces the older one.
         Some(held) if is_own(held) => Ok(session.clone()),
         Some(held) if scene.life == HolderLife::Alive => {
             Err(SessionRefusal::Held { key: session.key.clone(), held: Box::new(held.clone()) })
@@ -347,7 +347,7 @@ fn ended(scene: SessionDecisionInput<'_>, session: &Session, mut detail: Value) 
 fn touch(scene: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> SessionChange {
     let new = || Session::new(scene.key.clone(), session_id.clone(), scene.now);
     let mut next = scene.session.cloned().unwrap_or_else(new);
-    // Marks know better than a time.
+    // Marks are more reliable than times.
     if next.generation == Generation::default() && next.state == SessionState::Idle {
         next.seen_at = Some(at);
         next.session_id = session_id;
@@ -373,7 +373,7 @@ fn resume(
             let (key, state) = (next.key, SessionStateKind::Idle);
             return Err(SessionRefusal::NothingToResume { key, state });
         }
-        // Somebody looked at it: the deaths so far are forgiven.
+        // A person has looked at it: the death count is reset.
         SessionState::Suspended { .. } => next.deaths_in_a_row = 0,
         SessionState::Active { .. }
         | SessionState::ResumePending { .. }
@@ -404,7 +404,7 @@ fn clear(scene: SessionDecisionInput<'_>, session: &Session) -> SessionChange {
     change
 }
 
-/// Into another state, which the journal tells with its reason.
+/// Moves to another state, with an event.
 pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionChange {
     let detail = json!({
         "session": session.key, "from": session.state.kind(), "to": to.kind(),

@@ -1,8 +1,7 @@
-//! A session: one conversation of an agent or gateway, with turns that can be cut off.
+//! Sessions: conversations of an agent or gateway, with turns that can be interrupted.
 //!
-//! A turn is marked before it runs and the mark is cleared when it ends, so that after any crash the
-//! marks say exactly which turns were in flight. What becomes of them is decided in `decide` and
-//! `recover`; this file only says what a session is.
+//! A turn is marked before it runs and unmarked when it ends, so that after a crash the marks show
+//! which turns were open. `decide` and `recover` handle them.
 
 mod decide;
 mod file;
@@ -25,7 +24,7 @@ use crate::ids::{SessionId, SessionKey};
 use crate::lease::HeldLease;
 use crate::time::Time;
 
-/// The number of a turn. The larger wins; an end clears only its own.
+/// The number of a turn. The larger one wins; an end only clears its own turn.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -33,7 +32,7 @@ use crate::time::Time;
 pub struct Generation(pub u64);
 
 impl Generation {
-    /// The number of the turn after this one.
+    /// The next number.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -45,92 +44,92 @@ impl fmt::Display for Generation {
     }
 }
 
-/// A conversation as the store knows it.
+/// A session's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// By which the gateway knows it.
+    /// The gateway's key of it.
     pub key: SessionKey,
     /// The agent's own id of it.
     pub session_id: SessionId,
-    /// Number of the newest turn that was ever begun.
+    /// Number of the newest turn.
     pub generation: Generation,
-    /// Number of the newest turn that ended by itself.
+    /// Number of the newest finished turn.
     pub finished: Generation,
-    /// Where it stands.
+    /// Its state.
     pub state: SessionState,
-    /// Why it stands there. Stays until a turn is finished.
+    /// The reason of its state. Kept until a turn is finished.
     pub reason: Option<Reason>,
-    /// How many owners died in a turn of it since one was finished.
+    /// Deaths of owners during turns since one was finished.
     pub deaths_in_a_row: u32,
-    /// What whoever resumes it needs.
+    /// Context for resuming it.
     pub context: BTreeMap<String, String>,
-    /// When it was last seen, while none of its turns was ever marked: all that is known then.
+    /// When it was last seen, if none of its turns was ever marked.
     pub seen_at: Option<Time>,
-    /// How many commits it has had; every writer compares it.
+    /// Number of its commits; compared by every writer.
     pub seq: u64,
     /// When it was first seen.
     pub created_at: Time,
-    /// When something last happened to it.
+    /// When it last changed.
     pub updated_at: Time,
 }
 
-/// Where a session stands, with what belongs to that.
+/// State of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SessionState {
-    /// Nothing is in flight and nothing is owed.
+    /// No turn is open or pending.
     Idle,
-    /// A turn is in flight.
+    /// A turn is open.
     Active {
         /// Since when.
         since: Time,
-        /// Who runs it; nobody knows when the mark came from a file.
+        /// Its owner; unknown when the mark came from a file.
         owner: Option<HeldLease>,
     },
-    /// A turn was cut off and is to be taken up.
+    /// A turn was interrupted and should be resumed.
     ResumePending {
-        /// When that was found out.
+        /// When that was detected.
         discovered_at: Time,
-        /// Not to be taken up by itself after; no limit when none.
+        /// Not resumed automatically after this time; no limit when none.
         fresh_until: Option<Time>,
     },
-    /// It waits for somebody.
+    /// It waits for a person.
     Suspended {
         /// Since when.
         since: Time,
         /// Who or what suspended it.
         by: Suspender,
     },
-    /// It was to be taken up and nobody did in time.
+    /// It was not resumed in time.
     Expired {
         /// Since when.
         since: Time,
-        /// When its turn was found to be cut off.
+        /// When the interruption was detected.
         discovered_at: Time,
     },
 }
 
-/// The states by name.
+/// The states without their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStateKind {
-    /// Nothing is in flight and nothing is owed.
+    /// No turn is open or pending.
     Idle,
-    /// A turn is in flight.
+    /// A turn is open.
     Active,
-    /// A turn was cut off and is to be taken up.
+    /// A turn was interrupted and should be resumed.
     ResumePending,
-    /// It waits for somebody.
+    /// It waits for a person.
     Suspended,
-    /// It was to be taken up and nobody did in time.
+    /// It was not resumed in time.
     Expired,
 }
 
 impl SessionStateKind {
-    /// All of them; the order gives the numbers and is never changed.
+    /// All values; their order defines the numbers and never changes.
     pub const ALL: [Self; 5] =
         [Self::Idle, Self::Active, Self::ResumePending, Self::Suspended, Self::Expired];
 
-    /// The word used everywhere.
+    /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -158,7 +157,7 @@ impl fmt::Display for SessionStateKind {
     }
 }
 
-/// A word that is no state.
+/// Not a session state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no state of a session; write idle, active, resume_pending, suspended or expired")]
 pub struct UnknownState(String);
@@ -175,16 +174,16 @@ impl FromStr for SessionStateKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suspender {
-    /// Somebody who said so: no turn begins before it is resumed.
+    /// A person: no turn begins before it is resumed.
     Person,
-    /// The policy for turns that were cut off.
+    /// The policy for interrupted turns.
     Policy,
     /// Too many deaths of its owner in a row.
     Limit,
 }
 
 impl Suspender {
-    /// All of them; the order gives the numbers and is never changed.
+    /// All values; their order defines the numbers and never changes.
     pub const ALL: [Self; 3] = [Self::Person, Self::Policy, Self::Limit];
 
     /// A small number for stores; never reused.
@@ -198,12 +197,12 @@ impl Suspender {
     }
 }
 
-/// Why a session stands where it does.
+/// The reason of a session's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// In words.
     pub text: String,
-    /// Somebody gave it; else recovery found it, and a later finding may take its place.
+    /// It was given by a caller; otherwise found by recovery, and a later finding may replace it.
     pub given: bool,
 }
 
@@ -221,7 +220,7 @@ impl SessionState {
 }
 
 impl Session {
-    /// A session of which nothing but its names is known.
+    /// A session with only its names.
     pub fn new(key: SessionKey, session_id: SessionId, now: Time) -> Self {
         Self {
             key,
@@ -239,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Who runs the turn in flight, as far as that is known.
+    /// The owner of the open turn, if known.
     pub fn owner(&self) -> Option<&HeldLease> {
         match &self.state {
             SessionState::Active { owner, .. } => owner.as_ref(),
@@ -250,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Where it really stands at this moment: nobody may have looked since its time ran out.
+    /// Its state at this time, including an expiry that is not recorded yet.
     pub fn state_at(&self, now: Time) -> SessionStateKind {
         match self.state {
             SessionState::ResumePending { fresh_until: Some(until), .. } if until <= now => {

@@ -1,7 +1,7 @@
-//! What becomes of sessions after a crash of their gateway.
+//! Recovery of sessions after a crash of their gateway.
 //!
-//! Deaths are chained by what lies between them, not timed by a window: three in a row without a
-//! finished turn are a loop, whether they came within a second or a week apart.
+//! Counts deaths in a row, not within a time window: three without a finished turn are a loop,
+//! however far apart.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,17 +13,17 @@ use super::{Reason, Session, SessionChange, SessionState, Suspender};
 use crate::lease::HolderLife;
 use crate::time::{Span, Time};
 
-/// So many deaths of its owner in a row suspend a session, whatever the policy.
+/// Number of deaths in a row that suspend a session, regardless of the policy.
 pub const DEATHS_MAX: u32 = 3;
 
-/// What becomes of a session whose turn was cut off.
+/// What happens to a session with an interrupted turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// It waits for somebody.
     #[default]
     Suspend,
-    /// It is to be taken up by the gateway.
+    /// The gateway resumes it.
     ResumePending,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A word that is no policy.
+/// Not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no policy; write suspend or resume_pending")]
 pub struct UnknownPolicy(String);
@@ -59,14 +59,14 @@ impl FromStr for Policy {
     }
 }
 
-/// By what rules sessions are recovered.
+/// Rules for the recovery of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// What becomes of a session whose turn was cut off.
+    /// What happens to a session with an interrupted turn.
     pub policy: Policy,
-    /// How long it may wait to be taken up, counted from its discovery; no limit when zero.
+    /// How long it may wait to be resumed after detection; no limit when zero.
     pub freshness: Span,
-    /// How recently a session that was never marked must have been seen; zero finds none.
+    /// Maximum age of sessions that were never marked; zero finds none.
     pub window: Span,
 }
 
@@ -77,8 +77,8 @@ impl Default for Rules {
     }
 }
 
-/// What recovery makes of one session; none when it is as it should be. `life` is that of the owner
-/// of its turn.
+/// The recovery of one session; none when there is nothing to do. `life` is the state of its turn's
+/// owner.
 pub fn recover(
     session: &Session,
     life: HolderLife,
@@ -105,7 +105,7 @@ pub fn recover(
     }
 }
 
-/// The turn in flight has lost its owner.
+/// Handles an open turn that lost its owner.
 pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionChange {
     let deaths = session.deaths_in_a_row.saturating_add(1);
     let found = match session.owner() {
@@ -121,7 +121,7 @@ pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionCha
     moved(session, SessionState::Suspended { since: now, by: Suspender::Limit }, now)
 }
 
-/// Nothing but the time tells that a turn may have been in flight; so no death is counted.
+/// Handles a session that was only seen recently. A turn may have been open; no death is counted.
 fn seen_recently(session: &Session, age: Span, rules: &Rules, now: Time) -> SessionChange {
     let found = format!("it was active {age} before, and its turns are not marked");
     let session = with_reason(Session { seen_at: None, ..session.clone() }, found);
@@ -139,7 +139,7 @@ fn by_policy(rules: &Rules, now: Time) -> SessionState {
     }
 }
 
-/// A reason that somebody gave says more than what was found.
+/// A given reason takes precedence over a found one.
 fn with_reason(mut session: Session, found: String) -> Session {
     let keeps = session.reason.as_ref().is_some_and(|reason| reason.given);
     if !keeps {
