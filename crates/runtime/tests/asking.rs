@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::remote_control::{NotGranted, RemoteDelivery, ask};
+use relight::fleet::remote_control::{RemoteCommandError, RemoteDelivery, ask};
 use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::remote_command::{
@@ -91,7 +91,7 @@ async fn say(store: &dyn Store, wish: RemoteCommand) {
 }
 
 /// What another node has done.
-fn of(asked: Result<RemoteDelivery, NotGranted>) -> Changed {
+fn of(asked: Result<RemoteDelivery, RemoteCommandError>) -> Changed {
     match asked.unwrap() {
         RemoteDelivery::Done(changed) => changed,
         RemoteDelivery::Left(verb) => panic!("{verb:?} is left to be done"),
@@ -149,7 +149,7 @@ async fn what_nobody_takes_in_time_is_withdrawn() {
     taken_by(&*store, "a").await;
     let begun = tokio::time::Instant::now();
     let refused = ask(&*store, &x(), RemoteVerb::Stop, PATIENCE).await.unwrap_err();
-    assert!(matches!(refused, NotGranted::Silent { .. }), "{refused}");
+    assert!(matches!(refused, RemoteCommandError::Silent { .. }), "{refused}");
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
     assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Withdrawn);
 }
@@ -165,7 +165,7 @@ async fn what_was_taken_and_not_finished_is_said_so() {
     };
     let name = x();
     let refused = beside(ask(&*store, &name, RemoteVerb::Stop, PATIENCE), node).await;
-    assert!(matches!(refused, Err(NotGranted::Late { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(RemoteCommandError::Late { .. })), "{refused:?}");
     assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Taken);
 }
 

@@ -14,19 +14,19 @@ pub struct Upgrade {
     pub known: u32,
 }
 
-type Teller = Box<dyn Fn(&Upgrade) + Send + Sync>;
+type UpgradeListener = Box<dyn Fn(&Upgrade) + Send + Sync>;
 
-static TELLER: OnceLock<Teller> = OnceLock::new();
+static LISTENER: OnceLock<UpgradeListener> = OnceLock::new();
 
 /// Sets the function called when an upgrade begins. Only the first call in a process has an effect.
 pub fn on_upgrade(tell: impl Fn(&Upgrade) + Send + Sync + 'static) {
     // Already set.
-    let _ = TELLER.set(Box::new(tell));
+    let _ = LISTENER.set(Box::new(tell));
 }
 
 /// A newly created store is not reported.
 pub(crate) fn tell(place: &str, found: u32, known: u32) {
-    if let Some(tell) = TELLER.get().filter(|_| found > 0) {
+    if let Some(tell) = LISTENER.get().filter(|_| found > 0) {
         tell(&Upgrade { place: place.to_owned(), found, known });
     }
 }

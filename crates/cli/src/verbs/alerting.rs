@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(feature = "webhooks")]
 use relight::alerts::Webhook;
 use relight::alerts::stale::StaleWatch;
-use relight::alerts::{CommandSink, Courier, Sink, secret};
+use relight::alerts::{AlertDelivery, CommandSink, Sink, secret};
 use relight::engine::Engine;
 use relight::supervise::os_word::Word;
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// What tells somebody while a supervisor runs.
 #[derive(Debug, Default)]
 pub(super) struct Alerting {
-    courier: Option<Courier>,
+    courier: Option<AlertDelivery>,
     watches: JoinSet<()>,
 }
 
@@ -41,7 +41,7 @@ impl Alerting {
         }
         let environment = environment.clone();
         let say = move |text: &str| output::note(&environment, text);
-        let courier = Courier::start(engine, sinks, config.alert.pace, say).await?;
+        let courier = AlertDelivery::start(engine, sinks, config.alert.pace, say).await?;
         Ok(Self { courier: Some(courier), watches })
     }
 

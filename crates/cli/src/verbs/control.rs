@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use relight::engine::Engine;
-use relight::fleet::remote_control::{self, NotGranted, RemoteDelivery};
+use relight::fleet::remote_control::{self, RemoteCommandError, RemoteDelivery};
 use relight::supervise::control::{
     self, AskError, Changed, ControlReply, Refused, RefusedCode, Request, ShutdownSummary,
     daemon_socket, run_socket,
@@ -162,7 +162,7 @@ fn ask_node(
     let asked = remote_control::ask(engine.store().as_ref(), name, verb, patience);
     match supervision::runtime()?.block_on(asked) {
         Ok(asked) => Ok(Some(asked)),
-        Err(NotGranted::Store(error)) => Err(error.into()),
+        Err(RemoteCommandError::Store(error)) => Err(error.into()),
         Err(error) => Err(refusal(error.into())),
     }
 }

@@ -133,23 +133,23 @@ pub struct AgentDecisionInput {
 }
 
 /// Decides how an agent reacts to an event.
-pub fn decide(agent: &Agent, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
+pub fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> AgentDecision {
     if agent.plan.reports_itself() {
-        return reports::decide(agent, event, moment);
+        return reports::decide(agent, event, input);
     }
     match event {
-        AgentEvent::Wake => wake(agent, moment),
-        AgentEvent::Start => start(agent, moment),
-        AgentEvent::Work(task) => work(agent, task, moment),
+        AgentEvent::Wake => wake(agent, input),
+        AgentEvent::Start => start(agent, input),
+        AgentEvent::Work(task) => work(agent, task, input),
         AgentEvent::Stop(by) => stop(agent, by),
         AgentEvent::End(ending) => end(agent, ending),
         AgentEvent::Died { death, post_mortem, task } => {
-            died(agent, *death, *post_mortem, task, moment)
+            died(agent, *death, *post_mortem, task, input)
         }
-        AgentEvent::Due => due(agent, moment),
+        AgentEvent::Due => due(agent, input),
         AgentEvent::HoldBack => hold_back(agent),
         AgentEvent::Progress => progress(agent),
-        AgentEvent::RoundOver { finished } => round_over(agent, finished, moment),
+        AgentEvent::RoundOver { finished } => round_over(agent, finished, input),
         AgentEvent::CannotAsk => cannot_ask(agent),
         AgentEvent::Reported | AgentEvent::Silent { .. } => AgentDecision::default(),
     }
@@ -161,7 +161,7 @@ pub fn decide(agent: &Agent, event: AgentEvent, moment: AgentDecisionInput) -> A
 pub fn decide_held(
     agent: &Agent,
     event: AgentEvent,
-    moment: AgentDecisionInput,
+    input: AgentDecisionInput,
     why: Pause,
 ) -> AgentDecision {
     let is_restart =
@@ -171,19 +171,19 @@ pub fn decide_held(
         AgentEvent::Died { .. } => is_restart && why != Pause::HeldBack,
         _ => false,
     };
-    let decision = decide(agent, event, moment);
+    let decision = decide(agent, event, input);
     if is_wanted { decision } else { decision.held(why) }
 }
 
-fn wake(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
+fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
-        AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, moment),
+        AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, input),
         AgentState::Crashed { again_at: Some(at) }
-        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
+        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, input),
         AgentState::Suspended {
             why: Pause::HeldBack | Pause::Task | Pause::Draining | Pause::Turn,
             until: None,
-        } => begin(agent, moment),
+        } => begin(agent, input),
         AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was being stopped by a supervisor that is gone; this one starts it again.
@@ -198,7 +198,7 @@ fn wake(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
     }
 }
 
-fn start(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
+fn start(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         // It is already being stopped.
         AgentState::Running { ending: Some(StopReason::Stop), .. } => {
@@ -207,24 +207,24 @@ fn start(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
         AgentState::Running { .. } => AgentDecision::default(),
         AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
         | AgentState::Terminated { .. } => {
-            progress(agent).then(first_round(agent)).then(begin(agent, moment))
+            progress(agent).then(first_round(agent)).then(begin(agent, input))
         }
         AgentState::Created
         | AgentState::Crashed { .. }
         | AgentState::Suspended { .. }
         | AgentState::Stopped { by: Stopper::Shutdown } => {
-            progress(agent).then(begin(agent, moment))
+            progress(agent).then(begin(agent, input))
         }
     }
 }
 
 /// An agent that is not idle is busy or stopped on purpose.
-fn work(agent: &Agent, task: TaskId, moment: AgentDecisionInput) -> AgentDecision {
+fn work(agent: &Agent, task: TaskId, input: AgentDecisionInput) -> AgentDecision {
     if !agent.is_idle() {
         return AgentDecision::default();
     }
     let given = AgentChange::Given(Some(task));
-    AgentDecision { changes: vec![given], effects: Vec::new() }.then(spawn(agent, moment))
+    AgentDecision { changes: vec![given], effects: Vec::new() }.then(spawn(agent, input))
 }
 
 fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
@@ -272,12 +272,12 @@ fn died(
     death: Death,
     post_mortem: PostMortem,
     task: Option<TaskStatus>,
-    moment: AgentDecisionInput,
+    input: AgentDecisionInput,
 ) -> AgentDecision {
     let AgentState::Running { ending, .. } = &agent.state else {
         return AgentDecision::default();
     };
-    let moment = AgentDecisionInput { task, ..moment };
+    let input = AgentDecisionInput { task, ..input };
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
@@ -286,9 +286,9 @@ fn died(
         false if advanced => Charge::RowAnew,
         false => Charge::Row,
     };
-    let until = later(&death, moment.now, agent.plan.defer);
+    let until = later(&death, input.now, agent.plan.defer);
     let has_succeeded = cause == Cause::Completed || has_said_so(&death);
-    let let_go = death.unfinished_task.is_none();
+    let released_task = death.unfinished_task.is_none();
     let ended = AgentChange::Ended {
         number: agent.attempt_number,
         ended: Box::new(RecordedDeath { cause, death }),
@@ -301,11 +301,11 @@ fn died(
     let is_started = agent.plan.takes == Takes::Start;
     let next = match (ending, cause, task.and_then(rest_with)) {
         _ if is_started => {
-            let end = StartedEnd { has_succeeded, advanced, charge, let_go, until };
-            died_with_work(agent, *ending, cause, &end, moment)
+            let end = StartedEnd { has_succeeded, advanced, charge, released_task, until };
+            died_with_work(agent, *ending, cause, &end, input)
         }
         (Some(StopReason::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
-        (Some(StopReason::Restart), _, _) => begin(agent, moment),
+        (Some(StopReason::Restart), _, _) => begin(agent, input),
         (_, _, Some(state)) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(come_to_rest(state))
         }
@@ -324,13 +324,13 @@ fn died(
         (_, Cause::Deferred, _) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
         _ if has_succeeded && agent.plan.restart == RestartRule::Always => {
-            rest_a_while(agent, moment.now)
+            rest_a_while(agent, input.now)
         }
         _ if has_succeeded => come_to_rest(AgentState::Stopped { by: Stopper::Itself }),
         _ if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
-        _ => recover(agent, charge, moment),
+        _ => recover(agent, charge, input),
     };
     decision.then(next)
 }
@@ -353,7 +353,7 @@ struct StartedEnd {
     advanced: bool,
     charge: Charge,
     /// It released its task itself.
-    let_go: bool,
+    released_task: bool,
     /// When it resumes after asking for later.
     until: Time,
 }
@@ -364,16 +364,16 @@ fn died_with_work(
     ending: Option<StopReason>,
     cause: Cause,
     end: &StartedEnd,
-    moment: AgentDecisionInput,
+    input: AgentDecisionInput,
 ) -> AgentDecision {
-    let goes_on = has_work(agent, moment.task);
-    let is_finished = matches!(moment.task, Some(TaskStatus::Completed | TaskStatus::InReview));
+    let resumes = has_work(agent, input.task);
+    let is_finished = matches!(input.task, Some(TaskStatus::Completed | TaskStatus::InReview));
     match ending {
         Some(StopReason::Stop) => {
             return come_to_rest(AgentState::Stopped { by: Stopper::Person });
         }
-        Some(StopReason::Restart) => return begin(agent, moment),
-        Some(StopReason::Shutdown) if goes_on => {
+        Some(StopReason::Restart) => return begin(agent, input),
+        Some(StopReason::Shutdown) if resumes => {
             return come_to_rest(AgentState::Stopped { by: Stopper::Shutdown });
         }
         Some(StopReason::Shutdown) => return idle(agent),
@@ -383,12 +383,12 @@ fn died_with_work(
     if cause == Cause::Deferred {
         return pause(Pause::Deferred, end.until);
     }
-    let has_failed = goes_on || !(end.has_succeeded || end.let_go);
+    let has_failed = resumes || !(end.has_succeeded || end.released_task);
     match has_failed {
         true if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
-        true => recover(agent, end.charge, moment),
+        true => recover(agent, end.charge, input),
         false if is_finished || end.advanced => progress(agent).then(idle(agent)),
         false => idle(agent),
     }
@@ -453,16 +453,16 @@ fn has_said_so(death: &Death) -> bool {
 }
 
 /// A death that is to be recovered from: charged, and brought back now, later or never.
-fn recover(agent: &Agent, charge: Charge, moment: AgentDecisionInput) -> AgentDecision {
+fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDecision {
     let (policy, tally) = (&agent.plan.policy, agent.tally.clone());
     let (tally, verdict) = match charge {
-        Charge::Row => budget::next(policy, tally, moment.now, moment.jitter),
-        Charge::RowAnew => budget::next(policy, budget::progress(tally), moment.now, moment.jitter),
-        Charge::Total => budget::moved(policy, tally, moment.now),
+        Charge::Row => budget::next(policy, tally, input.now, input.jitter),
+        Charge::RowAnew => budget::next(policy, budget::progress(tally), input.now, input.jitter),
+        Charge::Total => budget::moved(policy, tally, input.now),
     };
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
-        RestartVerdict::AtOnce => begin(agent, moment),
+        RestartVerdict::AtOnce => begin(agent, input),
         RestartVerdict::At(at) => AgentDecision {
             changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
             effects: vec![AgentEffect::WaitUntil(at)],
@@ -478,10 +478,10 @@ fn recover(agent: &Agent, charge: Charge, moment: AgentDecisionInput) -> AgentDe
     })
 }
 
-fn due(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
+fn due(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         AgentState::Crashed { again_at: Some(at) }
-        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, moment),
+        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, input),
         AgentState::Created
         | AgentState::Running { .. }
         | AgentState::Crashed { again_at: None }
@@ -520,7 +520,7 @@ fn progress(agent: &Agent) -> AgentDecision {
     decision
 }
 
-fn round_over(agent: &Agent, finished: bool, moment: AgentDecisionInput) -> AgentDecision {
+fn round_over(agent: &Agent, finished: bool, input: AgentDecisionInput) -> AgentDecision {
     if !matches!(agent.state, AgentState::Suspended { why: Pause::Asking, .. }) {
         return AgentDecision::default();
     }
@@ -529,7 +529,7 @@ fn round_over(agent: &Agent, finished: bool, moment: AgentDecisionInput) -> Agen
     if finished || was_last {
         return come_to_rest(AgentState::Stopped { by: Stopper::Itself });
     }
-    progress(agent).then(begin(agent, moment))
+    progress(agent).then(begin(agent, input))
 }
 
 fn cannot_ask(agent: &Agent) -> AgentDecision {
@@ -543,15 +543,15 @@ fn cannot_ask(agent: &Agent) -> AgentDecision {
 
 /// Begins when the time has come. Also when it is further ahead than any wait can be, because then
 /// the clock was set back.
-fn wait_or_begin(agent: &Agent, at: Time, moment: AgentDecisionInput) -> AgentDecision {
+fn wait_or_begin(agent: &Agent, at: Time, input: AgentDecisionInput) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
         AgentState::Suspended { why: Pause::Resting, .. } => rest(agent),
         AgentState::Suspended { .. } => LATER_MAX.max(agent.plan.defer),
         _ => policy.cooldown_max,
     };
-    if at <= moment.now || at.since(moment.now) > longest {
-        return begin(agent, moment);
+    if at <= input.now || at.since(input.now) > longest {
+        return begin(agent, input);
     }
     AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::WaitUntil(at)] }
 }
@@ -574,27 +574,27 @@ pub fn later(death: &Death, now: Time, defer: Span) -> Time {
 
 /// Begins the next attempt. Does not begin one, at no charge, while its task waits for a person or
 /// has ended, or when it is started for tasks and has none.
-fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
-    if agent.plan.takes == Takes::Start && !has_work(agent, moment.task) {
+fn begin(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
+    if agent.plan.takes == Takes::Start && !has_work(agent, input.task) {
         return idle(agent);
     }
-    match moment.task {
+    match input.task {
         Some(task) if task.waits_for_person() => come_to_rest(WAITS_WITH_TASK),
         Some(task) if task.is_terminal() => {
             come_to_rest(AgentState::Stopped { by: Stopper::Itself })
         }
-        _ => spawn(agent, moment),
+        _ => spawn(agent, input),
     }
 }
 
 /// Uses the tag that was allocated ahead and allocates the next one.
-fn spawn(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
+fn spawn(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
     let at_once = ahead.is_some();
-    let tag = ahead.unwrap_or_else(|| AttemptTag::new(&agent.name, number, moment.chance));
-    let after = AttemptTag::new(&agent.name, number + 1, moment.chance.rotate_left(24));
-    let running = AgentState::Running { attempt: tag.clone(), since: moment.now, ending: None };
+    let tag = ahead.unwrap_or_else(|| AttemptTag::new(&agent.name, number, input.chance));
+    let after = AttemptTag::new(&agent.name, number + 1, input.chance.rotate_left(24));
+    let running = AgentState::Running { attempt: tag.clone(), since: input.now, ending: None };
     AgentDecision {
         changes: vec![
             AgentChange::Begun { number, tag: tag.clone() },

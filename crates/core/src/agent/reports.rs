@@ -25,11 +25,7 @@ use crate::event::EventKind;
 use crate::time::Time;
 
 /// Decides how an agent that reports its own heartbeats reacts to an event.
-pub(super) fn decide(
-    agent: &Agent,
-    event: AgentEvent,
-    moment: AgentDecisionInput,
-) -> AgentDecision {
+pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> AgentDecision {
     match event {
         AgentEvent::Reported => match &agent.state {
             AgentState::Running { .. } | AgentState::Stopped { by: Stopper::Person } => {
@@ -39,17 +35,17 @@ pub(super) fn decide(
             | AgentState::Crashed { .. }
             | AgentState::Suspended { .. }
             | AgentState::Stopped { by: Stopper::Shutdown | Stopper::Itself }
-            | AgentState::Terminated { .. } => begin(agent, moment),
+            | AgentState::Terminated { .. } => begin(agent, input),
         },
         AgentEvent::Silent { silent, post_mortem } => {
             let AgentState::Running { since, .. } = &agent.state else {
                 return AgentDecision::default();
             };
             let note = format!("no report for {silent}");
-            let mut died = ended(agent, *since, StopReason::Hung, note, *post_mortem, moment.now);
+            let mut died = ended(agent, *since, StopReason::Hung, note, *post_mortem, input.now);
             if let AgentChange::Ended { ended, .. } = &mut died {
                 let silent_ms = i64::try_from(silent.as_ms()).unwrap_or(i64::MAX);
-                let last_sign = Time::from_ms(moment.now.as_ms().saturating_sub(silent_ms));
+                let last_sign = Time::from_ms(input.now.as_ms().saturating_sub(silent_ms));
                 ended.death.last_sign = Some(last_sign);
             }
             let alert = Alert::agent_silent(&agent.name, silent);
@@ -61,10 +57,10 @@ pub(super) fn decide(
         AgentEvent::Start if matches!(agent.state, AgentState::Running { .. }) => {
             AgentDecision::default()
         }
-        AgentEvent::Start => begin(agent, moment),
+        AgentEvent::Start => begin(agent, input),
         AgentEvent::End(StopReason::Restart) => {
-            let mut changes = told_to_end(agent, StopReason::Restart, moment.now);
-            let next = begin(agent, moment);
+            let mut changes = told_to_end(agent, StopReason::Restart, input.now);
+            let next = begin(agent, input);
             changes.extend(next.changes);
             AgentDecision { changes, effects: next.effects }
         }
@@ -72,7 +68,7 @@ pub(super) fn decide(
             AgentState::Stopped { by: Stopper::Person } => AgentDecision::default(),
             _ => {
                 let by = Stopper::Person;
-                rest(told_to_end(agent, StopReason::Stop, moment.now), AgentState::Stopped { by })
+                rest(told_to_end(agent, StopReason::Stop, input.now), AgentState::Stopped { by })
             }
         },
         AgentEvent::Wake
@@ -89,10 +85,10 @@ pub(super) fn decide(
 }
 
 /// Begins an attempt whose process is managed elsewhere.
-fn begin(agent: &Agent, moment: AgentDecisionInput) -> AgentDecision {
+fn begin(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
-    let tag = AttemptTag::new(&agent.name, number, moment.chance);
-    let running = AgentState::Running { attempt: tag.clone(), since: moment.now, ending: None };
+    let tag = AttemptTag::new(&agent.name, number, input.chance);
+    let running = AgentState::Running { attempt: tag.clone(), since: input.now, ending: None };
     let changes = vec![AgentChange::Begun { number, tag }, AgentChange::State(running)];
     AgentDecision { changes, effects: Vec::new() }
 }

@@ -20,23 +20,23 @@ const STOLEN: &str = "taken over from its holder";
 pub const STARTED_WITHOUT_AGENT: &str = "started_without_agent";
 
 pub(super) fn start(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     holder: Holder,
     ttl: Option<Span>,
     steal: bool,
     starter: Option<&Starter>,
     limits: &StartLimits,
 ) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
+    let task = input.task;
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    let continues = !steal && continues_own_lease(scene, &holder);
+    let continues = !steal && continues_own_lease(input, &holder);
     if !continues {
         check_agent(task, starter)?;
     }
-    let taken = if continues { Vec::new() } else { take_from_holder(scene, steal)? };
-    let refusal = limits.refusal(task, scene.now);
+    let taken = if continues { Vec::new() } else { take_from_holder(input, steal)? };
+    let refusal = limits.refusal(task, input.now);
     // The current holder may finish regardless of limits.
     if let Some(refusal) =
         refusal.filter(|refusal| !continues || matches!(refusal, Refusal::WaitsForPerson { .. }))
@@ -95,13 +95,13 @@ fn belongs_to(task: &Task, starter: Option<&Starter>, holder: &Holder) -> Vec<Ch
 
 /// Claims a task of the queue. A task over a limit is parked instead.
 pub(super) fn claim(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     holder: Holder,
     ttl: Option<Span>,
     policy: &TaskPolicy,
 ) -> Result<Vec<Change>, Refusal> {
-    let (mut changes, given) = give(scene, claimant, policy)?;
+    let (mut changes, given) = give(input, claimant, policy)?;
     if given {
         changes.push(Change::LeaseTaken { holder, ttl });
         changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
@@ -111,12 +111,12 @@ pub(super) fn claim(
 
 /// Assigns a task to an agent that will be started for it; nobody holds it yet.
 pub(super) fn assign(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     policy: &TaskPolicy,
 ) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
-    let (mut changes, given) = give(scene, claimant, policy)?;
+    let task = input.task;
+    let (mut changes, given) = give(input, claimant, policy)?;
     let is_assigned = task.status == TaskStatus::Assigned
         || changes.iter().any(|change| matches!(change, Change::Status { .. }));
     if given && !is_assigned {
@@ -127,22 +127,22 @@ pub(super) fn assign(
 
 /// The common part of claiming and assigning. Returns whether it succeeded.
 fn give(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     claimant: &Claimant,
     policy: &TaskPolicy,
 ) -> Result<(Vec<Change>, bool), Refusal> {
-    let task = scene.task;
-    if let Some(at) = task.not_before.filter(|at| *at > scene.now) {
+    let task = input.task;
+    if let Some(at) = task.not_before.filter(|at| *at > input.now) {
         return Err(Refusal::NotBefore { task: task.id.clone(), at });
     }
-    let mut changes = take_from_holder(scene, false)?;
+    let mut changes = take_from_holder(input, false)?;
     // If its holder died at work, a strategy must be asked first.
     if task.status == TaskStatus::InProgress || !claimant.may_take(task) {
         return Err(illegal(task, TaskStatus::InProgress));
     }
     // A task assigned by a person is tried once more.
     let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
-    if !is_by_hand && let Some(why) = policy.exhausted(task, scene.now) {
+    if !is_by_hand && let Some(why) = policy.exhausted(task, input.now) {
         changes.extend(super::recover::park(task, &why.to_string()));
         return Ok((changes, false));
     }
@@ -159,10 +159,10 @@ fn give(
     Ok((changes, true))
 }
 
-pub(super) fn release(scene: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
-    let holder_lives = task.lease.held.is_some() && scene.life == HolderLife::Alive;
-    if holder_lives && !force && scene.right == Right::Unfenced {
+pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+    let task = input.task;
+    let holder_lives = task.lease.held.is_some() && input.life == HolderLife::Alive;
+    if holder_lives && !force && input.right == Right::Unfenced {
         return Err(held(task));
     }
     let mut changes = Vec::new();
@@ -191,17 +191,17 @@ pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
 }
 
-fn continues_own_lease(scene: &TaskDecisionInput<'_>, holder: &Holder) -> bool {
-    scene.task.lease.is_continued_by(holder, scene.right.fence(), scene.life)
+fn continues_own_lease(input: &TaskDecisionInput<'_>, holder: &Holder) -> bool {
+    input.task.lease.is_continued_by(holder, input.right.fence(), input.life)
 }
 
 /// Interrupts the task if its holder is dead or robbed; nothing when nobody holds it.
-fn take_from_holder(scene: &TaskDecisionInput<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
+fn take_from_holder(input: &TaskDecisionInput<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
+    let task = input.task;
     if task.lease.held.is_none() {
         return Ok(Vec::new());
     }
-    let reason = match (scene.life, steal) {
+    let reason = match (input.life, steal) {
         (HolderLife::Gone, _) => HOLDER_GONE,
         (HolderLife::Alive, true) => STOLEN,
         (HolderLife::Alive, false) => return Err(held(task)),

@@ -463,79 +463,79 @@ pub struct TaskDecisionInput<'a> {
 }
 
 /// Decides how a task reacts to an event.
-pub fn decide(scene: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
-    check_limits(scene.task, &event)?;
+pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
+    check_limits(input.task, &event)?;
     let person = is_a_persons(&event);
     if !person && !takes_a_lease(&event) {
-        check_fence(scene)?;
-        check_holder(scene, &event)?;
+        check_fence(input)?;
+        check_holder(input, &event)?;
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
         TaskEvent::Start { holder, ttl, steal, starter, limits } => {
-            hold::start(scene, holder, ttl, steal, starter.as_ref(), &limits)?
+            hold::start(input, holder, ttl, steal, starter.as_ref(), &limits)?
         }
         TaskEvent::Claim { claimant, holder, ttl, policy } => {
-            hold::claim(scene, &claimant, holder, ttl, &policy)?
+            hold::claim(input, &claimant, holder, ttl, &policy)?
         }
-        TaskEvent::Assign { claimant, policy } => hold::assign(scene, &claimant, &policy)?,
-        TaskEvent::Recover(recovery) => recover::recover(scene, &recovery)?,
-        TaskEvent::Spend(usage) => status::while_open(scene, Change::Spent(usage))?,
+        TaskEvent::Assign { claimant, policy } => hold::assign(input, &claimant, &policy)?,
+        TaskEvent::Recover(recovery) => recover::recover(input, &recovery)?,
+        TaskEvent::Spend(usage) => status::while_open(input, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
-        TaskEvent::Interrupt { reason } => status::interrupt(scene, reason)?,
-        TaskEvent::Release { force } => hold::release(scene, force)?,
-        TaskEvent::Set(pairs) => status::while_open(scene, Change::ContextSet(pairs))?,
-        TaskEvent::Door(door) => status::door(scene, door)?,
-        TaskEvent::Move { to, reason } => status::shortest(scene, to, reason.as_deref())?,
-        TaskEvent::Declare(steps) => status::while_open(scene, Change::StepsDeclared(steps))?,
-        TaskEvent::Replace(new) => status::replace(scene, new),
-        TaskEvent::Review => status::leave(scene, TaskStatus::InReview, None)?,
-        TaskEvent::Done { force } => status::done(scene, force)?,
-        TaskEvent::Fail { reason } => status::leave(scene, TaskStatus::Failed, Some(reason))?,
-        TaskEvent::Block { reason, is_told } => status::block(scene, reason, is_told)?,
-        TaskEvent::Defer { until, reason } => status::defer(scene, until, reason)?,
-        TaskEvent::Cancel { reason } => status::cancel(scene, reason)?,
-        TaskEvent::Retry { agent, force } => status::retry(scene, agent, force)?,
-        TaskEvent::Restart { agent } => status::restart(scene, agent)?,
+        TaskEvent::Interrupt { reason } => status::interrupt(input, reason)?,
+        TaskEvent::Release { force } => hold::release(input, force)?,
+        TaskEvent::Set(pairs) => status::while_open(input, Change::ContextSet(pairs))?,
+        TaskEvent::Door(door) => status::door(input, door)?,
+        TaskEvent::Move { to, reason } => status::shortest(input, to, reason.as_deref())?,
+        TaskEvent::Declare(steps) => status::while_open(input, Change::StepsDeclared(steps))?,
+        TaskEvent::Replace(new) => status::replace(input, new),
+        TaskEvent::Review => status::leave(input, TaskStatus::InReview, None)?,
+        TaskEvent::Done { force } => status::done(input, force)?,
+        TaskEvent::Fail { reason } => status::leave(input, TaskStatus::Failed, Some(reason))?,
+        TaskEvent::Block { reason, is_told } => status::block(input, reason, is_told)?,
+        TaskEvent::Defer { until, reason } => status::defer(input, until, reason)?,
+        TaskEvent::Cancel { reason } => status::cancel(input, reason)?,
+        TaskEvent::Retry { agent, force } => status::retry(input, agent, force)?,
+        TaskEvent::Restart { agent } => status::restart(input, agent)?,
         TaskEvent::StepBegin { key, rule, fingerprint } => {
-            steps::begin(scene, key, rule, fingerprint)?
+            steps::begin(input, key, rule, fingerprint)?
         }
-        TaskEvent::StepEnd { key, outcome, output } => steps::end(scene, key, outcome, output)?,
-        TaskEvent::StepResolve { key, happened } => steps::resolve(scene, key, happened)?,
-        TaskEvent::StepSkip { key, reason } => steps::skip(scene, key, reason)?,
+        TaskEvent::StepEnd { key, outcome, output } => steps::end(input, key, outcome, output)?,
+        TaskEvent::StepResolve { key, happened } => steps::resolve(input, key, happened)?,
+        TaskEvent::StepSkip { key, reason } => steps::skip(input, key, reason)?,
     };
-    changes.extend(status::mark_block(scene.task, by_dialect, &changes));
-    Ok(Decision { guard: guard(scene, person, &changes), changes })
+    changes.extend(status::mark_block(input.task, by_dialect, &changes));
+    Ok(Decision { guard: guard(input, person, &changes), changes })
 }
 
 /// Decides several events in sequence as one atomic decision; `steps` are the ones they are about.
 pub fn decide_in_turn(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     steps: &[Step],
     events: Vec<TaskEvent>,
 ) -> Result<Decision, Refusal> {
-    let mut task = scene.task.clone();
+    let mut task = input.task.clone();
     let mut steps = steps.to_vec();
     let mut changes = Vec::new();
     for event in events {
         let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
         let scene_now =
-            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, ..*scene };
+            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, ..*input };
         let decided = decide(&scene_now, event)?.changes;
         for change in &decided {
-            change.apply(&mut task, scene.now);
+            change.apply(&mut task, input.now);
             if matches!(change, Change::StepsCleared) {
                 steps.clear();
             }
-            if let Some(record) = change.step_record(scene.now, None) {
+            if let Some(record) = change.step_record(input.now, None) {
                 steps.retain(|step| step.key != record.key);
                 steps.push(record);
             }
         }
         changes.extend(decided);
     }
-    let mut guard = guard(scene, false, &changes);
-    guard.seq = Some(scene.task.seq);
+    let mut guard = guard(input, false, &changes);
+    guard.seq = Some(input.task.seq);
     Ok(Decision { guard, changes })
 }
 
@@ -596,12 +596,12 @@ fn takes_a_lease(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
-fn check_fence(scene: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
-    match scene.right.fence() {
-        Some(ours) if !scene.task.lease.admits(ours) => Err(Refusal::Fenced {
-            task: scene.task.id.clone(),
+fn check_fence(input: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
+    match input.right.fence() {
+        Some(ours) if !input.task.lease.admits(ours) => Err(Refusal::Fenced {
+            task: input.task.id.clone(),
             ours,
-            newest: scene.task.lease.fence,
+            newest: input.task.lease.fence,
         }),
         _ => Ok(()),
     }
@@ -610,36 +610,36 @@ fn check_fence(scene: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
 /// Refuses changes to the work of a live holder. A caller without a fence must be part of the
 /// holder. The fence of a time-limited lease identifies its holder. A person may work on such a
 /// task without it, but not on a step that was begun under it.
-fn check_holder(scene: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
-    let lease = &scene.task.lease;
-    let Some(held) = lease.held.as_ref().filter(|_| scene.life == HolderLife::Alive) else {
+fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
+    let lease = &input.task.lease;
+    let Some(held) = lease.held.as_ref().filter(|_| input.life == HolderLife::Alive) else {
         return Ok(());
     };
     // The checkpoint dialect needs no fence for its own workflows.
-    let is_strangers = match scene.right {
+    let is_strangers = match input.right {
         Right::Unfenced => is_a_holders(event),
-        Right::Dialect => scene.task.checkpoint.is_none() && !matches!(event, TaskEvent::Note(..)),
+        Right::Dialect => input.task.checkpoint.is_none() && !matches!(event, TaskEvent::Note(..)),
         Right::Fence(_) | Right::Holder => false,
     };
     if !is_strangers {
         return Ok(());
     }
     let is_begun_under_it =
-        scene.step.is_some_and(|step| step.is_open() && step.fence == lease.fence);
+        input.step.is_some_and(|step| step.is_open() && step.fence == lease.fence);
     match held.holder {
         Holder::Time { .. } if !is_begun_under_it => Ok(()),
-        _ => Err(hold::held(scene.task)),
+        _ => Err(hold::held(input.task)),
     }
 }
 
 /// Steps of one holder may be committed concurrently; everything else requires that the task is
 /// unchanged.
-fn guard(scene: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Guard {
+fn guard(input: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Guard {
     let is_taken = changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }));
-    let shown = scene.right.fence().filter(|_| !person && !is_taken);
-    let fence = shown.filter(|ours| scene.task.lease.admits(*ours));
+    let shown = input.right.fence().filter(|_| !person && !is_taken);
+    let fence = shown.filter(|ours| input.task.lease.admits(*ours));
     let steps_only = changes.iter().all(|change| change.mark().is_some());
-    let seq = if steps_only && fence.is_some() { None } else { Some(scene.task.seq) };
+    let seq = if steps_only && fence.is_some() { None } else { Some(input.task.seq) };
     Guard { fence, seq }
 }
 

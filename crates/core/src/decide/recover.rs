@@ -24,13 +24,13 @@ enum LimitedDecision {
 /// Takes the task from a holder that died or gave it up, and applies the decision. A task that
 /// already waits for a person only loses its lease.
 pub(super) fn recover(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     recovery: &RecoveryPlan,
 ) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
-    let is_held = task.lease.held.is_some() && scene.life == HolderLife::Alive;
+    let task = input.task;
+    let is_held = task.lease.held.is_some() && input.life == HolderLife::Alive;
     // Who may report a failure was checked as for every other request of a holder.
-    if is_held && scene.right == Right::Unfenced && !recovery.death.is_told {
+    if is_held && input.right == Right::Unfenced && !recovery.death.is_told {
         return Err(hold::held(task));
     }
     let is_told = recovery.death.is_told && task.status.can_become(TaskStatus::Failed);
@@ -40,9 +40,9 @@ pub(super) fn recover(
     if !is_told && !is_recoverable(task.status) {
         return Ok(status::end_lease(task).into_iter().collect());
     }
-    let outcome = within_limits(scene, recovery);
+    let outcome = within_limits(input, recovery);
     let mut changes = vec![Change::Noted(EventKind::TaskRecovery, told(task, recovery, &outcome))];
-    changes.extend(carry_out(scene, recovery, &outcome));
+    changes.extend(carry_out(input, recovery, &outcome));
     changes.extend(status::end_lease(task));
     Ok(changes)
 }
@@ -64,13 +64,13 @@ fn is_recoverable(status: TaskStatus) -> bool {
     }
 }
 
-fn within_limits(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> LimitedDecision {
-    let task = scene.task;
+fn within_limits(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> LimitedDecision {
+    let task = input.task;
     let goes_on = match recovery.decision {
         Decision::Suspend | Decision::GiveUp => false,
         Decision::Resume | Decision::Reassign { .. } | Decision::Defer { .. } => true,
     };
-    if goes_on && let Some(why) = recovery.policy.exhausted(task, scene.now) {
+    if goes_on && let Some(why) = recovery.policy.exhausted(task, input.now) {
         return LimitedDecision::Parked(why);
     }
     let attempts_used_up = task.tally.recoveries >= recovery.policy.max_attempts;
@@ -88,14 +88,14 @@ fn within_limits(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Limi
 }
 
 fn carry_out(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     recovery: &RecoveryPlan,
     outcome: &LimitedDecision,
 ) -> Vec<Change> {
-    let task = scene.task;
+    let task = input.task;
     let (to, mut changes) = match outcome {
         LimitedDecision::As(Decision::Resume) => {
-            let mut changes = charge(scene, recovery);
+            let mut changes = charge(input, recovery);
             // Its agent gets the retry instead of another one.
             if recovery.death.is_told && recovery.strategy == STRATEGY_DEFAULT {
                 changes.push(Change::Retried);
@@ -103,7 +103,7 @@ fn carry_out(
             (TaskStatus::Interrupted, changes)
         }
         LimitedDecision::As(Decision::Reassign { keep_progress }) => {
-            let mut changes = charge(scene, recovery);
+            let mut changes = charge(input, recovery);
             let has_steps = task.steps_done > 0 || task.steps_open > 0;
             if !keep_progress && has_steps {
                 changes.push(Change::StepsCleared);
@@ -114,7 +114,7 @@ fn carry_out(
             (TaskStatus::Failed, changes)
         }
         LimitedDecision::As(Decision::Defer { until }) => {
-            let mut changes = charge(scene, recovery);
+            let mut changes = charge(input, recovery);
             changes.retain(|change| !matches!(change, Change::NotBefore(_)));
             changes.push(Change::NotBefore(Some(*until)));
             (TaskStatus::Deferred, changes)
@@ -141,10 +141,10 @@ fn carry_out(
 }
 
 /// Charges one recovery without progress and sets the wait before the next try.
-fn charge(scene: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change> {
-    let task = scene.task;
+fn charge(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change> {
+    let task = input.task;
     let recoveries = task.tally.recoveries;
-    let again_at = recovery.policy.again_at(recoveries, scene.now, recovery.jitter);
+    let again_at = recovery.policy.again_at(recoveries, input.now, recovery.jitter);
     let tally = TaskTally { recoveries: recoveries + 1, ..task.tally.clone() };
     let mut changes = vec![Change::Tally(tally)];
     if again_at != task.not_before {

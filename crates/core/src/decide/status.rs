@@ -13,34 +13,34 @@ use crate::time::Time;
 
 /// Refuses changes to finished tasks.
 pub(super) fn while_open(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     change: Change,
 ) -> Result<Vec<Change>, Refusal> {
-    if scene.task.status.is_terminal() {
-        return Err(illegal(scene.task, TaskStatus::InProgress));
+    if input.task.status.is_terminal() {
+        return Err(illegal(input.task, TaskStatus::InProgress));
     }
     Ok(vec![change])
 }
 
 /// Moves to a status in which nobody works on it, and ends the lease.
 pub(super) fn leave(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     to: TaskStatus,
     reason: Option<String>,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut changes = vec![become_status(scene.task, to, reason)?];
-    changes.extend(end_lease(scene.task));
+    let mut changes = vec![become_status(input.task, to, reason)?];
+    changes.extend(end_lease(input.task));
     Ok(changes)
 }
 
 /// Blocks the task and sends an alert in the same commit.
 pub(super) fn block(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     reason: String,
     is_told: bool,
 ) -> Result<Vec<Change>, Refusal> {
-    let alert = Alert::blocked(&scene.task.id, &reason).detail();
-    let mut changes = leave(scene, TaskStatus::Blocked, Some(reason))?;
+    let alert = Alert::blocked(&input.task.id, &reason).detail();
+    let mut changes = leave(input, TaskStatus::Blocked, Some(reason))?;
     if !is_told {
         changes.push(Change::Noted(EventKind::Alert, alert));
     }
@@ -48,17 +48,17 @@ pub(super) fn block(
 }
 
 /// Completes the task. Refused if declared steps are open; with force they are recorded.
-pub(super) fn done(scene: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
-    let steps = steps_left_open(scene);
-    let changes = leave(scene, TaskStatus::Completed, left_open_reason(&steps))?;
+pub(super) fn done(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Change>, Refusal> {
+    let steps = steps_left_open(input);
+    let changes = leave(input, TaskStatus::Completed, left_open_reason(&steps))?;
     if force || steps.is_empty() {
         return Ok(changes);
     }
-    Err(Refusal::StepsLeftOpen { task: scene.task.id.clone(), steps })
+    Err(Refusal::StepsLeftOpen { task: input.task.id.clone(), steps })
 }
 
-fn steps_left_open(scene: &TaskDecisionInput<'_>) -> Vec<StepName> {
-    left_open(&scene.task.spec.steps, scene.steps).into_iter().cloned().collect()
+fn steps_left_open(input: &TaskDecisionInput<'_>) -> Vec<StepName> {
+    left_open(&input.task.spec.steps, input.steps).into_iter().cloned().collect()
 }
 
 /// The recorded reason when declared steps are open at the end.
@@ -68,12 +68,12 @@ fn left_open_reason(steps: &[StepName]) -> Option<String> {
 
 /// Moves by the shortest path through the table; nothing when it is there already.
 pub(super) fn shortest(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
-    let is_own_block = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
-    let waits = match (scene.task.status, to) {
+    let is_own_block = input.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
+    let waits = match (input.task.status, to) {
         (TaskStatus::Blocked, TaskStatus::InProgress) => !is_own_block,
         (from, TaskStatus::InProgress | TaskStatus::Completed) => from.is_paused(),
         // Otherwise the dialect could end a block that it did not set.
@@ -81,21 +81,21 @@ pub(super) fn shortest(
         _ => false,
     };
     if waits {
-        let (task, status) = (scene.task.id.clone(), scene.task.status);
+        let (task, status) = (input.task.id.clone(), input.task.status);
         return Err(Refusal::WaitsForPerson { task, status });
     }
     // Only a person, or a resume, which costs an attempt, assigns a failed task again.
-    let is_revived = scene.task.status == TaskStatus::Failed
+    let is_revived = input.task.status == TaskStatus::Failed
         && matches!(to, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Blocked);
-    let way = way(scene.task.status, to).filter(|_| !is_revived);
-    let way = way.ok_or_else(|| illegal(scene.task, to))?;
-    let completes = to == TaskStatus::Completed && scene.task.status != to;
-    let left_open = if completes { left_open_reason(&steps_left_open(scene)) } else { None };
+    let way = way(input.task.status, to).filter(|_| !is_revived);
+    let way = way.ok_or_else(|| illegal(input.task, to))?;
+    let completes = to == TaskStatus::Completed && input.task.status != to;
+    let left_open = if completes { left_open_reason(&steps_left_open(input)) } else { None };
     let reason = left_open.or_else(|| reason.map(str::to_owned));
     let mut changes: Vec<Change> =
         way.into_iter().map(|to| Change::Status { to, reason: reason.clone() }).collect();
     if matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
-        changes.extend(end_lease(scene.task));
+        changes.extend(end_lease(input.task));
     }
     Ok(changes)
 }
@@ -114,11 +114,11 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
 
 /// Sets the dialect's settings; does not change who blocked the task.
 pub(super) fn door(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     door: CheckpointSettings,
 ) -> Result<Vec<Change>, Refusal> {
-    let blocked = scene.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
-    while_open(scene, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
+    let blocked = input.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
+    while_open(input, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
 }
 
 /// The statuses after `from` on the shortest path to `to`, without passing through a terminal
@@ -147,9 +147,9 @@ fn way(from: TaskStatus, to: TaskStatus) -> Option<Vec<TaskStatus>> {
 }
 
 /// Starts over under the same id: steps are cleared and the holder is fenced off.
-pub(super) fn replace(scene: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<Change> {
+pub(super) fn replace(input: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<Change> {
     let mut changes = vec![Change::FenceRaised, Change::StepsCleared];
-    if scene.task.not_before.is_some() {
+    if input.task.not_before.is_some() {
         changes.push(Change::NotBefore(None));
     }
     changes.push(Change::Replaced(new));
@@ -158,42 +158,42 @@ pub(super) fn replace(scene: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<C
 
 /// Its holder died or shuts down. A task that was not in progress only loses its lease.
 pub(super) fn interrupt(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     reason: String,
 ) -> Result<Vec<Change>, Refusal> {
-    if scene.task.status.can_become(TaskStatus::Interrupted) {
-        return leave(scene, TaskStatus::Interrupted, Some(reason));
+    if input.task.status.can_become(TaskStatus::Interrupted) {
+        return leave(input, TaskStatus::Interrupted, Some(reason));
     }
-    Ok(end_lease(scene.task).into_iter().collect())
+    Ok(end_lease(input.task).into_iter().collect())
 }
 
 pub(super) fn defer(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     until: Time,
     reason: Option<String>,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut changes = leave(scene, TaskStatus::Deferred, reason)?;
+    let mut changes = leave(input, TaskStatus::Deferred, reason)?;
     changes.push(Change::NotBefore(Some(until)));
     Ok(changes)
 }
 
 pub(super) fn cancel(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     reason: Option<String>,
 ) -> Result<Vec<Change>, Refusal> {
-    let status = become_status(scene.task, TaskStatus::Cancelled, reason)?;
+    let status = become_status(input.task, TaskStatus::Cancelled, reason)?;
     Ok(vec![status, Change::FenceRaised])
 }
 
 /// Assigns it again. A failed task uses one retry; a waiting or assigned one does not. A live
 /// holder keeps it unless forced. Recoveries without progress are reset; total usage is not.
 pub(super) fn retry(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     agent: Option<AgentName>,
     force: bool,
 ) -> Result<Vec<Change>, Refusal> {
-    let task = scene.task;
-    let is_at_work = task.lease.held.is_some() && scene.life == HolderLife::Alive;
+    let task = input.task;
+    let is_at_work = task.lease.held.is_some() && input.life == HolderLife::Alive;
     if is_at_work && !force {
         return Err(hold::held(task));
     }
@@ -223,10 +223,10 @@ pub(super) fn retry(
 
 /// As a retry without a limit, with all steps put aside; history keeps them.
 pub(super) fn restart(
-    scene: &TaskDecisionInput<'_>,
+    input: &TaskDecisionInput<'_>,
     agent: Option<AgentName>,
 ) -> Result<Vec<Change>, Refusal> {
-    let mut changes = retry(scene, agent, true)?;
+    let mut changes = retry(input, agent, true)?;
     changes.push(Change::StepsCleared);
     Ok(changes)
 }

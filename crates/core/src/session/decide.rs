@@ -177,32 +177,32 @@ fn why_fenced(ours: Generation, newest: Generation, state: SessionStateKind) -> 
 
 /// Decides about an event; none when nothing changes.
 pub fn decide(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
     check_limits(&event)?;
     check_owner(&event)?;
     match event {
         SessionEvent::Begin { session_id, owner, ttl, context } => {
-            begin(scene, session_id, owner, ttl, context).map(Some)
+            begin(input, session_id, owner, ttl, context).map(Some)
         }
         SessionEvent::Import { session_id, started_at, generation, owner } => {
-            import(scene, session_id, started_at, generation, owner)
+            import(input, session_id, started_at, generation, owner)
         }
-        SessionEvent::Touch { session_id, at } => Ok(Some(touch(scene, session_id, at))),
-        SessionEvent::End { generation } => end(scene, known(scene)?, generation),
+        SessionEvent::Touch { session_id, at } => Ok(Some(touch(input, session_id, at))),
+        SessionEvent::End { generation } => end(input, known(input)?, generation),
         SessionEvent::Renew { generation } => {
-            let session = turn(known(scene)?, generation)?;
+            let session = turn(known(input)?, generation)?;
             Ok(Some(SessionChange { next: session.clone(), told: Vec::new(), renews: true }))
         }
         SessionEvent::Discard { generation } => {
-            let session = turn(known(scene)?, generation)?;
-            Ok(Some(ended(scene, session, json!({"discarded": true}))))
+            let session = turn(known(input)?, generation)?;
+            Ok(Some(ended(input, session, json!({"discarded": true}))))
         }
-        SessionEvent::Settle => Ok(settle(scene, known(scene)?)),
-        SessionEvent::Resume => resume(scene, known(scene)?).map(Some),
-        SessionEvent::Suspend { reason } => Ok(Some(suspend(scene, known(scene)?, reason))),
-        SessionEvent::Clear => Ok(Some(clear(scene, known(scene)?))),
+        SessionEvent::Settle => Ok(settle(input, known(input)?)),
+        SessionEvent::Resume => resume(input, known(input)?).map(Some),
+        SessionEvent::Suspend { reason } => Ok(Some(suspend(input, known(input)?, reason))),
+        SessionEvent::Clear => Ok(Some(clear(input, known(input)?))),
     }
 }
 
@@ -230,8 +230,8 @@ pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
     }
 }
 
-fn known(scene: SessionDecisionInput<'_>) -> Result<&Session, SessionRefusal> {
-    scene.session.ok_or_else(|| SessionRefusal::Unknown(scene.key.clone()))
+fn known(input: SessionDecisionInput<'_>) -> Result<&Session, SessionRefusal> {
+    input.session.ok_or_else(|| SessionRefusal::Unknown(input.key.clone()))
 }
 
 /// The session, if this turn is open.
@@ -250,18 +250,18 @@ fn fenced(session: &Session, ours: Generation) -> SessionRefusal {
 }
 
 fn begin(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session_id: SessionId,
     owner: Holder,
     ttl: Option<Span>,
     context: BTreeMap<String, String>,
 ) -> Result<SessionChange, SessionRefusal> {
     let mut told = Vec::new();
-    let (mut next, from) = match scene.session {
-        None => (Session::new(scene.key.clone(), session_id.clone(), scene.now), None),
+    let (mut next, from) = match input.session {
+        None => (Session::new(input.key.clone(), session_id.clone(), input.now), None),
         Some(session) => {
-            let next = free(scene, session, Some(&owner), &mut told)?;
-            (next, Some(session.state_at(scene.now)))
+            let next = free(input, session, Some(&owner), &mut told)?;
+            (next, Some(session.state_at(input.now)))
         }
     };
     if let SessionState::Suspended { by: Suspender::Person, .. } = next.state {
@@ -276,10 +276,10 @@ fn begin(
     next.context.extend(context);
     next.generation = next.generation.next();
     next.seen_at = None;
-    next.updated_at = scene.now;
-    let held = HeldLease { holder: owner, ttl, since: scene.now, left: ttl };
+    next.updated_at = input.now;
+    let held = HeldLease { holder: owner, ttl, since: input.now, left: ttl };
     told.push(begun(&next, from, &held.holder));
-    next.state = SessionState::Active { since: scene.now, owner: Some(held) };
+    next.state = SessionState::Active { since: input.now, owner: Some(held) };
     Ok(SessionChange { next, told, renews: true })
 }
 
@@ -293,7 +293,7 @@ fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> Sess
 
 /// The session without an open turn; a turn whose owner died is interrupted first.
 fn free(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session: &Session,
     for_owner: Option<&Holder>,
     told: &mut Vec<SessionTold>,
@@ -305,11 +305,11 @@ fn free(
     match session.owner() {
         // A newer turn of the same gateway replaces the older one.
         Some(held) if is_own(held) => Ok(session.clone()),
-        Some(held) if scene.life == HolderLife::Alive => {
+        Some(held) if input.life == HolderLife::Alive => {
             Err(SessionRefusal::Held { key: session.key.clone(), held: Box::new(held.clone()) })
         }
         Some(_) | None => {
-            let change = cut_off(session, &Rules::default(), scene.now);
+            let change = cut_off(session, &Rules::default(), input.now);
             told.extend(change.told);
             Ok(change.next)
         }
@@ -317,7 +317,7 @@ fn free(
 }
 
 fn end(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session: &Session,
     generation: Generation,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
@@ -325,49 +325,49 @@ fn end(
     if ended_before {
         return Ok(None);
     }
-    let mut change = ended(scene, turn(session, generation)?, json!({}));
+    let mut change = ended(input, turn(session, generation)?, json!({}));
     change.next.deaths_in_a_row = 0;
     change.next.reason = None;
     Ok(Some(change))
 }
 
-fn ended(scene: SessionDecisionInput<'_>, session: &Session, mut detail: Value) -> SessionChange {
+fn ended(input: SessionDecisionInput<'_>, session: &Session, mut detail: Value) -> SessionChange {
     detail["session"] = json!(session.key);
     detail["generation"] = json!(session.generation);
     let next = Session {
         state: SessionState::Idle,
         finished: session.generation,
-        updated_at: scene.now,
+        updated_at: input.now,
         ..session.clone()
     };
     let told = vec![SessionTold { kind: EventKind::SessionEnded, detail }];
     SessionChange { next, told, renews: false }
 }
 
-fn touch(scene: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> SessionChange {
-    let new = || Session::new(scene.key.clone(), session_id.clone(), scene.now);
-    let mut next = scene.session.cloned().unwrap_or_else(new);
+fn touch(input: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> SessionChange {
+    let new = || Session::new(input.key.clone(), session_id.clone(), input.now);
+    let mut next = input.session.cloned().unwrap_or_else(new);
     // Marks are more reliable than times.
     if next.generation == Generation::default() && next.state == SessionState::Idle {
         next.seen_at = Some(at);
         next.session_id = session_id;
     }
-    next.updated_at = scene.now;
+    next.updated_at = input.now;
     SessionChange { next, told: Vec::new(), renews: false }
 }
 
-fn settle(scene: SessionDecisionInput<'_>, session: &Session) -> Option<SessionChange> {
+fn settle(input: SessionDecisionInput<'_>, session: &Session) -> Option<SessionChange> {
     session.seen_at?;
-    let next = Session { seen_at: None, updated_at: scene.now, ..session.clone() };
+    let next = Session { seen_at: None, updated_at: input.now, ..session.clone() };
     Some(SessionChange { next, told: Vec::new(), renews: false })
 }
 
 fn resume(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session: &Session,
 ) -> Result<SessionChange, SessionRefusal> {
     let mut told = Vec::new();
-    let mut next = free(scene, session, None, &mut told)?;
+    let mut next = free(input, session, None, &mut told)?;
     match next.state {
         SessionState::Idle => {
             let (key, state) = (next.key, SessionStateKind::Idle);
@@ -379,25 +379,25 @@ fn resume(
         | SessionState::ResumePending { .. }
         | SessionState::Expired { .. } => {}
     }
-    let mut change = moved(next, SessionState::Idle, scene.now);
+    let mut change = moved(next, SessionState::Idle, input.now);
     told.append(&mut change.told);
     Ok(SessionChange { told, ..change })
 }
 
 fn suspend(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session: &Session,
     reason: Option<String>,
 ) -> SessionChange {
     let given = reason.map(|text| Reason { text, given: true });
     let reason = given.or_else(|| session.reason.clone());
     let session = Session { reason, seen_at: None, ..session.clone() };
-    let state = SessionState::Suspended { since: scene.now, by: Suspender::Person };
-    moved(session, state, scene.now)
+    let state = SessionState::Suspended { since: input.now, by: Suspender::Person };
+    moved(session, state, input.now)
 }
 
-fn clear(scene: SessionDecisionInput<'_>, session: &Session) -> SessionChange {
-    let mut change = moved(session.clone(), SessionState::Idle, scene.now);
+fn clear(input: SessionDecisionInput<'_>, session: &Session) -> SessionChange {
+    let mut change = moved(session.clone(), SessionState::Idle, input.now);
     let next = &mut change.next;
     (next.deaths_in_a_row, next.reason, next.seen_at) = (0, None, None);
     next.context.clear();
@@ -417,15 +417,15 @@ pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionCha
 }
 
 fn import(
-    scene: SessionDecisionInput<'_>,
+    input: SessionDecisionInput<'_>,
     session_id: SessionId,
     started_at: Time,
     generation: Option<Generation>,
     owner: Option<(Holder, Option<Span>)>,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
     let mut told = Vec::new();
-    let mut next = match scene.session {
-        None => Session::new(scene.key.clone(), session_id.clone(), scene.now),
+    let mut next = match input.session {
+        None => Session::new(input.key.clone(), session_id.clone(), input.now),
         Some(session) => {
             let theirs = generation.unwrap_or_else(|| session.generation.next());
             let is_same_turn = session.generation == theirs && session.session_id == session_id;
@@ -436,13 +436,13 @@ fn import(
                 let (key, ours) = (session.key.clone(), session.generation);
                 return Err(SessionRefusal::Older { key, ours, theirs });
             }
-            free(scene, session, owner.as_ref().map(|(holder, _)| holder), &mut told)?
+            free(input, session, owner.as_ref().map(|(holder, _)| holder), &mut told)?
         }
     };
     next.session_id = session_id;
     next.generation = generation.unwrap_or_else(|| next.generation.next());
     next.seen_at = None;
-    next.updated_at = scene.now;
+    next.updated_at = input.now;
     let held = owner.map(|(holder, ttl)| HeldLease { holder, ttl, since: started_at, left: ttl });
     let detail = json!({
         "session": next.key, "generation": next.generation, "imported": true,

@@ -39,29 +39,29 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Called with errors of deliveries.
-type Say = Arc<dyn Fn(&str) + Send + Sync>;
+type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The delivery tasks of all sinks.
 #[derive(Debug)]
-pub struct Courier {
+pub struct AlertDelivery {
     tasks: JoinSet<()>,
     hurry: watch::Sender<bool>,
 }
 
-impl Courier {
+impl AlertDelivery {
     /// Starts to deliver new alerts and what is left from before. `say` is called when an error
     /// begins.
     pub async fn start(
         engine: &Engine,
         sinks: Vec<Sink>,
         pace: AlertTiming,
-        say: impl Fn(&str) + Send + Sync + 'static,
+        report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let (hurry, hurried) = watch::channel(false);
-        let say: Say = Arc::new(say);
+        let report: Report = Arc::new(report);
         let mut tasks = JoinSet::new();
         for sink in sinks {
-            let route = Route::new(engine, sink, pace, Arc::clone(&say));
+            let route = Route::new(engine, sink, pace, Arc::clone(&report));
             route.cursor().await?;
             tasks.spawn(route.serve(hurried.clone()));
         }
@@ -138,7 +138,7 @@ struct Route {
     engine: Engine,
     sink: Arc<Sink>,
     pace: AlertTiming,
-    say: Say,
+    report: Report,
     token: u64,
     owner: Option<ProcessIdentity>,
     /// No alert exists between the cursor and this event.
@@ -150,12 +150,12 @@ struct Route {
 }
 
 impl Route {
-    fn new(engine: &Engine, sink: Sink, pace: AlertTiming, say: Say) -> Self {
+    fn new(engine: &Engine, sink: Sink, pace: AlertTiming, report: Report) -> Self {
         Self {
             engine: engine.clone(),
             sink: Arc::new(sink),
             pace,
-            say,
+            report,
             token: u64::from_le_bytes(random::bytes()),
             owner: process::identity(std::process::id()),
             looked: 0,
@@ -177,7 +177,7 @@ impl Route {
                 Ok(NextWait::Again) => continue,
                 Ok(next) => next,
                 Err(error) => {
-                    self.say_once(&format!("alerts wait for the store: {error}"));
+                    self.report_once(&format!("alerts wait for the store: {error}"));
                     self.last_error = Some(error.to_string());
                     NextWait::Trouble
                 }
@@ -362,7 +362,7 @@ impl Route {
                 cursor.gone = Some(self.sink.fingerprint());
                 let text =
                     format!("the {} {place} is not called any more: {why}", self.sink.name());
-                self.say_once(&text);
+                self.report_once(&text);
                 return Ok(Failed::Gone(self.undelivered(message, &text, now)));
             }
         };
@@ -376,13 +376,13 @@ impl Route {
                 "an alert could not be told by {} {place} in {tries} tries: {why}",
                 self.sink.name()
             );
-            self.say_once(&text);
+            self.report_once(&text);
             self.last_error = Some(why);
             return Ok(Failed::Over(self.undelivered(message, &text, now)));
         }
         let at = self.pace.next_try(batch.tries, asked, now);
         (batch.next_at, batch.why, batch.claim) = (Some(at), Some(why.clone()), None);
-        self.say_once(&format!(
+        self.report_once(&format!(
             "an alert could not be told by {} {place}: {why}; it is tried again",
             self.sink.name()
         ));
@@ -474,9 +474,9 @@ impl Route {
     }
 
     /// Reports an error when it begins, not at each try.
-    fn say_once(&self, text: &str) {
+    fn report_once(&self, text: &str) {
         if self.last_error.is_none() {
-            (self.say)(text);
+            (self.report)(text);
         }
     }
 }

@@ -23,7 +23,7 @@ mod webhook;
 
 pub use backoff::AlertTiming;
 pub use command::CommandSink;
-pub use delivery::{Courier, Delivery, deliver_now, register, store_id};
+pub use delivery::{AlertDelivery, Delivery, deliver_now, register, store_id};
 pub use message::Message;
 pub use overview::{AlertRecord, Overview, SinkOverview, overview};
 pub use sink::{NotSent, Sink, try_out};

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum NotGranted {
+pub enum RemoteCommandError {
     /// The node did not take it.
     #[error("agent {agent} is on node {node}, which does not answer; nothing was done")]
     Silent {
@@ -75,17 +75,23 @@ pub enum NotGranted {
     Store(#[from] StoreError),
 }
 
-impl From<NotGranted> for Refused {
-    fn from(error: NotGranted) -> Self {
+impl From<RemoteCommandError> for Refused {
+    fn from(error: RemoteCommandError) -> Self {
         let hint = match &error {
-            NotGranted::Silent { .. } => "relight node list shows whether it lives; try again",
-            NotGranted::Late { .. } => "what was asked for may still happen; relight ps shows it",
-            NotGranted::Problem { agent, .. } => &format!("relight deaths {agent} says why"),
-            NotGranted::Contended { .. } => "try again; relight ps shows who has it",
-            NotGranted::Store(_) => "try again",
+            RemoteCommandError::Silent { .. } => {
+                "relight node list shows whether it lives; try again"
+            }
+            RemoteCommandError::Late { .. } => {
+                "what was asked for may still happen; relight ps shows it"
+            }
+            RemoteCommandError::Problem { agent, .. } => {
+                &format!("relight deaths {agent} says why")
+            }
+            RemoteCommandError::Contended { .. } => "try again; relight ps shows who has it",
+            RemoteCommandError::Store(_) => "try again",
         };
         let code = match error {
-            NotGranted::Store(_) => RefusedCode::Internal,
+            RemoteCommandError::Store(_) => RefusedCode::Internal,
             _ => RefusedCode::Conflict,
         };
         Self { code, hint: Some(hint.to_owned()), message: error.to_string() }
@@ -108,11 +114,11 @@ pub async fn ask(
     agent: &AgentName,
     verb: RemoteVerb,
     patience: Span,
-) -> Result<RemoteDelivery, NotGranted> {
+) -> Result<RemoteDelivery, RemoteCommandError> {
     let deadline = Instant::now() + patience.as_duration();
     let (cache, _) = NodeCache::first(store).await?;
     let mut question = PendingCommand { store, name: agent, verb, deadline, cache };
-    let mut before: Option<Passed> = None;
+    let mut before: Option<LostHolder> = None;
     loop {
         let Some(found) = question.holder().await? else {
             // A node that takes over starts a new attempt anyway.
@@ -127,17 +133,17 @@ pub async fn ask(
         if verb == RemoteVerb::Stop && is_stopped(&found.agent) {
             return Ok(RemoteDelivery::Done(unchanged(&found.agent)));
         }
-        match question.put_to(&found).await? {
-            Put::Answered(outcome) => {
+        match question.send_to(&found).await? {
+            CommandState::Answered(outcome) => {
                 return question.granted(found.node, outcome).map(RemoteDelivery::Done);
             }
-            Put::Passed { was_taken } => {
+            CommandState::Passed { was_taken } => {
                 let (node, attempt_number) = (found.node, found.agent.attempt_number);
-                before = Some(Passed { node, attempt_number, was_taken });
+                before = Some(LostHolder { node, attempt_number, was_taken });
             }
         }
         if Instant::now() >= deadline {
-            return Err(NotGranted::Contended { agent: agent.clone() });
+            return Err(RemoteCommandError::Contended { agent: agent.clone() });
         }
     }
 }
@@ -166,17 +172,17 @@ impl Elsewhere {
         now.lease.held.is_some() && now.lease.fence == self.agent.lease.fence
     }
 
-    fn late(&self) -> NotGranted {
-        NotGranted::Late { agent: self.agent.name.clone(), node: self.node.clone() }
+    fn late(&self) -> RemoteCommandError {
+        RemoteCommandError::Late { agent: self.agent.name.clone(), node: self.node.clone() }
     }
 
-    fn silent(&self) -> NotGranted {
-        NotGranted::Silent { agent: self.agent.name.clone(), node: self.node.clone() }
+    fn silent(&self) -> RemoteCommandError {
+        RemoteCommandError::Silent { agent: self.agent.name.clone(), node: self.node.clone() }
     }
 }
 
 /// State of a sent command.
-enum Put {
+enum CommandState {
     /// It was answered.
     Answered(RemoteCommandOutcome),
     /// Its lease is over.
@@ -187,13 +193,13 @@ enum Put {
 }
 
 /// A holder that lost the agent after the command was sent.
-struct Passed {
+struct LostHolder {
     node: NodeName,
     attempt_number: u32,
     was_taken: bool,
 }
 
-impl Passed {
+impl LostHolder {
     fn is_renewed_by(&self, found: &Elsewhere) -> bool {
         let has_moved = self.node != found.node;
         self.was_taken || has_moved || found.agent.attempt_number > self.attempt_number
@@ -202,7 +208,7 @@ impl Passed {
 
 impl PendingCommand<'_> {
     /// The live node that holds the agent. Waits for a free agent to be taken over.
-    async fn holder(&mut self) -> Result<Option<Elsewhere>, NotGranted> {
+    async fn holder(&mut self) -> Result<Option<Elsewhere>, RemoteCommandError> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);
         loop {
             let newest = self.store.newest_event().await?;
@@ -229,7 +235,7 @@ impl PendingCommand<'_> {
     }
 
     /// Sends the command to this holder and waits.
-    async fn put_to(&mut self, found: &Elsewhere) -> Result<Put, NotGranted> {
+    async fn send_to(&mut self, found: &Elsewhere) -> Result<CommandState, RemoteCommandError> {
         // First for another pending command, then for ours.
         let deadline = self.deadline;
         let take_by = || deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
@@ -237,7 +243,7 @@ impl PendingCommand<'_> {
         loop {
             let newest = self.store.newest_event().await?;
             let now = self.store.agent(self.name).await?;
-            let Some(now) = now else { return Ok(Put::Passed { was_taken }) };
+            let Some(now) = now else { return Ok(CommandState::Passed { was_taken }) };
             let progress = match &ours {
                 None => None,
                 Some(ours) => Some(self.progress(&now, ours).await?),
@@ -245,9 +251,9 @@ impl PendingCommand<'_> {
             let (is_over, is_late) = (Instant::now() >= until, Instant::now() >= self.deadline);
             match progress {
                 Some(RemoteCommandProgress::Answered(outcome)) => {
-                    return Ok(Put::Answered(outcome));
+                    return Ok(CommandState::Answered(outcome));
                 }
-                _ if !found.is_held_in(&now) => return Ok(Put::Passed { was_taken }),
+                _ if !found.is_held_in(&now) => return Ok(CommandState::Passed { was_taken }),
                 Some(RemoteCommandProgress::Taken) if is_late => return Err(found.late()),
                 Some(RemoteCommandProgress::Taken) => (was_taken, until) = (true, self.deadline),
                 Some(RemoteCommandProgress::Asked) if !is_over => {}
@@ -265,13 +271,13 @@ impl PendingCommand<'_> {
                         continue;
                     }
                     if is_late {
-                        return Err(NotGranted::Contended { agent: self.name.clone() });
+                        return Err(RemoteCommandError::Contended { agent: self.name.clone() });
                     }
                 }
             }
             self.cache.look(self.store).await?;
             if fleet::is_gone(&found.node) {
-                return Ok(Put::Passed { was_taken });
+                return Ok(CommandState::Passed { was_taken });
             }
             self.changed(newest, if is_over { self.deadline } else { until }).await?;
         }
@@ -283,7 +289,7 @@ impl PendingCommand<'_> {
         &self,
         now: &Agent,
         ours: &RemoteCommand,
-    ) -> Result<RemoteCommandProgress, NotGranted> {
+    ) -> Result<RemoteCommandProgress, RemoteCommandError> {
         if let Some(wish) = now.wish.as_ref().filter(|wish| wish.id == ours.id) {
             return Ok(wish.progress.clone());
         }
@@ -307,7 +313,11 @@ impl PendingCommand<'_> {
 
     /// Writes the command into the agent's record, unless another one is pending. A pending one
     /// past its time was left by a dead sender.
-    async fn place(&self, now: &Agent, is_over: bool) -> Result<Option<RemoteCommand>, NotGranted> {
+    async fn place(
+        &self,
+        now: &Agent,
+        is_over: bool,
+    ) -> Result<Option<RemoteCommand>, RemoteCommandError> {
         let waits = now.wish.as_ref().filter(|wish| wish.is_open());
         if waits.is_some_and(|wish| !is_over || wish.progress != RemoteCommandProgress::Asked) {
             return Ok(None);
@@ -324,13 +334,13 @@ impl PendingCommand<'_> {
     }
 
     /// Withdraws the command. True if it was not taken and never will be.
-    async fn withdraw(&self, now: &Agent) -> Result<bool, NotGranted> {
+    async fn withdraw(&self, now: &Agent) -> Result<bool, RemoteCommandError> {
         let Some(wish) = now.wish.clone() else { return Ok(false) };
         self.commit(now, wish.at(RemoteCommandProgress::Withdrawn)).await
     }
 
     /// False when the agent has changed since it was read.
-    async fn commit(&self, now: &Agent, wish: RemoteCommand) -> Result<bool, NotGranted> {
+    async fn commit(&self, now: &Agent, wish: RemoteCommand) -> Result<bool, RemoteCommandError> {
         let guard = Guard { fence: None, seq: Some(now.seq) };
         let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
         let commit = AgentCommit { agent: now.name.clone(), guard, at: clock::now(), changes };
@@ -343,7 +353,7 @@ impl PendingCommand<'_> {
 
     /// Waits for a change of the store, or a short time. Pauses first, because a shared store
     /// changes all the time.
-    async fn changed(&self, newest: u64, until: Instant) -> Result<(), NotGranted> {
+    async fn changed(&self, newest: u64, until: Instant) -> Result<(), RemoteCommandError> {
         sleep(LOOK_PAUSE).await;
         let rest = until.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
         match timeout(rest, self.store.changed(newest)).await {
@@ -356,11 +366,11 @@ impl PendingCommand<'_> {
         &self,
         node: NodeName,
         outcome: RemoteCommandOutcome,
-    ) -> Result<Changed, NotGranted> {
+    ) -> Result<Changed, RemoteCommandError> {
         let agent = self.name.clone();
         let RemoteCommandOutcome { previous, now, task_cancelled, problem } = outcome;
         match problem {
-            Some(problem) => Err(NotGranted::Problem { agent, node, problem }),
+            Some(problem) => Err(RemoteCommandError::Problem { agent, node, problem }),
             None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),
         }
     }

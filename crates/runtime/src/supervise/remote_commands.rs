@@ -39,14 +39,14 @@ pub(super) async fn serve(
         names.sort();
         names.dedup();
         while doing.try_join_next().is_some() {}
-        for name in names.into_iter().filter(|name| roster.hears(name)) {
-            doing.spawn(grant(Arc::clone(&context), roster.clone(), name));
+        for name in names.into_iter().filter(|name| roster.note_command(name)) {
+            doing.spawn(execute(Arc::clone(&context), roster.clone(), name));
         }
     }
 }
 
 /// Executes the pending command of this agent, if any.
-pub(super) async fn grant(context: Arc<SupervisorContext>, roster: Roster, name: AgentName) {
+pub(super) async fn execute(context: Arc<SupervisorContext>, roster: Roster, name: AgentName) {
     let right = context.node_right();
     let Some((agent, wish)) = take(&context, &name).await else { return };
     // If this node lost its lease meanwhile, the command is dropped.

@@ -68,7 +68,7 @@ impl Roster {
 
     /// A remote command for it has arrived. Returns false when it is not here; the command is then
     /// handled when it is added, because its lease is taken some time before.
-    pub(super) fn hears(&self, name: &AgentName) -> bool {
+    pub(super) fn note_command(&self, name: &AgentName) -> bool {
         let members = self.members();
         let is_here = members.contains_key(name);
         if !is_here {
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn what_was_wanted_while_an_agent_was_taken_up_is_told_when_it_is_there() {
         let roster = Roster::default();
-        assert!(!roster.hears(&name("a")), "its lease is taken, and it is not here yet");
-        assert!(added(&roster, "a") && roster.hears(&name("a")));
+        assert!(!roster.note_command(&name("a")), "its lease is taken, and it is not here yet");
+        assert!(added(&roster, "a") && roster.note_command(&name("a")));
         assert!(!added(&roster, "b"), "nobody wanted anything of it");
         roster.remove(&name("a"));
         assert!(!added(&roster, "a"), "it was told once");

@@ -377,7 +377,7 @@ impl Supervisor {
         view: watch::Receiver<AgentView>,
     ) {
         if self.roster.add(name.clone(), mail, view) {
-            tokio::spawn(remote_commands::grant(
+            tokio::spawn(remote_commands::execute(
                 Arc::clone(&self.context),
                 self.roster.clone(),
                 name,

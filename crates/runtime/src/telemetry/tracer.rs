@@ -54,7 +54,7 @@ impl Tracer {
             EventKind::AttemptDied => return self.died(event).into_iter().collect(),
             EventKind::LeaseTaken => return self.held(event).into_iter().collect(),
             EventKind::LeaseEnded | EventKind::FenceRaised => {
-                return self.let_go(event).into_iter().collect();
+                return self.lease_released(event).into_iter().collect();
             }
             EventKind::StepBegun => {
                 if let (Some(task), Some(step)) = (&event.task, &event.step) {
@@ -132,12 +132,12 @@ impl Tracer {
     /// A hold begins; the one before it, if nobody ended it, does then.
     fn held(&mut self, event: &Event) -> Option<TraceSpan> {
         let task = event.task.as_ref()?;
-        let before = self.let_go(event);
+        let before = self.lease_released(event);
         put(&mut self.holds, task.clone(), (event.at, event.id));
         before
     }
 
-    fn let_go(&mut self, event: &Event) -> Option<TraceSpan> {
+    fn lease_released(&mut self, event: &Event) -> Option<TraceSpan> {
         let task = event.task.as_ref()?;
         let (begun_at, taken) = self.holds.remove(task)?;
         let mut attributes = vec![("relight.task", task.to_string())];

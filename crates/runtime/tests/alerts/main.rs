@@ -10,8 +10,8 @@ use base64::prelude::BASE64_STANDARD;
 use receiver::{Answer, Post, Receiver};
 use relight::alerts::stale::StaleWatch;
 use relight::alerts::{
-    AlertTiming, CommandSink, Courier, Sink, Webhook, deliver_now, overview, register, secret,
-    try_out,
+    AlertDelivery, AlertTiming, CommandSink, Sink, Webhook, deliver_now, overview, register,
+    secret, try_out,
 };
 use relight::core::agent::change::AgentChange;
 use relight::core::alert::{Alert, AlertKind};
@@ -95,8 +95,8 @@ async fn add(engine: &Engine, id: &str) {
 }
 
 /// Nobody says anything that a test would hear.
-async fn courier(engine: &Engine, sinks: Vec<Sink>) -> Courier {
-    Courier::start(engine, sinks, QUICK, |_| {}).await.expect("a store that can be written")
+async fn courier(engine: &Engine, sinks: Vec<Sink>) -> AlertDelivery {
+    AlertDelivery::start(engine, sinks, QUICK, |_| {}).await.expect("a store that can be written")
 }
 
 async fn next(receiver: &Receiver) -> Post {
@@ -165,7 +165,8 @@ async fn what_was_not_taken_is_sent_again_under_the_same_id() {
 async fn the_next_courier_goes_on_with_what_the_last_one_left() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(500, "")]));
     let slow = AlertTiming { retry: Span::from_secs(3_600), ..QUICK };
-    let first = Courier::start(&engine, vec![webhook(&receiver)], slow, |_| {}).await.unwrap();
+    let first =
+        AlertDelivery::start(&engine, vec![webhook(&receiver)], slow, |_| {}).await.unwrap();
     terminate(&engine, "a").await;
     let failed = next(&receiver).await;
     first.finish(Duration::from_secs(120)).await;
@@ -281,7 +282,7 @@ async fn what_cannot_be_told_is_given_up_and_holds_up_nothing() {
     let told = folder.path().join("told");
     let pace = AlertTiming { give_up: Span::ZERO, ..QUICK };
     let sinks = vec![webhook(&receiver), appending(&told, 0)];
-    let _courier = Courier::start(&engine, sinks, pace, |_| {}).await.unwrap();
+    let _courier = AlertDelivery::start(&engine, sinks, pace, |_| {}).await.unwrap();
     terminate(&engine, "a").await;
     next(&receiver).await;
     let heard = wait_for_lines(&told, 2).await;

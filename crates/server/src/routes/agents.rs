@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use relight::fleet;
-use relight::fleet::remote_control::{self, NotGranted};
+use relight::fleet::remote_control::{self, RemoteCommandError};
 use relight::os::{clock, process};
 use relight::supervise::control::{
     self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
@@ -379,7 +379,7 @@ impl App {
                 Ok(remote_control::RemoteDelivery::Left(verb)) => {
                     request = Request::of(agent.name.clone(), verb);
                 }
-                Err(NotGranted::Store(error)) => return Err(error.into()),
+                Err(RemoteCommandError::Store(error)) => return Err(error.into()),
                 Err(error) => return Ok(ControlReply::Error(error.into())),
             }
         }

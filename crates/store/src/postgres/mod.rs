@@ -192,7 +192,7 @@ impl Store for PostgresStore {
     fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
         commit_guards::assert_shape(&commit);
         let deferred = DeferredCommit::keep(commit);
-        self.writer.run_soon(deferred.clone());
+        self.writer.run_deferred(deferred.clone());
         deferred
     }
 

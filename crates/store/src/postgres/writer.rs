@@ -42,7 +42,7 @@ enum Job {
     /// Somebody waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
     /// Nobody does, and it may be cancelled.
-    Soon(DeferredCommit),
+    Deferred(DeferredCommit),
 }
 
 #[derive(Debug, Default)]
@@ -101,9 +101,9 @@ impl PostgresWriter {
     }
 
     /// Durable with the next one, or soon.
-    pub(super) fn run_soon(&self, deferred: DeferredCommit) {
+    pub(super) fn run_deferred(&self, deferred: DeferredCommit) {
         let mut queue = self.queue();
-        queue.jobs.push_back(Job::Soon(deferred));
+        queue.jobs.push_back(Job::Deferred(deferred));
         if queue.due.is_none() {
             queue.due = Some(Instant::now() + SOON);
             drop(queue);
@@ -220,7 +220,7 @@ impl PostgresWriteQueue {
                     self.awaited -= 1;
                     (operation, Some(reply))
                 }
-                Some(Job::Soon(deferred)) => match deferred.take() {
+                Some(Job::Deferred(deferred)) => match deferred.take() {
                     Some(commit) => (Operation::Commit(commit), None),
                     None => continue,
                 },
@@ -229,7 +229,7 @@ impl PostgresWriteQueue {
             bytes += operation::weight(&operation);
             batch.push(operation, reply);
         }
-        if !self.jobs.iter().any(|job| matches!(job, Job::Soon(_))) {
+        if !self.jobs.iter().any(|job| matches!(job, Job::Deferred(_))) {
             self.due = None;
         }
         batch
@@ -249,13 +249,13 @@ impl PostgresWriteQueue {
 
 impl Job {
     fn is_cancelled(&self) -> bool {
-        matches!(self, Self::Soon(deferred) if deferred.is_over())
+        matches!(self, Self::Deferred(deferred) if deferred.is_over())
     }
 
     fn is_step(&self) -> bool {
         match self {
             Self::Awaited(operation, _) => operation::is_step(operation),
-            Self::Soon(deferred) => deferred.looks(is_of_steps),
+            Self::Deferred(deferred) => deferred.looks(is_of_steps),
         }
     }
 
@@ -264,7 +264,7 @@ impl Job {
         match self {
             Self::Awaited(Operation::Commit(commit), _) => under_way.has_place_for(commit),
             Self::Awaited(..) => false,
-            Self::Soon(deferred) => deferred.looks(|commit| under_way.has_place_for(commit)),
+            Self::Deferred(deferred) => deferred.looks(|commit| under_way.has_place_for(commit)),
         }
     }
 }

@@ -129,7 +129,7 @@ impl Store for SqliteStore {
 
     fn commit_deferred(&self, commit: Commit) -> DeferredCommit {
         let deferred = DeferredCommit::keep(commit);
-        self.writer.run_soon(deferred.clone());
+        self.writer.run_deferred(deferred.clone());
         deferred
     }
 

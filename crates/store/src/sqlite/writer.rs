@@ -33,7 +33,7 @@ enum Job {
     /// A caller waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
     /// A deferred commit, which may be cancelled.
-    Soon(DeferredCommit),
+    Deferred(DeferredCommit),
 }
 
 impl Job {
@@ -45,7 +45,9 @@ impl Job {
     fn open(self) -> Option<(Operation, Option<oneshot::Sender<Reply>>)> {
         match self {
             Self::Awaited(operation, reply) => Some((operation, Some(reply))),
-            Self::Soon(deferred) => deferred.take().map(|commit| (Operation::Commit(commit), None)),
+            Self::Deferred(deferred) => {
+                deferred.take().map(|commit| (Operation::Commit(commit), None))
+            }
         }
     }
 }
@@ -172,9 +174,9 @@ impl SqliteWriter {
     }
 
     /// Queues a deferred commit: durable with the next operation, or soon.
-    pub(super) fn run_soon(&self, deferred: DeferredCommit) {
+    pub(super) fn run_deferred(&self, deferred: DeferredCommit) {
         let mut queue = self.shared.queue();
-        queue.jobs.push_back(Job::Soon(deferred));
+        queue.jobs.push_back(Job::Deferred(deferred));
         if queue.due.is_none() {
             queue.due = Some(now() + SOON);
         }

@@ -56,18 +56,18 @@ pub async fn copy(
         }
         begun => begun?,
     };
-    let mut teller = Teller::new("comparing", from, tell).await?;
-    let anew = if went_on { clear_other(from, to, &mut teller).await? } else { Vec::new() };
-    teller.begin("copying");
+    let mut reporter = ProgressReporter::new("comparing", from, tell).await?;
+    let anew = if went_on { clear_other(from, to, &mut reporter).await? } else { Vec::new() };
+    reporter.begin("copying");
     let (mut checker, mut tables) = (Checker::default(), Vec::new());
     for table in Table::ALL {
-        tables.push(copy_table(from, to, table, &mut teller, &mut checker).await?);
+        tables.push(copy_table(from, to, table, &mut reporter, &mut checker).await?);
     }
-    teller.begin("reading back");
+    reporter.begin("reading back");
     let mut there = to.read_back().await?;
     for copied in &tables {
         let table = copied.table;
-        let found = sum_up(there.as_mut(), from, table, None, &mut teller).await?;
+        let found = sum_up(there.as_mut(), from, table, None, &mut reporter).await?;
         if found != *copied {
             return Err(CopyError::Differs { place: to.place(), table });
         }
@@ -94,10 +94,10 @@ async fn finished(
             return Ok(None);
         }
     }
-    let mut teller = Teller::new("comparing", from, tell).await?;
+    let mut reporter = ProgressReporter::new("comparing", from, tell).await?;
     let (mut checker, mut tables) = (Checker::default(), Vec::new());
     for table in Table::ALL {
-        let found = sum_up(there.as_mut(), from, table, None, &mut teller).await?;
+        let found = sum_up(there.as_mut(), from, table, None, &mut reporter).await?;
         let mut summer = Summer::new(table);
         let mut after = Cell::None;
         loop {
@@ -123,14 +123,14 @@ async fn finished(
 async fn clear_other(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
-    teller: &mut Teller<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<Vec<Table>, CopyError> {
     let mut there = to.read_back().await?;
     let mut others = Vec::new();
     for table in Table::ALL {
         let written = to.newest_key(table).await?;
-        let found = sum_up(there.as_mut(), from, table, None, teller).await?;
-        let wanted = sum_up(from, there.as_mut(), table, Some(&written), teller).await?;
+        let found = sum_up(there.as_mut(), from, table, None, reporter).await?;
+        let wanted = sum_up(from, there.as_mut(), table, Some(&written), reporter).await?;
         if found != wanted {
             others.push(table);
         }
@@ -149,7 +149,7 @@ async fn sum_up(
     other: &mut dyn Exporter,
     table: Table,
     last: Option<&Cell>,
-    teller: &mut Teller<'_>,
+    reporter: &mut ProgressReporter<'_>,
 ) -> Result<TableSum, StoreError> {
     let mut summer = Summer::new(table);
     let mut after = Cell::None;
@@ -160,7 +160,7 @@ async fn sum_up(
         after = newest[0].clone();
         rows.retain(|row| last.is_none_or(|last| row[0] <= *last));
         summer.add(&rows);
-        teller.add(table, rows.len() as u64);
+        reporter.add(table, rows.len() as u64);
     }
     Ok(summer.finish())
 }
@@ -169,7 +169,7 @@ async fn copy_table(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
     table: Table,
-    teller: &mut Teller<'_>,
+    reporter: &mut ProgressReporter<'_>,
     checker: &mut Checker,
 ) -> Result<TableSum, CopyError> {
     let written = to.newest_key(table).await?;
@@ -185,7 +185,7 @@ async fn copy_table(
         let left_out = write(to, table, new, checker).await?;
         rows.retain(|row| !left_out.contains(&row[0]));
         summer.add(&rows);
-        teller.add(table, count);
+        reporter.add(table, count);
     }
 }
 
@@ -220,14 +220,14 @@ async fn write(
 }
 
 /// Tells how far it is.
-pub(super) struct Teller<'a> {
+pub(super) struct ProgressReporter<'a> {
     tell: &'a mut (dyn FnMut(&CopyProgress) + Send),
     what: &'static str,
     rows: u64,
     rows_total: u64,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(super) async fn new(
         what: &'static str,
         store: &mut dyn Exporter,

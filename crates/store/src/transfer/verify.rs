@@ -1,6 +1,6 @@
 //! Reads a whole store: every row, what it says, and whether it agrees with the others.
 
-use super::copy::{CopyProgress, Teller};
+use super::copy::{CopyProgress, ProgressReporter};
 use super::row_check::{Checker, Findings};
 use super::sum::{Summer, TableSum};
 use super::{Exporter, sum};
@@ -23,14 +23,14 @@ pub async fn verify(
     store: &mut dyn Exporter,
     tell: &mut (dyn FnMut(&CopyProgress) + Send),
 ) -> Result<Verified, StoreError> {
-    let mut teller = Teller::new("verifying", store, tell).await?;
+    let mut reporter = ProgressReporter::new("verifying", store, tell).await?;
     let mut checker = Checker::default();
     for finding in store.integrity().await? {
         checker.findings().add(finding);
     }
     let mut tables = Vec::new();
     for table in Table::ALL {
-        tables.push(read(store, table, &mut teller, &mut checker).await?);
+        tables.push(read(store, table, &mut reporter, &mut checker).await?);
     }
     let hash = sum::whole(&tables);
     Ok(Verified { tables, hash, damage: checker.finish() })
@@ -40,7 +40,7 @@ pub async fn verify(
 async fn read(
     store: &mut dyn Exporter,
     table: Table,
-    teller: &mut Teller<'_>,
+    reporter: &mut ProgressReporter<'_>,
     checker: &mut Checker,
 ) -> Result<TableSum, StoreError> {
     let mut summer = Summer::new(table);
@@ -51,6 +51,6 @@ async fn read(
         after = last[0].clone();
         summer.add(&rows);
         checker.add(table, &rows);
-        teller.add(table, rows.len() as u64);
+        reporter.add(table, rows.len() as u64);
     }
 }

@@ -160,7 +160,7 @@ pub(in crate::supervise) async fn acquire(
         actor.forget_the_past().await?;
     }
     if matches!(begin, AcquireMode::Start | AcquireMode::Anew) {
-        actor.take_up_failed_task().await;
+        actor.retry_failed_task().await;
     }
     actor.begin(begin);
     Ok((actor, views))
@@ -326,7 +326,7 @@ impl Actor {
     ) -> Result<(), AcquireError> {
         self.tree = met.tree;
         let Some((tag, process)) = met.running else {
-            return self.bury_by_record(attempt).await;
+            return self.record_death_from_file(attempt).await;
         };
         if attempt.as_ref().is_some_and(|attempt| attempt.tag == tag) {
             self.adopt(&tag, process, attempt).await;
@@ -362,7 +362,7 @@ impl Actor {
     ) -> Result<(), SupervisionLost> {
         let said = self.read_back(&attempt, record.how).await?;
         let event = self.facts_of(&attempt, &record, said).await;
-        let decision = decide(&self.agent, event, self.moment().await);
+        let decision = decide(&self.agent, event, self.decision_input().await);
         self.last = Some(attempt);
         self.commit(decision.changes).await?;
         for effect in decision.effects {
@@ -435,14 +435,17 @@ impl Actor {
             self.adopt(&tag, leader, Some(attempt)).await;
             return Ok(());
         }
-        self.bury_by_record(Some(attempt)).await
+        self.record_death_from_file(Some(attempt)).await
     }
 
     /// No process is left. Records the death from the shim's exit record, or as lost.
-    async fn bury_by_record(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
+    async fn record_death_from_file(
+        &mut self,
+        attempt: Option<Attempt>,
+    ) -> Result<(), AcquireError> {
         let Some(attempt) = attempt else { return Ok(()) };
         if let Some(node) = self.other_node(&attempt) {
-            return self.bury_of_node(attempt, &node).await;
+            return self.record_death_of_node(attempt, &node).await;
         }
         let record = self.record_of(attempt.number, &attempt.tag);
         let is_lost = record.is_none();
@@ -469,8 +472,8 @@ impl Actor {
         let after = self.end_of_successor(attempt.number + 1).await?;
         self.died_unwatched = is_lost;
         let buried = match after {
-            Some(after) => self.bury_both(attempt, record, after).await,
-            None => self.bury_unwatched(attempt, record).await.map_err(AcquireError::from),
+            Some(after) => self.record_both_deaths(attempt, record, after).await,
+            None => self.record_unwatched_death(attempt, record).await.map_err(AcquireError::from),
         };
         self.died_unwatched = false;
         buried
@@ -497,7 +500,7 @@ impl Actor {
     }
 
     /// Its node is gone, so how it ended is unknown. Its shim has stopped it in time.
-    async fn bury_of_node(
+    async fn record_death_of_node(
         &mut self,
         attempt: Attempt,
         node: &NodeName,
@@ -511,7 +514,7 @@ impl Actor {
         Ok(buried?)
     }
 
-    async fn bury_both(
+    async fn record_both_deaths(
         &mut self,
         attempt: Attempt,
         record: ExitRecord,
@@ -519,12 +522,12 @@ impl Actor {
     ) -> Result<(), AcquireError> {
         self.catch_up(attempt, record).await?;
         match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
-            Some(next) => Ok(self.bury_unwatched(next, after).await?),
+            Some(next) => Ok(self.record_unwatched_death(next, after).await?),
             None => Ok(()),
         }
     }
 
-    async fn bury_unwatched(
+    async fn record_unwatched_death(
         &mut self,
         attempt: Attempt,
         record: ExitRecord,

@@ -199,7 +199,7 @@ impl Actor {
                 (note, more) => note.or(more),
             },
         };
-        self.let_go(&found.held, &death, completes).await;
+        self.release_tasks(&found.held, &death, completes).await;
         let post_mortem = Box::new(found.post_mortem);
         let task = self.task_status().await;
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
@@ -219,7 +219,7 @@ impl Actor {
 
     /// Releases the attempt's tasks. A deliberate stop or a deferral is not a failure; other tasks
     /// go to their strategy.
-    async fn let_go(&self, held: &[Task], death: &Death, completes: bool) {
+    async fn release_tasks(&self, held: &[Task], death: &Death, completes: bool) {
         let cause = death.cause(self.ending());
         for task in held {
             let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);

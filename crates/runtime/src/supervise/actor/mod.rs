@@ -129,14 +129,14 @@ pub enum SupervisionLost {
 }
 
 struct Waiter {
-    wants: Wants,
+    wanted: WantedState,
     previous: AgentStateKind,
     task_cancelled: Option<TaskId>,
     answer: oneshot::Sender<StateChangeResult>,
 }
 
 #[derive(PartialEq, Eq, Clone, Copy)]
-enum Wants {
+enum WantedState {
     Running,
     Rest,
 }
@@ -207,7 +207,7 @@ const ROUND_MIN: Duration = Duration::from_millis(100);
 /// Why an agent was not given back.
 const KEPT: &str = "something of it lives: it is kept for as long as the lease of its node lasts";
 
-enum Happening {
+enum ActorEvent {
     Tree(TreeEvent),
     Mail(Option<Mail>),
     Signs(Vec<NotifySign>),
@@ -247,55 +247,55 @@ impl Actor {
                 return Ok(());
             }
             match self.next().await {
-                Happening::Tree(event) => self.tree_says(event).await?,
-                Happening::Mail(Some(mail)) => self.open(mail).await?,
-                Happening::Mail(None) => return Ok(()),
-                Happening::Signs(signs) => self.hear(signs),
-                Happening::Timer => self.look_at_the_clock().await,
-                Happening::Lost(lost) => return Err(lost),
-                Happening::Asked(answer) => self.answered(answer),
-                Happening::Changes(dirty) => self.complete_brief(dirty),
-                Happening::Room => {
+                ActorEvent::Tree(event) => self.tree_says(event).await?,
+                ActorEvent::Mail(Some(mail)) => self.open(mail).await?,
+                ActorEvent::Mail(None) => return Ok(()),
+                ActorEvent::Signs(signs) => self.hear(signs),
+                ActorEvent::Timer => self.look_at_the_clock().await,
+                ActorEvent::Lost(lost) => return Err(lost),
+                ActorEvent::Asked(answer) => self.answered(answer),
+                ActorEvent::Changes(dirty) => self.complete_brief(dirty),
+                ActorEvent::Room => {
                     self.prove_term()?;
                     self.launch_postponed().await?;
                 }
                 // Its shim reports this too, unless the shim was stopped.
-                Happening::LeaderEnded => self.tree.expect_end(launch::LEFTOVER_GRACE, LOOK_EVERY),
+                ActorEvent::LeaderEnded => self.tree.expect_end(launch::LEFTOVER_GRACE, LOOK_EVERY),
             }
         }
     }
 
-    async fn next(&mut self) -> Happening {
+    async fn next(&mut self) -> ActorEvent {
         let look = self.life.as_ref().and_then(LiveAttempt::next_look);
         let due = self.due.map(|(at_ms, _)| at_ms);
         tokio::select! {
-            event = self.tree.next() => Happening::Tree(event),
-            mail = self.mail.recv() => Happening::Mail(mail),
-            signs = hear(self.notify.as_ref()) => Happening::Signs(signs),
-            signs = self.beats.heard() => Happening::Signs(signs),
-            () = wait_for(look) => Happening::Timer,
-            () = wait_for(self.postponed.as_ref().map(|one| one.at)) => Happening::Room,
-            () = wait_until_due(due) => Happening::Timer,
-            answer = asked(&mut self.asked) => Happening::Asked(answer),
-            dirty = changes(self.open_brief.as_mut()) => Happening::Changes(dirty),
-            lost = self.ledger.lost() => Happening::Lost(lost),
-            () = leader_ended(self.life.as_mut()) => Happening::LeaderEnded,
+            event = self.tree.next() => ActorEvent::Tree(event),
+            mail = self.mail.recv() => ActorEvent::Mail(mail),
+            signs = hear(self.notify.as_ref()) => ActorEvent::Signs(signs),
+            signs = self.beats.heard() => ActorEvent::Signs(signs),
+            () = wait_for(look) => ActorEvent::Timer,
+            () = wait_for(self.postponed.as_ref().map(|one| one.at)) => ActorEvent::Room,
+            () = wait_until_due(due) => ActorEvent::Timer,
+            answer = asked(&mut self.asked) => ActorEvent::Asked(answer),
+            dirty = changes(self.open_brief.as_mut()) => ActorEvent::Changes(dirty),
+            lost = self.ledger.lost() => ActorEvent::Lost(lost),
+            () = leader_ended(self.life.as_mut()) => ActorEvent::LeaderEnded,
         }
     }
 
     async fn open(&mut self, mail: Mail) -> Result<(), SupervisionLost> {
         match mail {
             Mail::Start(answer) => {
-                self.take_up_failed_task().await;
+                self.retry_failed_task().await;
                 self.holds = None;
-                self.await_state(Wants::Running, answer);
+                self.await_state(WantedState::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(AgentEvent::Start);
             }
             Mail::Restart(answer) => {
-                self.take_up_failed_task().await;
+                self.retry_failed_task().await;
                 self.holds = None;
-                self.await_state(Wants::Running, answer);
+                self.await_state(WantedState::Running, answer);
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
                     // The later request wins; what is being stopped is started after its end.
@@ -305,7 +305,7 @@ impl Actor {
                 });
             }
             Mail::Stop(by, answer) => {
-                self.await_state(Wants::Rest, answer);
+                self.await_state(WantedState::Rest, answer);
                 self.events.push_back(AgentEvent::Stop(by));
             }
             Mail::KillNow => self.kill_now().await,
@@ -325,11 +325,11 @@ impl Actor {
         Ok(())
     }
 
-    fn await_state(&mut self, wants: Wants, answer: oneshot::Sender<StateChangeResult>) {
+    fn await_state(&mut self, wanted: WantedState, answer: oneshot::Sender<StateChangeResult>) {
         let previous = self.agent.state.kind();
         let task = self.spec.plan.task.clone();
         let task_cancelled = task.filter(|_| previous == AgentStateKind::Running);
-        self.waiters.push(Waiter { wants, previous, task_cancelled, answer });
+        self.waiters.push(Waiter { wanted, previous, task_cancelled, answer });
     }
 
     /// Answers requests that are fulfilled or cannot be.
@@ -356,21 +356,24 @@ impl Actor {
             _ => (String::new(), format!("relight deaths {name} says why")),
         };
         for waiter in std::mem::take(&mut self.waiters) {
-            let met = match waiter.wants {
-                Wants::Running => runs || is_idle,
-                Wants::Rest => rests,
+            let met = match waiter.wanted {
+                WantedState::Running => runs || is_idle,
+                WantedState::Rest => rests,
             };
-            let failed = match waiter.wants {
-                Wants::Running => rests && !runs && !is_idle,
+            let failed = match waiter.wanted {
+                WantedState::Running => rests && !runs && !is_idle,
                 // A later request replaced this one.
-                Wants::Rest => runs && !rests,
+                WantedState::Rest => runs && !rests,
             };
             if !met && !failed {
                 self.waiters.push(waiter);
                 continue;
             }
-            let verb =
-                if waiter.wants == Wants::Running { "did not start" } else { "was started again" };
+            let verb = if waiter.wanted == WantedState::Running {
+                "did not start"
+            } else {
+                "was started again"
+            };
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
@@ -388,14 +391,14 @@ impl Actor {
     /// commit: the commit that allocated the tag explains it, so that a restart does not wait for
     /// the disk.
     async fn happen(&mut self, event: AgentEvent) -> Result<(), SupervisionLost> {
-        let mut moment = self.moment().await;
+        let mut decision_input = self.decision_input().await;
         if event == AgentEvent::Due
             && let Some((_, at)) = self.due.take()
         {
             // Use a clock that does not jump.
-            moment.now = moment.now.max(at);
+            decision_input.now = decision_input.now.max(at);
         }
-        let AgentDecision { changes, effects } = self.decide_by_mark(event, moment).await;
+        let AgentDecision { changes, effects } = self.decide_by_mark(event, decision_input).await;
         let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
         // Only right after a death. Anything that waited can also wait for the disk, and the next
         // supervisor looks for an unrecorded successor only of a live attempt.
@@ -734,25 +737,29 @@ impl Actor {
 
     /// Decides with the current drain flag, not the cached one, where an attempt would begin. A
     /// drain waits only for attempts that already run.
-    async fn decide_by_mark(&self, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
+    async fn decide_by_mark(
+        &self,
+        event: AgentEvent,
+        decision_input: AgentDecisionInput,
+    ) -> AgentDecision {
         let known = self.context.is_draining();
-        let decision = self.decide(event.clone(), moment);
+        let decision = self.decide(event.clone(), decision_input);
         let begins = decision.effects.iter().any(|e| matches!(e, AgentEffect::Spawn { .. }));
         match begins && !known && self.context.read_drain().await.unwrap_or(false) {
-            true => self.decide(event, moment),
+            true => self.decide(event, decision_input),
             false => decision,
         }
     }
 
-    fn decide(&self, event: AgentEvent, moment: AgentDecisionInput) -> AgentDecision {
+    fn decide(&self, event: AgentEvent, decision_input: AgentDecisionInput) -> AgentDecision {
         let draining = self.context.is_draining().then_some(Pause::Draining);
         match self.holds.or(draining) {
-            Some(why) => decide_held(&self.agent, event, moment, why),
-            None => decide(&self.agent, event, moment),
+            Some(why) => decide_held(&self.agent, event, decision_input, why),
+            None => decide(&self.agent, event, decision_input),
         }
     }
 
-    async fn moment(&self) -> AgentDecisionInput {
+    async fn decision_input(&self) -> AgentDecisionInput {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
         AgentDecisionInput { now: clock::now(), jitter, chance, task: self.task_status().await }

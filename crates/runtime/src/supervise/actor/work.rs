@@ -57,7 +57,7 @@ impl Actor {
 
     /// On a person's start: retries its own task that failed, or that was parked because the agent
     /// was terminated, regardless of limits.
-    pub(super) async fn take_up_failed_task(&self) {
+    pub(super) async fn retry_failed_task(&self) {
         let is_terminated = matches!(self.agent.state, AgentState::Terminated { .. });
         let failed = self.own_task().await.filter(|task| match task.status {
             TaskStatus::Failed => true,
