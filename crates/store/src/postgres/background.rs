@@ -1,5 +1,4 @@
-//! The thread on which everything happens that talks to the server: callers may be on any executor,
-//! or on none that knows sockets.
+//! The thread that talks to the server, so that callers may use any executor or none.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -10,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::contract::StoreError;
 
-/// How long the end of a store waits for what is still to be written.
+/// How long closing a store waits for pending writes.
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// A thread with a runtime of its own.
@@ -46,7 +45,7 @@ impl Background {
         &self.handle
     }
 
-    /// The future's answer, from whatever executor; none when it panicked or the thread is gone.
+    /// Runs a future on the thread, from any executor; none when it panicked or the thread is gone.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -54,7 +53,7 @@ impl Background {
         self.handle.spawn(future).await.ok()
     }
 
-    /// The same for a caller that has no executor, who waits no longer than this.
+    /// The same for a caller without an executor, with a time limit.
     pub(super) fn run_blocking<T: Send + 'static>(
         &self,
         wait: Duration,
@@ -62,19 +61,19 @@ impl Background {
     ) -> Option<T> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.handle.spawn(async move {
-            // Whoever stopped waiting does not want to know.
+            // The caller may have stopped waiting.
             let _ = answer.send(future.await);
         });
         answered.recv_timeout(wait).ok()
     }
 
-    /// Ends the thread, after this future or a while.
+    /// Ends the thread after this future, or after a time limit.
     pub(super) fn end(&mut self, last: impl Future<Output = ()> + Send + 'static) {
         let Some(end) = self.end.take() else { return };
         self.run_blocking(END_WAIT, last);
         drop(end);
         if let Some(thread) = self.thread.take() {
-            // A panic there was told by its callers' missing answers.
+            // Callers notice a panic there by their missing answers.
             let _ = thread.join();
         }
     }

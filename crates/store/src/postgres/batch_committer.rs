@@ -1,4 +1,4 @@
-//! Where batches become transactions, and a lost answer is looked up.
+//! Commits batches as transactions, and resolves commits whose answer was lost.
 //!
 //! A batch of steps takes one trip (`steps`). Any other takes two: one reads and holds everything that
 //! it concerns, the other writes and commits. Each also writes its number into the writer's own row
@@ -23,17 +23,17 @@ use crate::apply::Concern;
 use crate::contract::OperationRefusal;
 use crate::contract::{Operation, Reply, StoreError};
 
-/// Waits between attempts to reach it, growing up to the last.
+/// Pauses between connection attempts; the last one repeats.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
-/// How often a batch that others got in the way of is tried as one.
+/// Tries of a conflicting batch as a whole.
 const TRIES_TOGETHER_MAX: u32 = 4;
-/// How often an operation that others got in the way of is tried.
+/// Tries of a conflicting operation.
 pub(super) const TRIES_MAX: u32 = 40;
 
-/// All operations of a batch that go one by one have so many times as long as a batch.
+/// Time limit of a batch executed one by one, as a multiple of the normal limit.
 const ONE_BY_ONE_SHARE: u32 = 2;
 
-/// So many bytes arrive before a transaction counts as idle, on any link that a fleet can live with.
+/// Bytes that arrive before a transaction counts as idle, even on a slow link.
 const LITTLE_BYTES_MAX: usize = 64 << 10;
 
 /// One writer's connection and mark.
@@ -43,7 +43,7 @@ pub(super) struct BatchCommitter {
     clock: Arc<LeaseClock>,
     connection: Option<Connection>,
     mark: Option<WriterMark>,
-    /// What orders the journal among all writers of this schema.
+    /// Key of the advisory lock that orders the journal.
     journal_key: i64,
 }
 
@@ -54,31 +54,31 @@ struct WriterMark {
     number: i64,
 }
 
-/// How one transaction failed.
+/// How a transaction failed.
 #[derive(Debug)]
 enum Undone {
-    /// It never was committed.
+    /// It was not committed.
     Never(PostgresFailure),
-    /// The commit was sent and not answered.
+    /// The commit was sent, but its result is unknown.
     Unknown(Sent, String),
 }
 
-/// What was sent, as far as it says what its callers are answered.
+/// What was sent, to determine the answers.
 #[derive(Debug)]
 enum Sent {
     Batch(Vec<Reply>),
-    /// Their answers are read from their tasks.
+    /// Steps; the answers are read from their tasks.
     Steps,
 }
 
-/// What became of a commit that was not answered.
+/// The result of a commit without an answer.
 #[derive(Debug)]
 enum ReadBack {
-    /// It is there; this is what its callers are answered.
+    /// It was committed; these are the answers.
     Made(Vec<Reply>),
-    /// It is not, and never will be.
+    /// It was not committed and never will be.
     NeverMade,
-    /// Nobody knows yet: it must not be sent again.
+    /// Unknown; it must not be sent again.
     Open(StoreError),
 }
 
@@ -92,13 +92,13 @@ const MARK: &str = "
     UPDATE commit_mark SET number = $2, at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint
     WHERE writer = $1 RETURNING (SELECT min_compatible FROM meta WHERE one)";
 
-/// The newest batch's number where it was committed, else a larger one: what is still on its way is
-/// refused from here on. Says the same however often it is asked.
+/// The newest batch's number if it was committed, otherwise a larger one: a late arrival is then
+/// refused. Idempotent.
 const READ_MARK: &str = "
     UPDATE commit_mark SET number = CASE WHEN number = $2 THEN $2 ELSE $2 + 1 END
     WHERE writer = $1 RETURNING number";
 
-/// While a long message arrives the transaction counts as idle: who sends much has more time for it.
+/// A transaction counts as idle while a long message arrives, so large messages get more time.
 const NOT_IDLE: &str = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)";
 
 impl BatchCommitter {
@@ -110,8 +110,8 @@ impl BatchCommitter {
         Self { server, clock, connection: None, mark: None, journal_key }
     }
 
-    /// All of them in one transaction, as long as none makes the others fail. Nothing is tried again
-    /// whose outcome is not known.
+    /// Commits all operations in one transaction, unless one makes the others fail. Nothing with an
+    /// unknown outcome is repeated.
     pub(super) async fn commit(&mut self, operations: &[Operation]) -> Vec<Reply> {
         let until = Instant::now() + self.patience();
         match self.together(operations, TRIES_TOGETHER_MAX, until).await {
@@ -123,8 +123,8 @@ impl BatchCommitter {
         }
     }
 
-    /// A value that cannot be kept is the fault of one of them; two that swap a name have to go one
-    /// after the other. What somebody else holds for long costs the others no more than some seconds.
+    /// Commits operations one by one, because an invalid value is the fault of one of them, and two
+    /// that swap a name must be sequential. A lock held by others delays the rest only by seconds.
     async fn one_by_one(&mut self, operations: &[Operation]) -> Vec<Reply> {
         let until = Instant::now() + ONE_BY_ONE_SHARE * self.patience();
         let mut of_all: Option<StoreError> = None;
@@ -150,7 +150,7 @@ impl BatchCommitter {
         replies
     }
 
-    /// Tries again while others get in the way or the server is gone, until then.
+    /// Retries conflicts and lost connections until the deadline.
     async fn together(
         &mut self,
         operations: &[Operation],
@@ -174,7 +174,7 @@ impl BatchCommitter {
                     pause(tries).await;
                     tries += 1;
                 }
-                // A server that fell silent took all the time, and another may have its place.
+                // A silent server used up the time; another one may have replaced it.
                 PostgresFailure::Lost(_) if losses == 0 || Instant::now() < until => {
                     self.connection = None;
                     pause(losses).await;
@@ -194,7 +194,7 @@ impl BatchCommitter {
         self.two_trips(operations).await
     }
 
-    /// None when it has to go the long way: nothing was changed.
+    /// None when the working set is needed; nothing was changed.
     async fn append_steps(
         &mut self,
         mut steps: StepBatch<'_>,
@@ -232,7 +232,7 @@ impl BatchCommitter {
             Err(failure) => return Err(self.rolled_back(failure).await.into()),
         };
         let Some(marked) = answers[place].first() else {
-            // The row was removed as one of a writer long gone.
+            // The row was removed because the writer was considered gone.
             self.mark = None;
             return Err(self.rolled_back(PostgresFailure::Again).await.into());
         };
@@ -255,7 +255,7 @@ impl BatchCommitter {
         }
     }
 
-    /// Ends what is left of a failed transaction, where there is somebody to tell.
+    /// Rolls back a failed transaction, if the connection is still open.
     async fn rolled_back(&mut self, failure: PostgresFailure) -> PostgresFailure {
         let Some(db) = &self.connection else { return failure };
         let is_lost = matches!(failure, PostgresFailure::Lost(_));
@@ -278,8 +278,7 @@ impl BatchCommitter {
         Ok(mark.clone())
     }
 
-    /// How long a server that is gone, or somebody who is in the way, is waited for before callers are
-    /// told.
+    /// How long to wait for a lost server or a conflict before callers get an error.
     fn patience(&self) -> Duration {
         self.server.url.patience
     }
@@ -292,8 +291,9 @@ impl BatchCommitter {
         Ok(())
     }
 
-    /// What became of the newest batch, by its number, once its transaction has ended. That may take
-    /// long, while a commit waits for a standby or a disk: then its callers are told that it is open.
+    /// Determines the result of the newest batch by its number, after its transaction has ended.
+    /// That may take long while a commit waits for a standby or a disk; callers then get an error
+    /// with an unknown outcome.
     async fn read_back(&mut self, mut sent: Sent, operations: &[Operation]) -> ReadBack {
         self.connection = None;
         let until = Instant::now() + self.patience();

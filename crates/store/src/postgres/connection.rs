@@ -1,4 +1,4 @@
-//! One connection: how it is made and set, and statements sent together.
+//! A connection: its setup, and pipelined statements.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -20,15 +20,14 @@ use super::url::PostgresUrl;
 use crate::contract::StoreError;
 use crate::record::{BadValue, bad_value};
 
-/// Longest time for what reads or removes much.
+/// Time limit of large reads and removals.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
-/// For what must not be given up in the middle, however long it takes; a server that is gone is noticed
-/// by the silence of its connection.
+/// For operations that must not be aborted; a lost server is detected by its silent connection.
 pub(super) const AS_LONG_AS_IT_TAKES: Duration = Duration::MAX;
-/// Most statements that are kept prepared on one connection.
+/// Maximum number of prepared statements per connection.
 const STATEMENTS_MAX: usize = 200;
 
-/// Which server, and how to get there.
+/// A server and how to connect to it.
 pub(super) struct PostgresServer {
     pub(super) url: PostgresUrl,
     /// Its name in errors; without a password.
@@ -46,7 +45,7 @@ impl PostgresServer {
         }
     }
 
-    /// A connection that speaks our schema. `heard` is rung by each notification it gets.
+    /// Connects and selects our schema. `heard` is notified by each notification.
     pub(super) async fn connect(
         &self,
         heard: Option<Arc<Notify>>,
@@ -91,7 +90,7 @@ impl std::fmt::Debug for PostgresServer {
 /// the usual, but not for less.
 fn settings(url: &PostgresUrl) -> String {
     let schema = &url.schema;
-    // Shorter than an answer is waited for: who waits for a lock is told so.
+    // Shorter than the response limit, so that a lock timeout is reported as such.
     let lock_ms = (url.patience / 2).as_millis();
     let idle_ms = (url.patience * 3 / 10).as_millis();
     format!(
@@ -123,14 +122,14 @@ macro_rules! values {
 }
 pub(super) use values;
 
-/// Statements that are sent together, without waiting for one before the next.
+/// Statements that are pipelined.
 #[derive(Default)]
 pub(super) struct Script {
     statements: Vec<(&'static str, Vec<Value>)>,
 }
 
 impl Script {
-    /// Answers the place of its rows in what `run` gives.
+    /// Returns the index of its rows in the result of `run`.
     pub(super) fn add(&mut self, sql: &'static str, values: Vec<Value>) -> usize {
         self.statements.push((sql, values));
         self.statements.len() - 1
@@ -141,16 +140,16 @@ impl Script {
     }
 }
 
-/// One connection, with the statements that it knows already.
+/// A connection with its prepared statements.
 pub(super) struct Connection {
     client: Client,
     pub(super) place: Arc<str>,
-    /// How long one answer is waited for.
+    /// Time limit of a response.
     patience: Duration,
     statements: Mutex<HashMap<String, Statement>>,
-    /// Answers that somebody waits for.
+    /// Number of pending responses.
     asked: AtomicUsize,
-    /// Rung once when it is gone.
+    /// Notified when it is lost.
     ended: Arc<Notify>,
 }
 
@@ -159,17 +158,17 @@ impl Connection {
         self.client.is_closed()
     }
 
-    /// How many wait for an answer on it.
+    /// Number of pending responses.
     pub(super) fn load(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Completes when the connection is gone.
+    /// Resolves when the connection is lost.
     pub(super) async fn lost(&self) {
         self.ended.notified().await;
     }
 
-    /// One statement or many in plain text, without values.
+    /// Runs statements without values.
     pub(super) async fn batch(&self, sql: &str) -> Result<(), PostgresFailure> {
         self.batch_within(LONG_WAIT, sql).await
     }
@@ -182,7 +181,7 @@ impl Connection {
         within(wait, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
 
-    /// The same for what is answered at once.
+    /// The same, for statements that return at once.
     pub(super) async fn brief(&self, sql: &str) -> Result<(), PostgresFailure> {
         within(self.patience, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
     }
@@ -215,8 +214,8 @@ impl Connection {
         Ok(self.query(sql, values).await?.into_iter().next())
     }
 
-    /// The rows of each statement, in order. All are sent before the first is answered. Inside of a
-    /// transaction the first that fails makes all later ones fail; its error is the answer.
+    /// Runs pipelined statements and returns the rows of each. Within a transaction the first
+    /// failure makes later ones fail; its error is returned.
     pub(super) async fn run(&self, script: Script) -> Result<Vec<Vec<Row>>, PostgresFailure> {
         let _asking = WaitGuard::new(&self.asked);
         let mut statements = Vec::with_capacity(script.statements.len());
@@ -234,7 +233,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Known after the first time; only that one takes a trip of its own.
+    /// Prepares a statement once; only that costs a round trip.
     async fn prepared(&self, sql: &str) -> Result<Statement, PostgresFailure> {
         if let Some(known) = self.known(sql) {
             return Ok(known);
@@ -257,7 +256,7 @@ impl Connection {
         PostgresFailure::of_answer(&self.place, error)
     }
 
-    /// A row that none of our writers wrote.
+    /// The error of an invalid row.
     pub(super) fn damaged(&self, bad: &BadValue) -> PostgresFailure {
         let (place, what) = (self.place.to_string(), bad.to_string());
         PostgresFailure::Refused(StoreError::Damaged { place, what })
@@ -270,7 +269,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Counts one who waits, also when the wait is given up.
+/// Counts a pending response; also released on cancellation.
 struct WaitGuard<'a>(&'a AtomicUsize);
 
 impl<'a> WaitGuard<'a> {
@@ -293,7 +292,7 @@ fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 type Answered = Result<Vec<Row>, tokio_postgres::Error>;
 type Asked<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
 
-/// Begins all in their order, then waits for all.
+/// Starts all in order, then waits for all.
 async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
     let mut answers: Vec<Option<Answered>> = asked.iter().map(|_| None).collect();
     poll_fn(move |context| {
@@ -316,7 +315,7 @@ async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
     .await
 }
 
-/// A server that says nothing counts as lost.
+/// Applies a time limit; a silent server counts as lost.
 pub(super) async fn within<T>(
     wait: Duration,
     future: impl Future<Output = T>,

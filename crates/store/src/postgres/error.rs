@@ -1,4 +1,4 @@
-//! What PostgreSQL's errors mean for whoever uses the store.
+//! Classification of PostgreSQL errors.
 
 use std::sync::Arc;
 
@@ -6,20 +6,21 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::contract::StoreError;
 
-/// Why something asked of the database was not answered.
+/// Why a database request failed.
 #[derive(Debug)]
 pub(super) enum PostgresFailure {
-    /// The connection is gone, or the server goes: what was asked may or may not have happened.
+    /// The connection is lost or the server shuts down; the request may or may not have been
+    /// executed.
     Lost(String),
-    /// Somebody else was first; the same asked again will be answered.
+    /// A conflict; a retry can succeed.
     Again,
-    /// It will not be better the next time.
+    /// A permanent error.
     Refused(StoreError),
 }
 
 impl PostgresFailure {
-    /// An error on a connection that was there: one that ends it is no word about what was asked, which
-    /// may have happened before. (A FATAL at the start says that nobody is let in, and is of use.)
+    /// An error on an established connection. If it ends the connection, the request may have been
+    /// executed before. (A FATAL error at startup means that access is refused.)
     pub(super) fn of_answer(place: &str, error: &tokio_postgres::Error) -> Self {
         let severity = error.as_db_error().and_then(DbError::parsed_severity);
         match severity {
@@ -28,7 +29,7 @@ impl PostgresFailure {
         }
     }
 
-    /// Names the store in an error of PostgreSQL.
+    /// Converts a PostgreSQL error, with the name of the store.
     pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(said) => of_server(place, said),
@@ -39,7 +40,7 @@ impl PostgresFailure {
         }
     }
 
-    /// What a caller is told when nothing more is tried.
+    /// The error for the caller when it is not retried.
     pub(super) fn into_store_error(self, place: &str) -> StoreError {
         let place = place.to_owned();
         match self {
@@ -56,7 +57,7 @@ impl From<StoreError> for PostgresFailure {
     }
 }
 
-/// Not the server's word, but our reading of a row: the row is not what we wrote.
+/// Whether the error comes from reading an invalid row, not from the server.
 fn is_ours(error: &tokio_postgres::Error) -> bool {
     let source = std::error::Error::source(error);
     let is_conversion = source.is_some_and(|source| {
@@ -75,7 +76,7 @@ fn of_server(place: &str, said: &DbError) -> PostgresFailure {
         return PostgresFailure::Lost(said.message().to_owned());
     }
     let refused = match &code.code()[..2] {
-        // Out of disk, memory or connections; errors of the system below.
+        // Out of disk, memory or connections, and system errors.
         "53" if *code == SqlState::TOO_MANY_CONNECTIONS => {
             StoreError::Unreachable { place: store, why: said.message().to_owned() }
         }
@@ -90,7 +91,7 @@ fn of_server(place: &str, said: &DbError) -> PostgresFailure {
     PostgresFailure::Refused(refused)
 }
 
-/// Two wanted the same at once: one of them tries again and sees what the other did.
+/// Whether it is a conflict that a retry resolves.
 fn is_for_another_try(code: &SqlState) -> bool {
     [
         SqlState::T_R_SERIALIZATION_FAILURE,
@@ -101,7 +102,7 @@ fn is_for_another_try(code: &SqlState) -> bool {
     .contains(code)
 }
 
-/// The server ends the connection, or is none that can be written to: another one may do.
+/// Whether the server ends the connection or is read-only, so that another server may be used.
 fn is_goodbye(code: &SqlState) -> bool {
     let goodbyes = [
         SqlState::ADMIN_SHUTDOWN,
@@ -114,7 +115,7 @@ fn is_goodbye(code: &SqlState) -> bool {
     code.code().starts_with("08") || goodbyes.contains(code)
 }
 
-/// An error with its causes; none of them ever has the password.
+/// The error with its causes, which never contain the password.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Removes what is old, in transactions of bounded size, so that nobody waits long for a lock.
+//! Removes old records in transactions of bounded size, so that locks are short.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,16 +17,16 @@ use crate::apply::JournalEntry;
 use crate::contract::AGENT_FORGOTTEN;
 use crate::record::parse;
 
-/// Most tasks that one transaction removes, with all their records.
+/// Maximum number of tasks removed per transaction.
 const TASKS_MAX: usize = 100;
-/// How many rows of the journal one transaction looks at.
+/// Journal rows examined per transaction.
 const JOURNAL_STRETCH: i64 = 20_000;
-/// Most rows that one transaction removes.
+/// Maximum number of rows removed per transaction.
 const ROWS_MAX: i64 = 5_000;
-/// A writer whose last commit is older has no answer to look up any more.
+/// Age at which a writer's mark is removed.
 const MARK_AGE_MS_MAX: i64 = 24 * 60 * 60 * 1_000;
 
-/// Those that are still where the caller saw them.
+/// Removes tasks that are unchanged since the caller read them.
 pub(super) async fn tasks(
     db: &Connection,
     wanted: &[(TaskId, u64)],
@@ -58,7 +58,7 @@ async fn some_tasks(
         numbers.push(row.get::<_, i64>(0));
         gone.insert((id, row.get::<_, i64>(2).cast_unsigned()));
     }
-    // In the order that was asked for, each once.
+    // In the requested order, without duplicates.
     let removed: Vec<TaskId> =
         wanted.iter().filter_map(|pair| gone.take(pair)).map(|(id, _)| id).collect();
     for sql in [
@@ -76,8 +76,8 @@ async fn some_tasks(
     Ok(removed)
 }
 
-/// Begins a transaction in a schema that is ours to change, and stays so until it ends: a removal has
-/// no mark that whoever changes `meta` would wait for.
+/// Begins a transaction and locks the schema's `meta` against changes, because a removal has no
+/// writer mark.
 async fn begin(db: &Connection) -> Result<(), PostgresFailure> {
     db.batch("BEGIN").await?;
     let row = db.query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[]).await?;
@@ -85,7 +85,7 @@ async fn begin(db: &Connection) -> Result<(), PostgresFailure> {
     Ok(open::check_compatible(&db.place, min_compatible)?)
 }
 
-/// Tells of it and makes it last.
+/// Writes the events and commits.
 async fn commit(
     db: &Connection,
     told: &[JournalEntry<'_>],
@@ -99,7 +99,7 @@ async fn commit(
     db.run(script).await.map(drop)
 }
 
-/// Old events that are no step's records; the newest id stays taken. Marks of writers long gone too.
+/// Removes old events that are not step records, and marks of old writers. The newest id is kept.
 pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let cleared = EventKind::StepsCleared.code();
@@ -113,8 +113,8 @@ pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Postgre
     let newest = journal::newest(db).await?.cast_signed();
     let (mut from, mut count) = (i64::MIN, 0);
     while let Some(stretch) = next_stretch(db, from).await? {
-        // Clocks of nodes differ a little, so ids and times are nearly in the same order. What is
-        // missed for that is older than its neighbours the next time.
+        // Node clocks differ slightly, so ids and times are only nearly in the same order. Missed
+        // events are removed the next time.
         if stretch.oldest_at >= before.as_ms() {
             break;
         }
@@ -128,13 +128,13 @@ pub(super) async fn events(db: &Connection, before: Time) -> Result<u64, Postgre
     Ok(count)
 }
 
-/// Some rows of the journal that follow each other.
+/// A range of journal rows.
 struct Stretch {
     to: i64,
     oldest_at: i64,
 }
 
-/// By rows, for ids may be far apart: those of a restored store begin anew at the time.
+/// By row count, because ids may have large gaps, such as after a restore.
 async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, PostgresFailure> {
     let sql = "SELECT MAX(id), MIN(at) FROM
                    (SELECT id, at FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next";
@@ -144,7 +144,7 @@ async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, Po
     Ok(ends.0.zip(ends.1).map(|(to, oldest_at)| Stretch { to, oldest_at }))
 }
 
-/// Ended attempts begun before this, but the newest of each agent.
+/// Removes ended attempts begun before this, except the newest of each agent.
 pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, PostgresFailure> {
     let sql = "
         WITH gone AS (
@@ -163,7 +163,7 @@ pub(super) async fn attempts(db: &Connection, before: Time) -> Result<u64, Postg
     }
 }
 
-/// Those that nobody wrote since they were read, and that have no turn in flight.
+/// Removes sessions that are unchanged since they were read and have no open turn.
 pub(super) async fn sessions(
     db: &Connection,
     wanted: &[(SessionKey, u64)],
@@ -186,7 +186,7 @@ pub(super) async fn sessions(
     Ok(count)
 }
 
-/// In a transaction of its own.
+/// Runs a removal in its own transaction and counts the rows.
 async fn counted(
     db: &Connection,
     sql: &str,
@@ -198,7 +198,7 @@ async fn counted(
     Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
 }
 
-/// An agent that nobody holds, with all that belongs to it.
+/// Removes an agent without a holder, with all its records.
 pub(super) async fn agent(
     db: &Connection,
     name: &AgentName,

@@ -1,7 +1,7 @@
-//! The servers that an address names: asked one after the other, the last good one first.
+//! The servers of an address, tried in order, starting with the last usable one.
 //!
-//! Each has its own time for everything up to the first question. One that takes a connection and then
-//! says nothing, because it is frozen or cut off, must not keep us from the next.
+//! Each server has its own time limit up to the first query, so that a frozen or unreachable one
+//! does not block the others.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -16,16 +16,16 @@ use super::tls::{Encrypted, PostgresTls};
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
 
-/// How long one server may take, unless the URL says otherwise.
+/// Default time limit of one server.
 const ONE_WAIT: Duration = Duration::from_secs(5);
-/// The same when there are others to ask.
+/// The same if there are other servers.
 const ONE_OF_MANY_WAIT: Duration = Duration::from_secs(2);
 
-/// Why a server is not asked that would read the password off the network.
+/// Error for a server without TLS that would get the password in clear text.
 const NO_PLAIN_PASSWORD: &str = "the server offers no TLS, and the password would cross the network \
      unencrypted; switch TLS on in the server, or allow it with sslmode=disable in the address";
 
-/// What has to be polled for a client to get its answers.
+/// The future that drives a client.
 pub(super) type Driver = tokio_postgres::Connection<Socket, Encrypted<Socket>>;
 
 /// All servers of an address.
@@ -34,16 +34,16 @@ pub(super) struct ServerHosts {
     config: Config,
     /// The URL allows a password to be sent unencrypted.
     may_send_plainly: bool,
-    /// Who is asked first: whoever could be used the last time.
+    /// The last usable server, tried first.
     first: Mutex<Target>,
 }
 
 /// One server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Target {
-    /// Its place in the address.
+    /// Its index in the address.
     place: usize,
-    /// One of those that its name means; none for a socket in a folder.
+    /// A resolved address; none for a Unix socket.
     address: Option<IpAddr>,
 }
 
@@ -56,7 +56,7 @@ impl ServerHosts {
         }
     }
 
-    /// The first that is there and can be used as the address asks for.
+    /// Connects to the first usable server.
     pub(super) async fn connect(
         &self,
         tls: &PostgresTls,
@@ -72,7 +72,7 @@ impl ServerHosts {
                 }
             };
             for target in targets {
-                // Whoever asks may give up in the middle; then the next is asked first.
+                // The caller may cancel; then the next server is tried first.
                 self.ask_first(self.after(place));
                 match self.connect_to(target, tls, store).await {
                     Ok(connected) => {
@@ -95,7 +95,7 @@ impl ServerHosts {
         let config = self.only(target);
         let connected = within(self.wait(), config.connect(tls.clone())).await?;
         connected.map_err(|error| {
-            // The library has no other way to tell it.
+            // The library reports it in no other way.
             let has_no_tls = super::error::chain(&error).contains("server does not support TLS");
             if has_no_tls && self.needs_tls(target) {
                 let (place, why) = (store.to_owned(), NO_PLAIN_PASSWORD.to_owned());
@@ -105,14 +105,13 @@ impl ServerHosts {
         })
     }
 
-    /// A password leaves this machine only encrypted, unless the URL says otherwise: whoever answers
-    /// there can ask for it in clear.
+    /// Whether TLS is required: a password is only sent encrypted, unless the URL allows otherwise.
     fn needs_tls(&self, target: Target) -> bool {
         let is_beyond = target.address.is_some_and(|address| !address.to_canonical().is_loopback());
         is_beyond && self.config.get_password().is_some() && !self.may_send_plainly
     }
 
-    /// From the last good one on, around.
+    /// Round robin from the last usable server.
     fn order(&self) -> Vec<usize> {
         let (first, count) = (self.first().place, self.config.get_hosts().len());
         (0..count).map(|further| (first + further) % count).collect()
@@ -122,7 +121,7 @@ impl ServerHosts {
         Target { place: (place + 1) % self.config.get_hosts().len(), address: None }
     }
 
-    /// All addresses of one, the last good one first.
+    /// All addresses of a server, the last usable one first.
     async fn targets(&self, place: usize) -> Result<Vec<Target>, PostgresFailure> {
         let at = |address| Target { place, address };
         let name = match &self.config.get_hosts()[place] {
@@ -143,7 +142,7 @@ impl ServerHosts {
         Ok(targets)
     }
 
-    /// Includes start-up, proof of identity and the question whether it can be written to.
+    /// Time limit for connecting, authentication and the check for write access.
     fn wait(&self) -> Duration {
         let is_one = self.config.get_hosts().len() == 1;
         let usual = if is_one { ONE_WAIT } else { ONE_OF_MANY_WAIT };
@@ -163,7 +162,7 @@ impl ServerHosts {
         *self.first.lock().expect("nothing panics while it is locked") = target;
     }
 
-    /// The same for one server alone.
+    /// The configuration for one server.
     fn only(&self, target: Target) -> Config {
         let all = &self.config;
         let mut one = Config::new();
@@ -192,8 +191,7 @@ impl ServerHosts {
         one
     }
 
-    /// What is said when none could be used: while one of them may come back, that; the last one's word
-    /// first.
+    /// The error when no server is usable; a temporary error takes precedence, the last one first.
     fn of_all(&self, mut failures: Vec<(usize, PostgresFailure)>) -> PostgresFailure {
         let may_come_back =
             failures.iter().any(|(_, failure)| matches!(failure, PostgresFailure::Lost(_)));

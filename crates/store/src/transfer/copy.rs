@@ -11,37 +11,37 @@ use super::{CopyError, Exporter, Importer, sum};
 use crate::contract::StoreError;
 use crate::record::{Cell, Row, Table};
 
-/// How far it is.
+/// Progress of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// What is done: `comparing`, `copying`, `reading back`, `verifying`.
+    /// The phase: `comparing`, `copying`, `reading back`, `verifying`.
     pub what: &'static str,
-    /// With which table.
+    /// The table.
     pub table: Table,
-    /// Rows that are done, of all tables.
+    /// Rows done, in all tables.
     pub rows: u64,
-    /// Rows that there are in all.
+    /// Total rows.
     pub rows_total: u64,
 }
 
-/// What was copied.
+/// Result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// An earlier run had begun it.
+    /// It resumed an earlier run.
     pub went_on: bool,
     /// Each table, as it is in both stores.
     pub tables: Vec<TableSum>,
     /// One hash for all of them.
     pub hash: String,
-    /// Tables that had changed since an earlier run, and were copied anew.
+    /// Tables that changed since an earlier run and were copied again.
     pub anew: Vec<Table>,
-    /// Events that were written to the first store meanwhile, and are not in the copy.
+    /// Events written to the source meanwhile, which are not in the copy.
     pub written_meanwhile: u64,
-    /// What is wrong in the first store, and now in both, unless it says that it was not copied.
+    /// Damage of the source, which is also in the copy unless stated otherwise.
     pub damage: Findings,
 }
 
-/// Copies everything. `tell` hears from time to time how far it is.
+/// Copies everything. `tell` is called with the progress.
 pub async fn copy(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
@@ -73,22 +73,22 @@ pub async fn copy(
         }
     }
     drop(there);
-    // The last that can fail without leaving a whole copy behind.
+    // The last operation that can fail before the copy is complete.
     let written_meanwhile = from.written_since().await?;
     to.finish().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
     Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
 }
 
-/// An earlier run may have been cut off after its last commit, before it could say so: then both
-/// stores have the same rows. Any other store that is not empty is none of ours.
+/// Whether an earlier run completed but was interrupted before it reported: then both stores have
+/// the same rows. Any other non-empty store is refused.
 async fn finished(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
     tell: &mut (dyn FnMut(&CopyProgress) + Send),
 ) -> Result<Option<Copied>, CopyError> {
     let mut there = to.read_back().await?;
-    // Cheap, and enough for most stores that were never copied. Of small records not all are copied.
+    // A cheap check that excludes most unrelated stores. Not all small records are copied.
     for table in Table::ALL.into_iter().filter(|table| *table != Table::Kept) {
         if there.count(table).await? != from.count(table).await? {
             return Ok(None);
@@ -118,8 +118,8 @@ async fn finished(
     Ok(Some(Copied { went_on: true, tables, hash, anew: Vec::new(), written_meanwhile, damage }))
 }
 
-/// Empties the tables in which an earlier run wrote what is not in the first store any more, before
-/// anything is added: what was removed there and made again has its name here under the old number.
+/// Clears tables in which an earlier run wrote rows that the source no longer has, before anything
+/// is added, because a recreated record may have the same name under another number.
 async fn clear_other(
     from: &mut dyn Exporter,
     to: &mut dyn Importer,
@@ -142,8 +142,8 @@ async fn clear_other(
     Ok(others)
 }
 
-/// Sums up the rows of one store, where `last` is given those whose keys are not after it. The other
-/// store's look is kept alive meanwhile.
+/// Hashes the rows of one store, up to the key `last` if given. Keeps the other store's snapshot
+/// open meanwhile.
 async fn sum_up(
     store: &mut dyn Exporter,
     other: &mut dyn Exporter,
@@ -189,8 +189,8 @@ async fn copy_table(
     }
 }
 
-/// Writes all that can be kept; answers the keys of the others. A copy without one bad row is better
-/// than none.
+/// Writes all valid rows; returns the keys of the others. A copy without one bad row is better than
+/// none.
 async fn write(
     to: &mut dyn Importer,
     table: Table,
@@ -219,7 +219,7 @@ async fn write(
     Ok(left_out)
 }
 
-/// Tells how far it is.
+/// Reports progress.
 pub(super) struct ProgressReporter<'a> {
     tell: &'a mut (dyn FnMut(&CopyProgress) + Send),
     what: &'static str,
@@ -240,7 +240,7 @@ impl<'a> ProgressReporter<'a> {
         Ok(Self { tell, what, rows: 0, rows_total })
     }
 
-    /// The same number of rows once more, for something else.
+    /// Starts another phase over the same rows.
     fn begin(&mut self, what: &'static str) {
         (self.what, self.rows) = (what, 0);
     }

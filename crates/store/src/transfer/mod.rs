@@ -1,11 +1,12 @@
-//! Whole stores: read in one look that nothing moves, checked, hashed, and copied into another.
+//! Transfers of whole stores: reads a consistent snapshot, checks and hashes it, and copies it into
+//! another store.
 //!
-//! A second, narrow contract beside `Store`. A backend gives its rows table by table in one form that
-//! all backends share (`Exporter`), and takes them (`Importer`); what is done with them is written once:
-//! `verify` reads everything, `copy` moves it and reads it back.
+//! A second, narrow contract besides `Store`. A backend exports its rows by table in a common form
+//! (`Exporter`) and imports them (`Importer`). `verify` reads everything; `copy` copies and reads
+//! it back.
 //!
-//! A copy under way is marked as such in the store that it goes into, so that nobody takes the half for
-//! the whole: every other use of that store is refused until the copy is complete.
+//! An unfinished copy is marked in the target store, and every other use of that store is refused
+//! until the copy is complete.
 
 mod copy;
 mod row_check;
@@ -22,55 +23,54 @@ pub use crate::record::{Cell, Row, Table};
 
 use crate::contract::StoreError;
 
-/// The record of a copy under way, among the small records of the store that it goes into. Never copied.
+/// Name of the record that marks an unfinished copy in the target store. Never copied.
 pub(crate) const MARK: &str = "store copy";
 
-/// Reads a whole store as it was at one moment, whatever is written meanwhile.
+/// Reads a consistent snapshot of a store.
 #[async_trait]
 pub trait Exporter: Send {
-    /// Which store.
+    /// The store.
     fn place(&self) -> String;
 
     /// How many rows a table has.
     async fn count(&mut self, table: Table) -> Result<u64, StoreError>;
 
-    /// The next rows in the order of their keys, after this one; none at the end. As many as fit into
-    /// memory well.
+    /// The next rows after this key, in key order; empty at the end. Bounded by memory.
     async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError>;
 
-    /// What is wrong that no single row tells: pages, indexes, rows that belong to nothing.
+    /// Damage beyond single rows: pages, indexes, rows without an owner.
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// Says that the look is still wanted: a server ends one that nobody uses for long.
+    /// Keeps the snapshot open; a server ends idle transactions.
     async fn touch(&mut self) -> Result<(), StoreError>;
 
-    /// Ends the look, and says how many events were written since it began.
+    /// Ends the snapshot. Returns how many events were written since it began.
     async fn written_since(&mut self) -> Result<u64, StoreError>;
 }
 
-/// Fills an empty store, in pieces that each are there or not.
+/// Fills an empty store in atomic parts.
 #[async_trait]
 pub trait Importer: Send {
-    /// Which store.
+    /// The store.
     fn place(&self) -> String;
 
-    /// Marks the store as half copied, or goes on with what was begun; says which rows are there by
-    /// `newest_key`. True when it goes on.
+    /// Marks the store as incomplete, or resumes a copy; `newest_key` tells which rows exist. True
+    /// when it resumes.
     async fn begin(&mut self, from: &str) -> Result<bool, CopyError>;
 
-    /// The last key of a table that is written.
+    /// The last written key of a table.
     async fn newest_key(&mut self, table: Table) -> Result<Cell, CopyError>;
 
-    /// Appends rows, all or none; `Unkept` when one of them is at fault.
+    /// Appends rows atomically; `Unkept` when a row is invalid for this store.
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError>;
 
-    /// Empties a table that turned out to be another than the one it is copied from.
+    /// Clears a table that differs from its source.
     async fn clear(&mut self, table: Table) -> Result<(), CopyError>;
 
-    /// Looks at what is written by now.
+    /// Reads what was written.
     async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError>;
 
-    /// Takes the mark away: from now on it is a store like any other.
+    /// Removes the mark; the store is complete.
     async fn finish(&mut self) -> Result<(), CopyError>;
 }
 
@@ -83,35 +83,35 @@ pub enum CopyError {
     /// Both are the same.
     #[error("{0} cannot be copied into itself")]
     Same(String),
-    /// There is something in it.
+    /// The target is not empty.
     #[error("the store {place} is not empty: it has {what}")]
     NotEmpty {
-        /// Which store.
+        /// The store.
         place: String,
-        /// What was found first.
+        /// The first record found.
         what: String,
     },
-    /// Somebody began to copy another store into it.
+    /// A copy of another store into it was begun.
     #[error("the store {place} is half copied from {from}")]
     OtherSource {
-        /// Which store.
+        /// The store.
         place: String,
         /// From where.
         from: String,
     },
-    /// The same command was begun once more.
+    /// The same copy was started again.
     #[error("another copy into the store {0} has taken over")]
     TakenOver(String),
-    /// A row holds what the store it goes into has no place for.
+    /// A row contains a value that the target cannot store.
     #[error("a row cannot be kept: {why}")]
     Unkept {
         /// Why.
         why: String,
     },
-    /// What was read back is not what was written.
+    /// The copy differs from what was written.
     #[error("{table} in the store {place} differs from what was copied")]
     Differs {
-        /// Which store.
+        /// The store.
         place: String,
         /// Which table.
         table: Table,
@@ -119,7 +119,7 @@ pub enum CopyError {
 }
 
 impl CopyError {
-    /// Of a write: a value that cannot be kept is the row's fault, not the store's.
+    /// Converts a write error caused by an invalid value into `Unkept`.
     pub(crate) fn of_a_row(self) -> Self {
         match self {
             Self::Store(StoreError::Unsuitable { why, .. }) => Self::Unkept { why },
@@ -128,17 +128,17 @@ impl CopyError {
     }
 }
 
-/// What a copy under way says of itself, in `MARK`.
+/// Content of the `MARK` record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CopyMark {
-    /// Which store is copied.
+    /// The source store.
     pub(crate) from: String,
-    /// How often the copy was begun or gone on with: only the last of them may write.
+    /// Number of the run; only the last one may write.
     pub(crate) run: u64,
 }
 
 impl CopyMark {
-    /// The mark of whoever begins or goes on now; `before` is what was found.
+    /// The mark for a new or resumed run; `before` is the existing mark.
     pub(crate) fn next(before: Option<Self>, place: &str, from: &str) -> Result<Self, CopyError> {
         match before {
             None => Ok(Self { from: from.to_owned(), run: 1 }),
