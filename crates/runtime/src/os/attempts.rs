@@ -1,7 +1,8 @@
-//! Which attempt of an agent this process belongs to, and what the store said about other attempts.
+//! The attempt of an agent that this process belongs to, and a cache of what the store said about
+//! other attempts.
 //!
-//! One shim serves all attempts of an agent, so that the shim lives does not say that an attempt does.
-//! An attempt that is over never comes back: what was learned stays true.
+//! A live shim does not prove that an attempt lives, because one shim serves all attempts of an
+//! agent. An ended attempt never comes back, so cached ends stay true.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -11,10 +12,10 @@ use relight_core::lease::ProcessIdentity;
 
 use super::environment;
 
-/// By which all processes of an attempt are known.
+/// The variable that marks all processes of an attempt.
 pub const VARIABLE: &str = "RELIGHT_ATTEMPT";
 
-/// How many attempts are remembered; the oldest are forgotten, and asked about again.
+/// Maximum number of cached attempts; the oldest are dropped and read again.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// What the store said about an attempt.
@@ -22,7 +23,7 @@ const REMEMBERED_MAX: usize = 65_536;
 pub enum KnownAttempt {
     /// It has ended.
     Over,
-    /// It has not ended, and this is its first process: that one may outlive the shim.
+    /// It has not ended; its main process, which may outlive the shim.
     Leader(ProcessIdentity),
 }
 
@@ -62,12 +63,12 @@ pub fn own() -> Option<&'static AttemptTag> {
     OWN.get_or_init(look).as_ref()
 }
 
-/// Remembers what the store said about an attempt.
+/// Caches what the store said about an attempt.
 pub fn learn(tag: &AttemptTag, what: KnownAttempt) {
     memory().write().unwrap_or_else(PoisonError::into_inner).learn(tag, what);
 }
 
-/// What the store said about the attempt with this tag; none before it was asked.
+/// What the store said about this attempt; none if not cached.
 pub fn known(tag: &str) -> Option<KnownAttempt> {
     memory().read().unwrap_or_else(PoisonError::into_inner).known.get(tag).cloned()
 }

@@ -1,4 +1,4 @@
-//! Children of our own that must end in time.
+//! Child processes with a time limit.
 
 use std::os::fd::AsFd as _;
 use std::process::{Child, ExitStatus};
@@ -8,23 +8,23 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::time::Timespec;
 
-/// Waits for a child; one that takes longer is killed. None when it did not end by itself.
+/// Waits for a child and kills it after the time limit. None when it was killed.
 pub fn wait_or_kill(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
     if ends_within(child, at_most) {
         return child.wait().ok();
     }
-    // It may have ended just now.
+    // It may have just ended.
     let _ = child.kill();
     let _ = child.wait();
     None
 }
 
-/// As `wait_or_kill`, for a child that leads a process group: what it started is killed with it.
+/// Like `wait_or_kill`, for a child that leads a process group: the whole group is killed.
 pub fn wait_or_kill_group(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
     if ends_within(child, at_most) {
         return child.wait().ok();
     }
-    // Not waited for yet, so the number is still its own.
+    // Not reaped yet, so the pid is still its own.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
     None

@@ -1,4 +1,4 @@
-//! The clocks: one of the wall for people, two that no one can set.
+//! The clocks: the wall clock and two monotonic ones.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,26 +12,26 @@ use rustix::time::{
 
 use super::descriptor;
 
-/// Now, by the wall clock. It jumps: for people and for deadlines that people set.
+/// The wall clock. It can jump; use it for display and for deadlines set by people.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn now() -> Time {
     Time::from_ms(jiff::Timestamp::now().as_millisecond())
 }
 
-/// Milliseconds of `CLOCK_MONOTONIC`: never set, and it stands still while the host sleeps. For how
-/// long something was awake and silent; comparable within one boot only.
+/// Milliseconds of `CLOCK_MONOTONIC`, which stops while the host sleeps. For measuring silence;
+/// comparable within one boot only.
 pub fn monotonic_ms() -> u64 {
     ms(ClockId::Monotonic)
 }
 
-/// The same in microseconds: for how long something short took.
+/// The same in microseconds, for short durations.
 pub fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000
 }
 
-/// Milliseconds of `CLOCK_BOOTTIME`: never set, and it goes on while the host sleeps. For how long
-/// something really took; comparable within one boot only.
+/// Milliseconds of `CLOCK_BOOTTIME`, which also runs while the host sleeps. For real durations;
+/// comparable within one boot only.
 pub fn boot_ms() -> u64 {
     ms(ClockId::Boottime)
 }
@@ -41,26 +41,26 @@ pub fn since_boot() -> Span {
     Span::from_ms(boot_ms())
 }
 
-/// Waits until [`boot_ms`] says so: time that the host sleeps counts, as it does not for the timers of
-/// the runtime. Needs a runtime around it.
+/// Waits until [`boot_ms`] reaches this value. Unlike the timers of the runtime it counts time in
+/// which the host sleeps. Needs a Tokio runtime.
 pub async fn until_boot_ms(at_ms: u64) {
     let waited = match boot_timer(at_ms).and_then(descriptor::readable) {
         Ok(timer) => timer.readable().await.map(drop),
         Err(error) => Err(error),
     };
     if waited.is_err() {
-        // Without a descriptor to spare, a wait that may be too long.
+        // Without a free descriptor the wait may be too long.
         let wait_ms = at_ms.saturating_sub(boot_ms());
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }
 }
 
-/// Readable from the moment on when [`boot_ms`] says so.
+/// A descriptor that becomes readable when [`boot_ms`] reaches this value.
 pub fn boot_timer(at_ms: u64) -> io::Result<OwnedFd> {
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
     let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-    // Nothing at all would mean never.
+    // Zero would disarm the timer.
     let at = Timespec::try_from(Duration::from_millis(at_ms.max(1)))
         .map_err(|_| io::ErrorKind::InvalidInput)?;
     let spec = Itimerspec { it_interval: never, it_value: at };
@@ -70,7 +70,7 @@ pub fn boot_timer(at_ms: u64) -> io::Result<OwnedFd> {
 
 fn ms(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    // Neither clock is ever before its boot.
+    // Neither clock is negative.
     time.tv_sec.unsigned_abs() * 1_000 + time.tv_nsec.unsigned_abs() / 1_000_000
 }
 

@@ -1,4 +1,4 @@
-//! Small files that others may have put there.
+//! Safe access to small files that others may have placed.
 
 use std::fmt;
 use std::fs::{File, Metadata, OpenOptions};
@@ -10,16 +10,16 @@ use relight_core::time::Time;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// What is in a regular file, up to a limit; none when it is absent or cannot be read. Whatever else
-/// lies there, a pipe above all, is never waited for.
+/// The content of a regular file up to a limit; none when it is absent or unreadable. Never blocks
+/// on pipes or other special files.
 pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// Opens a regular file to read it. Anything else, such as a pipe or a device, is an error and is never
-/// waited for.
+/// Opens a regular file for reading. Anything else, such as a pipe or a device, is an error and
+/// never blocks.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     regular(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
@@ -35,14 +35,14 @@ pub fn read_text(file: File, bytes_max: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Who, beside this user and root, can change a file or folder.
+/// Who can change a file or folder, besides this user and root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stranger {
-    /// It belongs to the user with this id.
+    /// Its owner, another user.
     Owner(u32),
-    /// The members of the group with this id can write it.
+    /// The members of this group.
     Group(u32),
-    /// Everybody can write it.
+    /// Everyone.
     Everybody,
 }
 
@@ -56,8 +56,8 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// Who else can change it; none when only this user and root can. A group that holds nobody but this
-/// user, as many distributions make one for each user, is no stranger.
+/// Who else can change it; none when only this user and root can. A private group of this user is
+/// not a stranger.
 pub fn stranger(found: &Metadata) -> Option<Stranger> {
     let own = rustix::process::geteuid().as_raw();
     if found.uid() != own && found.uid() != 0 {
@@ -70,10 +70,10 @@ pub fn stranger(found: &Metadata) -> Option<Stranger> {
     is_shared.then_some(Stranger::Group(found.gid()))
 }
 
-/// Most bytes of `/etc/passwd` and `/etc/group`.
+/// Maximum size of `/etc/passwd` and `/etc/group`.
 const ACCOUNTS_BYTES_MAX: u64 = 16 << 20;
 
-/// Whether the files of accounts know the group, and nobody but this user in it.
+/// Whether this group contains only this user.
 fn is_private_group(group: u32, user: u32) -> bool {
     let text = |path| {
         let bytes = read_regular(Path::new(path), ACCOUNTS_BYTES_MAX)?;
@@ -105,8 +105,8 @@ fn holds_only(group: u32, user: u32, accounts: &str, groups: &str) -> bool {
         })
 }
 
-/// Opens a file to be written over from its beginning, making it when it is not there; 0600. Whatever
-/// else lies there is refused, not waited for.
+/// Opens a file for overwriting and creates it with mode 0600 if needed. Special files are refused
+/// and never block.
 pub fn open_to_overwrite(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let mut open = OpenOptions::new();
@@ -115,12 +115,12 @@ pub fn open_to_overwrite(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Opens a regular file to write at its end, making it when it is not there. Anything else, such as a pipe
-/// or a device, is an error and is never waited for.
+/// Opens a regular file for appending and creates it if needed. Anything else, such as a pipe or a
+/// device, is an error and never blocks.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
-        // A pipe that nobody reads.
+        // A pipe without a reader.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(irregular()),
         opened => regular(opened?),
     }

@@ -1,4 +1,4 @@
-//! Which node of a fleet this process belongs to, and what is known of the leases of others.
+//! The node that this process belongs to, and a cache of the leases of other nodes.
 //!
 //! A process of another machine cannot be looked at. It counts as gone once its node's lease was *seen*
 //! to have run out: a lease that ran out is never renewed, so what was seen stays true until the node
@@ -15,7 +15,7 @@ use relight_core::time::Time;
 
 use super::{clock, environment};
 
-/// By which processes that a node starts know where they belong.
+/// The variable that tells processes their node.
 pub const VARIABLE: &str = "RELIGHT_NODE";
 
 static NODE: OnceLock<Option<NodeName>> = OnceLock::new();
@@ -23,19 +23,19 @@ static SEEN: RwLock<NodeLives> = RwLock::new(NodeLives { by: 0, lives: None });
 static LOOKS: AtomicU64 = AtomicU64::new(0);
 static SHARED: AtomicBool = AtomicBool::new(false);
 
-/// Where a process is, seen from here.
+/// Where a process runs, relative to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessLocation<'a> {
-    /// On this machine: it can be looked at.
+    /// On this machine; it can be checked directly.
     Here,
-    /// On another node, whose lease tells.
+    /// On another node; judged by that node's lease.
     Node(&'a NodeName),
-    /// On another machine that is no node: nobody tells.
+    /// On another machine outside of the fleet; unknown.
     Elsewhere,
 }
 
-/// This process belongs to that node, whatever its environment says. To be called before anything asks;
-/// false when that came too late.
+/// Sets the node of this process, overriding the environment. Must be called before the first use;
+/// false when that was too late.
 pub fn belong_to(name: &NodeName) -> bool {
     NODE.get_or_init(|| Some(name.clone())).as_ref() == Some(name)
 }
@@ -50,7 +50,7 @@ pub fn node() -> Option<&'static NodeName> {
     NODE.get_or_init(look).as_ref()
 }
 
-/// The store is one that other machines use too: what is of another boot may be of another machine.
+/// Declares that other machines also use the store, so that another boot may be another machine.
 pub fn share_store() {
     SHARED.store(true, Ordering::Relaxed);
 }
@@ -60,39 +60,39 @@ pub fn shares_store() -> bool {
     SHARED.load(Ordering::Relaxed)
 }
 
-/// A look at all nodes that has begun. Many look at the same time, and a slow look may end after one that
-/// began later: what was read before a look began is judged by what that look saw, or a later one.
+/// A read of all nodes that has begun. Reads overlap, and a slow one may end after one that began
+/// later. Data read before a read began is judged by that read or a later one.
 #[derive(Debug)]
 #[must_use]
 pub struct ReadTicket(u64);
 
 impl ReadTicket {
-    /// To be called before the store is asked.
+    /// Call it before the store is read.
     pub fn begin() -> Self {
         Self(LOOKS.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Takes in what the store said of all nodes.
+    /// Updates the cache with the nodes that were read.
     pub fn learn(self, nodes: &[Node]) {
         let mut seen = SEEN.write().unwrap_or_else(PoisonError::into_inner);
         seen.take_in(&self, nodes, clock::now());
     }
 }
 
-/// What is known of the leases of all nodes.
+/// Cached state of all nodes.
 #[derive(Debug)]
 struct NodeLives {
-    /// The look that saw it; they are numbered as they begin.
+    /// Number of the read that produced it, by begin.
     by: u64,
-    /// Which of them live; none before the first look.
+    /// State of each node; none before the first read.
     lives: Option<BTreeMap<NodeName, NodeLife>>,
 }
 
-/// What is known of the lease of a node.
+/// State of a node's lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeLife {
     Lives,
-    /// With its last renewal, where its lease was seen to end.
+    /// Expired, with its last renewal if the expiry was observed.
     Gone(Option<Time>),
 }
 
@@ -105,7 +105,7 @@ impl NodeLives {
         let life = |node: &Node| match before.get(&node.new.name) {
             _ if node.is_live() => NodeLife::Lives,
             Some(NodeLife::Gone(renewed)) => NodeLife::Gone(*renewed),
-            // Its lease ended just now, and was renewed for the last time its length before.
+            // It just expired, so the last renewal was one lease length ago.
             Some(NodeLife::Lives) => {
                 let ttl_ms = i64::try_from(node.new.ttl.as_ms()).unwrap_or(i64::MAX);
                 NodeLife::Gone(Some(Time::from_ms(now.as_ms().saturating_sub(ttl_ms))))
@@ -128,17 +128,17 @@ impl NodeLives {
     }
 }
 
-/// When a node that is gone last renewed its lease, where this process saw it end.
+/// The last renewal of a dead node, if this process observed its expiry.
 pub fn last_renewed(name: &NodeName) -> Option<Time> {
     SEEN.read().unwrap_or_else(PoisonError::into_inner).last_renewed(name)
 }
 
-/// Whether the lease of a node was seen to have run out, or the node to have been removed after that.
+/// Whether a node's lease was seen to expire, or the node was removed afterwards.
 pub fn is_gone(name: &NodeName) -> bool {
     SEEN.read().unwrap_or_else(PoisonError::into_inner).is_gone(name)
 }
 
-/// Where a process is, seen from this boot of this machine.
+/// Where a process runs, relative to this boot of this machine.
 pub fn place_of<'a>(process: &'a ProcessIdentity, boot: &str) -> ProcessLocation<'a> {
     place(process, node(), boot, shares_store())
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are kept for what goes on without new agents: commands, the store, sweeps.
+/// Descriptors reserved for commands, the store and sweeps.
 const RESERVE: u64 = 16;
 
 /// How many files this process may have open.
@@ -17,19 +17,19 @@ pub fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// What an agent needs while it is supervised: its shim, its socket for signs of life, its leader.
+/// Descriptors per supervised agent: shim, notify socket and main process.
 const FOR_AN_AGENT: u64 = 4;
 
-/// How many agents are about to take their descriptors.
+/// Number of agents that are about to open their descriptors.
 static TAKING: AtomicU64 = AtomicU64::new(0);
 
-/// Room for the descriptors of one agent, until it has them.
+/// A reservation of descriptors for one agent.
 #[derive(Debug)]
 pub struct Room(());
 
 impl Room {
-    /// Room for one more agent that leaves the last descriptors for others; none when there is none. The
-    /// kernel gives out the smallest number that is free, so that number tells how many are in use.
+    /// Reserves descriptors for one agent; none when too few are left. The kernel assigns the
+    /// smallest free number, so that number shows how many are in use.
     pub fn take() -> io::Result<Option<Self>> {
         let room = Self(());
         let taking = TAKING.fetch_add(1, Relaxed) + 1;
@@ -37,7 +37,7 @@ impl Room {
         let next = match fcntl_dupfd_cloexec(io::stderr(), 0) {
             Ok(next) => u64::from(next.as_raw_fd().unsigned_abs()),
             Err(Errno::MFILE) => return Ok(None),
-            // Whoever closed it has other troubles.
+            // Standard error is closed.
             Err(Errno::BADF) => 0,
             Err(error) => return Err(error.into()),
         };
@@ -52,8 +52,7 @@ impl Drop for Room {
     }
 }
 
-/// Whether the system said that it has no more descriptors, processes or memory: nothing is wrong with
-/// what was asked for, and it may be had later.
+/// Whether the error is a temporary lack of descriptors, processes or memory.
 pub fn is_exhausted(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(
@@ -62,8 +61,8 @@ pub fn is_exhausted(error: &io::Error) -> bool {
     )
 }
 
-/// Asks for as many open files as are allowed: a supervisor needs a few for each agent. Answers how
-/// many were allowed before the first time, for agents to have; none when nothing changed.
+/// Raises the limit of open files to the maximum, because a supervisor needs several per agent.
+/// Returns the original limit, for agents; none when nothing changed.
 pub fn raise_open_files() -> Option<u64> {
     static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
     *BEFORE.get_or_init(|| {
@@ -77,11 +76,10 @@ pub fn raise_open_files() -> Option<u64> {
     })
 }
 
-/// What the runtime that waits for events opens at its start.
+/// Descriptors that a Tokio runtime opens at its start.
 const FOR_A_RUNTIME: usize = 8;
 
-/// Makes sure that a runtime for events can be built: without descriptors it panics instead of answering
-/// an error.
+/// Checks that a Tokio runtime can be built; without descriptors it would panic.
 pub fn check_room_for_runtime() -> io::Result<()> {
     if has_room(FOR_A_RUNTIME)? {
         return Ok(());

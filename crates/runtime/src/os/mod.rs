@@ -1,4 +1,5 @@
-//! The doors to the world: time, randomness, processes and the environment enter here and nowhere else.
+//! Access to the operating system: time, randomness, processes and the environment are used only
+//! here.
 
 pub mod attempts;
 pub mod child;

@@ -1,7 +1,7 @@
-//! Processes by a handle that never means another one, however often pids are used again.
+//! Processes by pidfd, which is safe against pid reuse.
 //!
-//! Open first, compare afterwards: what was the right process after the handle was opened is the one
-//! that the handle means.
+//! Open first, then compare the identity: if it matches after opening, the handle refers to that
+//! process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,13 +13,13 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{descriptor, process};
 
-/// A handle on whatever has this pid now.
+/// A handle to the current process with this pid.
 pub fn open(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
-/// A handle on that very process; none when it is gone.
+/// A handle to this process; none when it is gone.
 pub fn open_identified(identity: &ProcessIdentity) -> io::Result<Option<OwnedFd>> {
     match open(identity.pid) {
         Ok(handle) => Ok(process::is_alive(identity).then_some(handle)),
@@ -37,25 +37,25 @@ pub fn signal(handle: impl AsFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// Continues that very process where somebody stopped it (SIGSTOP); whether it was stopped.
+/// Continues this process if it was stopped (SIGSTOP). Returns whether it was.
 pub fn continue_stopped(identity: &ProcessIdentity) -> bool {
     let Ok(Some(handle)) = open_identified(identity) else { return false };
     process::is_stopped(identity) && matches!(signal(&handle, Signal::CONT), Ok(true))
 }
 
-/// Whether the process has ended; nobody need have waited for it.
+/// Whether the process has ended, reaped or not.
 pub fn has_ended(handle: impl AsFd) -> bool {
     ends_within(handle, Span::ZERO)
 }
 
-/// Waits for the end of the process, so long at most; whether it came. Blocks.
+/// Waits for the end of the process with a time limit. Returns whether it ended. Blocks.
 pub fn ends_within(handle: impl AsFd, at_most: Span) -> bool {
     let limit = Timespec::try_from(at_most.as_duration()).ok();
     let mut waiting = [PollFd::new(&handle, PollFlags::IN)];
     poll(&mut waiting, limit.as_ref()) == Ok(1)
 }
 
-/// Waits until the process has ended; nobody need wait for it. Needs a runtime around it.
+/// Waits until the process has ended, reaped or not. Needs a Tokio runtime.
 pub async fn ended(handle: OwnedFd) -> io::Result<()> {
     descriptor::readable(handle)?.readable().await?.retain_ready();
     Ok(())

@@ -1,7 +1,6 @@
-//! Processes: who one is, and whether it still lives.
+//! Processes: identity and liveness.
 //!
-//! A pid alone may belong to somebody else by now; the start time and the boot it counts from make
-//! it one process.
+//! A pid may be reused, so a process is identified by pid, start time and boot.
 
 use std::ffi::OsStr;
 use std::io;
@@ -27,20 +26,19 @@ pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node })
 }
 
-/// This process. Known once somebody asked for it; until then it needs a descriptor, so what supervises
-/// asks at its beginning ([`know_me`]).
+/// This process. The first call needs a descriptor, so a supervisor calls [`know_me`] at its start.
 pub fn me() -> &'static ProcessIdentity {
     loop {
         match know_me() {
             Ok(me) => return me,
-            // Somebody will close a file; a guess would make others count this process as dead.
+            // A file will be closed; a guess could make others take this process for dead.
             Err(error) if limits::is_exhausted(&error) => pause(),
             Err(error) => panic!("this process cannot be found in /proc: {error}"),
         }
     }
 }
 
-/// This process, or why that cannot be told now.
+/// This process, or why it cannot be determined.
 pub fn know_me() -> io::Result<&'static ProcessIdentity> {
     static ME: OnceLock<ProcessIdentity> = OnceLock::new();
     if let Some(me) = ME.get() {
@@ -57,8 +55,8 @@ fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
-/// Whether that very process still lives, and is of this machine: of another one nothing can be said
-/// by looking at pids. Where there is no descriptor to look with, a process of that pid counts as the one.
+/// Whether this process lives and runs on this machine; pids say nothing about other machines.
+/// Without a free descriptor, any process with this pid counts.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
     let boot = boot_id();
     let is_here = fleet::place_of(process, &boot) == ProcessLocation::Here && process.boot == boot;
@@ -71,19 +69,19 @@ pub fn is_alive(process: &ProcessIdentity) -> bool {
     }
 }
 
-/// Whether there is a process of that pid; needs no descriptor.
+/// Whether a process with this pid exists; needs no descriptor.
 fn is_any(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Whether that very process lives and is stopped by a signal (SIGSTOP).
+/// Whether this process is stopped (SIGSTOP).
 pub fn is_stopped(process: &ProcessIdentity) -> bool {
     is_alive(process) && stat(process.pid).is_some_and(|stat| stat.state == 'T')
 }
 
-/// Waits for the end of a process that was killed and is still being taken apart, but not for longer than
-/// `patience`; whether it has ended. Of one that lives on that is false at once.
+/// Waits for a killed process that is still exiting, up to `patience`. Returns whether it has
+/// ended; false at once if it was not killed.
 pub fn has_died_within(pid: u32, patience: Span) -> bool {
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = raw.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
@@ -100,7 +98,7 @@ fn status(pid: u32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
-/// Whether SIGKILL was sent to a process, or to its main thread, and not taken yet.
+/// Whether SIGKILL is pending for a process or its main thread.
 fn has_kill_pending(status: &str) -> bool {
     let masks = status.lines().filter_map(|line| {
         let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
@@ -109,7 +107,7 @@ fn has_kill_pending(status: &str) -> bool {
     masks.fold(0, |all, mask| all | mask) & (1 << (Signal::KILL.as_raw() - 1)) != 0
 }
 
-/// How long ago a process of this boot started, by a clock that nobody can set.
+/// Age of a process of this boot, by the boot clock.
 pub fn age(process: &ProcessIdentity) -> Span {
     let started_ms = process.start.saturating_mul(1_000) / clock_ticks_per_second();
     Span::from_ms(clock::boot_ms().saturating_sub(started_ms))
@@ -124,7 +122,7 @@ pub fn holder_life(held: &HeldLease) -> HolderLife {
         ProcessLocation::Node(node) => !fleet::is_gone(node),
         ProcessLocation::Elsewhere => true,
     };
-    // Whoever holds it: where a lease has a time, that ends it.
+    // A time limit ends the lease, whoever holds it.
     let has_time_left = held.left.is_none_or(|left| left.as_ms() > 0);
     let alive = match &held.holder {
         _ if !has_time_left => false,
@@ -139,7 +137,7 @@ pub fn holder_life(held: &HeldLease) -> HolderLife {
     if alive { HolderLife::Alive } else { HolderLife::Gone }
 }
 
-/// A command that takes its arguments as they are: no shell, standard input as ours.
+/// A command without a shell, with our standard input.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn command(program: impl AsRef<OsStr>, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(program);
@@ -147,7 +145,7 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[impl AsRef<OsStr>]) -> C
     command
 }
 
-/// What the kernel tells of a process, dead ones that nobody waited for yet among them.
+/// The kernel's status of a process, including zombies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The letter of its state.
@@ -158,11 +156,11 @@ pub struct Stat {
     pub group: u32,
     /// Its session.
     pub session: u32,
-    /// What the kernel notes of it (`PF_…`).
+    /// Kernel flags (`PF_…`).
     pub flags: u32,
     /// When it started, in ticks since boot.
     pub start: u64,
-    /// The CPU that it and the children it waited for have used, in ticks.
+    /// CPU time of the process and its reaped children, in ticks.
     pub cpu_ticks: u64,
 }
 
@@ -172,18 +170,18 @@ impl Stat {
         !matches!(self.state, 'Z' | 'X')
     }
 
-    /// Whether the kernel takes it apart already (`PF_EXITING`).
+    /// Whether it is exiting (`PF_EXITING`).
     fn is_exiting(self) -> bool {
         self.flags & 4 != 0
     }
 }
 
-/// What the kernel tells of a process now; none when there is no such process.
+/// The kernel's status of a process; none when it does not exist.
 pub fn stat(pid: u32) -> Option<Stat> {
     look(pid).ok().flatten()
 }
 
-/// The same, or why it cannot be told.
+/// The same, with errors.
 fn look(pid: u32) -> io::Result<Option<Stat>> {
     match std::fs::read(format!("/proc/{pid}/stat")) {
         Ok(stat) => Ok(read_stat(&stat)),
@@ -192,7 +190,7 @@ fn look(pid: u32) -> io::Result<Option<Stat>> {
     }
 }
 
-/// The name in it may hold anything, so the fields are counted from the last parenthesis.
+/// The name may contain anything, so fields are counted from the last parenthesis.
 fn read_stat(stat: &[u8]) -> Option<Stat> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 2..)?).ok()?;
@@ -210,8 +208,8 @@ fn read_stat(stat: &[u8]) -> Option<Stat> {
     Some(Stat { state, parent, group, session, flags, start, cpu_ticks })
 }
 
-/// What a process and all below it have used so far. Only to be compared with a later look: when it
-/// changed, something was at work.
+/// CPU and I/O use of a process and its descendants. Only meaningful in comparison with another
+/// reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TreeUsage {
     cpu_ticks: u64,
@@ -219,10 +217,10 @@ pub struct TreeUsage {
     processes: usize,
 }
 
-/// Most processes of a tree that are looked at.
+/// Maximum number of processes examined per tree.
 const TREE_PROCESSES_MAX: usize = 1_000;
 
-/// What the tree below this process has used; none when there is no such process.
+/// Usage of the tree of this process; none when it does not exist.
 pub fn tree_usage(root: u32) -> Option<TreeUsage> {
     stat(root).filter(|stat| stat.is_alive())?;
     let mut usage = TreeUsage::default();
@@ -237,7 +235,7 @@ pub fn tree_usage(root: u32) -> Option<TreeUsage> {
     Some(usage)
 }
 
-/// Bytes that it read and wrote, by whatever means; 0 where we may not know.
+/// Bytes read and written; 0 without permission.
 fn io_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let counted = text.lines().filter_map(|line| {
@@ -246,7 +244,7 @@ fn io_bytes(pid: u32) -> u64 {
     counted.fold(0, u64::saturating_add)
 }
 
-/// Whether this process is that one, or was started by it or by a child of it.
+/// Whether this process is that one or a descendant of it.
 pub fn is_below(process: &ProcessIdentity) -> bool {
     if !is_alive(process) {
         return false;

@@ -1,4 +1,4 @@
-//! Keeps the history of the machine's boots in the store, for the breaker of boot loops.
+//! Stores the machine's boot history, for boot loop detection.
 
 use relight_core::agent::boots::{self, BootHistory, BootVerdict, KEPT_NAME};
 use relight_core::alert::Alert;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::os::{clock, fleet};
 
-/// How often a change is tried while others write too.
+/// Maximum number of retries on conflicts.
 const ROUNDS_MAX: usize = 100;
 
-/// A daemon starts: whether it may resume work. A person may say that what was before does not count.
-/// When the breaker begins to hold, somebody is told, once a boot.
+/// Records a daemon's start and returns whether it may resume work. A person can reset the history.
+/// When a boot loop is detected, an alert is sent once per boot.
 pub async fn at_start(
     store: &dyn Store,
     boot_id: &str,
@@ -44,22 +44,22 @@ fn told_of_loop(boots: u32, boot_id: &str) -> Vec<StoreEvent> {
     ]
 }
 
-/// A person wants work to be resumed.
+/// A person allows work to be resumed.
 pub async fn forgive(store: &dyn Store, boot_id: &str) -> Result<(), StoreError> {
     change(store, |history| boots::forgive(history, boot_id)).await
 }
 
-/// The daemon has lived for long enough.
+/// The daemon has been stable.
 pub async fn stable(store: &dyn Store, boot_id: &str) -> Result<(), StoreError> {
     change(store, |history| boots::stable(history, boot_id)).await
 }
 
-/// The daemon ends as it was told to.
+/// The daemon shuts down cleanly.
 pub async fn clean_end(store: &dyn Store, boot_id: &str) -> Result<(), StoreError> {
     change(store, |history| boots::clean_end(history, boot_id)).await
 }
 
-/// Writes the history as it is: whether the store can be written.
+/// Rewrites the history unchanged, to check that the store is writable.
 pub async fn rewrite(store: &dyn Store) -> Result<(), StoreError> {
     let name = kept_name();
     if let Some(history) = store.kept(&name).await? {
@@ -82,7 +82,7 @@ async fn change_and_tell(
     let name = kept_name();
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(&name).await?;
-        // A record that cannot be read tells nothing, and is written anew.
+        // An unreadable record is replaced.
         let history: BootHistory =
             before.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
         let (history, told) = next(history);
@@ -95,7 +95,7 @@ async fn change_and_tell(
     Ok(())
 }
 
-/// Each machine of a fleet has its own boots.
+/// Each machine of a fleet has its own history.
 fn kept_name() -> String {
     match fleet::node() {
         Some(node) => format!("{KEPT_NAME}:{node}"),

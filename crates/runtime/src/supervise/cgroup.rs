@@ -1,10 +1,10 @@
-//! A cgroup (v2) of its own for each attempt, where the system lets us have them.
+//! A cgroup (v2) for each attempt, if the system allows it.
 //!
-//! Whatever an attempt forks stays in its cgroup, and one write ends all of it. A fresh one for each
-//! attempt, because what is cloned into a killed one dies at birth. Below the cgroup that was
-//! delegated: `relight.<home>/_<agent>/<tag>`.
+//! All processes of an attempt stay in its cgroup, and one write kills them all. Each attempt gets
+//! a new one, because processes cloned into a killed one die at once. Path below the delegated
+//! cgroup: `relight.<home>/_<agent>/<tag>`.
 //!
-//! Only what systemd delegated or a person named is used; anything else is somebody else's tree.
+//! Only a cgroup that systemd delegated or a user configured is used.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,12 +25,12 @@ use crate::os::clock;
 
 /// The leaf that a supervisor moves into, so that the delegated cgroup itself holds no process.
 const SUPERVISOR: &str = "supervisor";
-/// What is counted for each attempt, where it can be.
+/// Controllers enabled for each attempt, if possible.
 const CONTROLLERS: [&str; 2] = ["+memory", "+pids"];
-/// An agent may make cgroups of its own; deeper ones are left.
+/// Maximum depth of nested cgroups that are removed.
 const DEPTH_MAX: u32 = 8;
 
-/// What the configuration says.
+/// Configured use of cgroups.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CgroupSetting {
     /// The cgroup that systemd delegated to us, if it did.
@@ -42,7 +42,7 @@ pub enum CgroupSetting {
     At(PathBuf),
 }
 
-/// The place of all cgroups of one home.
+/// The parent of all cgroups of one home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroups {
     delegated: PathBuf,
@@ -50,10 +50,10 @@ pub struct Cgroups {
     counts: bool,
 }
 
-/// What was in the cgroups of an agent.
+/// Result of clearing the cgroups of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cleared {
-    /// So many processes.
+    /// Number of processes found.
     pub found: u32,
     /// Nothing is left of them.
     pub is_empty: bool,
@@ -64,7 +64,7 @@ pub struct Cleared {
 pub struct StillUsed(pub PathBuf);
 
 impl Cgroups {
-    /// The place, if there is one that we may use; `home` tells supervisors of several homes apart.
+    /// Finds a usable cgroup; `home` separates supervisors of several homes.
     pub fn find(setting: &CgroupSetting, home: &Path) -> Option<Self> {
         let ours = our_cgroup();
         let delegated = Self::delegated(setting)?;
@@ -79,7 +79,7 @@ impl Cgroups {
         Some(Self { delegated, own, counts })
     }
 
-    /// The cgroup below which they would be, if there is one that we may use. Makes nothing.
+    /// The delegated cgroup, if usable. Creates nothing.
     pub fn delegated(setting: &CgroupSetting) -> Option<PathBuf> {
         let ours = our_cgroup();
         let delegated = match setting {
@@ -90,7 +90,7 @@ impl Cgroups {
         may_move(ours.as_deref(), &delegated).then_some(delegated)
     }
 
-    /// The cgroup of an attempt, made if it is not there.
+    /// The cgroup of an attempt, created if needed.
     pub fn for_attempt(&self, agent: &AgentName, tag: &AttemptTag) -> io::Result<PathBuf> {
         let folder = self.of_agent(agent);
         make(&folder)?;
@@ -102,8 +102,7 @@ impl Cgroups {
         Ok(attempt)
     }
 
-    /// Removes the cgroups of an agent's attempts but those to `keep`; answers those that something
-    /// still lives in.
+    /// Removes the cgroups of an agent's attempts except `keep`; returns those still in use.
     pub fn remove_old(
         &self,
         agent: &AgentName,
@@ -120,50 +119,49 @@ impl Cgroups {
         Ok(used)
     }
 
-    /// Ends all that lives in the cgroups of an agent, and removes them.
+    /// Kills all processes in the cgroups of an agent and removes the cgroups.
     pub fn clear(&self, agent: &AgentName, wait: Span) -> io::Result<Cleared> {
         let mut cleared = Cleared { found: 0, is_empty: true };
         for used in self.remove_old(agent, &[])? {
             cleared.found += members(&used.0, DEPTH_MAX);
             cleared.is_empty &= used.end(wait)?;
         }
-        // One that stays is used again.
+        // A remaining one is reused.
         let _ = fs::remove_dir(self.of_agent(agent));
         Ok(cleared)
     }
 
-    /// Whether memory is counted for each attempt by itself.
+    /// Whether memory is accounted per attempt.
     pub fn counts(&self) -> bool {
         self.counts
     }
 
-    /// How often the kernel killed for memory in all that was delegated to us. Where attempts are
-    /// not counted by themselves, a change of it is the next best sign.
+    /// OOM kills in the delegated cgroup, as a hint where attempts are not accounted separately.
     pub fn oom_kills(&self) -> Option<u64> {
         oom_kills(&self.delegated)
     }
 
     fn of_agent(&self, agent: &AgentName) -> PathBuf {
-        // None of the kernel's own files begins so, and an agent may be called `cgroup.procs`.
+        // The prefix avoids clashes with kernel files: an agent may be named `cgroup.procs`.
         self.own.join(format!("_{}", encoded_name(agent.as_str())))
     }
 }
 
 impl StillUsed {
-    /// Ends all that lives in it and removes it; false when something is left after the wait.
+    /// Kills all processes in it and removes it; false when some are left after the wait.
     pub fn end(self, wait: Span) -> io::Result<bool> {
         fs::write(self.0.join("cgroup.kill"), "1")?;
         Ok(wait_until_empty(&self.0, wait)? && remove(&self.0, DEPTH_MAX)?)
     }
 }
 
-/// How often the kernel killed a process in it, or below it, for memory; none when that is not counted.
+/// OOM kills in it and below; none when not accounted.
 pub fn oom_kills(cgroup: &Path) -> Option<u64> {
     let events = fs::read_to_string(cgroup.join("memory.events")).ok()?;
     value(&events, "oom_kill")
 }
 
-/// How many processes are in it and below it, as far as the kernel tells.
+/// Number of processes in it and below.
 fn members(cgroup: &Path, depth: u32) -> u32 {
     let inside = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     let own = u32::try_from(inside.lines().count()).unwrap_or(u32::MAX);
@@ -171,12 +169,12 @@ fn members(cgroup: &Path, depth: u32) -> u32 {
     below.iter().fold(own, |sum, folder| sum.saturating_add(members(folder, depth - 1)))
 }
 
-/// Waits until nothing lives in it; the kernel wakes us when that changes.
+/// Waits until it is empty; the kernel reports the change.
 fn wait_until_empty(cgroup: &Path, wait: Span) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(wait.as_ms());
     let path = cgroup.join("cgroup.events");
     loop {
-        // Each change is told once to a file that was read before it.
+        // A change is reported once to a file that was read before.
         let file = fs::File::open(&path)?;
         let events = io::read_to_string(&file)?;
         if value(&events, "populated") == Some(0) {
@@ -194,19 +192,19 @@ fn wait_until_empty(cgroup: &Path, wait: Span) -> io::Result<bool> {
     }
 }
 
-/// The number behind a name, in a file of lines `name number`.
+/// The value of a name in lines of `name number`.
 fn value(lines: &str, name: &str) -> Option<u64> {
     lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// The cgroup that systemd gave away, when we are in it or in its leaf for supervisors.
+/// The delegated cgroup, if we are in it or in its supervisor leaf.
 fn delegated_to(ours: &Path) -> Option<PathBuf> {
     let above = ours.parent().filter(|_| ours.ends_with(SUPERVISOR));
     let found = [Some(ours), above].into_iter().flatten().find(|path| is_delegated(path));
     found.map(Path::to_path_buf)
 }
 
-/// systemd marks what it gave away; users' own managers cannot write the trusted mark.
+/// Whether systemd marked it as delegated; user managers cannot set the trusted mark.
 fn is_delegated(cgroup: &Path) -> bool {
     ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
         let mut mark = [0_u8; 8];
@@ -214,14 +212,14 @@ fn is_delegated(cgroup: &Path) -> bool {
     })
 }
 
-/// Moving a process asks for the right to write to the nearest cgroup above both places.
+/// Moving a process requires write access to the common ancestor.
 fn may_move(ours: Option<&Path>, delegated: &Path) -> bool {
     let Some(ours) = ours else { return false };
     let above = delegated.ancestors().find(|above| ours.starts_with(above));
     above.is_some_and(|above| access(above.join("cgroup.procs"), Access::WRITE_OK).is_ok())
 }
 
-/// Lets the children of the delegated cgroup be counted; false when they are not.
+/// Enables accounting for the children of the delegated cgroup; false when that fails.
 ///
 /// Then it may hold no process itself. Not below a *service*: systemd starts the next supervisor in
 /// that very cgroup, and could not while agents of the last one live on.
@@ -235,7 +233,7 @@ fn count_in(delegated: &Path, ours: Option<&Path>) -> bool {
     count_below(delegated)
 }
 
-/// Moves us into the leaf for supervisors, when we are the only ones in the cgroup.
+/// Moves us into the supervisor leaf, if no others are in the cgroup.
 fn step_aside(delegated: &Path) -> bool {
     let own = std::process::id().to_string();
     let inside = fs::read_to_string(delegated.join("cgroup.procs")).unwrap_or_default();
@@ -245,13 +243,13 @@ fn step_aside(delegated: &Path) -> bool {
         && fs::write(leaf.join("cgroup.procs"), "0").is_ok()
 }
 
-/// Whether at least memory is counted in what is below.
+/// Enables controllers; whether at least memory is accounted.
 fn count_below(cgroup: &Path) -> bool {
     let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
     let file = cgroup.join("cgroup.subtree_control");
     for controller in CONTROLLERS {
         if there.split_whitespace().any(|name| name == &controller[1..]) {
-            // What could not be switched on is not in the file afterwards.
+            // A controller that could not be enabled is not in the file afterwards.
             let _ = fs::write(&file, controller);
         }
     }
@@ -266,8 +264,7 @@ fn our_cgroup() -> Option<PathBuf> {
     place(&cgroups, &mounts)
 }
 
-/// The folder, from what `/proc/self/cgroup` and `/proc/self/mountinfo` say: alone (unified) or beside
-/// the older hierarchies (hybrid).
+/// The folder, from `/proc/self/cgroup` and `/proc/self/mountinfo`: unified or hybrid hierarchy.
 fn place(cgroups: &[u8], mounts: &[u8]) -> Option<PathBuf> {
     let path = lines(cgroups).find_map(|line| line.strip_prefix(b"0::"))?;
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -286,7 +283,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n')
 }
 
-/// A path of `mountinfo`: blanks and the like are written as `\040`.
+/// Decodes a path of `mountinfo`, which escapes blanks as `\040`.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -314,7 +311,7 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a cgroup and those below it; false when something still lives there.
+/// Removes a cgroup and those below it; false when it is still in use.
 fn remove(folder: &Path, depth: u32) -> io::Result<bool> {
     if depth > 0 {
         for below in folders_in(folder)? {

@@ -1,5 +1,5 @@
-//! Where the files of one agent are, beside the store: its lock, its shim's socket, exit records,
-//! brief, state and logs. Folder 0700, files 0600.
+//! The files of one agent beside the store: lock, shim socket, exit records, brief, state and logs.
+//! Folder 0700, files 0600.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,12 +14,12 @@ use crate::checkpoint_files::encoded_name;
 pub struct AgentFolder(PathBuf);
 
 impl AgentFolder {
-    /// Of this agent, in the folder of the store.
+    /// The folder of this agent, below the store's folder.
     pub fn of(home: &Path, agent: &AgentName) -> Self {
         Self(home.join("agents").join(encoded_name(agent.as_str())))
     }
 
-    /// Of all agents that ever ran here.
+    /// The folders of all agents that ever ran here.
     pub fn all(home: &Path) -> io::Result<Vec<Self>> {
         let folders = match std::fs::read_dir(home.join("agents")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -28,12 +28,12 @@ impl AgentFolder {
         folders.map(|folder| Ok(Self(folder?.path()))).collect()
     }
 
-    /// The one at this place.
+    /// The folder at this path.
     pub fn at(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Makes it, with its folder of logs.
+    /// Creates it with its log folder.
     pub fn create(&self) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.logs())
     }
@@ -43,27 +43,27 @@ impl AgentFolder {
         &self.0
     }
 
-    /// Held by whatever lives of the agent: its shim, its process, its grandchildren.
+    /// The lock, held by all live processes of the agent.
     pub fn lock(&self) -> PathBuf {
         self.0.join("lock")
     }
 
-    /// Where its shim listens.
+    /// The shim's socket.
     pub fn shim_socket(&self) -> PathBuf {
         self.0.join("shim.sock")
     }
 
-    /// Where its supervisor hears `sd_notify` datagrams.
+    /// The socket for `sd_notify` datagrams.
     pub fn notify_socket(&self) -> PathBuf {
         self.0.join("notify.sock")
     }
 
-    /// What its shim left about the end of an attempt; every second one has the same file.
+    /// The exit record of an attempt; two files alternate.
     pub fn exit_record(&self, number: u32) -> PathBuf {
         self.0.join(format!("exit-{}.json", number % 2))
     }
 
-    /// What a resumed attempt is told.
+    /// The brief of a resumed attempt.
     pub fn brief(&self) -> PathBuf {
         self.0.join("brief.md")
     }
@@ -73,12 +73,12 @@ impl AgentFolder {
         self.0.join("active_state.json")
     }
 
-    /// Until when its live attempt said that it waits.
+    /// The declared waits of its live attempt.
     pub fn waiting(&self) -> PathBuf {
         self.0.join("waiting")
     }
 
-    /// The folder of its output.
+    /// The log folder.
     pub fn logs(&self) -> PathBuf {
         self.0.join("log")
     }

@@ -1,5 +1,4 @@
-//! Follows an attempt's output for its preset: the session id, what is open, and what the agent says of
-//! its end.
+//! Follows an attempt's output for its preset: the session id, open work, and the reported end.
 
 use std::io::Read as _;
 
@@ -11,20 +10,20 @@ use super::log::{AgentLog, LogPosition, LogReader};
 use crate::os::clock;
 use crate::presets::{Fact, Preset, StreamReader};
 
-/// Most bytes of one line; what is longer is no event of ours.
+/// Maximum line length; longer lines are ignored.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Most bytes read at one go, so that a fast writer holds up nobody.
+/// Maximum bytes per read, so that a fast writer does not block others.
 const READ_BYTES_MAX: usize = 4 << 20;
-/// So often at the end, when all of it counts: more than a log keeps.
+/// Maximum number of reads at the end; more than a log can hold.
 const READS_MAX: usize = 1_000;
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// What was read since the last time.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
-    /// An id, or that it is gone.
+    /// The session id, or that the session is gone.
     pub(super) session: Option<Option<String>>,
-    /// It was too much for one go.
+    /// There is more to read.
     pub(super) there_is_more: bool,
 }
 
@@ -46,8 +45,7 @@ impl AttemptStream {
         }
     }
 
-    /// Reads all that there is, for an attempt that is over; what it said of its session. Others have
-    /// their turn in between.
+    /// Reads everything of an ended attempt and returns news about its session. Yields in between.
     pub(super) async fn read_all(&mut self) -> Option<Option<String>> {
         let mut session = None;
         for _ in 0..READS_MAX {
@@ -58,7 +56,7 @@ impl AttemptStream {
             }
             tokio::task::yield_now().await;
         }
-        // Nothing more will come: the end is the end of a line.
+        // Nothing more will come, so the rest is a complete line.
         let mut rest = Facts::default();
         if !self.line.is_empty() {
             self.take(b"\n", clock::now(), &mut rest);
@@ -66,7 +64,7 @@ impl AttemptStream {
         rest.session.or(session)
     }
 
-    /// Reads what has come, whole lines only.
+    /// Reads new complete lines.
     pub(super) fn read(&mut self, now: Time) -> Facts {
         let mut facts = Facts::default();
         let mut read = 0;
@@ -85,12 +83,12 @@ impl AttemptStream {
         facts
     }
 
-    /// What the agent said of its end, by all that was read and how it ended.
+    /// The end that the agent reported, from its output and exit.
     pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
         self.reader.ended(preset, how)
     }
 
-    /// What is open by what was read: since when, and until when where that is known.
+    /// Open work found in the output, with its begin and, if known, its end.
     pub(super) fn open_work(&self) -> impl Iterator<Item = (Time, Option<Time>)> {
         self.reader.open_work()
     }

@@ -1,4 +1,4 @@
-//! Where an agent says that it lives: `sd_notify` datagrams on a socket of its own.
+//! Receives `sd_notify` datagrams of an agent on a socket of its own.
 //!
 //! Only what this user, root or the agent's own user sent counts, and only lines that are known here;
 //! a flood is read in bounded pieces. Leaves to others: what a sign means for the agent
@@ -30,23 +30,22 @@ pub(super) use sign::clean;
 pub(crate) use sign::signs;
 pub use sign::{NotifySign, STATUS_BYTES_MAX, WaitId};
 
-/// Longer datagrams are dropped whole.
+/// Maximum datagram size; longer ones are dropped.
 pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;
 
-/// So many datagrams are read before others have their turn.
+/// Datagrams read before yielding.
 const DATAGRAMS_AT_ONCE: usize = 32;
 
-/// So many are thrown away at an attempt's start; the kernel queues far fewer.
+/// Maximum number of datagrams discarded at an attempt's start; the kernel queues far fewer.
 const DATAGRAMS_DISCARDED_MAX: usize = 100_000;
 
 /// The longest path that fits an address, with the zero after it.
 const PATH_BYTES_MAX: usize = 107;
 
-/// How long a sender waits while nobody reads.
+/// Time limit of a sender while nobody reads.
 const SEND_MAX: Duration = Duration::from_secs(5);
 
-/// The socket on which a supervisor hears one agent. A later supervisor binds it anew, under the same
-/// address.
+/// The socket of one agent. A later supervisor binds it again under the same address.
 #[derive(Debug)]
 pub struct NotifySocket {
     socket: AsyncFd<OwnedFd>,
@@ -61,7 +60,7 @@ impl NotifySocket {
     /// Called inside a runtime by whoever holds the agent's lease: a socket left there is replaced.
     pub fn bind(folder: &AgentFolder, agent_user: Option<u32>) -> io::Result<Self> {
         let path = folder.notify_socket();
-        // What a supervisor left there would be found first.
+        // A stale socket would be found first.
         remove_stale(&path)?;
         let address = path_address(folder).filter(|_| agent_user.is_none());
         let address = address.unwrap_or_else(|| abstract_address(folder));
@@ -83,7 +82,7 @@ impl NotifySocket {
         &self.address
     }
 
-    /// Waits for signs; at least one, in the order they came. May be given up at any time.
+    /// Waits for at least one message; returns them in order. Cancel-safe.
     pub async fn recv(&self) -> io::Result<Vec<NotifySign>> {
         if self.is_flooded.swap(false, Ordering::Relaxed) {
             tokio::task::yield_now().await;
@@ -103,19 +102,19 @@ impl NotifySocket {
         }
     }
 
-    /// The signs that are there now: for a look at the agent that must not miss one.
+    /// The messages that are already queued.
     pub fn recv_now(&self) -> io::Result<Vec<NotifySign>> {
         let mut heard = Vec::new();
         self.take_in(DATAGRAMS_AT_ONCE, &mut heard)?;
         Ok(heard)
     }
 
-    /// Throws away what is queued, so that signs of an earlier attempt do not count for the next.
+    /// Discards queued messages, so that those of an earlier attempt do not count.
     pub fn discard(&self) -> io::Result<()> {
         self.take_in(DATAGRAMS_DISCARDED_MAX, &mut Vec::new()).map(|_| ())
     }
 
-    /// Reads at most so many datagrams; says whether there are no more.
+    /// Reads up to `datagrams_max` datagrams; returns whether the queue is empty.
     fn take_in(&self, datagrams_max: usize, heard: &mut Vec<NotifySign>) -> io::Result<bool> {
         for _ in 0..datagrams_max {
             match self.take_one() {
@@ -128,8 +127,8 @@ impl NotifySocket {
         Ok(false)
     }
 
-    /// The signs of one datagram. There is room for the sender's credentials alone, so the kernel drops
-    /// descriptors that came along before they reach us.
+    /// The messages of one datagram. The control buffer only fits the sender's credentials, so the
+    /// kernel drops passed descriptors.
     fn take_one(&self) -> Result<Vec<NotifySign>, Errno> {
         let mut datagram = [0; DATAGRAM_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
@@ -149,7 +148,7 @@ impl NotifySocket {
         let Some(sender) = sender.filter(|_| is_whole) else { return Ok(Vec::new()) };
         let mut signs = sign::signs(&datagram[..received.bytes]);
         for sign in &mut signs {
-            // Whose wait it is, the kernel says and not the sender.
+            // The waiting process is taken from the kernel, not from the sender.
             if let NotifySign::Verb(id, _) = sign {
                 id.pid = sender.pid.as_raw_nonzero().get().unsigned_abs();
             }
@@ -158,18 +157,18 @@ impl NotifySocket {
     }
 }
 
-/// Where the agent of this folder may be heard, the likeliest first: a supervisor bound one of them.
+/// Possible addresses of the agent's socket, most likely first.
 pub fn addresses(folder: &AgentFolder) -> Vec<String> {
     path_address(folder).into_iter().chain([abstract_address(folder)]).collect()
 }
 
-/// Says these signs to whoever listens at `address` (the value of `NOTIFY_SOCKET`), in one datagram.
-/// Waits for a listener that does not read, but not for ever.
+/// Sends messages to `address` (the value of `NOTIFY_SOCKET`) in one datagram. Waits for a slow
+/// listener, with a time limit.
 pub fn send(address: &str, signs: &[NotifySign]) -> io::Result<()> {
     send_with(address, signs, SendFlags::NOSIGNAL)
 }
 
-/// The same, without waiting for a listener that does not read.
+/// The same, without waiting for a slow listener.
 pub fn try_send(address: &str, signs: &[NotifySign]) -> io::Result<()> {
     send_with(address, signs, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }
@@ -202,14 +201,14 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The socket in the folder, where its path fits an address.
+/// The socket in the folder, if its path fits an address.
 fn path_address(folder: &AgentFolder) -> Option<String> {
     let path = std::path::absolute(folder.notify_socket()).ok()?.into_os_string();
     path.into_string().ok().filter(|text| text.len() <= PATH_BYTES_MAX)
 }
 
-/// The same for the same folder, however it is named, so that a running agent reaches the next
-/// supervisor.
+/// The abstract address of a folder, independent of how its path is written, so that a running
+/// agent reaches the next supervisor.
 fn abstract_address(folder: &AgentFolder) -> String {
     let path = folder.path();
     let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path));

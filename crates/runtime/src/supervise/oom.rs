@@ -1,4 +1,4 @@
-//! Tells whether the kernel killed a process for memory, as far as it says so.
+//! Detects whether the kernel killed a process for lack of memory.
 //!
 //! Only a death by SIGKILL is looked into. What counts as proof is the attempt's own cgroup (the exit
 //! record), or a line of the kernel's log that names the process. That other processes of the machine
@@ -14,20 +14,20 @@ use relight_core::time::Span;
 use rustix::time::{ClockId, clock_gettime};
 
 const SIGKILL: i32 = 9;
-/// More than the kernel's counts take.
+/// Maximum size of the kernel's counters.
 const COUNTS_BYTES_MAX: usize = 16 << 10;
-/// More records than any kernel's log holds.
+/// Maximum number of log records read.
 const RECORDS_MAX: usize = 100_000;
-/// The kernel's log and our clocks agree to this.
+/// Maximum difference between the kernel log's clock and ours.
 const CLOCK_SLACK: Span = Span::from_secs(2);
 
-/// How often the kernel had killed for memory when an attempt began; the default is not known.
+/// The kernel's OOM kill count when an attempt began; unknown by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Oom {
     kills: Option<u64>,
 }
 
-/// The kernel's counts, by one read: a restart waits for it.
+/// Reads the kernel's counters with one read, because a restart waits for it.
 fn read_counts() -> Option<String> {
     let mut text = vec![0; COUNTS_BYTES_MAX];
     let len = File::open("/proc/vmstat").ok()?.read(&mut text).ok()?;
@@ -35,19 +35,19 @@ fn read_counts() -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// What is known of a kill.
+/// Whether a kill was for lack of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryKill {
-    /// Nothing speaks for it.
+    /// No.
     No,
-    /// It may have been; in words.
+    /// Likely, with the reason.
     Likely(String),
-    /// It was; in words.
+    /// Proved, with the reason.
     Proved(String),
 }
 
 impl Oom {
-    /// To be taken when an attempt begins or is adopted.
+    /// Call it when an attempt begins or is adopted.
     pub fn before() -> Self {
         Self { kills: read_counts().and_then(|text| kills(&text)) }
     }
@@ -84,8 +84,8 @@ fn kills(vmstat: &str) -> Option<u64> {
     fields.find(|(name, _)| *name == "oom_kill").and_then(|(_, count)| count.trim().parse().ok())
 }
 
-/// The line of the kernel's log that says this process was killed for memory. Only a privileged user
-/// can read it; never waits.
+/// The kernel log line that reports the OOM kill of this process. Readable only with privileges;
+/// never blocks.
 fn kernel_line(pid: u32, lived: Span) -> Option<String> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
@@ -96,7 +96,7 @@ fn kernel_line(pid: u32, lived: Span) -> Option<String> {
     records(log).find_map(|record| killed_line(&record, pid, since_us))
 }
 
-/// One record a read. One that was overwritten meanwhile is skipped.
+/// Reads one record at a time; overwritten ones are skipped.
 fn records(mut log: File) -> impl Iterator<Item = String> {
     let mut bytes = [0; 8 << 10];
     let mut reads = 0..RECORDS_MAX;

@@ -1,6 +1,6 @@
-//! What is found at a death: the last output, and how far the task is that the attempt held.
+//! The post-mortem of an attempt: its last output and the progress of its task.
 //!
-//! One read of the store when it held nothing, one more for each task that it held.
+//! Costs one read of the store, and one more per task that it held.
 
 use std::borrow::Cow;
 
@@ -18,41 +18,41 @@ use relight_store::{EventQuery, StoreError, TaskQuery};
 use crate::engine::Engine;
 use crate::supervise::shim::wire::ExitRecord;
 
-/// How much of the log's end is worth reading.
+/// Bytes read from the end of the log.
 pub const LOG_END_BYTES: usize = 32 << 10;
 
 const OUTPUT_LINES_MAX: usize = 40;
 const OUTPUT_BYTES_MAX: usize = 8 << 10;
 const DONE_NAMES_MAX: usize = 20;
-/// So many of an agent's newest attempts are searched for one that just died.
+/// Newest attempts searched for the one that died.
 const ATTEMPTS_LOOKED_AT: usize = 8;
-/// So many leases that ended lately are searched for those of an attempt.
+/// Recently ended leases searched for those of an attempt.
 const LEASES_LOOKED_AT: usize = 1_000;
-/// Steps of so many of its tasks are read; all of its tasks are let go of.
+/// Maximum number of tasks whose steps are read; all tasks are released.
 const LOOKED_AT_MAX: usize = 100;
 
-/// All that is known once an attempt is dead.
+/// Findings about a dead attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeathFindings {
-    /// To keep.
+    /// The post-mortem to store.
     pub post_mortem: PostMortem,
     /// A step was finished under this attempt's lease.
     pub made_progress: bool,
     /// A task that it held and did not finish.
     pub unfinished_task: Option<String>,
-    /// All tasks whose lease it held, the one it moved last first.
+    /// All tasks whose lease it held, most recently changed first.
     pub held: Vec<Task>,
 }
 
 impl DeathFindings {
-    /// Where the store could not be read.
+    /// Findings without the store.
     pub(super) fn nothing() -> Self {
         let post_mortem = PostMortem::default();
         Self { post_mortem, made_progress: false, unfinished_task: None, held: Vec::new() }
     }
 }
 
-/// Looks at what an attempt left. `log_end` is the end of its own output, [`LOG_END_BYTES`] at most.
+/// Examines a dead attempt. `log_end` is the end of its own output, at most [`LOG_END_BYTES`].
 pub async fn take(
     engine: &Engine,
     log_end: &[u8],
@@ -78,8 +78,8 @@ pub async fn take(
     Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
 }
 
-/// Whether a task that the attempt has let go of went forward in it: it was finished, or a step of it
-/// was. Reads the journal from the attempt's begin on.
+/// Whether the attempt finished a task that it released, or a step of it. Reads the journal since
+/// the attempt's begin.
 pub(super) async fn has_finished_work(
     engine: &Engine,
     attempt: &Attempt,
@@ -134,7 +134,7 @@ fn from_record(record: Option<&ExitRecord>) -> PostMortem {
     }
 }
 
-/// How far a task is that whoever died held.
+/// Adds the progress of a held task.
 pub(super) fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step]) {
     let mut progress = progress(&task.spec.steps, steps);
     let last = steps.iter().max_by_key(|step| step.at);
@@ -147,21 +147,21 @@ pub(super) fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step
     post_mortem.next = progress.next_step;
 }
 
-/// The task's newest fence is this attempt's, for it holds the lease; older ones may have been, and
-/// then only the time tells.
+/// Whether a step was finished in this attempt. The newest fence is its own; older fences are
+/// judged by time.
 fn has_advanced(task: &Task, steps: &[Step], attempt: &Attempt) -> bool {
     let is_ours = |step: &Step| step.fence == task.lease.fence || step.at >= attempt.begun_at;
     steps.iter().any(|step| step.state == StepState::Done && is_ours(step))
 }
 
-/// Work that whoever ended had still to do. What it blocked, deferred or gave to review was left so on
+/// Whether the task was left unfinished. Blocked, deferred and reviewed tasks were left so on
 /// purpose.
 fn is_unfinished(status: TaskStatus) -> bool {
     matches!(status, TaskStatus::Assigned | TaskStatus::InProgress)
 }
 
-/// The last lines, without what a terminal obeys and without secrets. Redacted after cleaning, for
-/// colours may stand in the middle of a secret; cut after redaction, for half a secret is not known.
+/// The last lines without control sequences and secrets. Redacted after cleaning, because colours
+/// may split a secret; cut after redaction, because half a secret is not recognised.
 fn last_output(redactor: &Redactor, log_end: &[u8]) -> String {
     let is_cut = log_end.len() >= LOG_END_BYTES;
     let whole_lines = if is_cut { from_a_line(log_end) } else { log_end };

@@ -1,4 +1,4 @@
-//! Finds the program of a command as a shell would, but in the agent's own `PATH` and folder.
+//! Finds the program of a command like a shell, but in the agent's own `PATH` and folder.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,39 +9,39 @@ use rustix::fs::{Access, access};
 use super::os_word::Word;
 use crate::os::limits;
 
-/// What a shell exits with when there is no such program.
+/// A shell's exit code for a missing program.
 pub(super) const NO_SUCH_PROGRAM: i32 = 127;
-/// And when it cannot be run.
+/// A shell's exit code for a program that cannot be run.
 pub(super) const CANNOT_BE_RUN: i32 = 126;
 
-/// Where programs are looked for when the environment does not say.
+/// The default `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Why a program is not started, as an exit code and in words.
+/// Why a program cannot be started, with an exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{note}")]
 pub struct NotStarted {
-    /// 127 or 126, as a shell says it.
+    /// 127 or 126, as in a shell.
     pub code: i32,
     /// What is wrong.
     pub note: String,
-    /// Nothing but that the host has no descriptors, processes or memory left.
+    /// Only because the host lacks descriptors, processes or memory.
     pub is_exhausted: bool,
 }
 
 impl NotStarted {
-    /// For something that is wrong with the command.
+    /// An error of the command.
     pub(super) fn new(code: i32, note: String) -> Self {
         Self { code, note, is_exhausted: false }
     }
 
-    /// For an error of the system.
+    /// An error of the system.
     pub(super) fn of(error: &io::Error, note: String) -> Self {
         Self { code: CANNOT_BE_RUN, note, is_exhausted: limits::is_exhausted(error) }
     }
 }
 
-/// Whether a command could be started just now, without starting it.
+/// Checks whether a command could be started, without starting it.
 pub fn check(
     command: &[Word],
     environment: &[(Word, Word)],
@@ -61,8 +61,7 @@ pub fn check(
     Err(NotStarted::new(CANNOT_BE_RUN, note))
 }
 
-/// Looks a bare name up in the agent's own `PATH`. The standard library would too, but only by a fork
-/// where a path can be spawned.
+/// Looks up a bare name in the agent's own `PATH`. The standard library would need a fork for that.
 pub(super) fn find(
     name: &OsStr,
     environment: &[(Word, Word)],

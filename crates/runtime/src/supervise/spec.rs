@@ -1,4 +1,4 @@
-//! All that a supervisor needs to know of an agent, beside what the store remembers.
+//! What a supervisor needs to know about an agent, besides the store's record.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use super::os_word::Word;
 use super::shim::wire::{Input, Rung};
 use crate::presets::Preset;
 
-/// One agent as it was asked for. Holds secrets (the environment); never written down.
+/// The specification of an agent. Contains secrets (the environment), so it is never stored.
 #[derive(Debug, Clone)]
 pub struct AgentSpec {
     /// Its name.
     pub name: AgentName,
-    /// What decisions stand on; kept in the store.
+    /// Its plan, which is stored.
     pub plan: AgentPlan,
     /// Program and arguments, before the preset adds its own.
     pub command: Vec<Word>,
@@ -27,7 +27,7 @@ pub struct AgentSpec {
     pub preset: Arc<Preset>,
     /// What is added to the command of a resumed attempt instead of the preset's arguments.
     pub resume_args: Option<Vec<Word>>,
-    /// What it reads.
+    /// Its standard input.
     pub input: Input,
     /// The user to run as: uid and gid.
     pub user: Option<(u32, u32)>,
@@ -35,12 +35,12 @@ pub struct AgentSpec {
     pub until: Option<Vec<Word>>,
     /// What counts as a sign of life.
     pub signs: Vec<SignSource>,
-    /// How it is told to end, where it is not as the preset says.
+    /// Its stop sequence, if not the preset's.
     pub ladder: Option<Vec<Rung>>,
-    /// What becomes of tasks that name no strategy when it dies; the default when none.
+    /// The strategy for tasks without one when it dies; the default when none.
     pub strategy: Option<String>,
     /// On which nodes of a fleet it may run.
     pub placement: Placement,
-    /// How much of its output is kept.
+    /// Limits of its log.
     pub log_limits: LogLimits,
 }

@@ -1,4 +1,4 @@
-//! The daemon under systemd: says that it is up, that it ends, and that it lives.
+//! Notifications to systemd: ready, stopping, watchdog.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::notify::{NotifySign, send};
 use crate::os::environment;
 
-/// What systemd wants to hear; nothing when it did not start us.
+/// The notification socket of systemd; none if systemd did not start us.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Systemd {
     address: Option<String>,
@@ -15,8 +15,8 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// As these variables say: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`. A watchdog that is
-    /// meant for another process is none of ours.
+    /// Reads `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. A watchdog for another process is
+    /// ignored.
     pub fn from_environment(variables: &[(OsString, OsString)]) -> Self {
         let text = |wanted: &str| {
             let found = environment::texts(variables).find(|(name, _)| *name == wanted);
@@ -29,27 +29,27 @@ impl Systemd {
         Self { address, watchdog }
     }
 
-    /// How often to call [`Systemd::alive`]: half of what systemd waits. None when it does not.
+    /// How often to call [`Systemd::alive`]: half of systemd's timeout. None without a watchdog.
     pub fn alive_interval(&self) -> Option<Duration> {
         self.watchdog.map(|limit| limit / 2)
     }
 
-    /// The daemon is up.
+    /// Reports that the daemon is ready.
     pub fn ready(&self) -> io::Result<()> {
         self.say(NotifySign::Ready)
     }
 
-    /// The daemon ends.
+    /// Reports that the daemon shuts down.
     pub fn stopping(&self) -> io::Result<()> {
         self.say(NotifySign::Stopping)
     }
 
-    /// What it is doing, for `systemctl status`.
+    /// Sets the text of `systemctl status`.
     pub fn status(&self, text: &str) -> io::Result<()> {
         self.say(NotifySign::Status(text.to_owned()))
     }
 
-    /// The daemon lives.
+    /// Sends a watchdog heartbeat.
     pub fn alive(&self) -> io::Result<()> {
         self.say(NotifySign::Alive)
     }

@@ -1,5 +1,5 @@
-//! Says of everything whose holder is gone what it really is: agents that died unnoticed, tasks that
-//! nobody works on any more. Starts nothing.
+//! Reconciles the store with reality: agents that died unnoticed and tasks whose holder is gone.
+//! Starts nothing.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::os::process;
 use crate::presets::Preset;
 use crate::recovery::{self, OrphanedTask, sweep};
 
-/// Something that is not what the store says.
+/// A difference between the store and reality.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Discrepancy {
@@ -27,7 +27,7 @@ pub enum Discrepancy {
     Agent {
         /// Which.
         agent: AgentName,
-        /// It lives: the next supervisor adopts it.
+        /// It runs; the next supervisor adopts it.
         lives: bool,
     },
     /// A task whose holder is gone.
@@ -39,7 +39,7 @@ pub enum Discrepancy {
     },
 }
 
-/// What is not as the store says, agents first.
+/// Finds all differences, agents first.
 pub async fn find(engine: &Engine) -> Result<Vec<Discrepancy>, StoreError> {
     let mut findings = Vec::new();
     for agent in unsupervised(engine).await? {
@@ -60,18 +60,18 @@ fn finding(lost: &OrphanedTask) -> Discrepancy {
     Discrepancy::Task { task: task.id.clone(), holder }
 }
 
-/// Agents that run, says the store, and that no live supervisor has.
+/// Agents that are running according to the store but have no live supervisor.
 async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let agents = engine.store().agents(AgentQuery::default()).await?;
-    // Whether one that reports by itself is silent, only a daemon that listens can say.
+    // Only a listening daemon knows whether an agent that reports its own heartbeats is silent.
     let runs = |agent: &Agent| {
         matches!(agent.state, AgentState::Running { .. }) && !agent.plan.reports_itself()
     };
     Ok(agents.into_iter().filter(|agent| runs(agent) && !is_supervised(agent)).collect())
 }
 
-/// Those of them that died unnoticed. What lives is not touched: in a fleet whoever takes its lease and
-/// gives it back lets another node start a second copy.
+/// Unsupervised agents that died. Live ones are not touched: in a fleet, taking and releasing the
+/// lease would let another node start a second copy.
 async fn dead(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let mut dead = Vec::new();
     for agent in unsupervised(engine).await? {
@@ -91,7 +91,7 @@ async fn lives(engine: &Engine, agent: &Agent) -> Result<bool, StoreError> {
     Ok(live_leader(engine, agent).await?.is_some())
 }
 
-/// The process of its attempt, where that lives.
+/// The main process of its attempt, if it lives.
 pub async fn live_leader(
     engine: &Engine,
     agent: &Agent,
@@ -101,9 +101,9 @@ pub async fn live_leader(
     Ok(attempt.and_then(|attempt| attempt.process).filter(process::is_alive))
 }
 
-/// Puts right what `find` found: deaths are recorded with their real end where anything can tell it,
-/// tasks are given to their strategy. What lives is left alone. `preset` finds the one of an agent's plan, by which
-/// its end is judged.
+/// Fixes what `find` found: records deaths with their real end if known and passes tasks to their
+/// strategy. Live agents are left alone. `preset` returns the preset of an agent's plan, which
+/// interprets its end.
 pub async fn put_right(
     supervisor: &mut Supervisor,
     preset: impl Fn(&str) -> Preset,
@@ -123,7 +123,7 @@ pub async fn put_right(
     Ok(refused)
 }
 
-/// An agent as far as the store knows it; enough to see how it ended or to end it, not to start it.
+/// A specification from the store's record; enough to judge its end or to stop it, not to start it.
 pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
     AgentSpec {
         name: agent.name,

@@ -1,4 +1,4 @@
-//! Watches a process that need not be our child: whether it is gone, and how it ended.
+//! Watches a process that need not be our child: whether and how it ended.
 //!
 //! For attempts whose shim is gone too. The kernel tells the exit of a process to whoever holds a
 //! pidfd of it since before it was reaped (Linux 6.15 and later); before it is reaped, `/proc` tells.
@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::os::{descriptor, process};
 
-/// A process that is being watched, known by its pidfd.
+/// A process watched by its pidfd.
 #[derive(Debug)]
 pub struct ProcessWatch {
     pidfd: AsyncFd<OwnedFd>,
@@ -25,39 +25,38 @@ pub struct ProcessWatch {
 }
 
 impl ProcessWatch {
-    /// Watches that very process; none when it is gone, or its pid is somebody else's by now. Needs
-    /// tokio's reactor.
+    /// Watches this process; none when it is gone or its pid was reused. Needs a Tokio runtime.
     pub fn new(process: &ProcessIdentity) -> io::Result<Option<Self>> {
         let Some(pidfd) = open(process)? else { return Ok(None) };
         Ok(Some(Self { pidfd: descriptor::readable(pidfd)?, process: process.clone() }))
     }
 
-    /// Who is watched.
+    /// The watched process.
     pub fn process(&self) -> &ProcessIdentity {
         &self.process
     }
 
-    /// For signals to it.
+    /// Its pidfd, for signals.
     pub fn pidfd(&self) -> impl AsFd {
         self.pidfd.get_ref()
     }
 
-    /// Returns when it has ended. Its parent may not have taken note of it yet.
+    /// Resolves when it has ended, reaped or not.
     pub async fn gone(&self) -> io::Result<()> {
         // It stays readable, so the guard is dropped without clearing anything.
         self.pidfd.readable().await.map(drop)
     }
 
-    /// How it ended; none while it lives, and when nothing can tell any more.
+    /// How it ended; none while it lives or when that is unknown.
     pub fn exit(&self) -> Option<HowEnded> {
         let pidfd = self.pidfd.get_ref();
         let told = exit_of_reaped(pidfd).or_else(|| exit_of_zombie(&self.process));
-        // It may have been reaped between the two.
+        // It may have been reaped in between.
         told.or_else(|| exit_of_reaped(pidfd)).map(how_ended)
     }
 }
 
-/// Opens the pidfd first and compares then: what it names cannot change any more.
+/// Opens the pidfd first, then compares the identity, so that the pid cannot be reused in between.
 fn open(process: &ProcessIdentity) -> io::Result<Option<OwnedFd>> {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
@@ -114,7 +113,7 @@ fn exit_of_zombie(process: &ProcessIdentity) -> Option<i32> {
     (is_zombie && is_same).then_some(status)
 }
 
-/// What a wait status says.
+/// Interprets a wait status.
 fn how_ended(status: i32) -> HowEnded {
     match status & 0x7f {
         0 => HowEnded::Code(status >> 8 & 0xff),

@@ -1,4 +1,4 @@
-//! Output as it comes, for people who watch it.
+//! Follows a log as it grows.
 
 use std::io::{self, Read};
 
@@ -9,8 +9,8 @@ use super::{AgentLog, LogPosition, LogReader};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Follows the output from a place on, from file to file. It never ends by itself: whether the agent
-/// still lives is for others to say.
+/// Follows the log from a position on, across files. Never ends by itself, because it does not know
+/// whether the agent lives.
 #[derive(Debug)]
 pub struct Follow {
     reader: LogReader,
@@ -19,35 +19,35 @@ pub struct Follow {
 }
 
 impl AgentLog {
-    /// Follows from that place on; the folder must be there. Called inside a runtime.
+    /// Follows from this position on; the folder must exist. Needs a Tokio runtime.
     pub fn follow(&self, from: LogPosition) -> io::Result<Follow> {
         let inotify = Inotify::new()?;
-        // The folder and not the file, so that the next file is noticed as well.
+        // Watch the folder, so that the next file is noticed too.
         inotify.add(&self.folder, WatchFlags::MODIFY | WatchFlags::CREATE)?;
         Ok(Follow { reader: self.reader(from), inotify, chunk: vec![0; CHUNK_BYTES] })
     }
 }
 
 impl Follow {
-    /// The next bytes, at least one, as soon as they are written. May be given up at any time.
+    /// The next bytes, at least one, once they are written. Cancel-safe.
     pub async fn next(&mut self) -> io::Result<&[u8]> {
         let mut count = self.reader.read(&mut self.chunk)?;
         while count == 0 {
-            // What was written since the last read has its event in the queue already.
+            // Writes since the last read are already queued as events.
             self.inotify.heard(|_| {}).await?;
             count = self.reader.read(&mut self.chunk)?;
         }
         Ok(&self.chunk[..count])
     }
 
-    /// The next bytes of what is there already; none when all was given. For the end, when the agent
-    /// is gone.
+    /// The next bytes that are already written; empty at the end. For the rest, when the agent is
+    /// gone.
     pub fn next_now(&mut self) -> io::Result<&[u8]> {
         let count = self.reader.read(&mut self.chunk)?;
         Ok(&self.chunk[..count])
     }
 
-    /// The place of the next byte.
+    /// The position of the next byte.
     pub fn position(&self) -> LogPosition {
         self.reader.position()
     }

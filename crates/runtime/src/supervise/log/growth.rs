@@ -1,4 +1,4 @@
-//! Tells which logs grew, for all agents of a supervisor by one descriptor.
+//! Reports growing logs of all agents with one descriptor.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use super::inotify::Inotify;
 /// wakes its supervisor, and pays for being watched, once each time it is armed.
 ///
 /// Growth between a firing and the next arming is not told: **look at the end of the log
-/// ([`super::Log::end`]) after each arming**, the first included; what grew before is seen then, what
+/// ([`super::AgentLog::end`]) after each arming**, the first included; what grew before is seen then, what
 /// grows later fires. For the same reason a firing says only "look": trimming fires as well, and
 /// whether the agent gave a sign is whether the end has changed.
 #[derive(Debug)]
@@ -38,18 +38,18 @@ struct WatchedLog {
     armed_as: Option<i32>,
 }
 
-/// The kernel's queue was full: anything may have happened.
+/// The kernel's queue overflowed.
 const OVERFLOW: i32 = -1;
 
 impl<Key: Clone + Eq + Hash> Growth<Key> {
-    /// Watches nothing yet. Called inside a runtime.
+    /// Watches nothing yet. Needs a Tokio runtime.
     pub fn new() -> io::Result<Self> {
         let watches =
             Watches { by_key: HashMap::new(), armed: HashMap::new(), fired: VecDeque::new() };
         Ok(Self { inotify: Inotify::new()?, watches: Mutex::new(watches) })
     }
 
-    /// Watches this file for the agent from now on, in place of the one before, and arms it.
+    /// Watches this file for the agent, instead of the previous one, and arms the watch.
     pub fn watch(&self, key: &Key, path: &Path) -> io::Result<()> {
         self.forget(key)?;
         let watched = WatchedLog { path: path.to_owned(), armed_as: None };
@@ -57,7 +57,7 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
         self.again(key)
     }
 
-    /// Arms the watch of an agent once more; nothing when it is armed, or not known.
+    /// Arms the watch of an agent again; does nothing when it is armed or unknown.
     pub fn again(&self, key: &Key) -> io::Result<()> {
         let mut watches = self.lock();
         let Some(watched) = watches.by_key.get_mut(key) else { return Ok(()) };
@@ -70,7 +70,7 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
         Ok(())
     }
 
-    /// Watches nothing for this agent any more.
+    /// Removes the watch of this agent.
     pub fn forget(&self, key: &Key) -> io::Result<()> {
         let mut watches = self.lock();
         watches.fired.retain(|fired| fired != key);
@@ -80,7 +80,7 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
         self.inotify.remove(watch)
     }
 
-    /// Waits for the next watch that fires, and tells whose it was. May be given up at any time.
+    /// Waits for the next watch to fire and returns its agent. Cancel-safe.
     pub async fn next(&self) -> io::Result<Key> {
         loop {
             if let Some(key) = self.lock().fired.pop_front() {
@@ -96,7 +96,7 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
 }
 
 impl<Key: Clone + Eq + Hash> Watches<Key> {
-    /// A watch fired, or ended because its file is gone. What was disarmed before is not known here.
+    /// Handles a watch that fired or whose file is gone. Disarmed watches are unknown here.
     fn fire(&mut self, watch: i32) {
         if watch == OVERFLOW {
             let armed: Vec<i32> = self.armed.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! The output of one agent on disk: `000001.log`, `000002.log`, … in its folder of logs.
+//! The log of one agent: `000001.log`, `000002.log`, … in its log folder.
 //!
 //! An agent holds its log open for append and writes by itself, so nothing here ever renames, truncates
 //! or copies a file: a new attempt begins the next number when the newest is full, and [`AgentLog::trim`]
@@ -27,12 +27,12 @@ pub use lines::{LINE_BYTES_MAX, LogLine, LogLines};
 pub use reader::LogReader;
 pub use trim::{HeadOutcome, Trimmed};
 
-/// How much output is kept.
+/// Limits of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// An attempt begins the next file when the newest has so many bytes.
+    /// A new attempt begins the next file at this size.
     pub file_bytes_max: u64,
-    /// So many files are kept, and as many times `file_bytes_max` bytes in all.
+    /// Maximum number of files; `file_bytes_max` times this is the total limit.
     pub files_max: u32,
 }
 
@@ -43,30 +43,30 @@ impl Default for LogLimits {
 }
 
 impl LogLimits {
-    /// What is kept at most, in all files together.
+    /// Maximum size of all files together.
     pub fn total_bytes_max(&self) -> u64 {
         self.file_bytes_max.saturating_mul(u64::from(self.files_max))
     }
 }
 
-/// A place in the output: a file's number and the offset in it.
+/// A position in the log: file number and offset.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct LogPosition {
     /// The file's number.
     pub number: u64,
-    /// Bytes from its beginning; what was freed counts on.
+    /// Bytes from its beginning, including freed ones.
     pub offset: u64,
 }
 
 impl LogPosition {
-    /// Before all that is kept.
+    /// The position before everything that is kept.
     pub const START: Self = Self { number: 0, offset: 0 };
 }
 
 impl From<(u64, u64)> for LogPosition {
-    /// As the store keeps it with an attempt.
+    /// From the form stored with an attempt.
     fn from((number, offset): (u64, u64)) -> Self {
         Self { number, offset }
     }
@@ -84,26 +84,26 @@ pub struct LogStart {
 }
 
 impl LogStart {
-    /// The place where the attempt's output begins.
+    /// The position where the attempt's output begins.
     pub fn position(&self) -> LogPosition {
         LogPosition { number: self.number, offset: self.offset }
     }
 }
 
-/// The output of one agent.
+/// The log of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentLog {
     folder: PathBuf,
 }
 
 impl AgentLog {
-    /// Of the agent with this folder.
+    /// The log of the agent with this folder.
     pub fn of(agent: &AgentFolder) -> Self {
         Self { folder: agent.logs() }
     }
 
-    /// The file for the output of the next attempt, made when it is not there: the newest, or the next
-    /// number when that one is full. Called while nothing of the agent lives.
+    /// The file for the next attempt, created if needed: the newest, or the next number when that
+    /// is full. Call it while nothing of the agent runs.
     pub fn for_attempt(&self, limits: &LogLimits) -> io::Result<LogStart> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let newest = self.numbers()?.last().copied().unwrap_or(1);
@@ -115,8 +115,7 @@ impl AgentLog {
         Ok(LogStart { number: newest + 1, path: self.path(newest + 1), offset })
     }
 
-    /// Where the output ends now. When this has changed, the agent gave a sign; the start when there is
-    /// none yet.
+    /// The current end of the log; the start when there is none. A change is a sign of life.
     pub fn end(&self) -> io::Result<LogPosition> {
         let Some(&number) = self.numbers()?.last() else { return Ok(LogPosition::START) };
         let offset = fs::metadata(self.path(number))?.len();
@@ -133,7 +132,7 @@ impl AgentLog {
         &self.folder
     }
 
-    /// The numbers of the files that are there, oldest first. What is not one of ours is left alone.
+    /// The numbers of existing files, oldest first. Other files are ignored.
     fn numbers(&self) -> io::Result<Vec<u64>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
@@ -168,12 +167,12 @@ fn number_of(name: &str) -> Option<u64> {
     (number > 0 && format!("{number:06}.log") == name).then_some(number)
 }
 
-/// Where the first byte is that was not freed, at or after `offset`; the end when nothing is there.
+/// The first offset at or after `offset` that was not freed; the end when there is none.
 fn data_from(file: &File, offset: u64) -> io::Result<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
         Ok(data) => Ok(data),
         Err(rustix::io::Errno::NXIO) => Ok(file.metadata()?.len().max(offset)),
-        // A file system that cannot tell has not freed anything either.
+        // A file system without this feature cannot free blocks either.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(offset),
         Err(error) => Err(error.into()),
     }

@@ -1,49 +1,49 @@
-//! What an agent can say: the lines of the `sd_notify` protocol that are known here, and ours.
+//! Messages of an agent: known lines of the `sd_notify` protocol and our own.
 //!
-//! Ignored are those that hand over rights: `MAINPID` (the shim knows its child) and `FDSTORE`.
+//! Lines that transfer rights are ignored: `MAINPID` (the shim knows its child) and `FDSTORE`.
 
 use relight_core::ids::is_obeyed;
 use relight_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// Said of a wait that has ended.
+/// Value of a wait that has ended.
 const OVER: &str = "over";
 
 /// Longer status texts are cut.
 pub const STATUS_BYTES_MAX: usize = 1024;
 
-/// What an agent said. Each shows that it lives, but the last.
+/// A message of an agent. All but the last are signs of life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotifySign {
-    /// It is up and at work.
+    /// It is ready.
     Ready,
-    /// It lives, and nothing more.
+    /// A plain heartbeat.
     Alive,
-    /// What it is doing: without control characters, at most [`STATUS_BYTES_MAX`].
+    /// Its status text, without control characters, at most [`STATUS_BYTES_MAX`].
     Status(String),
     /// It is ending by itself.
     Stopping,
-    /// It needs that long from now.
+    /// It needs this much more time.
     Extend(Span),
-    /// Nothing will come until then.
+    /// It will be silent until then.
     WaitingUntil(Time),
-    /// A verb of Relight waits inside it, until then; it waits no longer when none.
+    /// A Relight command blocks in it until then, or no longer when none.
     Verb(WaitId, Option<Time>),
     /// It asks to be treated as hung.
     Trigger,
 }
 
-/// Which wait of a verb.
+/// Identifies a wait of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitId {
-    /// The process that waits, as the kernel told; 0 where that is not known.
+    /// The waiting process, from the kernel; 0 if unknown.
     pub pid: u32,
-    /// Which of its waits.
+    /// Number of its wait.
     pub number: u64,
 }
 
 impl NotifySign {
-    /// From one line of a datagram; none when it is not known here.
+    /// Parses a line of a datagram; none when it is unknown.
     fn from_line(line: &str) -> Option<Self> {
         let (name, value) = line.split_once('=')?;
         match (name, value) {
@@ -66,7 +66,7 @@ impl NotifySign {
         }
     }
 
-    /// As a line of a datagram.
+    /// Formats it as a line of a datagram.
     pub(crate) fn to_line(&self) -> String {
         match self {
             Self::Ready => "READY=1".to_owned(),
@@ -86,12 +86,12 @@ impl NotifySign {
     }
 }
 
-/// The signs in a datagram; none in one without a line that is known.
+/// The messages in a datagram; empty when no line is known.
 pub(crate) fn signs(datagram: &[u8]) -> Vec<NotifySign> {
     String::from_utf8_lossy(datagram).lines().filter_map(NotifySign::from_line).collect()
 }
 
-/// Without what could steer a terminal or turn the direction of writing, and not too long.
+/// Removes terminal control and bidirectional characters, and limits the length.
 pub(in crate::supervise) fn clean(text: &str) -> String {
     let mut cleaned = String::new();
     for c in text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }) {
