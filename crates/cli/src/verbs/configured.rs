@@ -108,7 +108,9 @@ fn spec(
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan(&config.recovery);
     engine.check_agent(&agent.name, plan.task.as_ref(), &plan.skills).map_err(|error| {
-        Failure::new(Exit::Config, format!("an agent of relight.toml: {error}"))
+        // The name may be the secret.
+        let name = engine.redactor().text(agent.name.as_str());
+        Failure::new(Exit::Config, format!("agent {name} of relight.toml: {error}"))
             .hint("correct its `name`, `task` or `skills`")
     })?;
     // The shim that starts it does not stand where we do.

@@ -1,6 +1,7 @@
 //! A PostgreSQL schema under test.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
@@ -22,7 +23,9 @@ impl PostgresHarness {
         let cluster = Cluster::shared()?;
         let schema = unique(&format!("t{}_", std::process::id()));
         let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
-        let url = url.parse().expect("the test's own address");
+        let url: PostgresUrl = url.parse().expect("the test's own address");
+        // A busy machine may leave a transaction idle for seconds.
+        let url = url.with_patience(Duration::from_secs(120));
         Some(Self { url, handles: Handles::new(PostgresStore::advance_lease_clock) })
     }
 }
