@@ -12,6 +12,7 @@ use relight::supervise::control_server::ControlCall;
 use relight::supervise::heartbeats::Beats;
 use relight::supervise::reporters::Reporters;
 use relight_core::ids::NodeName;
+use relight_core::session::Rules;
 use relight_core::time::Span;
 use tokio::sync::mpsc;
 
@@ -32,6 +33,8 @@ pub struct Backend {
     pub reporters: Reporters,
     /// How long one of them may be silent, unless it is registered otherwise.
     pub silence_max: Option<Span>,
+    /// What becomes of sessions that were cut off, unless the caller says otherwise.
+    pub sessions: Rules,
     /// The folder of the state.
     pub home: PathBuf,
     /// This machine in a fleet, with the key that it has in common with the others.

@@ -4,8 +4,9 @@
 
 use relight::engine::{self, TaskView};
 use relight::os::clock;
+use relight::sessions::{Acted, Decided};
 use relight_core::ids::TaskId;
-use relight_core::session::Session;
+use relight_core::session::{Generation, Session};
 use relight_core::step::Step;
 use relight_core::task::Task;
 use serde::Serialize;
@@ -41,6 +42,26 @@ pub fn step(task: &TaskId, step: &Step) -> Value {
 /// A session.
 pub fn session(session: &Session) -> Value {
     json(&wire::session::Session::at(session.clone(), clock::now()))
+}
+
+/// A session after it was changed.
+pub fn changed_session(acted: &Acted) -> Value {
+    json(&wire::session::ChangedSession::from(acted))
+}
+
+/// A turn of a session that was begun.
+pub fn begun_turn(acted: &Acted) -> Value {
+    json(&wire::session::BegunTurn::from(acted))
+}
+
+/// A turn of a session that has ended.
+pub fn ended_turn(acted: &Acted, generation: Generation) -> Value {
+    json(&wire::session::EndedTurn::new(acted, generation))
+}
+
+/// A session about which recovery decided something.
+pub fn decided_session(decided: &Decided) -> Value {
+    json(&wire::session::DecidedSession::from(decided.clone()))
 }
 
 fn json(value: &impl Serialize) -> Value {

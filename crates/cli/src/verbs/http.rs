@@ -57,6 +57,7 @@ pub(super) fn start(
         beats: ground.supervisor.beats(),
         reporters: ground.reporters,
         silence_max: ground.config.recovery.silence_max,
+        sessions: ground.config.sessions,
         home: ground.home.to_path_buf(),
         node: ground.node,
         held_back: ground.held_back,

@@ -94,11 +94,11 @@ fn line(event: &Value) -> String {
 fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
     let mut words: Vec<String> = operation.split('.').map(str::to_owned).collect();
     let mut input = None;
-    let named = if words[0] == "step" { "step" } else { "task" };
+    let named = words[0].clone();
     let mut flags = Vec::new();
     for (field, value) in fields.as_object().unwrap() {
         let flag = match field.as_str() {
-            field if field == named => {
+            field if field == named && words.len() == 2 => {
                 words.push(value.as_str().unwrap().to_owned());
                 continue;
             }
@@ -157,7 +157,7 @@ fn plain(value: &Value) -> String {
 fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer> {
     let mut body: Map<String, Value> = fields.as_object().unwrap().clone();
     let mut take = |name: &str| body.remove(name).map(|value| in_path(&plain(&value)));
-    let (noun, verb) = operation.split_once('.').unwrap();
+    let (noun, verb) = operation.split_once('.').unwrap_or((operation, ""));
     let (method, path) = match (noun, verb) {
         ("task", "add") => {
             let id = fields["task"].clone();
@@ -171,6 +171,11 @@ fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer
         ("step", verb) => {
             ("POST", format!("/api/tasks/{}/steps/{}/{verb}", take("task")?, take("step")?))
         }
+        ("session", "list") => ("GET", "/api/sessions".to_owned()),
+        ("session", "recover" | "shutdown") => ("POST", format!("/api/sessions/{verb}")),
+        ("session", "show") => ("GET", format!("/api/sessions/{}", take("session")?)),
+        ("session", verb) => ("POST", format!("/api/sessions/{}/{verb}", take("session")?)),
+        ("recover", _) => ("POST", "/api/recover".to_owned()),
         _ => return None,
     };
     let body = if method == "GET" { String::new() } else { Value::Object(body).to_string() };

@@ -15,4 +15,5 @@ mod relight;
 mod front;
 mod library;
 mod refusals;
+mod sessions;
 mod stories;

@@ -70,6 +70,22 @@ pub struct Rules {
     pub window: Span,
 }
 
+impl Rules {
+    /// These, where the caller says nothing else.
+    pub fn with(
+        self,
+        policy: Option<Policy>,
+        freshness: Option<Span>,
+        window: Option<Span>,
+    ) -> Self {
+        Self {
+            policy: policy.unwrap_or(self.policy),
+            freshness: freshness.unwrap_or(self.freshness),
+            window: window.unwrap_or(self.window),
+        }
+    }
+}
+
 impl Default for Rules {
     fn default() -> Self {
         let (freshness, window) = (Span::from_secs(3_600), Span::from_secs(120));

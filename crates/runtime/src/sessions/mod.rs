@@ -11,8 +11,10 @@ mod shutdown;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::SessionKey;
 use relight_core::lease::HolderLife;
-use relight_core::session::{Session, SessionDecisionInput, SessionEvent, SessionRefusal, decide};
-use relight_store::StoreError;
+use relight_core::session::{
+    Session, SessionDecisionInput, SessionEvent, SessionRefusal, SessionStateKind, decide,
+};
+use relight_store::{SessionQuery, StoreError};
 
 pub use marks::{Imported, NotImported, import, in_flight};
 pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
@@ -77,10 +79,41 @@ pub struct Acted {
     pub changed: bool,
 }
 
-/// One session.
+impl Acted {
+    /// Whether the turn before did not end.
+    pub fn was_cut_off(&self) -> bool {
+        self.before.as_ref().is_some_and(|before| before.finished < before.generation)
+    }
+
+    /// What it was until then; none when it was new.
+    pub fn previous_state(&self) -> Option<SessionStateKind> {
+        self.before.as_ref().map(|before| before.state_at(self.after.updated_at))
+    }
+}
+
+/// One session, ready to be shown.
 pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
     let found = engine.store().session(key).await?;
-    Ok(found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?)
+    let found = found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?;
+    holders::look_for(engine.store().as_ref(), found.owner()).await?;
+    Ok(found)
+}
+
+/// At most `limit` sessions in the order of their keys, ready to be shown, and the key after which the
+/// next page begins.
+pub async fn list(
+    engine: &Engine,
+    states: Vec<SessionStateKind>,
+    after: Option<SessionKey>,
+    limit: usize,
+) -> Result<(Vec<Session>, Option<SessionKey>), StoreError> {
+    let query = SessionQuery { states, seen: false, after, limit: Some(limit.saturating_add(1)) };
+    let mut found = engine.store().sessions(query).await?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(|session| session.key.clone());
+    holders::look_for(engine.store().as_ref(), found.iter().filter_map(Session::owner)).await?;
+    Ok((found, next))
 }
 
 /// Applies one event to a session.

@@ -22,6 +22,14 @@ pub enum Owner {
 }
 
 impl Owner {
+    /// The process with this number, whether it lives or is gone.
+    pub fn process(pid: u32) -> Self {
+        match process::identity(pid) {
+            Some(process) => Self::Holder(Holder::Process(process)),
+            None => Self::GonePid(pid),
+        }
+    }
+
     fn owns(&self, session: &Session, boot: &str) -> bool {
         let Some(held) = session.owner() else { return false };
         match (self, &held.holder) {

@@ -106,6 +106,7 @@ fn app() -> App {
         calls,
         beats,
         silence_max: None,
+        sessions: relight_core::session::Rules::default(),
         // Nothing can be made there.
         home: PathBuf::from("/proc/self/nowhere"),
         node: None,

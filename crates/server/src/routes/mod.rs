@@ -27,6 +27,7 @@ use relight_core::time::{Span, Time};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::extract::Named;
 use crate::{openapi, pages};
 
 pub(crate) use events::{kinds, last_seen};
@@ -80,10 +81,22 @@ fn api() -> Router<App> {
         .route("/tasks/{id}/steps/{name}/resolve", post(steps::resolve))
         .route("/tasks/{id}/steps/{name}/skip", post(steps::skip))
         .route("/sessions", get(sessions::list))
+        .route("/sessions/{key}", get(sessions::show))
         .route("/sessions/{key}/begin", post(sessions::begin))
         .route("/sessions/{key}/end", post(sessions::end))
+        .route("/sessions/{key}/touch", post(sessions::touch))
         .route("/sessions/{key}/resume", post(sessions::resume))
         .route("/sessions/{key}/suspend", post(sessions::suspend))
+        .route("/sessions/{key}/clear", post(sessions::clear))
+        // A session may have one of these words as its key.
+        .route(
+            "/sessions/recover",
+            post(sessions::recover).get(|app| sessions::show(app, named("recover"))),
+        )
+        .route(
+            "/sessions/shutdown",
+            post(sessions::shutdown).get(|app| sessions::show(app, named("shutdown"))),
+        )
         .route("/nodes", get(nodes::list))
         .route("/nodes/{name}/drain", post(nodes::drain))
         .route("/events", get(events::events))
@@ -92,6 +105,10 @@ fn api() -> Router<App> {
         .route("/down", post(daemon::down))
         .route("/reload", post(daemon::reload))
         .route("/recover", post(daemon::recover))
+}
+
+fn named(key: &str) -> Named<String> {
+    Named(key.to_owned())
 }
 
 /// The same routes, described.
@@ -137,10 +154,15 @@ fn api() -> Router<App> {
         steps::resolve,
         steps::skip,
         sessions::list,
+        sessions::show,
         sessions::begin,
         sessions::end,
+        sessions::touch,
         sessions::resume,
         sessions::suspend,
+        sessions::clear,
+        sessions::recover,
+        sessions::shutdown,
         nodes::list,
         nodes::drain,
         events::events,

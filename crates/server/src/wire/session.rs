@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use relight::sessions::{Acted, Decided};
 use relight_core::session;
-use relight_core::session::{SessionState, Suspender};
+use relight_core::session::{Generation, SessionState, Suspender};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -94,6 +95,134 @@ impl Session {
     }
 }
 
+/// A session after it was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct ChangedSession {
+    #[serde(flatten)]
+    pub(crate) session: Session,
+    /// What it was before.
+    pub(crate) previous_state: Option<String>,
+}
+
+impl From<&Acted> for ChangedSession {
+    fn from(acted: &Acted) -> Self {
+        let session = Session::at(acted.after.clone(), acted.after.updated_at);
+        Self { session, previous_state: acted.previous_state().map(|state| state.to_string()) }
+    }
+}
+
+/// A turn that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct BegunTurn {
+    pub(crate) key: String,
+    /// The turn's number: its end names it.
+    pub(crate) generation: u64,
+    pub(crate) session_id: String,
+    /// The turn before did not end.
+    pub(crate) resumed: bool,
+    /// What the session was before; none when it is new.
+    pub(crate) previous_state: Option<String>,
+    pub(crate) reason: Option<String>,
+    /// How many owners died in a turn of it since one was finished.
+    pub(crate) deaths_in_a_row: u32,
+    /// What whoever resumes it needs.
+    pub(crate) context: BTreeMap<String, String>,
+}
+
+impl From<&Acted> for BegunTurn {
+    fn from(acted: &Acted) -> Self {
+        let session = &acted.after;
+        Self {
+            key: session.key.to_string(),
+            generation: session.generation.0,
+            session_id: session.session_id.to_string(),
+            resumed: acted.was_cut_off(),
+            previous_state: acted.previous_state().map(|state| state.to_string()),
+            reason: session.reason.as_ref().map(|reason| reason.text.clone()),
+            deaths_in_a_row: session.deaths_in_a_row,
+            context: session.context.clone(),
+        }
+    }
+}
+
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct EndedTurn {
+    pub(crate) key: String,
+    pub(crate) generation: u64,
+    pub(crate) state: String,
+    /// It had ended before.
+    pub(crate) ended_before: bool,
+}
+
+impl EndedTurn {
+    pub(crate) fn new(acted: &Acted, generation: Generation) -> Self {
+        Self {
+            key: acted.after.key.to_string(),
+            generation: generation.0,
+            state: acted.after.state.kind().to_string(),
+            ended_before: !acted.changed,
+        }
+    }
+}
+
+/// A session about which recovery decided something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct DecidedSession {
+    pub(crate) key: String,
+    pub(crate) session_id: String,
+    /// Number of its newest turn.
+    pub(crate) generation: u64,
+    /// The state it was in.
+    pub(crate) from: String,
+    /// The state it is in now.
+    pub(crate) state: String,
+    pub(crate) reason: Option<String>,
+    /// How many owners died in a turn of it since one was finished.
+    pub(crate) deaths_in_a_row: u32,
+    /// What whoever resumes it needs.
+    pub(crate) context: BTreeMap<String, String>,
+}
+
+impl From<Decided> for DecidedSession {
+    fn from(decided: Decided) -> Self {
+        Self {
+            key: decided.key.to_string(),
+            session_id: decided.session_id.to_string(),
+            generation: decided.generation.0,
+            from: decided.from.to_string(),
+            state: decided.state.to_string(),
+            reason: decided.reason,
+            deaths_in_a_row: decided.deaths_in_a_row,
+            context: decided.context,
+        }
+    }
+}
+
+/// What recovery decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct RecoveredSessions {
+    pub(crate) dry_run: bool,
+    /// `suspend` or `resume_pending`.
+    pub(crate) policy: String,
+    pub(crate) items: Vec<DecidedSession>,
+    /// Always null: the answer has all of them.
+    pub(crate) next: Option<String>,
+}
+
+/// The marks that a clean shutdown discarded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct Discarded {
+    /// Keys of sessions.
+    pub(crate) discarded: Vec<String>,
+}
+
 /// A turn that is about to run.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -104,7 +233,9 @@ pub(crate) struct BeginTurn {
     /// The owner of the turn, such as the gateway's name. Default: the caller. A new turn of the same
     /// owner replaces its last one.
     pub(crate) owner: Option<String>,
-    /// How long the mark lasts. Default: `10m`.
+    /// The process that runs the turn: the mark lasts for as long as it lives. Over the socket only.
+    pub(crate) owner_pid: Option<u32>,
+    /// How long the mark lasts. Default: `10m`. Not with `owner_pid`.
     pub(crate) lease: Option<String>,
     /// Context for resuming it.
     #[serde(default)]
@@ -120,10 +251,46 @@ pub(crate) struct Turn {
     pub(crate) generation: u64,
 }
 
+/// Activity in a session whose turns are not marked.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TouchSession {
+    /// The agent's own id of the conversation.
+    pub(crate) id: String,
+}
+
 /// The reason for the request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Because {
     pub(crate) reason: Option<String>,
+}
+
+/// Whose marks a clean shutdown discards.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ShutdownOwner {
+    /// As it was given when the turns began; whoever asks when none.
+    pub(crate) owner: Option<String>,
+    /// A process of this machine, also when it is gone already. Over the socket only.
+    pub(crate) owner_pid: Option<u32>,
+}
+
+/// How sessions are recovered; what the configuration says where a field is left out.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecoverSessions {
+    /// `suspend` or `resume_pending`.
+    pub(crate) policy: Option<String>,
+    /// How recently a session that was never marked must have been active; `0s` finds none.
+    pub(crate) window: Option<String>,
+    /// How long a `resume_pending` one may wait to be taken up; `0s` for ever.
+    pub(crate) freshness: Option<String>,
+    /// Only say what would be decided.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
 }

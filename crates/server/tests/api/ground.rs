@@ -163,6 +163,7 @@ pub(crate) fn serve(
         recoverer,
         beats,
         silence_max: Some(Span::from_secs(180)),
+        sessions: relight_core::session::Rules::default(),
         home: home.to_path_buf(),
         node: None,
         held_back: Arc::default(),

@@ -2,20 +2,18 @@
 
 mod file;
 pub(super) mod recovery;
-mod view;
+mod text;
 
 use relight::engine::Engine;
-use relight::holders;
-use relight::sessions::{self, Acted, Owner};
+use relight::sessions::{self, Owner};
 use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
-use relight_core::session::{Generation, Session, SessionEvent, SessionStateKind};
+use relight_core::session::{Generation, SessionEvent, SessionStateKind};
 use relight_core::time::Span;
-use relight_server::view::session as shown;
-use relight_store::SessionQuery;
+use relight_server::view;
 use serde_json::json;
 
-use self::view::{list_text, show_text};
+use self::text::{list_text, show_text};
 use crate::arguments::HolderArguments;
 use crate::arguments::session::{
     BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
@@ -52,7 +50,7 @@ fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
     let context = arguments.context.into_iter().collect();
     let event = SessionEvent::Begin { session_id: arguments.id, owner, ttl, context };
     let acted = block_on(sessions::act(&engine, &key, event))?;
-    let resumed = was_cut_off(&acted);
+    let resumed = acted.was_cut_off();
     let generation = acted.after.generation;
     if arguments.export {
         output::line(&format!(
@@ -62,27 +60,11 @@ fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
         ));
         return Ok(0);
     }
-    let answer = json!({
-        "key": key,
-        "generation": generation,
-        "session_id": acted.after.session_id,
-        "resumed": resumed,
-        "previous_state": acted.before.as_ref().map(|before| before.state_at(acted.after.updated_at)),
-        "reason": acted.after.reason.as_ref().map(|reason| &reason.text),
-        "deaths_in_a_row": acted.after.deaths_in_a_row,
-        "context": acted.after.context,
-    });
-    output::answer(environment, &answer, &generation.to_string());
+    output::answer(environment, &view::begun_turn(&acted), &generation.to_string());
     if let (true, false, Some(reason)) = (resumed, environment.json, &acted.after.reason) {
         output::note(environment, &format!("its turn before was cut off: {}", reason.text));
     }
     Ok(0)
-}
-
-/// Whether the turn before did not end.
-fn was_cut_off(acted: &Acted) -> bool {
-    let before = acted.before.as_ref();
-    before.is_some_and(|before| before.finished < before.generation)
 }
 
 /// Whose life a turn follows. Those without a process or an attempt are told apart by their user alone.
@@ -107,11 +89,7 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
         true => format!("session {key}: turn {generation} ended"),
         false => format!("session {key}: turn {generation} had ended before"),
     };
-    let answer = json!({
-        "key": key, "generation": generation, "state": acted.after.state.kind(),
-        "ended_before": !acted.changed,
-    });
-    output::answer(environment, &answer, &text);
+    output::answer(environment, &view::ended_turn(&acted, generation), &text);
     Ok(0)
 }
 
@@ -122,25 +100,15 @@ fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
     let event = SessionEvent::Touch { session_id: arguments.id, at };
     let acted = block_on(sessions::act(&engine, &key, event))?;
     let text = format!("session {key} was seen");
-    output::answer(environment, &shown(&acted.after), &text);
+    output::answer(environment, &view::session(&acted.after), &text);
     Ok(0)
 }
 
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let engine = environment.engine()?;
-    let query = SessionQuery {
-        states: arguments.states,
-        seen: false,
-        after: arguments.after,
-        limit: Some(arguments.limit.saturating_add(1)),
-    };
-    let mut found = block_on(engine.store().sessions(query))?;
-    let more = found.len() > arguments.limit;
-    found.truncate(arguments.limit);
-    let next = found.last().filter(|_| more).map(|session| session.key.clone());
-    let owners = found.iter().filter_map(Session::owner);
-    block_on(holders::look_for(engine.store().as_ref(), owners))?;
-    let items: Vec<_> = found.iter().map(shown).collect();
+    let listing = sessions::list(&engine, arguments.states, arguments.after, arguments.limit);
+    let (found, next) = block_on(listing)?;
+    let items: Vec<_> = found.iter().map(view::session).collect();
     output::answer(environment, &json!({"items": items, "next": next}), &list_text(&found));
     if let (Some(next), false) = (next, environment.json) {
         output::note(
@@ -155,8 +123,7 @@ fn show(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let key = environment.session(key)?;
     let engine = environment.engine()?;
     let session = block_on(sessions::session(&engine, &key))?;
-    block_on(holders::look_for(engine.store().as_ref(), session.owner()))?;
-    output::answer(environment, &shown(&session), &show_text(&session));
+    output::answer(environment, &view::session(&session), &show_text(&session));
     Ok(0)
 }
 
@@ -164,12 +131,9 @@ fn resume(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let key = environment.session(key)?;
     let engine = environment.engine()?;
     let acted = block_on(sessions::act(&engine, &key, SessionEvent::Resume))?;
-    let before = acted.before.as_ref().expect("only what is there is resumed");
-    let was = before.state_at(acted.after.updated_at);
-    let mut answer = shown(&acted.after);
-    answer["previous_state"] = json!(was);
+    let was = acted.previous_state().expect("only what is there is resumed");
     let text = format!("session {key} goes on with {}; it was {was}", acted.after.session_id);
-    output::answer(environment, &answer, &text);
+    output::answer(environment, &view::changed_session(&acted), &text);
     Ok(0)
 }
 
@@ -182,12 +146,9 @@ fn persons_verb(
     let key = environment.session(key)?;
     let engine = environment.engine()?;
     let acted = block_on(sessions::act(&engine, &key, event))?;
-    let was = acted.before.as_ref().map(|before| before.state.kind());
-    let mut answer = shown(&acted.after);
-    answer["previous_state"] = json!(was);
     let text = format!("session {key} is {}", acted.after.state.kind());
-    output::answer(environment, &answer, &text);
-    if was == Some(SessionStateKind::Active) {
+    output::answer(environment, &view::changed_session(&acted), &text);
+    if acted.previous_state() == Some(SessionStateKind::Active) {
         let turn = acted.after.generation;
         output::note(environment, &format!("its turn {turn} was taken from its owner"));
     }
@@ -197,10 +158,7 @@ fn persons_verb(
 fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome {
     let engine = environment.engine()?;
     let whose = match arguments.owner_pid {
-        Some(pid) => match relight::os::process::identity(pid) {
-            Some(process) => Owner::Holder(Holder::Process(process)),
-            None => Owner::GonePid(pid),
-        },
+        Some(pid) => Owner::process(pid),
         None => {
             let given = HolderArguments { owner_pid: None, lease: None };
             Owner::Holder(owner(environment, &engine, &given)?.0)

@@ -3,6 +3,7 @@
 use relight::sessions::{self, Decided};
 use relight_core::agent::plain::harmless_json;
 use relight_core::session::{Policy, Rules};
+use relight_server::view;
 
 use crate::arguments::session::RecoverArguments;
 use crate::environment::Environment;
@@ -55,8 +56,7 @@ impl Page {
     fn add(&mut self, one: &Decided) {
         if self.json {
             self.text += if self.is_empty { "\n    " } else { ",\n    " };
-            let one = serde_json::to_string(one).expect("answers have string keys");
-            self.text += &harmless_json(&one);
+            self.text += &harmless_json(&view::decided_session(one).to_string());
         } else {
             self.text += &in_words(one, self.verb);
             self.text.push('\n');
@@ -69,8 +69,8 @@ impl Page {
 
     fn end(mut self) {
         match (self.json, self.is_empty) {
-            (true, true) => self.text += "]\n}\n",
-            (true, false) => self.text += "\n  ]\n}\n",
+            (true, true) => self.text += "],\n  \"next\": null\n}\n",
+            (true, false) => self.text += "\n  ],\n  \"next\": null\n}\n",
             (false, true) => self.text += "no session was cut off\n",
             (false, false) => {}
         }
@@ -89,11 +89,7 @@ impl Page {
 fn rules(environment: &Environment, arguments: &RecoverArguments) -> Result<Rules, Failure> {
     let configured = find_config(environment, arguments.config.as_deref())?;
     let configured = configured.map_or_else(Rules::default, |config| config.sessions);
-    Ok(Rules {
-        policy: arguments.policy.unwrap_or(configured.policy),
-        freshness: arguments.freshness.unwrap_or(configured.freshness),
-        window: arguments.window.unwrap_or(configured.window),
-    })
+    Ok(configured.with(arguments.policy, arguments.freshness, arguments.window))
 }
 
 pub(crate) fn in_words(one: &Decided, verb: &str) -> String {
