@@ -4,6 +4,7 @@
 //! Commands are executed by `supervise::remote_commands`. A command that is not taken in time is
 //! withdrawn; both sides compare the agent's record, so only one of them wins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
@@ -15,6 +16,7 @@ use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
+use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
 use tokio::time::{Instant, sleep, timeout};
@@ -32,8 +34,6 @@ const FREE_MAX: Duration = Duration::from_secs(3);
 const WISHES_MAX: usize = 100;
 /// Minimum pause between two checks.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// How often leases are checked, because no event reports their expiry.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -116,8 +116,9 @@ pub async fn ask(
     patience: Span,
 ) -> Result<RemoteDelivery, RemoteCommandError> {
     let deadline = Instant::now() + patience.as_duration();
-    let (cache, _) = NodeCache::first(store).await?;
-    let mut question = PendingCommand { store, name: agent, verb, deadline, cache };
+    let (cache, seen) = NodeCache::first(store).await?;
+    let first_end = seen.first_end;
+    let mut question = PendingCommand { store, name: agent, verb, deadline, cache, first_end };
     let mut before: Option<LostHolder> = None;
     loop {
         let Some(found) = question.holder().await? else {
@@ -156,6 +157,8 @@ struct PendingCommand<'a> {
     deadline: Instant,
     /// The known nodes.
     cache: NodeCache,
+    /// How long until the first of their leases runs out: no event tells of that.
+    first_end: Option<Span>,
 }
 
 /// An agent held by another node.
@@ -213,7 +216,7 @@ impl PendingCommand<'_> {
         loop {
             let newest = self.store.newest_event().await?;
             let Some(agent) = self.store.agent(self.name).await? else { return Ok(None) };
-            let nodes = self.cache.look(self.store).await?.nodes;
+            let nodes = self.look().await?;
             let held = agent.lease.held.as_ref();
             let is_held = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
             let place = held.and_then(|held| held.holder.node()).cloned();
@@ -275,7 +278,7 @@ impl PendingCommand<'_> {
                     }
                 }
             }
-            self.cache.look(self.store).await?;
+            self.look().await?;
             if fleet::is_gone(&found.node) {
                 return Ok(CommandState::Passed { was_taken });
             }
@@ -351,11 +354,18 @@ impl PendingCommand<'_> {
         }
     }
 
-    /// Waits for a change of the store, or a short time. Pauses first, because a shared store
-    /// changes all the time.
+    async fn look(&mut self) -> Result<Arc<[Node]>, StoreError> {
+        let seen = self.cache.look(self.store).await?;
+        self.first_end = seen.first_end;
+        Ok(seen.nodes)
+    }
+
+    /// Returns after a change of the store, or when the lease of a node has run out; not at once, for a
+    /// store that many nodes use changes all the time.
     async fn changed(&self, newest: u64, until: Instant) -> Result<(), RemoteCommandError> {
         sleep(LOOK_PAUSE).await;
-        let rest = until.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
+        let rest = until.saturating_duration_since(Instant::now());
+        let rest = self.first_end.map_or(rest, |end| rest.min(end.as_duration()));
         match timeout(rest, self.store.changed(newest)).await {
             Ok(changed) => Ok(changed?),
             Err(_) => Ok(()),
