@@ -451,6 +451,10 @@ impl Engine {
         let acted = self.act(id, right, start).await?;
         let (fence, resumed) = (acted.fence, acted.before.was_started());
         let is_new_lease = acted.takes_lease();
+        let is_by_time = acted.before.lease.held.as_ref().is_some_and(|held| held.ttl.is_some());
+        if acted.decision.changes.is_empty() && is_by_time {
+            self.store.renew(id, fence).await.map_err(act_error)?;
+        }
         let reason = acted.before.reason.clone();
         let view = self.view(id).await?;
         let handed_over = match resumed && is_new_lease {
@@ -586,7 +590,7 @@ impl Engine {
         &self,
         named: Option<AgentName>,
         holder: &Holder,
-    ) -> Result<Option<Starter>, StoreError> {
+    ) -> Result<Option<Starter>, ActError> {
         let agent = match (named, holder) {
             (Some(named), _) => Some(named),
             (None, Holder::Attempt { attempt, .. }) => agent_of(&AttemptTag::from_text(attempt)),
@@ -598,7 +602,10 @@ impl Engine {
         let Some(agent) = agent else { return Ok(None) };
         let known = self.store.agent(&agent).await?;
         let claimant = match known {
-            Some(known) => known.plan.claimant(&agent),
+            Some(known) => match known.refuses_work(clock::now()) {
+                Some(why) => return Err(ActError::MayNotWork { agent, why }),
+                None => known.plan.claimant(&agent),
+            },
             None => Claimant::new(agent),
         };
         Ok(Some(Starter::Itself(claimant)))

@@ -86,6 +86,9 @@ impl Queue {
                     Offer::Nothing => return Ok(Claimed::Nothing),
                     Offer::Draining => return Ok(Claimed::Draining),
                     Offer::Full { held } => return Ok(Claimed::Full { held }),
+                    Offer::MayNotWork(why) => {
+                        return Err(ActError::MayNotWork { agent: agent.clone(), why });
+                    }
                 };
             let policy = self.recoverer.policy();
             let (known, id) = (reserved.take_task(), reserved.id());

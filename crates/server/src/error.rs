@@ -10,7 +10,7 @@ use relight::supervise::control::{Refused, RefusedCode};
 use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::{IdError, in_path};
+use relight_core::ids::IdError;
 use relight_core::time::TimeError;
 use relight_store::{AgentCommitError, StoreError};
 
@@ -203,8 +203,6 @@ impl From<ReportError> for ApiError {
         match error {
             ReportError::Unknown(_) => Self::not_found(text).hint("GET /api/agents"),
             ReportError::NotReporting(_) => Self::conflict(text),
-            ReportError::Stopped(name) => Self::conflict(text)
-                .hint(format!("POST /api/agents/{}/start lets it work", in_path(name.as_str()))),
             ReportError::Full | ReportError::Contended(_) => Self::conflict(text),
             ReportError::Store(error) => error.into(),
         }

@@ -308,7 +308,9 @@ pub(crate) struct DeathsArguments {
     relight beat --waiting-until 30m\n\n\
     Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, which any sd_notify\n\
     library can use too (WATCHDOG=1). Exit code 75: no supervisor listens. If a failed beat must\n\
-    not end a script, write: relight beat || true")]
+    not end a script, write: relight beat || true\n\n\
+    The beat of an agent that reports by itself goes to the daemon, renews its leases and is answered:\n\
+    exit code 77, it was stopped or restarted, or does not hold its task any more; 75, it has to wait.")]
 pub(crate) struct BeatArguments {
     /// The agent [default: the one whose $NOTIFY_SOCKET this is]
     pub(crate) name: Option<AgentName>,
@@ -318,6 +320,12 @@ pub(crate) struct BeatArguments {
     /// What it is doing, in one line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) status: Option<String>,
+    /// The task that it works on, of an agent that reports by itself: is it still its own?
+    #[arg(long, value_name = "ID", requires = "name")]
+    pub(crate) task: Option<TaskId>,
+    /// The attempt that it is in, of an agent that reports by itself: was it restarted?
+    #[arg(long, value_name = "N", requires = "name")]
+    pub(crate) attempt: Option<u32>,
 }
 
 /// `recover`.

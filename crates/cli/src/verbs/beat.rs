@@ -1,27 +1,88 @@
 //! `relight beat`: a sign of life, from inside an agent or for one by name. Called all the time, so it
-//! opens no store: one datagram, and gone.
+//! opens no store: one datagram, and gone. An agent that reports by itself has nobody who reads those: the
+//! daemon is asked, and its answer says what the agent has to do.
 
 use std::io;
 
 use relight::os::clock;
+use relight::supervise::control::{AskError, Refused, RefusedCode, daemon_socket};
 use relight::supervise::folder::AgentFolder;
 use relight::supervise::notify::{self, NotifySign};
-use relight_core::ids::AgentName;
+use relight_core::error_code::ErrorCode;
+use relight_core::ids::{AgentName, in_path};
+use relight_core::time::Span;
+use relight_server::client;
 use serde_json::json;
 
+use super::control::{no_answer, refusal};
 use super::ps::no_such_agent;
 use crate::arguments::agent::BeatArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
+/// What the daemon may take.
+const PATIENCE: Span = Span::from_secs(10);
+
 pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outcome {
+    if let Some(name) = &arguments.name
+        && !AgentFolder::of(&environment.state_folder()?, name).path().exists()
+    {
+        return report(environment, name, arguments);
+    }
     let addresses = addresses(environment, arguments.name.as_ref())?;
     let address = send(addresses, &signs(arguments))?;
     if environment.json {
         output::json(&json!({"sent": true, "address": address}));
     }
     Ok(0)
+}
+
+/// Tells the daemon that an agent lives which reports by itself.
+fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments) -> Outcome {
+    let until = arguments.waiting_until.as_ref().map(|until| until.from(clock::now()));
+    let body = json!({
+        "waiting_until": until, "status": arguments.status, "attempt": arguments.attempt,
+        "task": arguments.task,
+    });
+    let path = format!("/api/agents/{}/heartbeat", in_path(name.as_str()));
+    let socket = daemon_socket(&environment.state_folder()?);
+    let answered = match client::send(&socket, "POST", &path, Some(&body), PATIENCE) {
+        Ok(answered) if answered.status != 404 => answered,
+        Ok(_) | Err(AskError::Nobody(_)) => return Err(unknown(environment, name)?),
+        Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
+    };
+    match answered.refusal() {
+        // It is on another node: trying again changes nothing.
+        Some(Refused { code: RefusedCode::Conflict, message, hint }) => {
+            return Err(Failure { hint, ..Failure::of(ErrorCode::CONFLICT, message) });
+        }
+        Some(refused) => return Err(refusal(refused)),
+        None => {}
+    }
+    let action = answered.body["action"].as_str().unwrap_or_default();
+    if environment.json {
+        output::json(&answered.body);
+    } else if let Some(why) = answered.body["why"].as_str() {
+        output::line(&format!("{action}: {why}"));
+    }
+    Ok(match action {
+        "stop" | "restart" | "cancel" => Exit::Fenced as u8,
+        "wait" => Exit::Busy as u8,
+        _ => 0,
+    })
+}
+
+/// No store is asked: of a fleet this machine knows its own agents alone.
+fn unknown(environment: &Environment, name: &AgentName) -> Result<Failure, Failure> {
+    let failure = no_such_agent(name);
+    Ok(match environment.node()? {
+        Some(node) => failure.hint(format!(
+            "none on node {}; an agent of another node beats on that machine",
+            node.name
+        )),
+        None => failure,
+    })
 }
 
 fn signs(arguments: &BeatArguments) -> Vec<NotifySign> {
@@ -55,17 +116,6 @@ fn is_nobody(error: &io::Error) -> bool {
 fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<String>, Failure> {
     if let Some(name) = name {
         let folder = AgentFolder::of(&environment.state_folder()?, name);
-        if !folder.path().exists() {
-            let failure = no_such_agent(name);
-            // No store is asked: of a fleet this machine knows its own agents alone.
-            return Err(match environment.node()? {
-                Some(node) => failure.hint(format!(
-                    "none on node {}; an agent of another node beats on that machine",
-                    node.name
-                )),
-                None => failure,
-            });
-        }
         return Ok(notify::addresses(&folder));
     }
     let found = environment.get("NOTIFY_SOCKET").map(str::to_owned);

@@ -283,7 +283,7 @@ fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
     }
 }
 
-fn refusal(Refused { code, message, hint }: Refused) -> Failure {
+pub(super) fn refusal(Refused { code, message, hint }: Refused) -> Failure {
     let failure = match code {
         RefusedCode::NotFound => Failure::of(ErrorCode::NOT_FOUND, message),
         RefusedCode::Refused => Failure::of(ErrorCode::CONFLICT, message),
@@ -298,7 +298,7 @@ fn refusal(Refused { code, message, hint }: Refused) -> Failure {
     }
 }
 
-fn no_answer(of: &str, error: &AskError) -> Failure {
+pub(super) fn no_answer(of: &str, error: &AskError) -> Failure {
     match error {
         AskError::Nobody(_) | AskError::Broken(_) => {
             Failure::new(Exit::Unreachable, format!("{of}: {}", chain(error)))

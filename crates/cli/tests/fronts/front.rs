@@ -87,7 +87,7 @@ fn line(event: &Value) -> String {
         }
     }
     let word = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
-    let step = event["step"]["name"].as_str().unwrap_or("-");
+    let step = event["step"].as_str().unwrap_or("-");
     format!("{} {} {step} {} {detail}", word("kind"), word("task"), event["fence"])
 }
 
@@ -194,7 +194,7 @@ fn in_path(text: &str) -> String {
 }
 
 /// A request over the daemon's socket, as its user.
-fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u16, Value) {
+pub(crate) fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = UnixStream::connect(ground.home("relight.sock")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let request = format!(

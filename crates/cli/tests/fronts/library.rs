@@ -68,6 +68,9 @@ impl Library {
 
     fn start(&mut self, id: &str, fields: &Value) -> Result<(), ActError> {
         let mut builder = self.relight.task(id)?;
+        if let Some(agent) = fields["agent"].as_str() {
+            builder = builder.agent(agent)?;
+        }
         if let Some(title) = fields["title"].as_str() {
             builder = builder.title(title);
         }

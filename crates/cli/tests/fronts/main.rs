@@ -14,6 +14,8 @@ mod relight;
 
 mod front;
 mod library;
+mod recovery;
 mod refusals;
+mod reporters;
 mod sessions;
 mod stories;

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use crate::front::{Answer, Front};
 
 /// A process that can own a turn, until this is dropped.
-struct Owner(Child);
+pub(crate) struct Owner(Child);
 
 impl Owner {
-    fn spawn() -> Self {
+    pub(crate) fn spawn() -> Self {
         Self(Command::new("sleep").arg("600").spawn().unwrap())
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.0.id()
     }
 
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -33,7 +33,7 @@ impl Drop for Owner {
 }
 
 /// Without what differs from one run to the next.
-fn plain(answer: Answer) -> Value {
+pub(crate) fn plain(answer: Answer) -> Value {
     let mut value = answer.unwrap_or_else(|error| error);
     blank(&mut value);
     value
@@ -45,7 +45,8 @@ fn blank(value: &mut Value) {
             for (name, field) in fields {
                 let is_own = name.ends_with("_at")
                     || name.ends_with("_until")
-                    || ["since", "pid", "text", "message", "reason"].contains(&name.as_str());
+                    || ["since", "pid", "text", "message", "reason", "holder"]
+                        .contains(&name.as_str());
                 if is_own && !field.is_null() {
                     *field = json!("…");
                 }

@@ -104,7 +104,8 @@ fn an_agent_that_reports_is_shown_and_stopped_with_and_without_a_daemon() {
     daemon.kill();
     assert_eq!(ground.json(&["stop", "bot"])["state"], "stopped");
     let _daemon = ground.up(&[]);
-    assert_eq!(beat(), 409);
+    let told = send(&ground, "POST", "/api/agents/bot/heartbeat", &json!({})).1;
+    assert_eq!((&told["state"], &told["action"]), (&json!("stopped"), &json!("stop")));
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub enum AgentEvent {
     Silent {
         /// For how long.
         silent: Span,
+        /// A step of its tasks was finished since it began to report.
+        made_progress: bool,
         /// The post-mortem.
         post_mortem: Box<PostMortem>,
     },

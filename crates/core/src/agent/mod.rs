@@ -20,7 +20,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{RestartPolicy, Tally};
+use crate::budget::{RestartPolicy, Tally, is_due};
 use crate::claimant::Claimant;
 use crate::ids::{AgentName, TaskId};
 use crate::lease::Lease;
@@ -152,6 +152,18 @@ impl fmt::Display for AgentStateKind {
 }
 
 impl AgentState {
+    /// When it goes on by itself; none when it does not, or when it runs.
+    pub fn again_at(&self) -> Option<Time> {
+        match self {
+            Self::Crashed { again_at } => *again_at,
+            Self::Suspended { until, .. } => *until,
+            Self::Created
+            | Self::Running { .. }
+            | Self::Stopped { .. }
+            | Self::Terminated { .. } => None,
+        }
+    }
+
     /// The state without its data.
     pub fn kind(&self) -> AgentStateKind {
         match self {
@@ -169,6 +181,20 @@ impl Agent {
     /// Whether it waits for a task of the queue.
     pub fn is_idle(&self) -> bool {
         self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
+    }
+
+    /// Why an agent that reports by itself is given no work now; none when it may work. The supervisor of
+    /// all others sees to it that they do not run.
+    pub fn refuses_work(&self, now: Time) -> Option<String> {
+        match &self.state {
+            _ if !self.plan.reports_itself() => None,
+            AgentState::Stopped { by: Stopper::Person } => Some("a person stopped it".to_owned()),
+            AgentState::Terminated { why } => Some(format!("it is terminated: {why}")),
+            AgentState::Crashed { again_at: Some(at) } if !is_due(&self.plan.policy, *at, now) => {
+                Some(format!("it was silent too often, and may work again at {at}"))
+            }
+            _ => None,
+        }
     }
 
     /// The command to run it again, for the folder `here` if known. An agent of `relight run` has

@@ -3,17 +3,17 @@
 //!
 //! | state \ event | reported | silent | start | end to restart | stop by a person |
 //! |---|---|---|---|---|---|
-//! | created | begin | – | begin | begin | stopped |
-//! | running | – | crashed, told | – | ended, begin | ended, stopped |
-//! | crashed | begin | – | begin | begin | stopped |
-//! | suspended, terminated | begin | – | begin | begin | stopped |
-//! | stopped by a person | – | – | begin | begin | – |
-//! | stopped otherwise | begin | – | begin | begin | stopped |
+//! | created, suspended | begin | – | begin | begin | stopped |
+//! | running | – | charged | – | ended, begin | ended, stopped |
+//! | crashed | begin, once it is due | – | begin, forgiven | begin, forgiven | stopped |
+//! | terminated | – | – | begin, forgiven | begin, forgiven | stopped |
+//! | stopped by a person | – | – | begin, forgiven | begin, forgiven | – |
+//! | stopped otherwise | begin | – | begin, forgiven | begin, forgiven | stopped |
 //!
-//! *begin*: a new attempt, without spawning a process. *crashed, told*: its attempt ended as hung
-//! and an alert is sent; the caller passes its tasks to their strategy. No budget is charged,
-//! because restarting it costs nothing. *–*: nothing happens, as for every event that is not in the
-//! table.
+//! *begin*: a new attempt, without spawning a process. *charged*: its attempt ended as hung, an alert is
+//! sent, and the restart budget decides as for other agents: `crashed` without a wait, `crashed` until
+//! its cooldown is over, or `terminated`; the caller passes its tasks to their strategy. *–*: nothing
+//! happens, as for every event that is not in the table.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
@@ -21,23 +21,30 @@ use super::death::{Cause, Death, PostMortem, RecordedDeath};
 use super::decide::{AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent};
 use super::{Agent, AgentState, StopReason, Stopper};
 use crate::alert::Alert;
+use crate::budget::{self, RestartVerdict};
 use crate::event::EventKind;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Decides how an agent that reports its own heartbeats reacts to an event.
 pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> AgentDecision {
     match event {
         AgentEvent::Reported => match &agent.state {
-            AgentState::Running { .. } | AgentState::Stopped { by: Stopper::Person } => {
+            AgentState::Running { .. }
+            | AgentState::Stopped { by: Stopper::Person }
+            | AgentState::Terminated { .. } => AgentDecision::default(),
+            AgentState::Crashed { again_at: Some(at) }
+                if !budget::is_due(&agent.plan.policy, *at, input.now) =>
+            {
                 AgentDecision::default()
             }
             AgentState::Created
             | AgentState::Crashed { .. }
             | AgentState::Suspended { .. }
-            | AgentState::Stopped { by: Stopper::Shutdown | Stopper::Itself }
-            | AgentState::Terminated { .. } => begin(agent, input),
+            | AgentState::Stopped { by: Stopper::Shutdown | Stopper::Itself } => {
+                begin(agent, input)
+            }
         },
-        AgentEvent::Silent { silent, post_mortem } => {
+        AgentEvent::Silent { silent, made_progress, post_mortem } => {
             let AgentState::Running { since, .. } = &agent.state else {
                 return AgentDecision::default();
             };
@@ -47,22 +54,22 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
                 let silent_ms = i64::try_from(silent.as_ms()).unwrap_or(i64::MAX);
                 let last_sign = Time::from_ms(input.now.as_ms().saturating_sub(silent_ms));
                 ended.death.last_sign = Some(last_sign);
+                ended.death.made_progress = made_progress;
             }
-            let alert = Alert::agent_silent(&agent.name, silent);
-            let mut decision = rest(vec![died], AgentState::Crashed { again_at: None });
-            decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
-            decision.effects.insert(0, AgentEffect::Alert(alert.line()));
-            decision
+            let is_stable = agent.plan.policy.is_stable(input.now.since(*since));
+            charged(agent, died, silent, made_progress || is_stable, input)
         }
-        AgentEvent::Start if matches!(agent.state, AgentState::Running { .. }) => {
-            AgentDecision::default()
-        }
-        AgentEvent::Start => begin(agent, input),
-        AgentEvent::End(StopReason::Restart) => {
+        AgentEvent::Start | AgentEvent::End(StopReason::Restart) => {
+            let is_running = matches!(agent.state, AgentState::Running { .. });
+            if is_running && event == AgentEvent::Start {
+                return AgentDecision::default();
+            }
             let mut changes = told_to_end(agent, StopReason::Restart, input.now);
-            let next = begin(agent, input);
-            changes.extend(next.changes);
-            AgentDecision { changes, effects: next.effects }
+            if !is_running && agent.tally.in_a_row > 0 {
+                changes.push(AgentChange::Tally(budget::progress(agent.tally.clone())));
+            }
+            changes.extend(begin(agent, input).changes);
+            AgentDecision { changes, effects: Vec::new() }
         }
         AgentEvent::Stop(Stopper::Person) => match &agent.state {
             AgentState::Stopped { by: Stopper::Person } => AgentDecision::default(),
@@ -82,6 +89,35 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
         | AgentEvent::RoundOver { .. }
         | AgentEvent::CannotAsk => AgentDecision::default(),
     }
+}
+
+/// Its silence is a death like any other: so many in a row without progress, and it is terminated.
+fn charged(
+    agent: &Agent,
+    died: AgentChange,
+    silent: Span,
+    advanced: bool,
+    input: AgentDecisionInput,
+) -> AgentDecision {
+    let tally = agent.tally.clone();
+    let tally = if advanced { budget::progress(tally) } else { tally };
+    let (tally, verdict) = budget::next(&agent.plan.policy, tally, input.now, input.jitter);
+    let mut alerts = vec![Alert::agent_silent(&agent.name, silent)];
+    let state = match verdict {
+        RestartVerdict::AtOnce => AgentState::Crashed { again_at: None },
+        RestartVerdict::At(at) => AgentState::Crashed { again_at: Some(at) },
+        RestartVerdict::Terminate { why } => {
+            let (why, start) = (why.to_string(), agent.command_to_start(None));
+            alerts.push(Alert::agent_terminated(&agent.name, &start, &why));
+            AgentState::Terminated { why }
+        }
+    };
+    let mut decision = rest(vec![died, AgentChange::Tally(tally)], state);
+    for alert in alerts {
+        decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+        decision.effects.push(AgentEffect::Alert(alert.line()));
+    }
+    decision
 }
 
 /// Begins an attempt whose process is managed elsewhere.

@@ -11,7 +11,7 @@ use relight_core::agent::decide::{
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, Pause, RestartRule, SELF_REPORTING, StopReason, Stopper, Takes,
 };
-use relight_core::budget::RestartPolicy;
+use relight_core::budget::{RestartPolicy, Tally};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
@@ -964,7 +964,7 @@ fn nobody_begins_while_a_person_has_to_act_on_the_task_or_when_that_has_ended() 
 
 #[test]
 fn an_agent_that_reports_by_itself_lives_by_its_reports() {
-    let silent = AgentEvent::Silent { silent: Span::from_secs(180), post_mortem: Box::default() };
+    let silent = silent(Span::from_secs(180));
     let table = [
         ("reported", AgentEvent::Reported),
         ("silent", silent),
@@ -984,23 +984,23 @@ fn an_agent_that_reports_by_itself_lives_by_its_reports() {
     }
     insta::assert_snapshot!(text, @"
     ## reported
-    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself | terminated
+    created | crashed, due | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped with its supervisor | stopped by itself
         begun#5 (new tag) →running#5
-    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | stopped by a person
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout | crashed, waits | stopped by a person | terminated
         -
     ## silent
     created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         -
     running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
-        ended#4(hung) →crashed(for good) noted alert ! alert ! rest
+        ended#4(hung) row=2 total=2 →crashed(in 1m) noted alert ! rest ! alert
     ## start
     created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
-        begun#5 (new tag) →running#5
+        row=0 total=1 begun#5 (new tag) →running#5
     running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
         -
     ## end to restart
     created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
-        begun#5 (new tag) →running#5
+        row=0 total=1 begun#5 (new tag) →running#5
     running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
         ended#4(stopped) begun#5 (new tag) →running#5
     ## stop by a person
@@ -1035,11 +1035,49 @@ fn nothing_else_happens_to_an_agent_that_reports_by_itself() {
 fn reports_do_nothing_to_an_agent_that_is_supervised() {
     for (name, state) in states() {
         let agent = agent(state);
-        let silent = AgentEvent::Silent { silent: Span::ZERO, post_mortem: Box::default() };
-        for event in [AgentEvent::Reported, silent] {
+        for event in [AgentEvent::Reported, silent(Span::ZERO)] {
             assert_eq!(decide(&agent, event, moment()), AgentDecision::default(), "{name}");
         }
     }
+}
+
+#[test]
+fn an_agent_that_is_silent_again_and_again_waits_and_is_terminated() {
+    let mut agent = reporter(running(None));
+    agent.tally = Tally::default();
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let at = moment();
+        let decision = decide(&agent, silent(Span::from_secs(180)), at);
+        decision.changes.iter().for_each(|change| change.apply(&mut agent, at.now));
+        seen.push(match &agent.state {
+            AgentState::Crashed { again_at: None } => "at once",
+            AgentState::Crashed { again_at: Some(_) } => "waits",
+            AgentState::Terminated { .. } => "terminated",
+            other => panic!("{other:?}"),
+        });
+        let may_work = agent.refuses_work(at.now).is_none();
+        assert_eq!(may_work, seen.last() == Some(&"at once"), "{seen:?}");
+        let reported = decide(&agent, AgentEvent::Reported, at);
+        assert_eq!(reported.changes.is_empty(), !may_work, "{seen:?}");
+        agent.state = running(None);
+    }
+    assert_eq!(seen, ["at once", "waits", "waits", "terminated", "terminated"]);
+    // A finished step makes it a new row; so does a person who starts it.
+    let mut progress = silent(Span::from_secs(180));
+    if let AgentEvent::Silent { made_progress, .. } = &mut progress {
+        *made_progress = true;
+    }
+    let decision = decide(&agent, progress, moment());
+    let crashed = AgentChange::State(AgentState::Crashed { again_at: None });
+    assert!(decision.changes.contains(&crashed), "{decision:?}");
+    agent.state = AgentState::Terminated { why: "x".to_owned() };
+    let started = decide(&agent, AgentEvent::Start, moment());
+    assert!(matches!(&started.changes[0], AgentChange::Tally(tally) if tally.in_a_row == 0));
+}
+
+fn silent(silent: Span) -> AgentEvent {
+    AgentEvent::Silent { silent, made_progress: false, post_mortem: Box::default() }
 }
 
 /// An agent that reports by itself, in this state.

@@ -2,7 +2,7 @@
 
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::{IdError, TaskId};
+use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
@@ -47,6 +47,14 @@ pub enum ActError {
         /// Its status now; none when it was not added.
         status: Option<TaskStatus>,
     },
+    /// An agent that reports by itself is stopped, terminated, or has to wait.
+    #[error("agent {agent} may not work now: {why}")]
+    MayNotWork {
+        /// Which agent.
+        agent: AgentName,
+        /// Why.
+        why: String,
+    },
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -58,7 +66,7 @@ impl ActError {
         match self {
             Self::Refused(refusal) => refusal.code(),
             Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
-            Self::Exists { .. } => ErrorCode::CONFLICT,
+            Self::Exists { .. } | Self::MayNotWork { .. } => ErrorCode::CONFLICT,
             Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
             Self::Contended(_) => ErrorCode::CONTENDED,
             Self::Draining { .. } => ErrorCode::DRAINING,
@@ -76,6 +84,9 @@ impl ActError {
             )),
             Self::Exists { task, .. } => {
                 Some(format!("relight task show {}", shell_word(task.as_str())))
+            }
+            Self::MayNotWork { agent, .. } => {
+                Some(format!("relight start {} lets it work", shell_word(agent.as_str())))
             }
             Self::Draining { .. } => Some(DRAIN_HINT.to_owned()),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),

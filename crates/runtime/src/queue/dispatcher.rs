@@ -46,6 +46,8 @@ pub(super) enum Offer {
         /// How many.
         held: u32,
     },
+    /// It may not work now, and why.
+    MayNotWork(String),
 }
 
 /// Shared state of all claimants of this process.
@@ -231,6 +233,9 @@ impl Serving {
         let mut room = usize::MAX;
         let mut last = NoMore::Nothing;
         if let Some(known) = store.agent(agent).await? {
+            if let Some(why) = known.refuses_work(clock::now()) {
+                return Ok((Vec::new(), NoMore::MayNotWork(why)));
+            }
             claimant = known.plan.claimant(agent);
             if let Some(max) = known.plan.concurrency {
                 let held = self.held_by(recoverer, agent).await?;
@@ -342,17 +347,19 @@ fn scrambled(number: u64) -> u64 {
 }
 
 /// Why there is no task for a claimant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum NoMore {
     Nothing,
     Full { held: u32 },
+    MayNotWork(String),
 }
 
 impl NoMore {
-    fn to_offer(self) -> Offer {
+    fn to_offer(&self) -> Offer {
         match self {
             Self::Nothing => Offer::Nothing,
-            Self::Full { held } => Offer::Full { held },
+            Self::Full { held } => Offer::Full { held: *held },
+            Self::MayNotWork(why) => Offer::MayNotWork(why.clone()),
         }
     }
 }

@@ -92,8 +92,12 @@ pub(super) async fn heartbeat(
             let name = name.or_else(|| seat.agent.clone());
             let name = name.ok_or_else(|| Problem::invalid("give agent, your name"))?;
             let arguments::Heartbeat { status, waiting_until, .. } = given;
-            heartbeat::hear(app, name, wire::agent::Heartbeat { status, waiting_until }).await?;
-            true
+            let beat = wire::agent::Heartbeat { status, waiting_until, ..Default::default() };
+            let answer = heartbeat::hear(app, name, beat).await?;
+            let text = answer.why.clone().unwrap_or_else(|| "heard".to_owned());
+            let mut data = serde_json::to_value(answer).expect("wire types have string keys");
+            data["heard"] = json!(true);
+            return Ok(Reply::new(text, data));
         }
     };
     let text = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };

@@ -6,9 +6,9 @@ use std::sync::{PoisonError, RwLock};
 use axum::extract::State;
 use relight::os::clock;
 use relight::supervise::heartbeats::Beat;
-use relight::supervise::reporters::ReportError;
+use relight::supervise::reporters::{Belief, ReportError};
 use relight_core::agent::plain::{clipped, plain_line};
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Time;
 
 use super::moment;
@@ -16,7 +16,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Given, Named};
-use crate::wire::agent::Heartbeat;
+use crate::wire::agent::{Heartbeat, HeartbeatAnswer};
 
 /// Agents whose signs are kept in memory.
 const AGENTS_MAX: usize = 10_000;
@@ -76,42 +76,50 @@ impl Signs {
     }
 }
 
-/// A sign of life of an agent. The first one of an agent that reports by itself makes it `running`.
+/// A sign of life of an agent, which renews its leases. The first one of an agent that reports by itself
+/// makes it `running`; the answer says what it has to do.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/heartbeat", tag = "agents",
     params(("name" = String, Path)), request_body = Heartbeat,
-    responses((status = 200), (status = 404), (status = 409),
+    responses((status = 200, body = HeartbeatAnswer), (status = 404), (status = 409),
         (status = 422))))]
 pub(super) async fn beat(
     State(app): State<App>,
     Named(name): Named<String>,
     Given(given): Given<Heartbeat>,
-) -> Result<Answer<Done>, ApiError> {
-    hear(&app, AgentName::new(name)?, given).await?;
-    Ok(Answer(Done {}))
+) -> Result<Answer<HeartbeatAnswer>, ApiError> {
+    hear(&app, AgentName::new(name)?, given).await.map(Answer)
 }
 
 /// Takes note of it, wherever the agent is known.
-pub(crate) async fn hear(app: &App, name: AgentName, given: Heartbeat) -> Result<(), ApiError> {
+pub(crate) async fn hear(
+    app: &App,
+    name: AgentName,
+    mut given: Heartbeat,
+) -> Result<HeartbeatAnswer, ApiError> {
+    let task = given.task.take().map(TaskId::new).transpose()?;
+    let belief = Belief { attempt: given.attempt, task };
     let beat = read(app, given)?;
-    if app.backend.beats.beat(&name, beat.clone()) || app.signs.heard(&name, &beat) {
-        return Ok(());
-    }
-    match app.backend.engine.store().agent(&name).await? {
-        None => Err(ApiError::not_found(format!("there is no agent {name}"))
-            .hint("POST /api/agents registers one that reports by itself")),
-        Some(agent) if agent.plan.reports_itself() => {
-            Ok(app.backend.reporters.report(&name, beat).await?)
-        }
-        Some(agent) => match app.far_node(&agent).await? {
-            // Taken here it would be lost: only its supervisor judges its silence.
-            Some(node) => Err(ApiError::conflict(format!("agent {name} is on node {node}"))
-                .hint("it beats on that machine, at the socket that RELIGHT_SOCKET names")),
+    let reporters = &app.backend.reporters;
+    if !app.backend.beats.beat(&name, beat.clone()) && !app.signs.heard(&name, &beat) {
+        match app.backend.engine.store().agent(&name).await? {
             None => {
-                app.signs.first(name, beat);
-                Ok(())
+                return Err(ApiError::not_found(format!("there is no agent {name}"))
+                    .hint("POST /api/agents registers one that reports by itself"));
             }
-        },
+            Some(agent) if agent.plan.reports_itself() => reporters.report(&name, beat).await?,
+            Some(agent) => match app.far_node(&agent).await? {
+                // Taken here it would be lost: only its supervisor judges its silence.
+                Some(node) => {
+                    return Err(ApiError::conflict(format!("agent {name} is on node {node}"))
+                        .hint(
+                            "it beats on that machine, at the socket that RELIGHT_SOCKET names",
+                        ));
+                }
+                None => app.signs.first(name.clone(), beat),
+            },
+        }
     }
+    Ok(reporters.answer(&name, belief).await?.into())
 }
 
 impl App {

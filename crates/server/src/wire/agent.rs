@@ -1,6 +1,7 @@
 //! An agent.
 
 use relight::supervise::control::Changed;
+use relight::supervise::reporters::{self, Action};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -60,12 +61,16 @@ pub(crate) struct Agent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct LastDeath {
-    pub(crate) number: u32,
+    /// The attempt's number.
+    pub(crate) attempt: u32,
     pub(crate) cause: String,
+    /// The same in words.
+    pub(crate) how: String,
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) at: Time,
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    pub(crate) note: Option<String>,
 }
 
 /// An agent that reports itself, or, with a command, an agent that the daemon supervises.
@@ -129,6 +134,65 @@ pub(crate) struct Heartbeat {
     pub(crate) waiting_until: Option<String>,
     /// What it is doing.
     pub(crate) status: Option<String>,
+    /// The attempt that it is in, as an earlier answer said: then it learns of every restart.
+    pub(crate) attempt: Option<u32>,
+    /// The task that it works on: then it learns that it does not hold it any more.
+    pub(crate) task: Option<String>,
+}
+
+/// What an agent that has beaten must know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct HeartbeatAnswer {
+    pub(crate) agent: String,
+    /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
+    pub(crate) state: String,
+    /// Number of its newest attempt.
+    pub(crate) attempt: u32,
+    /// `continue`; `wait` (take no work before `again_at`); `cancel` (give up the task it named);
+    /// `restart` (begin anew, what it held was taken from it); `stop` (end).
+    #[cfg_attr(test, schema(value_type = String))]
+    pub(crate) action: Action,
+    /// Why, unless it continues.
+    pub(crate) why: Option<String>,
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) again_at: Option<Time>,
+    /// No new work is given out.
+    pub(crate) draining: bool,
+    /// What it holds under leases by time, which the beat has renewed.
+    pub(crate) tasks: Vec<HeldTask>,
+}
+
+/// A task that an agent holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct HeldTask {
+    pub(crate) task: String,
+    /// The right to write.
+    pub(crate) fence: u64,
+    /// When the lease ends, unless something renews it.
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) lease_ends_at: Option<Time>,
+}
+
+impl From<reporters::HeartbeatAnswer> for HeartbeatAnswer {
+    fn from(answer: reporters::HeartbeatAnswer) -> Self {
+        let tasks = answer.tasks.into_iter().map(|held| HeldTask {
+            task: held.task.to_string(),
+            fence: held.fence.0,
+            lease_ends_at: held.lease_ends_at,
+        });
+        Self {
+            agent: answer.agent.to_string(),
+            state: answer.state.to_string(),
+            attempt: answer.attempt,
+            action: answer.action,
+            why: answer.why,
+            again_at: answer.again_at,
+            draining: answer.draining,
+            tasks: tasks.collect(),
+        }
+    }
 }
 
 /// The last output of an agent.

@@ -12,7 +12,9 @@ use super::agent::LastDeath;
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct Death {
     pub(crate) agent: String,
-    pub(crate) number: u32,
+    /// The attempt's number.
+    pub(crate) attempt: u32,
+    pub(crate) tag: String,
     /// The node of a fleet that it ran on.
     pub(crate) node: Option<String>,
     #[cfg_attr(test, schema(value_type = String))]
@@ -25,11 +27,16 @@ pub(crate) struct Death {
     pub(crate) lived_ms: u64,
     /// `completed`, `failed`, `signal`, `oom`, `hung`, `timeout`, `stopped`, `lost` or `deferred`.
     pub(crate) cause: String,
+    /// The same in words.
+    pub(crate) how: String,
+    /// The exit code.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
+    /// A task that it left behind.
+    pub(crate) unfinished_task: Option<String>,
+    /// A step was finished in it.
+    pub(crate) made_progress: bool,
     pub(crate) note: Option<String>,
-    pub(crate) last_step: Option<String>,
-    pub(crate) memory_max_kib: Option<u64>,
     pub(crate) post_mortem: PostMortem,
 }
 
@@ -39,9 +46,22 @@ pub(crate) struct Death {
 pub(crate) struct PostMortem {
     /// The last lines, redacted.
     pub(crate) output: Vec<String>,
+    /// The task it held.
+    pub(crate) task: Option<String>,
+    /// The last step that was recorded.
+    pub(crate) last_step: Option<String>,
+    /// The last of the finished steps.
     pub(crate) done_steps: Vec<String>,
+    /// How many steps are finished.
+    pub(crate) steps_done: u64,
     pub(crate) in_doubt: Vec<String>,
     pub(crate) next_step: Option<String>,
+    pub(crate) memory_max_kib: Option<u64>,
+    pub(crate) cpu_ms: Option<u64>,
+    /// Processes that outlived the leader and were stopped.
+    pub(crate) leftovers: u32,
+    /// Processes that could not be stopped.
+    pub(crate) survivors: u32,
 }
 
 impl Death {
@@ -52,33 +72,49 @@ impl Death {
         let (code, signal) = how(&ended);
         Some(Self {
             agent: attempt.agent.to_string(),
-            number: attempt.number,
+            attempt: attempt.number,
+            tag: attempt.tag.to_string(),
             node,
             begun_at: attempt.begun_at,
             ended_at: ended.death.at,
             down_since: ended.down_since(),
             lived_ms: ended.death.lived.as_ms(),
             cause: ended.cause.to_string(),
+            how: ended.in_words(),
             code,
             signal,
+            unfinished_task: ended.death.unfinished_task,
+            made_progress: ended.death.made_progress,
             note: ended.death.note,
-            last_step: found.last_step,
-            memory_max_kib: found.memory_max_kib,
             post_mortem: PostMortem {
                 output: found.last_output.lines().map(str::to_owned).collect(),
+                task: found.task,
+                last_step: found.last_step,
+                steps_done: found.done_count.max(found.done.len() as u64),
                 done_steps: found.done,
                 in_doubt: found.in_doubt,
                 next_step: found.next,
+                memory_max_kib: found.memory_max_kib,
+                cpu_ms: found.cpu_ms,
+                leftovers: found.leftovers,
+                survivors: found.survivors,
             },
         })
     }
 }
 
 impl LastDeath {
-    pub(crate) fn of(number: u32, ended: &RecordedDeath) -> Self {
+    pub(crate) fn of(attempt: u32, ended: &RecordedDeath) -> Self {
         let (code, signal) = how(ended);
-        let cause = ended.cause.to_string();
-        Self { number, cause, at: ended.death.at, code, signal }
+        Self {
+            attempt,
+            cause: ended.cause.to_string(),
+            how: ended.in_words(),
+            at: ended.death.at,
+            code,
+            signal,
+            note: ended.death.note.clone(),
+        }
     }
 }
 

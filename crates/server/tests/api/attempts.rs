@@ -42,7 +42,9 @@ fn all(ground: &Ground, path: &str, limit: usize) -> Vec<String> {
         let page = ground.get(&format!("{path}{sign}limit={limit}{after}")).ok();
         let items = page["items"].as_array().unwrap();
         assert!(items.len() <= limit);
-        let name = |item: &Value| format!("{}#{}", item["agent"].as_str().unwrap(), item["number"]);
+        // Of an attempt it is its own number; a death says of which attempt it is.
+        let number = |item: &Value| item.get("number").unwrap_or(&item["attempt"]).clone();
+        let name = |item: &Value| format!("{}#{}", item["agent"].as_str().unwrap(), number(item));
         seen.extend(items.iter().map(name));
         let Some(next) = page["next"].as_str() else { return seen };
         after = format!("&after={next}");

@@ -1,9 +1,11 @@
 //! Agents that report by themselves: they live by what they say.
 
+use std::time::Duration;
+
 use relight::supervise::control::Request;
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
+use crate::ground::{Ground, now};
 
 /// A ground where `bot` reports, and may be silent for so long.
 fn with_bot(silence_max: &str) -> Ground {
@@ -95,8 +97,8 @@ fn a_person_restarts_and_stops_what_is_known_of_it() {
     assert_eq!(shown(&ground)["attempt"], 2);
     let stopped = ground.post("/api/agents/bot/stop", &json!({})).ok();
     assert_eq!(stopped["state"], "stopped");
-    let refused = ground.post("/api/agents/bot/heartbeat", &json!({}));
-    assert_eq!((refused.status, refused.code().as_str()), (409, "conflict"));
+    let told = ground.post("/api/agents/bot/heartbeat", &json!({})).ok();
+    assert_eq!((&told["state"], &told["action"]), (&json!("stopped"), &json!("stop")));
     assert_eq!(ground.post("/api/tasks/claim", &json!({"agent": "bot"})).status, 409);
     let started = ground.post("/api/agents/bot/start", &json!({"keep_running": true})).ok();
     assert_eq!(
@@ -106,6 +108,60 @@ fn a_person_restarts_and_stops_what_is_known_of_it() {
     assert!(ground.asked.lock().unwrap().is_empty(), "no supervisor has it");
     assert_eq!(ground.call("DELETE", "/api/agents/bot", &json!({})).status, 204);
     assert_eq!(beat(&ground), 404);
+}
+
+#[test]
+fn an_agent_that_beats_keeps_its_short_lease() {
+    let ground = with_bot("10m");
+    let start = json!({"agent": "bot", "lease": "1s"});
+    let started = ground.post("/api/tasks/t/start", &start).ok();
+    let until = now() + Duration::from_secs(4);
+    while now() < until {
+        let told = ground.post("/api/agents/bot/heartbeat", &json!({"task": "t"})).ok();
+        assert_eq!((&told["action"], &told["tasks"][0]["task"]), (&json!("continue"), &json!("t")));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ground.get("/api/tasks/t").ok()["holder"]["alive"], true);
+    let done = ground.post("/api/tasks/t/done", &json!({"fence": started["fence"]}));
+    assert_eq!(done.status, 200, "{}", done.text);
+}
+
+#[test]
+fn to_start_again_with_the_fence_renews_the_lease() {
+    let ground = Ground::new();
+    let fence = ground.post("/api/tasks/t/start", &json!({"lease": "1h"})).ok()["fence"].clone();
+    let left = |ground: &Ground| ground.get("/api/tasks/t").ok()["holder"]["left_ms"].as_u64();
+    let begun = now();
+    while left(&ground) == Some(3_600_000) || left(&ground) > Some(3_599_900) {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
+    let before = left(&ground);
+    ground.post("/api/tasks/t/start", &json!({"lease": "1h", "fence": fence})).ok();
+    assert!(left(&ground) > before, "{before:?}");
+}
+
+#[test]
+fn an_agent_learns_from_its_beat_that_it_was_restarted_or_lost_its_task() {
+    let ground = with_bot("10m");
+    let beat = |body: Value| {
+        let told = ground.post("/api/agents/bot/heartbeat", &body).ok();
+        told["action"].as_str().unwrap().to_owned()
+    };
+    ground.post("/api/tasks/t/start", &json!({"agent": "bot"})).ok();
+    assert_eq!(beat(json!({"attempt": 1, "task": "t"})), "continue");
+    ground.post("/api/agents/bot/restart", &json!({})).ok();
+    assert_eq!(beat(json!({"attempt": 1})), "restart");
+    assert_eq!(beat(json!({"attempt": 1})), "restart", "as often as it asks");
+    assert_eq!(beat(json!({"attempt": 2, "task": "t"})), "cancel");
+    ground.post("/api/agents/bot/restart", &json!({})).ok();
+    assert_eq!((beat(json!({})), beat(json!({}))), ("restart".to_owned(), "continue".to_owned()));
+    ground.post("/api/tasks/u/start", &json!({"agent": "bot"})).ok();
+    assert_eq!(beat(json!({"task": "u"})), "continue");
+    ground.post("/api/tasks/u/cancel", &json!({})).ok();
+    let begun = now();
+    while beat(json!({"task": "u"})) != "cancel" {
+        assert!(begun.elapsed() < Duration::from_secs(60));
+    }
 }
 
 #[test]

@@ -54,12 +54,16 @@ impl Life {
     }
 
     fn hear(&mut self, signs: Vec<NotifySign>) {
+        // The bell rang for what was heard with the ring before: that is no beat, and ends no wait.
+        if signs.is_empty() {
+            return;
+        }
         let (now_ms, now) = (clock::monotonic_ms(), clock::now());
         let (mut waiting_until, mut status) = (None, None);
         self.silence.sign(SignSource::Beat, now_ms);
         for sign in signs {
             match sign {
-                NotifySign::WaitingUntil(until) => {
+                NotifySign::WaitingUntil(until) | NotifySign::Verb(_, Some(until)) => {
                     let left_ms = if until > now { until.since(now).as_ms() } else { 0 };
                     self.silence.waiting(now_ms + left_ms, now_ms);
                     waiting_until = (left_ms > 0).then_some(until);
@@ -68,7 +72,7 @@ impl Life {
                 NotifySign::Alive
                 | NotifySign::Ready
                 | NotifySign::Extend(_)
-                | NotifySign::Verb(..)
+                | NotifySign::Verb(_, None)
                 | NotifySign::Trigger
                 | NotifySign::Stopping => {}
             }

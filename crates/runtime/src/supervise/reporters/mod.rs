@@ -4,9 +4,11 @@
 //! last holds its lease, so that of two daemons on one store only one judges. Signs of life are kept in
 //! memory, beside those of supervised agents; only a life's begin and end are written.
 
+mod answer;
 mod life;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relight_core::agent::change::AgentChange;
@@ -18,12 +20,15 @@ use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::recovery::HolderDeath;
+use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::{AgentCommit, AgentCommitError, AgentQuery, StoreError, TaskQuery};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use self::answer::Standing;
+pub use self::answer::{Action, Belief, HeartbeatAnswer, HeldTask};
 use self::life::Life;
 use super::actor::AgentView;
 use super::control::Changed;
@@ -50,9 +55,6 @@ pub enum ReportError {
     /// It has a supervisor, or was never said to report by itself.
     #[error("agent {0} does not report by itself")]
     NotReporting(AgentName),
-    /// A person does not want it to work.
-    #[error("a person stopped agent {0}")]
-    Stopped(AgentName),
     /// There is no room for its signs of life.
     #[error("{AGENTS_MAX} agents report here already")]
     Full,
@@ -71,6 +73,8 @@ pub struct Reporters {
     beats: Beats,
     notices: Notices,
     watched: Arc<Mutex<HashMap<AgentName, Watched>>>,
+    /// What beats are answered from.
+    standings: Arc<Mutex<HashMap<AgentName, Arc<Standing>>>>,
 }
 
 /// An agent whose silence is judged here.
@@ -78,6 +82,8 @@ pub struct Reporters {
 struct Watched {
     slot: Arc<BeatSlot>,
     judging: AbortHandle,
+    /// A person restarted it, and it was not told yet.
+    restarted: AtomicBool,
 }
 
 /// What a decision made of an agent.
@@ -90,7 +96,8 @@ struct Made {
 impl Reporters {
     /// Nobody reports yet. Signs of life are found where those of supervised agents are.
     pub fn new(recoverer: Recoverer, beats: Beats, notices: Notices) -> Self {
-        Self { recoverer, beats, notices, watched: Arc::default() }
+        let (watched, standings) = (Arc::default(), Arc::default());
+        Self { recoverer, beats, notices, watched, standings }
     }
 
     /// Goes on with those whose daemon is gone. Their last reports were its own to know, so each has a
@@ -110,6 +117,7 @@ impl Reporters {
 
     /// The agent says that it lives. False when it was not known to: then [`Self::report`].
     pub fn worked(&self, name: &AgentName) -> bool {
+        self.standings().remove(name);
         let slot = self.watched().get(name).map(|watched| Arc::clone(&watched.slot));
         slot.is_some_and(|slot| {
             slot.beat(Beat::default());
@@ -117,14 +125,15 @@ impl Reporters {
         })
     }
 
-    /// The agent says for the first time, or again, that it lives.
+    /// The agent says for the first time, or again, that it lives. One that may not work now stays as it
+    /// is: the answer to its beat says so, and it is given no work.
     pub async fn report(&self, name: &AgentName, beat: Beat) -> Result<(), ReportError> {
         if self.watched().len() >= AGENTS_MAX {
             return Err(ReportError::Full);
         }
         let made = self.decide(name, &AgentEvent::Reported).await?;
-        if matches!(made.after.state, AgentState::Stopped { by: Stopper::Person }) {
-            return Err(ReportError::Stopped(name.clone()));
+        if made.after.state.kind() != AgentStateKind::Running {
+            return Ok(());
         }
         if made.before != AgentStateKind::Running {
             let number = made.after.attempt_number;
@@ -150,10 +159,13 @@ impl Reporters {
         let changed = changed(name, &made, task);
         self.unwatch(name);
         self.watch(made.after, Beat::default());
+        if let Some(watched) = self.watched().get(name) {
+            watched.restarted.store(true, Ordering::Relaxed);
+        }
         Ok(changed)
     }
 
-    /// A person does not want it to work: what it holds is taken from it, and its reports are refused.
+    /// A person does not want it to work: what it holds is taken from it, and it is given no other work.
     pub async fn stop(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
         let made = self.decide(name, &AgentEvent::Stop(Stopper::Person)).await?;
@@ -184,6 +196,10 @@ impl Reporters {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn standings(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<Standing>>> {
+        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn unwatch(&self, name: &AgentName) {
         if let Some(watched) = self.forget(name) {
             watched.judging.abort();
@@ -193,6 +209,7 @@ impl Reporters {
     fn forget(&self, name: &AgentName) -> Option<Watched> {
         let mut watched = self.watched();
         self.beats.remove(name);
+        self.standings().remove(name);
         watched.remove(name)
     }
 
@@ -209,7 +226,7 @@ impl Reporters {
         self.beats.add(name.clone(), Arc::clone(&slot), views);
         let life = Life::new(self.clone(), agent, Arc::clone(&slot), view);
         let judging = tokio::spawn(life.judge()).abort_handle();
-        watched.insert(name, Watched { slot, judging });
+        watched.insert(name, Watched { slot, judging, restarted: AtomicBool::new(false) });
     }
 
     /// Decides and commits, and holds its lease then. Again while others change the agent.
@@ -229,6 +246,7 @@ impl Reporters {
             lease.iter().for_each(|change| change.apply(&mut after, now));
             changes.extend(lease);
             if changes.is_empty() || self.commit(&agent, changes.clone(), now).await? {
+                self.standings().remove(name);
                 return Ok(Made { before, after, changes });
             }
         }
@@ -271,7 +289,9 @@ impl Reporters {
         if let Some(task) = held.first() {
             post_mortem::tell_task(&mut found, task, &store.steps(&task.id).await?);
         }
-        let event = AgentEvent::Silent { silent, post_mortem: Box::new(found) };
+        let made_progress = self.has_progressed(judged).await?;
+        let post_mortem = Box::new(found);
+        let event = AgentEvent::Silent { silent, made_progress, post_mortem };
         let made = self.decide(name, &event).await?;
         let number = made.after.attempt_number;
         if made.changes.iter().any(|change| matches!(change, AgentChange::Ended { .. })) {
@@ -279,6 +299,15 @@ impl Reporters {
             self.recover(name, held, silent).await;
         }
         Ok(())
+    }
+
+    /// Whether a step of a task of it was finished since it began to report.
+    async fn has_progressed(&self, agent: &Agent) -> Result<bool, StoreError> {
+        let AgentState::Running { since, .. } = agent.state else { return Ok(false) };
+        let statuses = vec![TaskStatus::InProgress, TaskStatus::InReview, TaskStatus::Completed];
+        let query = TaskQuery { agent: Some(agent.name.clone()), statuses, ..TaskQuery::default() };
+        let tasks = self.engine().store().tasks(query).await?;
+        Ok(tasks.iter().any(|task| task.tally.progress_at.is_some_and(|at| at >= since)))
     }
 
     /// Gives each task to its strategy; one that cannot be stops no other.

@@ -1,0 +1,95 @@
+//! Agents that report by themselves: heartbeats and a stop mean the same through every front.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::front::{Front, send};
+use crate::ground::Ground;
+
+/// A daemon to which `bot` reports.
+fn daemon_with_bot() -> (Ground, crate::ground::Supervisor) {
+    let ground = Ground::new();
+    ground.config("[daemon]\nhttp = false\n");
+    let up = ground.up(&[]);
+    let (status, _) = send(&ground, "POST", "/api/agents", &json!({"name": "bot"}).to_string());
+    assert_eq!(status, 201);
+    (ground, up)
+}
+
+fn beat(ground: &Ground, fields: &Value) -> Value {
+    let (status, answer) = send(ground, "POST", "/api/agents/bot/heartbeat", &fields.to_string());
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+#[test]
+fn a_beat_through_either_front_renews_a_short_lease_and_says_the_same() {
+    let (ground, _up) = daemon_with_bot();
+    ground.json(&["task", "start", "t", "--agent", "bot", "--lease", "2s"]);
+    for round in 0..12 {
+        let by_cli = ground.json(&["beat", "bot", "--task", "t"]);
+        let by_http = beat(&ground, &json!({"task": "t"}));
+        for told in [&by_cli, &by_http] {
+            assert_eq!(told["action"], "continue", "{round}: {told}");
+            assert_eq!(told["tasks"][0]["task"], "t", "{round}: {told}");
+        }
+        let fields = |told: &Value| told.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&by_cli), fields(&by_http));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    assert_eq!(ground.json(&["task", "show", "t"])["holder"]["alive"], true);
+}
+
+#[test]
+fn a_stopped_agent_gets_no_work_through_any_front() {
+    let mut told: Vec<(&str, Value)> = Vec::new();
+    for mut front in Front::all() {
+        // The agent is registered with a daemon, and stopped; then the front itself is used.
+        let (ground, up) = (front.ground(), matches!(front, Front::Http(..)));
+        let daemon = (!up).then(|| {
+            ground.config("[daemon]\nhttp = false\n");
+            ground.up(&[])
+        });
+        let (status, _) = send(ground, "POST", "/api/agents", "{\"name\": \"bot\"}");
+        assert_eq!(status, 201, "{}", front.name());
+        assert_eq!(beat(ground, &json!({}))["action"], "continue");
+        assert_eq!(ground.call(&["stop", "bot"]).code, 0);
+        let stopped = ground.call(&["beat", "bot", "--json"]);
+        assert_eq!(stopped.code, 77, "{stopped:?}");
+        assert!(stopped.stdout.contains("\"stop\""), "{stopped:?}");
+        drop(daemon);
+        for (operation, fields) in [
+            ("task.start", json!({"task": "t", "agent": "bot"})),
+            ("task.claim", json!({"agent": "bot"})),
+        ] {
+            let Some(answer) = front.call(operation, &fields) else { continue };
+            let error = answer.unwrap_err();
+            assert!(error["message"].as_str().unwrap().contains("a person stopped it"), "{error}");
+            if front.name() != "library" {
+                told.push((front.name(), error));
+            }
+        }
+    }
+    for pair in told.windows(2) {
+        assert_eq!(pair[0].1, pair[1].1, "{} and {}", pair[0].0, pair[1].0);
+    }
+}
+
+#[test]
+fn events_and_deaths_have_one_form() {
+    let (ground, _up) = daemon_with_bot();
+    beat(&ground, &json!({}));
+    ground.json(&["task", "start", "t", "--agent", "bot"]);
+    ground.json(&["step", "begin", "a", "--task", "t", "--fence", "1"]);
+    assert_eq!(ground.call(&["restart", "bot"]).code, 0);
+    let said = ground.call(&["events", "--json", "--all"]).stdout;
+    let by_cli: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (_, by_http) = send(&ground, "GET", "/api/events?limit=1000", "");
+    let by_http = by_http["items"].as_array().unwrap();
+    assert_eq!(by_cli, by_http[..by_cli.len()]);
+    assert!(by_cli.iter().any(|event| event["step"] == "a"), "{by_cli:#?}");
+    let (_, deaths) = send(&ground, "GET", "/api/agents/bot/deaths", "");
+    assert_eq!(ground.json(&["deaths", "bot"]), deaths);
+    assert_eq!(deaths["items"][0]["attempt"], 1);
+}

@@ -1,0 +1,187 @@
+//! What a heartbeat is answered: what is wanted of the agent, and its leases, which the beat renews.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use relight_core::agent::{Agent, AgentStateKind};
+use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::Fence;
+use relight_core::time::{Span, Time};
+use relight_store::CommitError;
+use serde::Serialize;
+
+use super::{AGENTS_MAX, ReportError, Reporters};
+use crate::drain;
+use crate::os::clock;
+
+/// Beats that come faster are answered from memory: a flood of them neither reads nor writes.
+const LOOK_EVERY_MS: u64 = 250;
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeartbeatAnswer {
+    /// Which agent.
+    pub agent: AgentName,
+    /// Its state.
+    pub state: AgentStateKind,
+    /// Number of its newest attempt.
+    pub attempt: u32,
+    /// What it has to do now.
+    pub action: Action,
+    /// Why, unless it just continues.
+    pub why: Option<String>,
+    /// When it may work again, where it has to wait.
+    pub again_at: Option<Time>,
+    /// No new work is given out.
+    pub draining: bool,
+    /// What it holds under a lease by time.
+    pub tasks: Vec<HeldTask>,
+}
+
+/// What an agent has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Go on.
+    Continue,
+    /// Take no work before `again_at`.
+    Wait,
+    /// Give up the task that it named: it does not hold that any more.
+    Cancel,
+    /// Begin anew: what it held was taken from it.
+    Restart,
+    /// End: a person stopped it, or its attempts are used up.
+    Stop,
+}
+
+/// A task that an agent holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeldTask {
+    /// Which.
+    pub task: TaskId,
+    /// The right to write.
+    pub fence: Fence,
+    /// When the lease ends, unless something renews it; none when no clock ends it.
+    pub lease_ends_at: Option<Time>,
+}
+
+/// What an agent says that it is at.
+#[derive(Debug, Clone, Default)]
+pub struct Belief {
+    /// The attempt that it is in.
+    pub attempt: Option<u32>,
+    /// The task that it works on.
+    pub task: Option<TaskId>,
+}
+
+/// What was last read of an agent.
+#[derive(Debug)]
+pub(super) struct Standing {
+    read_ms: u64,
+    agent: Agent,
+    draining: bool,
+    tasks: Vec<HeldTask>,
+}
+
+impl Reporters {
+    /// Renews the leases of an agent that has just beaten, and tells it what it has to know.
+    pub async fn answer(
+        &self,
+        name: &AgentName,
+        belief: Belief,
+    ) -> Result<HeartbeatAnswer, ReportError> {
+        let standing = self.standing(name).await?;
+        let Standing { agent, draining, tasks, .. } = standing.as_ref();
+        let (action, why) = self.wanted(agent, tasks, belief).await?;
+        Ok(HeartbeatAnswer {
+            agent: name.clone(),
+            state: agent.state.kind(),
+            attempt: agent.attempt_number,
+            action,
+            why,
+            again_at: agent.state.again_at().filter(|_| action == Action::Wait),
+            draining: *draining,
+            tasks: tasks.clone(),
+        })
+    }
+
+    async fn wanted(
+        &self,
+        agent: &Agent,
+        tasks: &[HeldTask],
+        belief: Belief,
+    ) -> Result<(Action, Option<String>), ReportError> {
+        if let Some(why) = agent.refuses_work(clock::now()) {
+            let waits = agent.state.kind() == AgentStateKind::Crashed;
+            return Ok((if waits { Action::Wait } else { Action::Stop }, Some(why)));
+        }
+        if agent.plan.reports_itself() && self.is_to_restart(agent, belief.attempt) {
+            return Ok((Action::Restart, Some("a person restarted it".to_owned())));
+        }
+        let Some(task) = belief.task.filter(|id| !tasks.iter().any(|held| held.task == *id)) else {
+            return Ok((Action::Continue, None));
+        };
+        let found = self.engine().store().task(&task).await?;
+        let is_its_own = found.as_ref().is_some_and(|found| {
+            found.lease.held.is_some() && found.agent.as_ref() == Some(&agent.name)
+        });
+        if is_its_own {
+            return Ok((Action::Continue, None));
+        }
+        let why = match found {
+            Some(task) => format!("it does not hold task {}, which is {}", task.id, task.status),
+            None => format!("there is no task {task}"),
+        };
+        Ok((Action::Cancel, Some(why)))
+    }
+
+    /// One that says in which attempt it is learns of a restart whenever it asks; others are told once.
+    fn is_to_restart(&self, agent: &Agent, attempt: Option<u32>) -> bool {
+        let watched = self.watched();
+        let told = watched.get(&agent.name);
+        let is_new = told.is_some_and(|watched| watched.restarted.swap(false, Ordering::Relaxed));
+        attempt.map_or(is_new, |attempt| attempt < agent.attempt_number)
+    }
+
+    async fn standing(&self, name: &AgentName) -> Result<Arc<Standing>, ReportError> {
+        let read_ms = clock::monotonic_ms();
+        let known = self.standings().get(name).cloned();
+        if let Some(known) = known.filter(|known| read_ms < known.read_ms + LOOK_EVERY_MS) {
+            return Ok(known);
+        }
+        let store = self.engine().store();
+        let agent = store.agent(name).await?;
+        let agent = agent.ok_or_else(|| ReportError::Unknown(name.clone()))?;
+        let draining = drain::now(store.as_ref()).await?.is_some();
+        let tasks = self.renewed(name).await?;
+        let standing = Arc::new(Standing { read_ms, agent, draining, tasks });
+        let mut standings = self.standings();
+        if standings.len() < AGENTS_MAX || standings.contains_key(name) {
+            standings.insert(name.clone(), Arc::clone(&standing));
+        }
+        Ok(standing)
+    }
+
+    /// What it holds; a lease of which half is over is renewed.
+    async fn renewed(&self, name: &AgentName) -> Result<Vec<HeldTask>, ReportError> {
+        let mut tasks = Vec::new();
+        for task in self.held_by(name).await? {
+            let Some(held) = &task.lease.held else { continue };
+            let fence = task.lease.fence;
+            let mut left = held.left;
+            if let (Some(ttl), Some(rest)) = (held.ttl, left)
+                && rest.as_ms() <= ttl.as_ms() / 2
+            {
+                match self.engine().store().renew(&task.id, fence).await {
+                    Ok(()) => left = Some(ttl),
+                    Err(CommitError::Store(error)) => return Err(error.into()),
+                    // Taken from it just now.
+                    Err(_) => continue,
+                }
+            }
+            let lease_ends_at = left.map(|left: Span| clock::now().plus(left));
+            tasks.push(HeldTask { task: task.id, fence, lease_ends_at });
+        }
+        Ok(tasks)
+    }
+}
