@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use relight::engine::Engine;
-use relight::recovery::operator::Filter;
+use relight::recovery::operator::{AwaitingOperator, Filter};
 use relight::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
-use relight::sessions;
+use relight::sessions::{self, Decided};
 use relight::supervise::supervisor::Supervisor;
 use relight::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_core::event::EventKind;
@@ -15,8 +15,9 @@ use relight_core::lease::Holder;
 use relight_core::session::Rules;
 use relight_core::task::Task;
 use relight_core::time::Span;
+use relight_server::view;
 use relight_store::EventQuery;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::operator::{self, waiting_text};
 use super::session::recovery::in_words as session_in_words;
@@ -41,72 +42,116 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         true => Work::find_to_read(environment, given)?,
         false => Work::find(environment, given)?,
     };
-    supervision::runtime()?.block_on(async {
+    let filter = operator::filter(arguments);
+    let report = supervision::runtime()?.block_on(async {
         let engine = environment.long_engine()?;
-        if arguments.dry_run {
-            let recoverer = work.recoverer(engine);
-            return list(environment, &recoverer, &work.sessions, &operator::filter(arguments))
-                .await;
+        match arguments.dry_run {
+            true => foresee(&work.recoverer(engine), &work.sessions, &filter).await,
+            false => recover(environment, &engine, work).await,
         }
-        recover(environment, &engine, work).await
-    })
-}
-
-/// Everything that is not as the store says, and all work that waits. Nothing is done.
-async fn list(
-    environment: &Environment,
-    recoverer: &Recoverer,
-    rules: &Rules,
-    filter: &Filter,
-) -> Outcome {
-    let findings = unnoticed_deaths::find(recoverer.engine()).await?;
-    let waiting = operator::list(recoverer, filter).await?;
-    let of_agents = findings.iter().filter(|finding| matches!(finding, Discrepancy::Agent { .. }));
-    let mut lines: Vec<String> = of_agents.map(|finding| in_words(finding, "would be")).collect();
-    lines.extend(waiting.iter().map(waiting_text));
-    // One that has a lease and is not at work is on no desk.
-    let on_desk = |id: &TaskId| waiting.iter().any(|waiting| waiting.task == *id);
-    let others = findings.iter().filter(|finding| match finding {
-        Discrepancy::Task { task, .. } => !on_desk(task),
-        Discrepancy::Agent { .. } => false,
-    });
-    lines.extend(others.map(|finding| in_words(finding, "would be")));
-    let sessions = sessions::find(recoverer.engine(), &marked(rules)).await?;
-    lines.extend(sessions.iter().map(|session| session_in_words(session, "would become")));
-    let answer = json!({
-        "dry_run": true, "findings": findings, "left_alone": [], "recovered": [],
-        "waiting": waiting, "sessions": sessions,
-    });
-    output::answer(environment, &answer, &or_nothing(&lines));
-    Ok(0)
-}
-
-/// Asks nothing. One that cannot be recovered stops no other.
-async fn recover(environment: &Environment, engine: &Engine, work: Work) -> Outcome {
-    let rules = work.sessions;
-    let findings = unnoticed_deaths::find(engine).await?;
-    let newest = engine.store().newest_event().await?;
-    let failures = sweep_workers(&work.recoverer(engine.clone())).await?;
-    let left_alone = put_right(environment, work).await?;
-    let decided = decisions(engine, newest).await?;
-    let sessions = sessions::recover(engine, &marked(&rules)).await?;
-    let recovered: Vec<&Recovered> = decided.iter().map(|(recovered, _)| recovered).collect();
-    let answer = json!({
-        "dry_run": false, "findings": findings, "left_alone": left_alone, "recovered": recovered,
-        "sessions": sessions,
-    });
-    let mut lines = told(&findings, &decided);
-    lines.extend(sessions.iter().map(|session| session_in_words(session, "is")));
-    output::answer(environment, &answer, &or_nothing(&lines));
-    for recovered in recovered {
+    })?;
+    output::answer(environment, &report.to_json(), &report.in_words());
+    for (recovered, _) in &report.decided {
         if let Some(trouble) = &recovered.trouble {
             output::alert(&trouble_text(recovered, trouble));
         }
     }
-    for failure in &failures {
+    for failure in &report.failed {
         output::failure(environment.json, failure);
     }
-    Ok(if failures.is_empty() { 0 } else { Exit::No as u8 })
+    Ok(if report.failed.is_empty() { 0 } else { Exit::No as u8 })
+}
+
+/// What a recovery found, and what became of it.
+#[derive(Default)]
+pub(super) struct Report {
+    dry_run: bool,
+    findings: Vec<Discrepancy>,
+    /// Agents that somebody else holds.
+    left_alone: Vec<String>,
+    /// With the tasks as they are now.
+    decided: Vec<(Recovered, Task)>,
+    /// Work that waits for somebody, where nothing was done.
+    waiting: Vec<AwaitingOperator>,
+    sessions: Vec<Decided>,
+    failed: Vec<Failure>,
+}
+
+impl Report {
+    pub(super) fn to_json(&self) -> Value {
+        let recovered: Vec<&Recovered> = self.decided.iter().map(|(one, _)| one).collect();
+        json!({
+            "dry_run": self.dry_run,
+            "findings": self.findings,
+            "left_alone": self.left_alone,
+            "recovered": recovered,
+            "waiting": self.waiting,
+            "sessions": self.sessions.iter().map(view::decided_session).collect::<Vec<_>>(),
+            "failed": self.failed.iter().map(Failure::json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn in_words(&self) -> String {
+        let mut lines = match self.dry_run {
+            true => self.foreseen(),
+            false => told(&self.findings, &self.decided),
+        };
+        let verb = if self.dry_run { "would become" } else { "is" };
+        lines.extend(self.sessions.iter().map(|session| session_in_words(session, verb)));
+        if lines.is_empty() { "nothing to recover".to_owned() } else { lines.join("\n") }
+    }
+
+    fn foreseen(&self) -> Vec<String> {
+        let is_agent = |finding: &&Discrepancy| matches!(finding, Discrepancy::Agent { .. });
+        let of_agents = self.findings.iter().filter(is_agent);
+        let mut lines: Vec<String> =
+            of_agents.map(|finding| in_words(finding, "would be")).collect();
+        lines.extend(self.waiting.iter().map(waiting_text));
+        // One that has a lease and is not at work is on no desk.
+        let on_desk = |id: &TaskId| self.waiting.iter().any(|waiting| waiting.task == *id);
+        let others = self.findings.iter().filter(|finding| match finding {
+            Discrepancy::Task { task, .. } => !on_desk(task),
+            Discrepancy::Agent { .. } => false,
+        });
+        lines.extend(others.map(|finding| in_words(finding, "would be")));
+        lines
+    }
+}
+
+/// Everything that is not as the store says, and all work that waits. Nothing is done.
+pub(super) async fn foresee(
+    recoverer: &Recoverer,
+    rules: &Rules,
+    filter: &Filter,
+) -> Result<Report, Failure> {
+    Ok(Report {
+        dry_run: true,
+        findings: unnoticed_deaths::find(recoverer.engine()).await?,
+        waiting: operator::list(recoverer, filter).await?,
+        sessions: sessions::find(recoverer.engine(), &marked(rules)).await?,
+        ..Report::default()
+    })
+}
+
+/// Asks nothing. One that cannot be recovered stops no other.
+pub(super) async fn recover(
+    environment: &Environment,
+    engine: &Engine,
+    work: Work,
+) -> Result<Report, Failure> {
+    let rules = work.sessions;
+    let findings = unnoticed_deaths::find(engine).await?;
+    let newest = engine.store().newest_event().await?;
+    let failed = sweep_workers(&work.recoverer(engine.clone())).await?;
+    let left_alone = put_right(environment, work).await?;
+    Ok(Report {
+        findings,
+        left_alone,
+        failed,
+        decided: decisions(engine, newest).await?,
+        sessions: sessions::recover(engine, &marked(&rules)).await?,
+        ..Report::default()
+    })
 }
 
 /// Only sessions whose turn was marked: whether one that never was has been cut off is for its gateway
@@ -170,10 +215,6 @@ fn told(findings: &[Discrepancy], decided: &[(Recovered, Task)]) -> Vec<String> 
     let others = decided.iter().filter(|(recovered, _)| !named.contains(&recovered.task));
     lines.extend(others.map(|(recovered, task)| recovered_text(recovered, task)));
     lines
-}
-
-fn or_nothing(lines: &[String]) -> String {
-    if lines.is_empty() { "nothing to recover".to_owned() } else { lines.join("\n") }
 }
 
 async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>, Failure> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use relight::fleet::key::FleetKey;
 use relight::os::clock;
+use relight::recovery::operator::Filter;
 use relight::supervise::boots;
 use relight::supervise::control::{
     Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
@@ -36,7 +37,7 @@ use tokio::time::{Instant, timeout};
 use super::alerting::Alerting;
 use super::membership::{self, Heard, Membership};
 use super::supervision::{self, Signals, Told, cannot_use};
-use super::{configured, http, registered, tracing};
+use super::{configured, http, recover, registered, tracing};
 use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
@@ -453,11 +454,33 @@ impl Daemon<'_> {
                 self.reload().await;
                 ControlReply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
             }
-            // Everything that is supervised here is recovered as it dies.
-            Request::Recover { .. } => ControlReply::ok(&serde_json::json!({"recovered": []})),
+            Request::Recover { dry_run } => return self.recover(dry_run, call.reply),
             _ => ControlReply::error(RefusedCode::Refused, "this is not known here", None),
         };
         let _ = call.reply.send(reply);
+    }
+
+    /// What is supervised here is recovered as it dies: this is for all else in the store. Meanwhile the
+    /// daemon goes on.
+    fn recover(&self, dry_run: bool, reply: oneshot::Sender<ControlReply>) {
+        let (environment, engine) = (self.environment.clone(), self.supervisor.engine().clone());
+        let work = Work::of(&self.config);
+        tokio::spawn(async move {
+            let report = async {
+                let work = work?;
+                if dry_run {
+                    let recoverer = work.recoverer(engine);
+                    return recover::foresee(&recoverer, &work.sessions, &Filter::default()).await;
+                }
+                recover::recover(&environment, &engine, work).await
+            };
+            let _ = reply.send(match report.await {
+                Ok(report) => ControlReply::ok(&report.to_json()),
+                Err(failure) => {
+                    ControlReply::error(RefusedCode::Internal, failure.message, failure.hint)
+                }
+            });
+        });
     }
 
     async fn end(mut self) -> Outcome {
