@@ -5,6 +5,8 @@
 use relight::engine::{self, TaskView};
 use relight::os::clock;
 use relight::sessions::{Acted, Decided};
+use relight_core::agent::Attempt;
+use relight_core::event::Event;
 use relight_core::ids::TaskId;
 use relight_core::session::{Generation, Session};
 use relight_core::step::Step;
@@ -62,6 +64,16 @@ pub fn ended_turn(acted: &Acted, generation: Generation) -> Value {
 /// A session about which recovery decided something.
 pub fn decided_session(decided: &Decided) -> Value {
     json(&wire::session::DecidedSession::from(decided.clone()))
+}
+
+/// The end of an attempt; none of one that lives.
+pub fn death(attempt: &Attempt) -> Option<Value> {
+    wire::death::Death::of(attempt.clone()).map(|death| json(&death))
+}
+
+/// An event of the journal.
+pub fn event(event: &Event) -> Value {
+    json(&wire::event::Event::from(event.clone()))
 }
 
 fn json(value: &impl Serialize) -> Value {

@@ -4,6 +4,7 @@ use relight_core::agent::{Attempt, PostMortem, RecordedDeath};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
+use relight_server::view;
 use relight_store::{AgentQuery, AttemptQuery, Store};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use crate::{block_on, output};
 pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Outcome {
     let engine = environment.engine()?;
     let deaths = block_on(deaths(engine.store().as_ref(), arguments))?;
-    let values: Vec<Value> = deaths.iter().map(Death::to_json).collect();
+    let values: Vec<&Value> = deaths.iter().map(|death| &death.json).collect();
     output::answer(environment, &json!({"items": values, "next": null}), &text(arguments, &deaths));
     Ok(0)
 }
@@ -25,42 +26,22 @@ pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Out
 struct Death {
     agent: AgentName,
     number: u32,
-    tag: String,
     /// The node of a fleet that it ran on.
     node: Option<NodeName>,
     ended: RecordedDeath,
     post_mortem: PostMortem,
+    json: Value,
 }
 
 impl Death {
     fn of(attempt: Attempt) -> Option<Self> {
         Some(Self {
+            json: view::death(&attempt)?,
             node: attempt.node().cloned(),
             agent: attempt.agent,
             number: attempt.number,
-            tag: attempt.tag.to_string(),
             ended: attempt.ended?,
             post_mortem: attempt.post_mortem.unwrap_or_default(),
-        })
-    }
-
-    fn to_json(&self) -> Value {
-        let death = &self.ended.death;
-        json!({
-            "agent": self.agent,
-            "attempt": self.number,
-            "tag": self.tag,
-            "node": self.node,
-            "at": death.at,
-            "down_since": self.ended.down_since(),
-            "cause": self.ended.cause,
-            "how": self.ended.in_words(),
-            "ended": death.how,
-            "lived_ms": death.lived.as_ms(),
-            "unfinished_task": death.unfinished_task,
-            "made_progress": death.made_progress,
-            "note": death.note,
-            "post_mortem": self.post_mortem,
         })
     }
 

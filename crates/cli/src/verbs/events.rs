@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use relight_core::event::Event;
+use relight_server::view;
 use relight_store::{EventQuery, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
@@ -131,7 +132,7 @@ impl Reader<'_> {
 
     fn print(&self, event: &Event) {
         if self.environment.json {
-            output::json_line(event);
+            output::json_line(&view::event(event));
         } else {
             output::line(&line(event));
         }

@@ -65,9 +65,9 @@ fn a_task_goes_from_its_start_to_its_end() {
     task.created t - null {"title":"Greet","agent":null}
     lease.taken t - null {}
     task.status t - null {"from":"created","to":"in_progress","reason":null}
-    step.begun t a 1 null
+    step.begun t a 1 {}
     step.done t a 1 {"exit_code":0}
-    step.begun t b 1 null
+    step.begun t b 1 {}
     step.done t b 1 {"exit_code":0}
     step.skipped t c 1 {"reason":"not needed"}
     task.status t - 1 {"from":"in_progress","to":"completed","reason":null}

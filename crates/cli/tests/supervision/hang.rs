@@ -249,7 +249,7 @@ fn one_that_is_deaf_to_term_goes_by_kill_after_the_grace() {
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     assert_eq!(run.end().code, 137);
     let death = &ground.deaths("a")[0];
-    assert_eq!((&death["cause"], &death["ended"]), (&json!("stopped"), &json!({"signal": 9})));
+    assert_eq!((&death["cause"], &death["signal"]), (&json!("stopped"), &json!(9)));
 }
 
 #[test]

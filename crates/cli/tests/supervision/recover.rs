@@ -30,7 +30,7 @@ fn a_death_that_nobody_noticed_is_found_then_recorded_and_nothing_is_started() {
     assert_eq!(ground.agent("a")["truth"], "died_unnoticed");
     assert_eq!(ground.json(&["recover"])["findings"][0], agent);
     let death = &ground.deaths("a")[0];
-    assert_eq!((&death["cause"], &death["ended"]), (&json!("failed"), &json!({"code": 6})));
+    assert_eq!((&death["cause"], &death["code"]), (&json!("failed"), &json!(6)));
     assert_eq!(ground.task_status("t"), "interrupted");
     assert_eq!(ground.births(1).len(), 1);
     assert_eq!(ground.json(&["recover"])["findings"], json!([]));

@@ -322,7 +322,7 @@ fn output_is_shown_and_kept_and_errors_are_among_it() {
     assert_eq!(ran.stdout, "out\nerr\n");
     assert_eq!(ground.log("a"), "out\nerr\n");
     let deaths = ground.deaths("a");
-    assert_eq!(deaths[0]["post_mortem"]["last_output"], "out\nerr");
+    assert_eq!(deaths[0]["post_mortem"]["output"], json!(["out", "err"]));
 }
 
 #[test]

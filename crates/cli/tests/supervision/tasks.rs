@@ -21,8 +21,8 @@ fn steps_go_on_after_sigkill_and_none_is_repeated() {
     assert_eq!(ground.task_status("t"), "completed");
     assert_eq!(ground.causes("a"), ["signal", "completed"]);
     let first = &ground.deaths("a")[0];
-    assert_eq!(first["post_mortem"]["done"], json!(["one", "two"]));
-    assert_eq!((&first["made_progress"], &first["ended"]), (&json!(true), &json!({"signal": 9})));
+    assert_eq!(first["post_mortem"]["done_steps"], json!(["one", "two"]));
+    assert_eq!((&first["made_progress"], &first["signal"]), (&json!(true), &json!(9)));
 }
 
 #[test]

@@ -173,7 +173,7 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
     ");
     let one = stage.run(&["deaths", "writer", "--attempt", "1", "--json"]);
     let one = json(&one.stdout);
-    assert_eq!(one["items"][0]["post_mortem"]["last_output"], "first\n");
+    assert_eq!(one["items"][0]["post_mortem"]["output"][0], "first");
     assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert_eq!(stage.run(&["deaths", "-n", "1"]).stdout.lines().count(), 2);
 }

@@ -111,7 +111,7 @@ fn following_is_not_kept_busy_by_events_that_were_not_asked_for() {
     assert_eq!(stage.run(&["task", "set", "report-7", "a=b"]).code, 0);
     assert_eq!(stage.run(&["step", "run", "write", "--task", "report-7", "--", "true"]).code, 0);
     let event: Value = serde_json::from_str(&following.next()).unwrap();
-    assert_eq!(event["step"]["name"], "write");
+    assert_eq!(event["step"], "write");
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", following.child.id())).unwrap();
     let ticks: u64 =
         stat.split(' ').skip(13).take(2).map(|field| field.parse::<u64>().unwrap()).sum();

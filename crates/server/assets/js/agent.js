@@ -87,7 +87,7 @@ function deathsCard(scope, name, concerns) {
   const load = scope.refresh(async () => {
     const page = await get(["agents", name, "deaths"], { limit }).catch(() => null);
     if (!page) return;
-    keyed(list, page.items, (death) => death.number, deathItem, () => {});
+    keyed(list, page.items, (death) => death.attempt, deathItem, () => {});
     list.hidden = !page.items.length;
     none.hidden = page.items.length > 0;
     more.hidden = !page.next || limit >= 1000;
@@ -97,7 +97,7 @@ function deathsCard(scope, name, concerns) {
 
 /** One death; opened, its post-mortem. */
 function deathItem(death) {
-  const details = el("details", {}, el("summary", {}, el("span", { class: "tabular", text: `#${death.number}` }), chip(CAUSES, death.cause),
+  const details = el("details", {}, el("summary", {}, el("span", { class: "tabular", text: `#${death.attempt}` }), chip(CAUSES, death.cause),
     el("span", { class: "soft", text: ending(death) }), el("span", { class: "soft", text: `lived ${duration(death.lived_ms)}` }), time(death.ended_at)));
   details.addEventListener("toggle", () => details.append(postMortem(death)), { once: true });
   return el("li", {}, details);
@@ -107,7 +107,7 @@ function postMortem(death) {
   const found = death.post_mortem ?? {};
   const names = (steps) => (steps ?? []).map(stepName).join(", ");
   return el("div", { class: "post-mortem" },
-    facts([["Begun", full(death.begun_at)], ["Ended", full(death.ended_at)], ["Note", death.note], ["Last step", stepName(death.last_step)], ["Memory at most", memory(death.memory_max_kib)],
+    facts([["Begun", full(death.begun_at)], ["Ended", full(death.ended_at)], ["Note", death.note], ["Last step", stepName(found.last_step)], ["Memory at most", memory(found.memory_max_kib)],
       ["Done", names(found.done_steps)], ["In doubt", names(found.in_doubt)], ["Next", stepName(found.next_step)]]),
     el("h3", { text: "Last output" }), logText(found.output));
 }
