@@ -370,7 +370,7 @@ struct Killable {
 impl Killable {
     fn start(place: &Place, rule: &str) -> Self {
         let program = std::env::current_exe().expect("this test is a file").display().to_string();
-        let words = ["killable_program", "--exact", "--ignored", "--nocapture"];
+        let words = ["library::killable_program", "--exact", "--ignored", "--nocapture"];
         let mut command = process::command(&program, &words.map(str::to_owned));
         command.env(STORE, place.url()).env(RULE, rule);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -270,7 +270,7 @@ fn a_part_of_relight_is_left_alone_unless_it_inherited_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lock");
     let start = || {
-        let mut part = command("/proc/self/exe", &["--ignored", "--exact", "holds_a_lock"]);
+        let mut part = command("/proc/self/exe", &["--ignored", "--exact", "sweep::holds_a_lock"]);
         part.env("LOCK_FILE", &file).stdin(Stdio::null()).stdout(Stdio::null());
         part
     };

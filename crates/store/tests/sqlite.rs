@@ -1,7 +1,5 @@
 //! SQLite passes the suite, as a long-lived process and as a short one.
 
-mod sqlite_harness;
-
 mod long {
     relight_store::conformance_suite!(harness);
 
