@@ -555,6 +555,101 @@ fn placeholders_stay() {
         "id-token: write",
         "fetch(url, {credentials: 'include'})",
         "Authorization: Bearer {token}",
+        "token=sk-xxxxxxxxxxxxxxxxxxxxxxxx api_key: rootly_0000000000000000000000",
+        "OPENAI_API_KEY=sk-proj-REPLACE_WITH_YOUR_KEY_20260501",
+        "https://hooks.zapier.com/hooks/catch/YOUR_HOOK_ID_HERE",
+        "secret = example-secret-value-2",
+        "redis://ann:%s@cache password='<%= ENV[\"X\"] %>' token: '{{ lookup(1) }}'",
+    ]);
+}
+
+#[test]
+fn runs_in_no_order_behind_a_name_are_tokens() {
+    let run = random(31);
+    let lower = hex(40);
+    check(&[
+        (format!("saw acme_{run} there"), "saw [access-token] there"),
+        (format!("acme_v2-{run}"), "[access-token]"),
+        (format!("\\nacme_{lower}\\n"), "\\n[access-token]\\n"),
+        (format!("acme = \"{run}\""), "acme = \"[assignment]\""),
+        (format!("{{\\\"acme\\\":\\\"{run}\\\"}}"), "{\\\"acme\\\":\\\"[assignment]\\\"}"),
+        (format!("acme: {run}\n"), "acme: [assignment]\n"),
+    ]);
+    for kept in [
+        format!("sha512-{run}"),
+        format!("etag = \"{run}\""),
+        format!("message_id: {run}"),
+        format!("acme: {run}/{run}=="),
+        format!("acme = {lower}"),
+        format!("commit_{lower}"),
+        "acme_TheNameOfAVeryLongTestInCamelCase2026".to_owned(),
+        "acme_abcdefghijklmnopqrstuvwxyzabcdefghijklmnop".to_owned(),
+        run,
+    ] {
+        check_kept(&[&kept]);
+    }
+}
+
+#[test]
+fn tokens_side_by_side_and_pairs_of_them_are_found() {
+    let (pat, other) = (random(36), upper(57));
+    let pair = random(40);
+    check(&[
+        (format!("ghp_{pat}ghp_{pat}"), "[github][github]"),
+        (format!("GOOG1E{other}:{pair}"), "[google]:[google]"),
+        (
+            format!("https://{}:x-oauth-basic@github.com", hex(40)),
+            "https://[url-password]:x-oauth-basic@github.com",
+        ),
+    ]);
+}
+
+#[test]
+fn values_in_calls_markup_and_tables_are_found() {
+    let token = random(24);
+    let key = hex(32);
+    check(&[
+        (
+            format!("twilio.Client(\"{key}\", \"{token}\")"),
+            "twilio.Client(\"[assignment]\", \"[assignment]\")",
+        ),
+        (
+            format!("getApiKey() {{ return \"{token}\"; }}"),
+            "getApiKey() { return \"[assignment]\"; }",
+        ),
+        (
+            format!("env(\"SECRET_KEY\", default=\"{token}\")"),
+            "env(\"SECRET_KEY\", default=\"[assignment]\")",
+        ),
+        (format!("statuspage_api: OAuth {key}"), "statuspage_api: OAuth [assignment]"),
+        (format!("asana_key = \"{}\"", "8195513847023883"), "asana_key = \"[assignment]\""),
+    ]);
+    check_plain(&[
+        (
+            "new NetworkCredential(\"ann\", \"hunter22x\")",
+            "new NetworkCredential(\"ann\", \"[assignment]\")",
+        ),
+        (
+            "new PDO(\"mysql:host=h\", \"ann\", \"hunter22x\")",
+            "new PDO(\"mysql:host=h\", \"ann\", \"[password]\")",
+        ),
+        ("jdbc:oracle:thin:ann/hunter22x@h:1521:x", "jdbc:oracle:thin:ann/[password]@h:1521:x"),
+        (
+            "<p name=\"password\"><value>hunter22x</value></p>",
+            "<p name=\"password\"><value>[assignment]</value></p>",
+        ),
+        ("| password | `hunter22x` |", "| password | `[assignment]` |"),
+        ("* **Password:** hunter22x", "* **Password:** [assignment]"),
+        ("enable secret 0 hunter22x", "enable secret 0 [assignment]"),
+        ("7z a -phunter22x a.7z", "7z a -p[password] a.7z"),
+        ("mot de passe: hunter22x", "mot de passe: [assignment]"),
+    ]);
+    check_kept(&[
+        "| password | string | at least 8 characters |",
+        "getToken() { return \"Bearer\"; }",
+        "jdbc:oracle:thin:@h:1521/x",
+        "**token**: the word that was read",
+        "jira_key = \"PROJ-123\"",
     ]);
 }
 

@@ -330,6 +330,16 @@ fn hostile_texts_take_linear_time() {
         "passphrase: a b c",
         "key ",
         "identified by '",
+        "glpat-",
+        "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3",
+        "a_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3 ",
+        "| password | ",
+        "**token**: ",
+        "password() return ",
+        "Client(\"aB3dE5fG7hI9jK1lM3nO5\", ",
+        "thin:a/",
+        "token: OAuth ",
+        "<a key=\"password\"><value>",
     ] {
         let is_short = ["a=", "eyJ", "-----BEGIN ", "://"].contains(&unit);
         let text = unit.repeat(if is_short { 1 << 20 } else { 1 << 17 } / unit.len());

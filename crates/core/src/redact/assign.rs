@@ -52,8 +52,13 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     if text.get(skip_blanks(text, from)) == Some(&b'[') && tie != Tie::Flag {
         return in_array(text, skip_blanks(text, from), key, findings);
     }
+    // `env("SECRET_KEY", default="x")`.
+    let is_default =
+        tie == Tie::Argument && text[skip_blanks(text, from)..].starts_with(b"default=");
+    let from = if is_default { skip_blanks(text, from) + b"default=".len() } else { from };
     let place = Place { name, key, tie, name_quoted };
     let extent = match tie {
+        Tie::Dash if text[..from].ends_with(b"| ") => extent::cell_at(text, from)?,
         Tie::Compare | Tie::List | Tie::Argument | Tie::Call | Tie::Dash => {
             extent::quoted_at(text, from, tie)?
         }
@@ -66,6 +71,9 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
     again(text, &finding, findings);
+    if tie == Tie::Call {
+        more_arguments(text, secret.end + 1, findings);
+    }
     // Of a private key over several lines only the first was read here.
     let value = &text[secret.start..secret.end];
     let is_torn_key = value.starts_with(b"-----BEGIN ") && memmem::find(value, b"-END ").is_none();
@@ -88,6 +96,21 @@ fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>)
     is_secret.then(|| findings.push(found)).map(|()| name.end)
 }
 
+/// `Client("x", "y")`: generated literals that follow a secret one.
+fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<Finding<'_>>) {
+    for _ in 0..4 {
+        at = skip_blanks(text, at.min(text.len()));
+        let comma = text.get(at) == Some(&b',');
+        let Some(next) = comma.then(|| extent::quoted_at(text, at + 1, Tie::Call)).flatten() else {
+            return;
+        };
+        if value::is_token(&text[next.start..next.end]) {
+            findings.push(Finding::new(next.start, next.end, "assignment", Rank::Context));
+        }
+        at = next.end + 1;
+    }
+}
+
 /// The same value once more on its line: `token = 'x' | 'x'`.
 pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding<'_>>) {
     let secret = &text[found.start..found.end];
@@ -106,7 +129,7 @@ pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding
 pub(super) fn is_harmless(key: KeyName, value: &[u8]) -> bool {
     let is_count = value::is_number(value)
         && match key {
-            KeyName::Plain | KeyName::Weak => true,
+            KeyName::Plain | KeyName::Weak => !value::is_token(value),
             KeyName::Loose => value.len() <= COUNT_LEN_MAX,
             KeyName::Strong => value.len() < 4 || value.starts_with(b"0x"),
         };
@@ -147,6 +170,11 @@ impl Place {
             return Some(secret);
         }
         let value = &text[extent.start..extent.end];
+        // `api: OAuth x`.
+        let line = &text[extent.start..text.len().min(extent.start + HEADER_HEAD_LEN)];
+        if !extent.quoted && scheme_len(line) > 0 && own_scheme_len(line) > 0 {
+            return self.header_value(text, extent);
+        }
         let is_tuple = !extent.quoted && matches!(value, [b'(', b'"' | b'\'', ..]);
         if is_tuple || self.tie == Tie::Call && names::is_auth(self.name.bytes(text)) {
             return self.of_user(text, extent, is_tuple);
@@ -427,6 +455,7 @@ fn scheme_len(value: &[u8]) -> usize {
     const SCHEMES: &[&str] = &[
         "bearer ",
         "basic ",
+        "oauth ",
         "token ",
         "digest ",
         "bot ",

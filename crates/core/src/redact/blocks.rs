@@ -60,7 +60,8 @@ fn is_key_material(text: &[u8]) -> bool {
 pub(super) fn jwt(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let in_segment = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let is_continued = start > 0 && !formats::starts_word(text, start);
-    if is_continued || !text[start..].starts_with(b"eyJ") {
+    let starts = |text: &[u8]| text.starts_with(b"eyJ") || text.starts_with(b"ewo");
+    if is_continued || !starts(&text[start..]) {
         return None;
     }
     let segment_end =
@@ -70,7 +71,7 @@ pub(super) fn jwt(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let is_token = header_end - start >= 10
         && text.get(header_end) == Some(&b'.')
         // The payload of an encrypted one starts with a key and may be empty.
-        && (payload.starts_with(b"eyJ") || payload.iter().take(16).all(|b| in_segment(b) || *b == b'.'));
+        && (starts(payload) || payload.iter().take(16).all(|b| in_segment(b) || *b == b'.'));
     if !is_token || payload.len() < 8 {
         return None;
     }

@@ -36,6 +36,7 @@ pub(super) struct Extent {
 /// A quoted value over several lines ends within this, or else at its first line.
 const LINES_LEN_MAX: usize = 4096;
 const BLANKS_MAX: usize = 64;
+const CELL_LEN_MAX: usize = 256;
 const BACKSLASHES_MAX: usize = 7;
 const PAIR_NAME_LEN_MAX: usize = 40;
 
@@ -73,6 +74,17 @@ pub(super) fn quoted_at(text: &[u8], from: usize, tie: Tie) -> Option<Extent> {
     let (start, escapes, quote) = opening_quote(text, skip_blanks(text, from))?;
     let end = quoted_end(text, start, escapes, quote, tie == Tie::Equals);
     Some(Extent { start, end, quoted: true })
+}
+
+/// The text of a cell in a table of Markdown, without the signs around code.
+pub(super) fn cell_at(text: &[u8], from: usize) -> Option<Extent> {
+    let cell = &text[from..text.len().min(from + CELL_LEN_MAX)];
+    let cell = cell.split(|b| *b == b'\n').next()?;
+    let cell = &cell[..cell.iter().position(|b| *b == b'|')?];
+    let is_sign = |b: &&u8| b" `*\"'".contains(b);
+    let start = cell.iter().take_while(is_sign).count();
+    let end = cell.len() - cell.iter().rev().take_while(is_sign).count();
+    (start < end).then_some(Extent { start: from + start, end: from + end, quoted: false })
 }
 
 /// Skips blanks and colour sequences of terminals.

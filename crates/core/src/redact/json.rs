@@ -42,7 +42,7 @@ fn array(redactor: &Redactor, items: &mut [Value], key: KeyName) -> bool {
     // `["curl", "-u", "ann:x"]`, `["--password", "x"]`: a command line.
     let words: Vec<&[u8]> =
         items.iter().map(|item| item.as_str().unwrap_or_default().as_bytes()).collect();
-    let places = command::places(&words, true);
+    let places = command::places(&words, true, false);
     let mut after_flag = KeyName::Plain;
     for (item, place) in items.iter_mut().zip(places) {
         let stricter = if key == KeyName::Plain { after_flag } else { key };

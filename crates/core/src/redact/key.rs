@@ -1,8 +1,13 @@
 //! The key name around a place in a text, and what ties it to a value.
 
+use memchr::memmem;
+
 use super::extent::{Tie, escapes_before_quote, skip_blanks};
 use super::formats;
 use super::names::{self, KeyName, NAME_LEN_MAX};
+
+/// How far behind its name a function may return.
+const RETURN_REACH: usize = 48;
 
 /// A key name's place in a text.
 #[derive(Clone, Copy)]
@@ -80,6 +85,11 @@ impl Name {
         self.start.checked_sub(1).map(|at| text[at])
     }
 
+    /// The last byte before it that is not a blank.
+    fn before_blank(&self, text: &[u8]) -> Option<u8> {
+        text[..self.start].trim_ascii_end().last().copied()
+    }
+
     /// Whether only indentation, list signs and quotes stand before it on its line.
     pub(super) fn starts_line(&self, text: &[u8]) -> bool {
         let in_margin = |b: &&u8| b" \t-*#>\"'".contains(b);
@@ -130,10 +140,23 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b'-', b'>', ..] => tied(Tie::SpacedEquals, 2),
         [b':', b':', ..] => None,
         [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
-        [b':', ..] => tied(Tie::Colon, 1),
         [b'>', ..] if name.before(text) == Some(b'<') => tied(Tie::Markup, 1),
-        // `<entry key="db.password">x</entry>`.
-        [b'>', ..] if quoted => tied(Tie::Markup, 1),
+        // `<entry key="db.password">x</entry>`, `<entry key="password"><value>x</value></entry>`.
+        [b'>', behind @ ..] if quoted => {
+            let gap = behind.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();
+            let is_inner = behind[gap..].starts_with(b"<value>");
+            tied(Tie::Markup, if is_inner { 1 + gap + b"<value>".len() } else { 1 })
+        }
+        // `**API key**: x`, `**Password:** x`.
+        [b'*', b'*', b':', ..] => tied(Tie::Colon, 3),
+        [b':', b'*', b'*', ..] => tied(Tie::Colon, 3),
+        // `| password | x |`.
+        [b'|', b' ', ..] if at > end && name.before_blank(text) == Some(b'|') => tied(Tie::Dash, 2),
+        // `password() { return "x" }`.
+        [b'(', b')', behind @ ..] if at == end => {
+            let near = &behind[..behind.len().min(RETURN_REACH)];
+            memmem::find(near, b"return ").and_then(|at| tied(Tie::Dash, 2 + at + 7))
+        }
         [_, ..] if at > end && name.before(text) == Some(b'<') => {
             attributes_len(rest).and_then(|len| tied(Tie::Markup, len))
         }
@@ -141,6 +164,7 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
             tied(Tie::List, 1)
         }
         [b',', ..] if quoted || name.is_constant(text) => tied(Tie::Argument, 1),
+        [b':', ..] => tied(Tie::Colon, 1),
         [b'-', b' ', b'"' | b'\'' | b'`', ..] if at > end => tied(Tie::Dash, 2),
         [b'<', b'/', ..] => element_behind(text, name).map(|from| (Tie::Markup, from, false)),
         [b'(', b'"' | b'\'', ..] if !quoted && at == end => tied(Tie::Call, 1),

@@ -124,7 +124,7 @@ impl Redactor {
     /// or a name that tells of a secret.
     pub fn command<W: AsRef<str>>(&self, words: &[W]) -> Vec<String> {
         let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_ref().as_bytes()).collect();
-        let places = command::places(&bytes, true);
+        let places = command::places(&bytes, true, false);
         let mut clean = Vec::with_capacity(words.len());
         let mut key = KeyName::Plain;
         for (word, place) in words.iter().zip(places) {
@@ -252,18 +252,20 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             }
             Rule::PuttyKey => shapes::putty(text, start),
             Rule::Pgpass => shapes::pgpass(text, start),
+            Rule::OracleThin => shapes::oracle_thin(text, start),
             Rule::Piped => shapes::piped(text, start),
             Rule::HereString => shapes::here_string(text, start),
             Rule::Call => shapes::called(text, start),
             Rule::Identified => shapes::identified_by(text, start),
         }?;
-        if found.kind == "aws" {
-            findings.extend(shapes::aws_secret(text, found.end));
+        if found.kind == "aws" || text[found.start..].starts_with(b"GOOG1E") {
+            findings.extend(shapes::paired_secret(text, &found));
         }
         findings.push(found);
         Some(found.end)
     });
     shapes::discord(text, findings);
+    shapes::shuffled(text, findings);
 }
 
 /// Where to go on behind the mark whose word stands at `word`: marks hold no names.

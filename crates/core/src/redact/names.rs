@@ -87,6 +87,20 @@ pub(super) fn is_owned_key(name: &[u8]) -> bool {
     matches!(segments.all(), [owner, key] if is(key, "key") && (is_owner(owner) || is_vendor(owner)))
 }
 
+/// Whether what stands under this name is shown to everybody although it looks generated.
+pub(super) fn is_public(name: &[u8]) -> bool {
+    #[rustfmt::skip]
+    const PUBLIC: &[&str] = &[
+        "hash", "digest", "sum", "checksum", "etag", "integrity", "nonce", "cursor", "address",
+        "public", "pubkey", "cid", "fingerprint", "data", "body", "content", "state", "trace",
+        "commit", "revision", "query", "base64", "image", "src", "href", "text", "test", "sha",
+        "sha1", "sha256", "sha384", "sha512", "md5", "blake3", "rev", "blob", "tree", "hashed",
+        "key", "uuid", "challenge", "signature", "marker", "alphabet", "charset", "expected",
+    ];
+    let segments = Segments::split(name);
+    segments.all().last().is_none_or(|last| is_any(last, DESCRIPTIONS) || is_any(last, PUBLIC))
+}
+
 /// Whether a service is called so.
 pub(super) fn is_vendor(name: &[u8]) -> bool {
     VENDORS.holds(name) || QUIET_VENDORS.holds(name)
@@ -94,7 +108,7 @@ pub(super) fn is_vendor(name: &[u8]) -> bool {
 
 /// Whether a call of this name takes a user and a password.
 pub(super) fn is_auth(name: &[u8]) -> bool {
-    ends_with_any(name, &["auth"])
+    ends_with_any(name, &["auth", "credential", "credentials"])
 }
 
 /// Whether a value under this name may be several words.
@@ -149,6 +163,9 @@ fn is_loose(all: &[&[u8]]) -> bool {
         || ends_with_any(last, &["pass"]) && !is_any(last, WORDS_IN_PASS)
         || is_plural_secret
         || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, &["token"])))
+        // `acme_key`; those of a few name a thing.
+        || matches!(all, [.., before, key] if is(key, "key")
+            && is_vendor(before) && !is_any(before, &["jira", "linear", "sonar"]))
 }
 
 fn is_weak(all: &[&[u8]]) -> bool {
@@ -186,7 +203,8 @@ const STRONG_ENDINGS: &[&str] = &[
 ];
 #[rustfmt::skip]
 const LOOSE_LAST: &[&str] = &[
-    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass", "pw", "jwt",
+    "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass", "passe", "pw",
+    "jwt",
 ];
 /// Words that end in `pass` and are none.
 #[rustfmt::skip]
@@ -230,7 +248,7 @@ const BEFORE_KEY: &[&str] = &[
 #[rustfmt::skip]
 const DESCRIPTIONS: &[&str] = &[
     "count", "counts", "limit", "limits", "budget", "usage", "used", "total", "max", "min",
-    "type", "kind", "length", "len", "size", "url", "uri", "endpoint", "expiry", "expires",
+    "type", "kind", "length", "len", "size", "url", "uri", "endpoint", "expiry", "expire", "expires",
     "expired", "expiration", "ttl", "name", "names", "id", "ids", "path", "paths", "file",
     "files", "dir", "policy", "rotation", "age", "algorithm", "alg", "format", "field",
     "prefix", "issuer", "audience", "scope", "scopes", "at", "in", "status", "version", "rate",

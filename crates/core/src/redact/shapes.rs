@@ -7,7 +7,7 @@ use memchr::{memchr, memmem};
 
 use super::finding::{Finding, Rank};
 use super::formats::{self, Alphabet, is_in};
-use super::{extent, value};
+use super::{extent, names, value};
 
 const LINE_LEN_MAX: usize = 1024;
 /// More of a list of lines is not looked at.
@@ -16,6 +16,12 @@ const ENCODED_LEN_MAX: usize = 16 * 1024;
 /// How far behind an access key id of AWS its secret may stand.
 const PAIR_REACH: usize = 96;
 const AWS_SECRET_LEN: usize = 40;
+/// Ids of requests and messages are shorter, and data is longer.
+const RUN_LEN_MIN: usize = 31;
+/// Without capitals it may be a hash, and only some names tell that it is not.
+const LOWER_LEN_MIN: usize = 40;
+const RUN_LEN_MAX: usize = 256;
+const NAME_LEN_MAX: usize = 24;
 
 /// Bot tokens of Discord: three parts between dots, the first of them a number in base64.
 pub(super) fn discord(text: &[u8], findings: &mut Vec<Finding<'_>>) {
@@ -55,10 +61,83 @@ fn discord_around(text: &[u8], dot: usize) -> Option<Finding<'static>> {
     (27..=45).contains(&last).then(|| Finding::new(start, end, "discord", Rank::Format))
 }
 
-/// An API key of Twilio: `SK` and 32 hexadecimal digits.
+/// Runs of so many letters of both cases and digits in no order that they are neither hashes nor names,
+/// behind the name of a service: `acme_x`, `acme-x`, `acme = "x"`. Services make their tokens like that.
+pub(super) fn shuffled(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+    const BLOCK: usize = 16;
+    let in_run = |b: &u8| b.is_ascii_alphanumeric();
+    // What other rules found is theirs.
+    let mut places: Vec<_> = findings.iter().map(|found| (found.start, found.end)).collect();
+    places.sort_unstable();
+    let mut places = places.into_iter().peekable();
+    let (mut at, mut taken) = (0, 0);
+    // Of each run that is long enough a whole block is met, and of most texts none.
+    while let Some(block) = text.get(at..at + BLOCK) {
+        if !block.iter().fold(true, |all, b| all & in_run(b)) {
+            at += BLOCK;
+            continue;
+        }
+        let start = at - text[..at].iter().rev().take(BLOCK).take_while(|b| in_run(b)).count();
+        at += text[at..].iter().take_while(|b| in_run(b)).count();
+        let run = &text[start..at];
+        while let Some((_, end)) = places.next_if(|place| place.0 < at) {
+            taken = taken.max(end);
+        }
+        if taken > start || !(RUN_LEN_MIN..=RUN_LEN_MAX).contains(&run.len()) {
+            continue;
+        }
+        if value::is_shuffled(run) {
+            findings.extend(prefixed(text, start, at).or_else(|| assigned(text, start, at)));
+        } else if run.len() >= LOWER_LEN_MIN
+            && !run.iter().any(u8::is_ascii_uppercase)
+            && value::is_random(run)
+        {
+            findings.extend(prefixed(text, start, at));
+        }
+    }
+}
+
+fn prefixed(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
+    let sign = start.checked_sub(1).filter(|at| matches!(text[*at], b'_' | b'-'))?;
+    let in_name = |b: &&u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(b);
+    let name = text[..sign].iter().rev().take(NAME_LEN_MAX + 1).take_while(in_name).count();
+    // `\nacme_x`: the letter belongs to the line's end.
+    let is_escape = matches!(text[..=sign - name], [.., b'\\', b'n' | b'r' | b't']);
+    let name = name - usize::from(is_escape && name > 0);
+    let start = sign - name;
+    let is_name = (2..=NAME_LEN_MAX).contains(&name)
+        && text[start].is_ascii_lowercase()
+        && formats::starts_word(text, start)
+        && !names::is_public(&text[start..sign]);
+    is_name.then(|| Finding::new(start, end, "access-token", Rank::Format))
+}
+
+fn assigned(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
+    let without = |text: &'_ [u8], sign: fn(&u8) -> bool| {
+        text.len() - text.iter().rev().take(2).take_while(|b| sign(b)).count()
+    };
+    let is_quote: fn(&u8) -> bool = |b| matches!(b, b'"' | b'\'' | b'`' | b'\\');
+    let is_blank: fn(&u8) -> bool = |b| *b == b' ';
+    let quote = without(&text[..start], is_quote);
+    let is_whole = match text.get(end) {
+        Some(b) if quote < start => is_quote(b),
+        behind => behind.is_none_or(|b| *b <= b' ' || b",;)&".contains(b)),
+    };
+    let tie = without(&text[..quote], is_blank);
+    let signs = without(&text[..tie], |b| matches!(b, b'=' | b':'));
+    let name_end = without(&text[..without(&text[..signs], is_blank)], is_quote);
+    let in_name = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
+    let name = text[..name_end].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
+    let name = &text[name_end - name..name_end];
+    let is_name =
+        signs < tie && name.len() >= 2 && name[0].is_ascii_alphabetic() && !names::is_public(name);
+    (is_whole && is_name).then(|| Finding::new(start, end, "assignment", Rank::Context))
+}
+
+/// An API key of Twilio: `SK` and 32 letters and digits.
 pub(super) fn twilio(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let digits = &text[start + 2..];
-    let len = digits.iter().take(33).take_while(|b| b.is_ascii_hexdigit()).count();
+    let len = digits.iter().take(33).take_while(|b| b.is_ascii_alphanumeric()).count();
     let is_key = len == 32
         && text[start..].starts_with(b"SK")
         && formats::starts_word(text, start)
@@ -66,8 +145,9 @@ pub(super) fn twilio(text: &[u8], start: usize) -> Option<Finding<'static>> {
     is_key.then(|| Finding::new(start, start + 34, "twilio", Rank::Format))
 }
 
-/// The secret key of AWS that stands soon behind the access key id that ends at `id_end`.
-pub(super) fn aws_secret(text: &[u8], id_end: usize) -> Option<Finding<'static>> {
+/// The secret key of AWS, or of Google's storage, that stands soon behind the access key id.
+pub(super) fn paired_secret(text: &[u8], id: &Finding<'static>) -> Option<Finding<'static>> {
+    let id_end = id.end;
     let near = &text[id_end..text.len().min(id_end + PAIR_REACH)];
     let in_secret = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'+');
     let mut at = 0;
@@ -77,7 +157,7 @@ pub(super) fn aws_secret(text: &[u8], id_end: usize) -> Option<Finding<'static>>
         let is_mixed = classes.iter().all(|class| word.iter().any(class));
         if word.len() == AWS_SECRET_LEN && is_mixed {
             let start = id_end + at;
-            return Some(Finding::new(start, start + word.len(), "aws", Rank::Format));
+            return Some(Finding::new(start, start + word.len(), id.kind, Rank::Format));
         }
         at += word.len() + 1;
     }
@@ -147,6 +227,17 @@ pub(super) fn pgpass(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let is_entry = is_name(database) && is_name(user) && is_name(password);
     let from = text.len() - behind.len() + database.len() + user.len() + 2;
     (is_entry && !value::is_placeholder(password))
+        .then(|| Finding::new(from, from + password.len(), "password", Rank::Context))
+}
+
+/// `thin:user/password@host`, which stands at `start`.
+pub(super) fn oracle_thin(text: &[u8], start: usize) -> Option<Finding<'static>> {
+    let behind = &text[start + b"thin:".len()..];
+    let url = &behind[..behind.iter().take(LINE_LEN_MAX).take_while(|b| **b > b' ').count()];
+    let (slash, at_sign) = (memchr(b'/', url)?, memchr(b'@', url)?);
+    let password = url.get(slash + 1..at_sign).filter(|password| !password.is_empty())?;
+    let from = start + b"thin:".len() + slash + 1;
+    (!value::is_placeholder(password))
         .then(|| Finding::new(from, from + password.len(), "password", Rank::Context))
 }
 

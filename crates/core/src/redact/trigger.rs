@@ -39,6 +39,8 @@ pub(super) enum Rule {
     PuttyKey,
     /// `host:5432:database:user:password` of PostgreSQL.
     Pgpass,
+    /// `jdbc:oracle:thin:user/password@host`.
+    OracleThin,
     /// `echo x | sudo -S`.
     Piped,
     /// `gh auth login --with-token <<< x`.
@@ -80,6 +82,9 @@ const WORDS: &[(&str, Rule)] = &[
     ("redacted:", Rule::Mark),
     ("begin ", Rule::Pem),
     ("eyj", Rule::Jwt),
+    // The same with blanks.
+    ("ewog", Rule::Jwt),
+    ("ewoi", Rule::Jwt),
     ("://", Rule::Url),
     ("bearer", Rule::Scheme),
     ("basic", Rule::Scheme),
@@ -103,6 +108,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("zip", Rule::Command),
     ("unzip", Rule::Command),
     ("unrar", Rule::Command),
+    ("7z ", Rule::Command),
     ("rdesktop", Rule::Command),
     ("openssl", Rule::Command),
     ("vault login ", Rule::Command),
@@ -143,6 +149,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("connection(", Rule::Call),
     ("login(", Rule::Call),
     ("mysqli(", Rule::Call),
+    ("pdo(", Rule::Call),
     ("contrase", Rule::Name),
     ("bundle_", Rule::Name),
     ("kennwort", Rule::Name),
@@ -166,6 +173,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("securestring ", Rule::Identified),
     ("identified with ", Rule::Identified),
     ("login password ", Rule::Identified),
+    ("thin:", Rule::OracleThin),
     ("echo ", Rule::Piped),
     // Of `printf`.
     ("intf ", Rule::Piped),
@@ -334,7 +342,11 @@ fn rule_at(text: &[u8], start: usize, index: usize) -> Option<Rule> {
         return None;
     }
     let stands = match rule {
-        Rule::Format(_) => here == literal.as_bytes(),
+        // A long prefix is known in whatever case.
+        Rule::Format(_) => {
+            here == literal.as_bytes()
+                || literal.len() >= 5 && here.eq_ignore_ascii_case(literal.as_bytes())
+        }
         Rule::Infix(_) | Rule::Twilio => is_with_any_digit(here, literal.as_bytes()),
         Rule::NameEnd if !ends_word(&text[start + literal.len()..]) => false,
         _ => here.eq_ignore_ascii_case(literal.as_bytes()),

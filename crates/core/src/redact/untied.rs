@@ -198,6 +198,7 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     ];
     let mut at = name.end;
     let mut links = 0;
+    let mut is_numbered = false;
     while links < 3 {
         let start = skip_blanks(text, at);
         let len = text[start..].iter().take(7).take_while(|b| **b > b' ' && **b != b':').count();
@@ -207,6 +208,8 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
             break;
         }
         at = start + len + usize::from(text.get(start + len) == Some(&b':'));
+        // `secret 5 x` of a router.
+        is_numbered = text[start].is_ascii_digit();
         links += 1;
     }
     let start = skip_blanks(text, at);
@@ -229,7 +232,11 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     );
     let is_secret = is_password
         || [b"secret".as_slice(), b"token", b"apikey"].iter().any(|end| word.ends_with(end));
-    if is_password && start > at && (links > 0 || is_setting(text, start)) && is_told(text, start) {
+    if (is_password || is_secret && is_numbered)
+        && start > at
+        && (links > 0 || is_setting(text, start))
+        && is_told(text, start)
+    {
         let end = told_end(text, start);
         return Some(Finding::new(start, end, "assignment", Rank::Context));
     }

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memrchr};
 
-use super::value;
+use super::{mark, value};
 
 const USERINFO_LEN_MAX: usize = 512;
 /// A user name without a password that is as long as this and random is a token.
@@ -15,12 +15,23 @@ pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let authority = &rest[..len_until(rest, |b| ends_word(b) || b"/?#".contains(b))];
     let at_sign = memrchr(b'@', authority).or_else(|| at_sign_behind_slash(rest, authority))?;
     let userinfo = &rest[..at_sign];
-    let (from, secret) = match memchr(b':', userinfo) {
+    let mark = mark::mark_len(userinfo).unwrap_or(0);
+    let (from, secret) = match memchr(b':', &userinfo[mark..]).map(|colon| mark + colon) {
+        // `TOKEN:x-oauth-basic@`: the token is the user.
+        Some(colon) if is_empty_word(&userinfo[colon + 1..]) => {
+            let user = Some(&userinfo[..colon]).filter(|user| is_token(user))?;
+            return Some((first, first + user.len()));
+        }
         Some(colon) => (colon + 1, &userinfo[colon + 1..]),
         None if is_token(userinfo) => (0, userinfo),
         None => return None,
     };
     (!value::is_placeholder(secret)).then_some((first + from, first + at_sign))
+}
+
+/// What stands for a password where the user says all.
+fn is_empty_word(password: &[u8]) -> bool {
+    matches!(password, b"" | b"x" | b"X" | b"x-oauth-basic" | b"api_token")
 }
 
 /// Whether a user name looks generated. `ann%40x.org` is an address.

@@ -7,6 +7,7 @@ use super::names::{self, KeyName};
 
 /// Longer values are looked at no further: they are not placeholders, and work stays bounded.
 const PLACEHOLDER_LEN_MAX: usize = 256;
+const DUMMY_LEN_MAX: usize = 64;
 
 /// A stand-in for a value that is elsewhere: `$VAR`, `<token>`, `***`, `null`, a mark.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
@@ -27,6 +28,7 @@ fn is_variable(value: &[u8]) -> bool {
             (first.is_ascii_alphabetic() || *first == b'_') && rest.iter().all(in_name)
         }
         [b'%', inner @ .., b'%'] => inner.iter().all(in_name),
+        [b'%', verb] => verb.is_ascii_lowercase(),
         // `!Ref`, `!vault`: a tag of YAML.
         [b'!', first, rest @ ..] if first.is_ascii_alphabetic() => {
             rest.iter().all(u8::is_ascii_alphabetic)
@@ -40,12 +42,13 @@ fn is_enclosed(value: &[u8]) -> bool {
         inner.iter().all(|b| b.is_ascii_alphabetic() || matches!(b, b' ' | b'_' | b'-' | b'.'))
     };
     match value {
+        [b'{', b'{', .., b'}', b'}'] | [b'<', b'%', .., b'%', b'>'] | [b'#', b'{', .., b'}'] => {
+            true
+        }
         [b'<', inner @ .., b'>'] | [b'[', inner @ .., b']'] | [b'(', inner @ .., b')'] => {
             is_plain(inner)
         }
         [b'{', inner @ .., b'}'] => {
-            let inner = inner.strip_prefix(b"{").unwrap_or(inner);
-            let inner = inner.strip_suffix(b"}").unwrap_or(inner);
             // `{token:?}`, `{0}`: a value is put in later.
             let name = inner.split(|b| *b == b':').next().unwrap_or(inner);
             is_plain(name) || name.iter().all(u8::is_ascii_digit)
@@ -58,6 +61,12 @@ fn is_enclosed(value: &[u8]) -> bool {
 pub(super) fn is_monotonous(value: &[u8]) -> bool {
     let starts_with_digit = value.first().is_some_and(u8::is_ascii_digit);
     let distinct = distinct(&value[..value.len().min(PLACEHOLDER_LEN_MAX)]);
+    // `sk-xxxxxxxxxxxxxxxx`.
+    let body = value.rsplit(|b| b"_-.".contains(b)).next().unwrap_or(value);
+    let is_crossed_out = body.iter().all(|b| b"xX*".contains(b)) || body.iter().all(|b| *b == b'0');
+    if body.len() >= 16 && is_crossed_out {
+        return true;
+    }
     match value.len() {
         0..3 => !value.iter().any(u8::is_ascii_alphanumeric) && value.is_ascii(),
         3..8 => distinct == 1 && !starts_with_digit,
@@ -67,7 +76,7 @@ pub(super) fn is_monotonous(value: &[u8]) -> bool {
 }
 
 /// What people write where the reader has to put something in: `changeme`, `your_api_key_here`.
-fn is_dummy(value: &[u8]) -> bool {
+pub(super) fn is_dummy(value: &[u8]) -> bool {
     const WHOLE: &[&str] = &[
         "changeme",
         "changeit",
@@ -85,10 +94,21 @@ fn is_dummy(value: &[u8]) -> bool {
     ];
     const ENDS: &[&str] =
         &["key", "token", "password", "secret", "here", "passwd", "pwd", "passphrase"];
-    let is_spoken = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-' | b' ' | b'.');
+    const ASKS: &[&str] = &["your", "replace", "insert", "placeholder", "example", "dummy", "fake"];
     let inner = value.strip_prefix(b"<").unwrap_or(value);
     let inner = inner.strip_suffix(b">").unwrap_or(inner);
-    if !inner.iter().all(is_spoken) {
+    let mut parts = inner.split(|b| b"_- .".contains(b));
+    let is_any = |words: &[&str], part: &[u8]| {
+        words.iter().any(|word| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    let is_short = value.len() <= DUMMY_LEN_MAX;
+    if is_short
+        && parts.clone().any(|part| is_any(ASKS, part))
+        && parts.clone().any(|part| is_any(ENDS, part))
+    {
+        return true;
+    }
+    if !parts.all(|part| part.iter().all(u8::is_ascii_alphabetic)) {
         return false;
     }
     let word: Vec<u8> =
@@ -306,12 +326,15 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     let has_upper = value.iter().any(u8::is_ascii_uppercase);
     // Paths, names of files and hosts, versions and times have these signs and no capitals.
     let is_spoken = !has_upper && value.iter().any(|b| b"/.".contains(b)) && !is_asana(value);
+    // Nothing is counted or dated with so many digits.
+    let is_number = value.len() >= 24 && value.iter().all(u8::is_ascii_digit);
     (14..=512).contains(&value.len())
         && value.iter().all(in_token)
-        && !is_number(value)
+        && (is_number || !self::is_number(value))
         && !is_spoken
         && !value.windows(3).any(|part| part == b"://")
         && (is_uuid(value)
+            || is_number
             || is_mixed(value)
             || is_run(value)
             || is_scrambled(value)
@@ -331,6 +354,17 @@ fn is_scrambled(value: &[u8]) -> bool {
         && changes(value) * 5 >= letters * 2
         && capitals * 12 >= value.len()
         && distinct(value) >= 12
+}
+
+/// Letters of both cases and digits that change as often as chance makes them.
+pub(super) fn is_shuffled(value: &[u8]) -> bool {
+    let value = &value[..value.len().min(256)];
+    // A name in camel case may end in a number.
+    let numbers = value.split(|b| !b.is_ascii_digit()).filter(|number| !number.is_empty()).count();
+    let classes: [fn(&u8) -> bool; 2] = [u8::is_ascii_uppercase, u8::is_ascii_lowercase];
+    let counts = classes.map(|class| value.iter().filter(|b| class(b)).count());
+    let is_base62 = counts.iter().all(|count| count * 8 >= value.len()) && numbers >= 3;
+    is_base62 && changes(value) * 20 >= value.len() * 9 && distinct(value) >= 16
 }
 
 /// `k_abcd1234efgh5678`: a long run of letters and digits in whatever order, with signs around it.
@@ -363,10 +397,10 @@ pub(super) fn is_run(value: &[u8]) -> bool {
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     // All of them in a row are an alphabet.
     let is_alphabet = distinct(value) > 60;
+    let is_base32 = value.len() >= 20 && value.iter().all(u8::is_ascii_uppercase);
     digits + letters == value.len()
         && value.len() >= 16
-        && digits >= 4
-        && letters >= 4
+        && (digits >= 4 && letters >= 4 || is_base32)
         && !is_alphabet
 }
 
