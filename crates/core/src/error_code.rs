@@ -106,6 +106,7 @@ impl Refusal {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::TooLarge(_) => ErrorCode::OVER_LIMIT,
+            Self::NoReason => ErrorCode::INVALID,
             Self::Illegal { .. } => ErrorCode::ILLEGAL,
             Self::Held { .. } | Self::StepRunning { .. } => ErrorCode::HELD,
             Self::Fenced { .. } => ErrorCode::FENCED,
@@ -129,6 +130,7 @@ impl Refusal {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
+            Self::NoReason => "say why; whoever reads it later has to know".to_owned(),
             Self::Illegal { task, from, .. } => illegal_hint(&shell_word(task.as_str()), *from),
             Self::Held { task, .. } => {
                 format!("relight task release {} --force takes it away", shell_word(task.as_str()))
@@ -143,7 +145,10 @@ impl Refusal {
                 }
                 Ordering::Equal => {
                     let task = shell_word(task.as_str());
-                    format!("relight task start {task} takes a new lease, unless it is finished")
+                    format!(
+                        "eval \"$(relight task start {task} --export)\" takes a new lease and sets its \
+                         RELIGHT_FENCE, unless the task is finished"
+                    )
                 }
                 Ordering::Greater => NEVER_GIVEN_HINT.to_owned(),
             },

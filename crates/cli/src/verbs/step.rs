@@ -254,9 +254,6 @@ fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
 }
 
 fn skip(environment: &Environment, arguments: SkipArguments) -> Outcome {
-    if arguments.reason.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "--reason is empty; say why it is not done"));
-    }
     let place = Place::find(environment, arguments.of, arguments.name)?;
     let event = TaskEvent::StepSkip { key: place.key.clone(), reason: arguments.reason };
     block_on(place.act(event))?;

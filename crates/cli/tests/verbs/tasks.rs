@@ -942,3 +942,30 @@ fn a_blocked_task_sends_an_alert() {
     assert_eq!(alert["detail"]["alert"], "blocked");
     assert_eq!(alert["detail"]["text"], "task t is blocked: key-is-missing");
 }
+
+/// A fence that is printed but not set in the shell would be of no use there.
+#[test]
+fn the_hint_for_a_lease_that_ended_sets_the_new_fence_in_the_shell() {
+    let place = Place::new();
+    place.ok("task start t --lease 1h");
+    place.ok("task release t --fence 1");
+    let hint = "eval \"$(relight task start t --export)\"";
+    place.fails("task done t --fence 1", 77).says(&[hint]);
+    let script = format!("RELIGHT_FENCE=1; export RELIGHT_FENCE; {hint} && relight task done");
+    place.shell(&script).run().with_code(0);
+    assert_eq!(place.status("t"), "completed");
+}
+
+#[test]
+fn a_reason_that_must_be_given_is_not_empty() {
+    let place = Place::new();
+    place.ok("task start t --step s --lease 1h");
+    for words in ["task fail t --reason", "task block t --reason", "step skip s --task t --reason"]
+    {
+        for empty in ["", "  "] {
+            let answer = place.relight(words).arg(empty).run().with_code(2);
+            answer.says(&["a reason is needed"]);
+        }
+    }
+    assert_eq!(place.status("t"), "in_progress");
+}

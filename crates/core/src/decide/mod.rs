@@ -267,6 +267,9 @@ pub enum Refusal {
     /// A text over its limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// A reason that must be given is empty.
+    #[error("a reason is needed")]
+    NoReason,
     /// The transition is not allowed.
     #[error("task {task} is {from} and cannot become {to}")]
     Illegal {
@@ -656,23 +659,32 @@ fn become_status(task: &Task, to: TaskStatus, reason: Option<String>) -> Result<
     }
 }
 
-/// Checks the size of all free texts of an event.
-fn check_limits(task: &Task, event: &TaskEvent) -> Result<(), TooLarge> {
+/// Checks the size of all free texts of an event, and that a reason which must be given is not empty.
+fn check_limits(task: &Task, event: &TaskEvent) -> Result<(), Refusal> {
     match event {
-        TaskEvent::Set(pairs) => limits::check_context(pairs, Some(&task.context)),
+        TaskEvent::Set(pairs) => limits::check_context(pairs, Some(&task.context))?,
         TaskEvent::Fail { reason }
         | TaskEvent::Block { reason, .. }
-        | TaskEvent::StepSkip { reason, .. } => limits::REASON.check(reason.len()),
+        | TaskEvent::StepSkip { reason, .. } => check_reason(reason)?,
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }
-        | TaskEvent::Move { reason, .. } => limits::REASON.check_option(reason.as_deref()),
+        | TaskEvent::Move { reason, .. } => limits::REASON.check_option(reason.as_deref())?,
         TaskEvent::Recover(recovery) if recovery.death.is_told => {
-            limits::REASON.check(recovery.death.reason.len())
+            check_reason(&recovery.death.reason)?;
         }
-        TaskEvent::Door(door) => limits::check_checkpoint(door),
-        TaskEvent::Replace(new) => limits::check_new(new),
-        TaskEvent::Declare(steps) => limits::STEPS.check(steps.len()),
+        TaskEvent::Door(door) => limits::check_checkpoint(door)?,
+        TaskEvent::Replace(new) => limits::check_new(new)?,
+        TaskEvent::Declare(steps) => limits::STEPS.check(steps.len())?,
         // Names are bounded by their types, outputs are cut, and Relight writes the other texts itself.
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(())
+}
+
+/// Checks a reason that must be given: it is not empty and not too long.
+pub fn check_reason(reason: &str) -> Result<(), Refusal> {
+    if reason.trim().is_empty() {
+        return Err(Refusal::NoReason);
+    }
+    Ok(limits::REASON.check(reason.len())?)
 }

@@ -336,6 +336,7 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::StepsLeftOpen { steps, .. } => format!("left open: {}", steps.len()),
         Refusal::StepFinished { .. } => "finished".to_owned(),
         Refusal::TooLarge(_) => "too large".to_owned(),
+        Refusal::NoReason => "no reason".to_owned(),
         Refusal::OtherInput { .. } => "other input".to_owned(),
         Refusal::OtherAgent { .. } => "of another agent".to_owned(),
     }

@@ -112,7 +112,12 @@ impl RunningTask {
         }
         let error = match worked {
             Ok(Ok(end)) => return task.end_as(end.into()).await,
-            Ok(Err(error)) => chain(&*error.into()),
+            Ok(Err(error)) => match chain(&*error.into()) {
+                text if text.trim().is_empty() => {
+                    "it failed with an error without a text".to_owned()
+                }
+                text => text,
+            },
             Err(panic) => format!("panicked: {}", panic_text(&*panic)),
         };
         task.end_as_error(error).await

@@ -4,11 +4,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use relight_core::change::Change;
 use relight_core::decide::step_deaths;
-use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
+use relight_core::decide::{Right, TaskDecisionInput, TaskEvent, check_reason, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, HolderLife};
-use relight_core::limits;
 use relight_core::recovery::{HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::Step;
@@ -111,7 +110,7 @@ impl Recoverer {
         right: Right,
         reason: &str,
     ) -> Result<Recovered, ActError> {
-        limits::REASON.check(reason.len()).map_err(Refusal::from)?;
+        check_reason(reason)?;
         let task = self.engine.task(id).await?;
         let death = HolderDeath::failed(&task, reason.to_owned(), clock::now());
         self.recover(&task, right, death, None).await

@@ -79,9 +79,6 @@ fn meaning(advice: StepAdvice) -> &'static str {
 }
 
 pub(super) async fn skip(seat: &CallContext, given: arguments::StepSkip) -> Result<Reply, Problem> {
-    if given.reason.trim().is_empty() {
-        return Err(Problem::invalid("a reason is needed").hint("say why it is not needed"));
-    }
     let id = seat.task(given.task)?;
     let right = seat.right(&id, given.fence)?;
     let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;

@@ -69,7 +69,7 @@ impl App {
         let right = right(given.fence);
         let engine = &self.backend.engine;
         if verb == "fail" {
-            let reason = reason(verb, given.reason)?;
+            let reason = given.reason.unwrap_or_default();
             self.backend.recoverer.fail(&id, right, &reason).await?;
         } else {
             engine.act(&id, right, event(given, verb)?).await?;
@@ -82,7 +82,7 @@ impl App {
 fn event(given: TaskVerb, verb: &'static str) -> Result<TaskEvent, ApiError> {
     Ok(match verb {
         "done" => TaskEvent::Done { force: given.force },
-        "block" => TaskEvent::Block { reason: reason(verb, given.reason)?, is_told: false },
+        "block" => TaskEvent::Block { reason: given.reason.unwrap_or_default(), is_told: false },
         "defer" => {
             let until = given.until.ok_or_else(|| {
                 ApiError::invalid("defer needs `until`").hint("a time, or a duration such as 10m")
@@ -97,9 +97,4 @@ fn event(given: TaskVerb, verb: &'static str) -> Result<TaskEvent, ApiError> {
         "release" => TaskEvent::Release { force: given.force },
         other => return Err(ApiError::internal(format!("the verb {other} is not known"))),
     })
-}
-
-fn reason(verb: &str, given: Option<String>) -> Result<String, ApiError> {
-    let given = given.filter(|reason| !reason.trim().is_empty());
-    given.ok_or_else(|| ApiError::invalid(format!("{verb} needs a `reason`")))
 }
