@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use relight::checkpoint_files::usual_folder;
-use relight::engine::Engine;
+use relight::engine::{ActError, Engine};
 use relight::os::file::{self, Stranger};
 use relight::os::{fleet, process};
+use relight::redact_input;
 use relight::store_url::{self, StoreUrl};
 use relight::supervise::control::{self, daemon_socket, run_socket};
 use relight::supervise::folder::AgentFolder;
@@ -140,6 +141,12 @@ impl Environment {
             StoreWay::Open(StoreUrl::Postgres(_) | StoreUrl::Memory) => Ok(None),
             StoreWay::OfAgent(_) | StoreWay::OfHome(_) => Ok(None),
         }
+    }
+
+    /// Refuses a name that would have to be redacted, where no store is open yet.
+    pub(crate) fn check_name(&self, what: &'static str, text: &str) -> Result<(), Failure> {
+        let redactor = self.redactor_of(&self.state_folder()?)?;
+        Ok(redact_input::check_name(&redactor, what, text).map_err(ActError::from)?)
     }
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
@@ -273,7 +280,9 @@ impl Environment {
             let made = made.recursive(true).mode(0o700).create(&folder);
             made.map_err(|error| cannot_use(&folder, &error))?;
         }
-        Ok(Engine::new(store, self.redactor_of(&folder)?))
+        let engine = Engine::new(store, self.redactor_of(&folder)?);
+        let home = self.store_folder(&engine)?;
+        Ok(engine.with_home(&home))
     }
 
     /// The store as it can be reached from here: itself, or through the daemon of the node.

@@ -4,7 +4,7 @@
 
 mod error;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub struct Engine {
     store: Arc<dyn Store>,
     redactor: Arc<Redactor>,
     meter: Arc<Meter>,
+    /// Where running steps have their locks, unless that is beside the store's file.
+    home: Option<Arc<Path>>,
     /// What another tool wrote into a checkpoint file is taken in before anything is decided.
     takes_in_files: bool,
 }
@@ -139,7 +141,20 @@ impl Added {
 impl Engine {
     /// Puts the funnel in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
-        Self { store, redactor: Arc::new(redactor), meter: Arc::default(), takes_in_files: true }
+        let (redactor, meter) = (Arc::new(redactor), Arc::default());
+        Self { store, redactor, meter, home: None, takes_in_files: true }
+    }
+
+    /// The same with the folder of this machine's state, for a store that is elsewhere.
+    #[must_use]
+    pub fn with_home(self, home: &Path) -> Self {
+        Self { home: Some(home.into()), ..self }
+    }
+
+    /// The folder in which running steps have their locks; none for a store without a place.
+    pub fn home(&self) -> Option<PathBuf> {
+        let beside_store = || self.store.file()?.parent().map(Path::to_path_buf);
+        self.home.as_deref().map(Path::to_path_buf).or_else(beside_store)
     }
 
     /// The same for the checkpoint dialect, which reads the files itself.

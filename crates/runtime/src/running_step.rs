@@ -13,15 +13,17 @@ use std::path::{Path, PathBuf};
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, Holder};
+use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
-use relight_store::{Store, StoreError};
+use relight_store::StoreError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
 use crate::engine::{ActError, Engine};
+use crate::holders;
+use crate::os::process;
 
 const FOLDER: &str = "running";
 /// Two numbers.
@@ -119,7 +121,6 @@ impl RunningStep {
 /// an orphan of the last holder is still at is left to it.
 pub async fn check_start(
     engine: &Engine,
-    home: &Path,
     id: &TaskId,
     fence: Option<Fence>,
 ) -> Result<(), ActError> {
@@ -131,33 +132,36 @@ pub async fn check_start(
     if let Some(ours) = fence.filter(|ours| !lease.admits(*ours)) {
         return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
     }
-    match orphaned_step(home, &view.task, &view.steps) {
-        Some(step) => Err(Refusal::StepRunning { task: id.clone(), step: step.clone() }.into()),
+    holders::look_for(engine.store().as_ref(), &lease.held).await?;
+    let orphaned = engine.home().and_then(|home| orphaned_step(&home, &view.task, &view.steps));
+    match orphaned {
+        Some(step) => Err(Refusal::StepRunning { task: id.clone(), step }.into()),
         None => Ok(()),
     }
 }
 
-/// Whether an orphan of the task's dead process is still at one of its steps. It is known only where the
-/// store is a file of this machine.
-pub(crate) async fn is_run_by_orphan(store: &dyn Store, task: &Task) -> Result<bool, StoreError> {
-    let file = store.file();
-    let Some(folder) = file.as_deref().and_then(Path::parent).filter(|_| task.steps_open > 0)
-    else {
-        return Ok(false);
-    };
-    Ok(orphaned_step(folder, task, &store.steps(&task.id).await?).is_some())
+/// Whether an orphan of the task's dead process is still at one of its steps on this machine.
+pub(crate) async fn is_run_by_orphan(engine: &Engine, task: &Task) -> Result<bool, StoreError> {
+    match engine.home().filter(|_| task.steps_open > 0) {
+        Some(home) => {
+            let steps = engine.store().steps(&task.id).await?;
+            Ok(orphaned_step(&home, task, &steps).is_some())
+        }
+        None => Ok(false),
+    }
 }
 
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result
 /// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
 /// for it would be for ever.)
-fn orphaned_step<'a>(home: &Path, task: &Task, steps: &'a [Step]) -> Option<&'a StepKey> {
+fn orphaned_step(home: &Path, task: &Task, steps: &[Step]) -> Option<StepKey> {
     let held = task.lease.held.as_ref()?;
-    if !matches!(held.holder, Holder::Process(_)) {
+    let is_process = matches!(held.holder, Holder::Process(_));
+    if !is_process || process::holder_life(held) == HolderLife::Alive {
         return None;
     }
     let mut open = steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
-    open.find(|key| RunningStep::is_taken(home, &task.id, key).unwrap_or(false))
+    open.find(|key| RunningStep::is_taken(home, &task.id, key).unwrap_or(false)).cloned()
 }
 
 impl Drop for RunningStep {
@@ -178,9 +182,18 @@ fn is_still_there(path: &Path, lock: &File) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use relight_core::decide::{Right, StartLimits, TaskEvent};
     use relight_core::ids::StepName;
+    use relight_core::lease::ProcessIdentity;
+    use relight_core::redact::{MarkKey, Redactor};
+    use relight_core::step::RepeatRule;
+    use relight_core::task::NewTask;
+    use relight_store::MemoryStore;
 
     use super::*;
+    use crate::recovery::lost;
 
     #[test]
     fn one_runner_at_a_time_and_the_next_one_after_it() {
@@ -217,5 +230,31 @@ mod tests {
         drop(running);
         fs::rename(copy, path).unwrap();
         assert_eq!(runner(), Runner::Gone, "a file that nobody has locked");
+    }
+
+    /// As with PostgreSQL: the locks are in the home of this machine, wherever the store is.
+    #[tokio::test]
+    async fn a_store_that_is_no_file_is_guarded_by_the_home_of_this_machine() {
+        let home = tempfile::tempdir().unwrap();
+        let redactor = Redactor::new(MarkKey::new([0; 32]));
+        let elsewhere = Engine::new(Arc::new(MemoryStore::new()), redactor);
+        let engine = elsewhere.clone().with_home(home.path());
+        let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
+        let gone = ProcessIdentity { start: 1, ..process::me().clone() };
+        let (new, holder) = (NewTask::bare(id.clone()), Holder::Process(gone));
+        let limits = StartLimits::OwnBudget;
+        let started = engine.start(new, Right::Unfenced, holder, None, limits).await.unwrap();
+        let rule = RepeatRule::Keyed;
+        let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+        engine.act(&id, Right::Fence(started.fence), begin).await.unwrap();
+        let running = RunningStep::take(home.path(), &id, &key).unwrap();
+        let is_refused =
+            |checked| matches!(checked, Err(ActError::Refused(Refusal::StepRunning { .. })));
+        assert!(is_refused(check_start(&engine, &id, None).await));
+        assert_eq!(lost(&engine).await.unwrap().len(), 0, "nobody recovers it");
+        assert_eq!(lost(&elsewhere).await.unwrap().len(), 1, "its home is not known there");
+        drop(running);
+        assert!(check_start(&engine, &id, None).await.is_ok());
+        assert_eq!(lost(&engine).await.unwrap().len(), 1);
     }
 }

@@ -124,9 +124,8 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
         arguments.new.agent.as_ref(),
         engine.store().as_ref(),
     )?;
-    let home = environment.store_folder(&engine)?;
     let started = block_on(async {
-        check_start(&engine, &home, &id, arguments.fence.map(Fence)).await?;
+        check_start(&engine, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
         let started = drain::start(&engine, new, right, holder, ttl, limits).await?;
         checkpoint::refresh(&engine, &started.view.task.id).await?;

@@ -1229,3 +1229,46 @@ fn the_dialect_does_not_touch_a_task_of_a_live_holder_that_is_no_workflow() {
     );
     holder.kill();
 }
+
+/// `resume` of a failed workflow is one of its retries, as `task retry` is.
+#[test]
+fn a_failed_workflow_is_resumed_as_often_as_its_retries_allow() {
+    let place = with_workflow();
+    let max = place.json("task show w")["max_retries"].as_u64().unwrap();
+    for retry in 0..=max {
+        let fence = place.json("checkpoint resume --workflow w --lease 1h")["fence"].clone();
+        assert_eq!(place.json("task show w")["retries"], retry);
+        place.ok(&format!("checkpoint update --workflow w --status failed --fence {fence}"));
+    }
+    place.fails("checkpoint resume --workflow w --lease 1h", 75).says(&["w", "failed"]);
+}
+
+/// Only the holder died: what its step does is not in doubt, and its end is waited for.
+#[test]
+fn a_workflow_whose_step_an_orphan_still_runs_is_not_resumed() {
+    let place = with_workflow();
+    let mut owner = place.shell("echo up; exec sleep 50").spawn();
+    owner.line();
+    place.ok(&format!("checkpoint resume --workflow w --owner-pid {}", owner.pid()));
+    let step =
+        place.relight("step run long --task w --fence 1 -- sh -c").arg("echo $$; exec sleep 50");
+    let mut running = step.spawn();
+    let command = running.line().parse().unwrap();
+    owner.kill();
+    place.fails("checkpoint resume --workflow w", 75).says(&["step long"]);
+    place.fails("checkpoint resume", 75).says(&["step long"]);
+    running.kill();
+    place.fails("checkpoint resume", 75).says(&["step long"]);
+    cases::kill(command);
+    place.ok("checkpoint resume --workflow w");
+}
+
+#[test]
+fn a_start_by_the_verb_of_tasks_writes_the_file_too() {
+    let place = with_workflow();
+    let file = place.checkpoint("w");
+    fs::remove_file(&file).unwrap();
+    place.ok("task start w --lease 1h");
+    let written = document(&file);
+    assert_eq!((&written["workflowId"], &written["status"]), (&json!("w"), &json!("in_progress")));
+}

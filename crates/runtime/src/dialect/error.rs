@@ -206,6 +206,10 @@ impl ResumeError {
     /// Whether another workflow may be resumed all the same: one that the caller holds already, perhaps.
     pub(super) fn is_of_this_one(&self) -> bool {
         let draining = matches!(self, Self::Dialect(DialectError::Act(ActError::Draining { .. })));
-        draining || matches!(self, Self::Held { .. })
+        let running = matches!(
+            self,
+            Self::Dialect(DialectError::Act(ActError::Refused(Refusal::StepRunning { .. })))
+        );
+        draining || running || matches!(self, Self::Held { .. })
     }
 }

@@ -14,6 +14,7 @@ use crate::checkpoint_files::ReadError;
 use crate::drain;
 use crate::engine::{ActError, Started, TaskView};
 use crate::os::clock;
+use crate::running_step::check_start;
 
 /// What to resume, and for whom.
 #[derive(Debug, Clone)]
@@ -117,6 +118,9 @@ impl Dialect {
 
     async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ResumeError> {
         let (engine, right) = (&self.engine, Right::Unfenced);
+        if !request.steal {
+            check_start(engine, id, None).await?;
+        }
         let continues = drain::continues(engine, id, right, &request.holder).await;
         if !continues.map_err(ActError::from)? {
             drain::refuse_new_work(engine.store().as_ref(), &engine.task(id).await?).await?;
@@ -136,7 +140,8 @@ impl Dialect {
                 if let Some(refusal) = request.limits.refusal(&view.task, clock::now()) {
                     return Err(ActError::from(refusal));
                 }
-                events.push(TaskEvent::Move { to: TaskStatus::Assigned, reason: None });
+                let force = request.limits == StartLimits::Forced;
+                events.push(TaskEvent::Retry { agent: None, force });
             }
             // Without a name the workflow is resumed for its own agent.
             let agent = request.agent.as_ref().or(view.task.agent.as_ref());

@@ -50,7 +50,7 @@ impl OrphanedTask {
 pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
     for lost in abandoned(page(engine, None, None).await?) {
-        if !is_run_by_orphan(engine.store().as_ref(), lost.task()).await? {
+        if !is_run_by_orphan(engine, lost.task()).await? {
             found.push(lost);
         }
     }
@@ -204,7 +204,7 @@ async fn one(
     lost: OrphanedTask,
 ) -> Option<Result<Recovered, (Box<Task>, ActError)>> {
     if let OrphanedTask::Holder(task) = &lost {
-        match is_run_by_orphan(recoverer.engine().store().as_ref(), task).await {
+        match is_run_by_orphan(recoverer.engine(), task).await {
             // Its step still runs; it is recovered after the step's end is recorded.
             Ok(true) => return None,
             Ok(false) => {}

@@ -23,7 +23,7 @@ pub(super) async fn start(
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
-    check_start(&seat.engine, &seat.home, &id, given.fence.map(Fence)).await?;
+    check_start(&seat.engine, &id, given.fence.map(Fence)).await?;
     seat.reported(agent.as_ref()).await?;
     let (context, expires_at, checkpoint) = (given.set, None, None);
     let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
@@ -86,9 +86,6 @@ pub(super) async fn block(
     seat: &CallContext,
     given: arguments::TaskBlock,
 ) -> Result<Reply, Problem> {
-    if given.reason.trim().is_empty() {
-        return Err(Problem::invalid("a reason is needed").hint("say what the person must do"));
-    }
     let event = TaskEvent::Block { reason: given.reason, is_told: false };
     end(seat, given.task, given.fence, event).await
 }

@@ -140,7 +140,7 @@ pub(super) async fn start(
     let new = new_task(id.clone(), given.spec)?;
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
-    check_start(engine, &app.backend.home, &id, given.fence.map(Fence)).await?;
+    check_start(engine, &id, given.fence.map(Fence)).await?;
     if let Some(agent) = &new.agent {
         app.reported(agent).await?;
     }
