@@ -40,6 +40,11 @@ pub(super) fn identity(
         Some(name) => name,
         None => host_name()?,
     };
+    for (what, text) in std::iter::once(("node name", name.as_str()))
+        .chain(config.node.labels.iter().map(|label| ("label of the node", label.as_str())))
+    {
+        environment.check_name(what, text)?;
+    }
     let (home, store) = (environment.home()?, environment.local_store()?);
     let file = NodeFile::planned(&home, &name, store).map_err(|error| cannot_use(&home, &error))?;
     assert!(door::belong_to(&name), "nothing has asked for this process's identity yet");

@@ -44,6 +44,9 @@ fn make(
     home: &std::path::Path,
     arguments: &NewTokenArguments,
 ) -> Result<(), Failure> {
+    if let Some(name) = &arguments.name {
+        environment.check_name("token name", name)?;
+    }
     let scope = if arguments.operate { Scope::Operate } else { Scope::Read };
     let (record, secret) = tokens::new(home, arguments.name.as_deref(), scope)?;
     let mut value = record_json(&record);

@@ -296,3 +296,19 @@ fn names_of_agents_and_owners_that_are_secrets_are_not_written() {
     std::fs::remove_file(place.work("secret.toml")).unwrap();
     assert_eq!(place.files_with(secret.as_bytes()), Vec::<std::path::PathBuf>::new());
 }
+
+#[test]
+fn names_of_nodes_and_tokens_that_are_secrets_are_refused() {
+    let place = Place::new();
+    let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
+    std::fs::write(place.work("relight.toml"), "").unwrap();
+    let refused = "looks like a secret";
+    place
+        .fails(&format!("token new --read-only --name {secret}"), 2)
+        .says(&["token name", refused]);
+    place.fails(&format!("up --no-http --node {secret}"), 2).says(&["node name", refused]);
+    std::fs::write(place.work("node.toml"), format!("[node]\nlabels = [\"{secret}\"]\n")).unwrap();
+    place.fails("up --no-http --node n --config node.toml", 2).says(&[refused]);
+    std::fs::remove_file(place.work("node.toml")).unwrap();
+    assert_eq!(place.files_with(secret.as_bytes()), Vec::<std::path::PathBuf>::new());
+}
