@@ -22,6 +22,8 @@ pub(crate) struct AgentBody {
     pub(crate) tally: Tally,
     pub(crate) session: Option<String>,
     pub(crate) iteration: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state_since: Option<Time>,
     pub(crate) plan: AgentPlan,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wish: Option<RemoteCommand>,
@@ -40,6 +42,7 @@ impl AgentBody {
             tally: agent.tally.clone(),
             session: agent.session.clone(),
             iteration: agent.iteration,
+            state_since: agent.state_since,
             plan: agent.plan.clone(),
             wish: agent.wish.clone(),
             created_at: agent.created_at,
@@ -58,6 +61,7 @@ impl AgentBody {
             tally: self.tally,
             session: self.session,
             iteration: self.iteration,
+            state_since: self.state_since,
             plan: self.plan,
             wish: self.wish,
             created_at: self.created_at,

@@ -454,3 +454,23 @@ fn old_sessions_are_counted_and_forgotten() {
     assert_eq!(keys, ["live"]);
     gateway.die();
 }
+
+#[test]
+fn since_is_when_the_state_last_changed_and_not_the_last_write() {
+    let place = Place::new();
+    let shown = || place.json("session list")["items"][0].clone();
+    let stays = |words: &str| {
+        let before = shown();
+        place.ok(words);
+        let after = shown();
+        assert_ne!(after["updated_at"], before["updated_at"], "{words}");
+        assert_eq!(after["since"], before["since"], "{words}");
+    };
+    place.ok("session touch k --id c");
+    stays("session touch k --id c");
+    stays("session clear k");
+    let idle = shown();
+    place.ok("session suspend k");
+    assert_ne!(shown()["since"], idle["since"]);
+    stays("session suspend k --reason again");
+}

@@ -137,7 +137,12 @@ impl AgentChange {
             }
             Self::Planned(plan) => agent.plan = (**plan).clone(),
             Self::Given(task) => agent.plan.task.clone_from(task),
-            Self::State(state) => agent.state = state.clone(),
+            Self::State(state) => {
+                if agent.state.kind() != state.kind() {
+                    agent.state_since = Some(at);
+                }
+                agent.state = state.clone();
+            }
             Self::Tally(tally) => agent.tally = tally.clone(),
             Self::Begun { number, tag } => {
                 agent.attempt_number = *number;
@@ -213,6 +218,7 @@ impl AgentChange {
             tally: Tally::default(),
             session: None,
             iteration: 0,
+            state_since: Some(at),
             plan: plan.clone(),
             wish: None,
             created_at: at,

@@ -53,6 +53,9 @@ pub struct Agent {
     pub session: Option<String>,
     /// Rounds that `run --loop` has finished.
     pub iteration: u32,
+    /// When its state last changed; unknown for agents of earlier versions.
+    #[serde(default)]
+    pub state_since: Option<Time>,
     /// Its current plan.
     pub plan: AgentPlan,
     /// A command from another node to the holder of its lease.

@@ -280,6 +280,7 @@ fn begin(
     let held = HeldLease { holder: owner, ttl, since: input.now, left: ttl };
     told.push(begun(&next, from, &held.holder));
     next.state = SessionState::Active { since: input.now, owner: Some(held) };
+    next.idle_since = None;
     Ok(SessionChange { next, told, renews: true })
 }
 
@@ -336,6 +337,7 @@ fn ended(input: SessionDecisionInput<'_>, session: &Session, mut detail: Value) 
     detail["generation"] = json!(session.generation);
     let next = Session {
         state: SessionState::Idle,
+        idle_since: Some(input.now),
         finished: session.generation,
         updated_at: input.now,
         ..session.clone()
@@ -392,7 +394,11 @@ fn suspend(
     let given = reason.map(|text| Reason { text, given: true });
     let reason = given.or_else(|| session.reason.clone());
     let session = Session { reason, seen_at: None, ..session.clone() };
-    let state = SessionState::Suspended { since: input.now, by: Suspender::Person };
+    let since = match session.state {
+        SessionState::Suspended { since, .. } => since,
+        _ => input.now,
+    };
+    let state = SessionState::Suspended { since, by: Suspender::Person };
     moved(session, state, input.now)
 }
 
@@ -411,7 +417,12 @@ pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionCha
         "reason": session.reason.as_ref().map(|reason| &reason.text),
         "generation": session.generation, "deaths_in_a_row": session.deaths_in_a_row,
     });
-    let next = Session { state: to, updated_at: now, ..session };
+    let idle_since = match (&session.state, &to) {
+        (SessionState::Idle, SessionState::Idle) => session.idle_since,
+        (_, SessionState::Idle) => Some(now),
+        _ => None,
+    };
+    let next = Session { state: to, idle_since, updated_at: now, ..session };
     let told = vec![SessionTold { kind: EventKind::SessionState, detail }];
     SessionChange { next, told, renews: false }
 }
@@ -450,6 +461,7 @@ fn import(
     });
     told.push(SessionTold { kind: EventKind::SessionBegun, detail });
     next.state = SessionState::Active { since: started_at, owner: held };
+    next.idle_since = None;
     Ok(Some(SessionChange { next, told, renews: true }))
 }
 

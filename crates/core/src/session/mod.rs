@@ -67,6 +67,9 @@ pub struct Session {
     pub seen_at: Option<Time>,
     /// Number of its commits; compared by every writer.
     pub seq: u64,
+    /// When it became idle, while it is.
+    #[serde(default)]
+    pub idle_since: Option<Time>,
     /// When it was first seen.
     pub created_at: Time,
     /// When it last changed.
@@ -233,8 +236,20 @@ impl Session {
             context: BTreeMap::new(),
             seen_at: None,
             seq: 0,
+            idle_since: Some(now),
             created_at: now,
             updated_at: now,
+        }
+    }
+
+    /// When its state last changed.
+    pub fn since(&self) -> Time {
+        match &self.state {
+            SessionState::Idle => self.idle_since.unwrap_or(self.updated_at),
+            SessionState::Active { since, .. }
+            | SessionState::Suspended { since, .. }
+            | SessionState::Expired { since, .. } => *since,
+            SessionState::ResumePending { discovered_at, .. } => *discovered_at,
         }
     }
 

@@ -148,7 +148,7 @@ impl Parts {
         });
         let since = match &agent.state {
             AgentState::Running { since, .. } => *since,
-            _ => agent.updated_at,
+            _ => agent.state_since.unwrap_or(agent.updated_at),
         };
         let takes = match agent.plan.takes {
             Takes::Claim => "claim",

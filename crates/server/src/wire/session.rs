@@ -57,22 +57,15 @@ impl Session {
     /// As it stands at this moment. To be asked after `holders::look_for`.
     pub(crate) fn at(session: session::Session, now: Time) -> Self {
         let (mut discovered, mut fresh, mut suspender) = (None, None, None);
-        let since = match &session.state {
-            SessionState::Active { since, .. } => *since,
-            SessionState::Suspended { since, by } => {
-                suspender = Some(*by);
-                *since
-            }
-            SessionState::Expired { since, discovered_at } => {
-                discovered = Some(*discovered_at);
-                *since
-            }
+        let since = session.since();
+        match &session.state {
+            SessionState::Suspended { by, .. } => suspender = Some(*by),
+            SessionState::Expired { discovered_at, .. } => discovered = Some(*discovered_at),
             SessionState::ResumePending { discovered_at, fresh_until } => {
                 (discovered, fresh) = (Some(*discovered_at), *fresh_until);
-                *discovered_at
             }
-            SessionState::Idle => session.updated_at,
-        };
+            SessionState::Active { .. } | SessionState::Idle => {}
+        }
         Self {
             state: session.state_at(now).to_string(),
             owner: session.owner().map(HeldBy::from),

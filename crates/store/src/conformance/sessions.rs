@@ -37,7 +37,7 @@ fn held(holder: Holder, ttl: Option<Span>) -> HeldLease {
 
 fn active(text: &str, owner: Option<HeldLease>) -> Session {
     let state = SessionState::Active { since: noon(), owner };
-    Session { generation: Generation(1), state, ..new(text) }
+    Session { generation: Generation(1), state, idle_since: None, ..new(text) }
 }
 
 fn begin(ttl: Option<Span>) -> SessionEvent {
@@ -128,6 +128,7 @@ pub async fn every_state_of_a_session_comes_back_whole(harness: &dyn Harness) {
             deaths_in_a_row: u32::MAX,
             context: [(ODD.to_owned(), String::new()), ("k".to_owned(), ODD.to_owned())].into(),
             seen_at: (number == 0).then_some(far),
+            idle_since: (number == 0).then_some(far),
             updated_at: later(5),
             ..new(&format!("s{number}"))
         };

@@ -61,6 +61,7 @@ pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue>
         context,
         seen_at,
         seq,
+        idle_since: since.filter(|_| kind == SessionStateKind::Idle),
         created_at,
         updated_at,
     })
@@ -69,7 +70,7 @@ pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue>
 /// Without a row number, which the database assigns; `lease_left` holds the end of the lease.
 pub(crate) fn session_row(session: &Session, lease_until: Option<i64>) -> Row {
     let (since, also_at, by) = match &session.state {
-        SessionState::Idle => (None, None, None),
+        SessionState::Idle => (session.idle_since, None, None),
         SessionState::Active { since, .. } => (Some(*since), None, None),
         SessionState::ResumePending { discovered_at, fresh_until } => {
             (Some(*discovered_at), *fresh_until, None)
