@@ -238,7 +238,7 @@ class World:
         else:
             self.state(agent, "created")
             threading.Timer(0.8, self.begin, [agent]).start()
-        return {"agent": name, "previous_state": before, "state": agent["state"], "task_cancelled": agent["task"]}
+        return {"agent": name, "previous_state": before, "state": agent["state"], "task_interrupted": agent["task"], "task_cancelled": None}
 
     def move(self, task, to, reason=None):
         before = task["status"]

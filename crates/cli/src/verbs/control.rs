@@ -95,9 +95,9 @@ fn tell(environment: &Environment, changed: &Changed) {
         output::json_line(changed);
         return;
     }
-    let Changed { agent, previous_state, state, task_cancelled } = changed;
+    let Changed { agent, previous_state, state, task_interrupted, .. } = changed;
     let mut text = format!("{agent}: {previous_state} → {state}");
-    if let Some(task) = task_cancelled {
+    if let Some(task) = task_interrupted {
         text += &format!(" (its task {task} is interrupted)");
     }
     output::answer(environment, changed, &text);
@@ -190,7 +190,7 @@ fn is_stopped_already(agent: &Agent, request: &Request) -> bool {
 
 fn unchanged(agent: &Agent) -> Changed {
     let state = agent.state.kind();
-    Changed { agent: agent.name.clone(), previous_state: state, state, task_cancelled: None }
+    Changed::new(agent.name.clone(), state, state, None)
 }
 
 fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<Changed, Failure> {
@@ -266,8 +266,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     supervisor.leave().await;
     let lost = || Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"));
     let stopped = stopped.map_err(|_| lost())?;
-    let (state, task_cancelled) = (stopped.state, stopped.task_cancelled);
-    Ok(Changed { agent: name, previous_state, state, task_cancelled })
+    Ok(Changed::new(name, previous_state, stopped.state, stopped.task_cancelled))
 }
 
 fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {

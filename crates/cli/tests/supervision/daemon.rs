@@ -242,6 +242,13 @@ fn a_stop_says_what_becomes_of_the_task() {
     let ran = ground.call(&["stop", "a"]);
     assert_eq!(ran.stdout, "a: running → stopped (its task t is interrupted)\n");
     assert_eq!(ground.task_status("t"), "interrupted");
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    ground.until_runs("a", 2);
+    let stopped = ground.json(&["stop", "a"]);
+    assert_eq!(
+        (&stopped["task_interrupted"], &stopped["task_cancelled"]),
+        (&json!("t"), &json!(null))
+    );
 }
 
 #[test]

@@ -381,7 +381,7 @@ impl PendingCommand<'_> {
         let RemoteCommandOutcome { previous, now, task_cancelled, problem } = outcome;
         match problem {
             Some(problem) => Err(RemoteCommandError::Problem { agent, node, problem }),
-            None => Ok(Changed { agent, previous_state: previous, state: now, task_cancelled }),
+            None => Ok(Changed::new(agent, previous, now, task_cancelled)),
         }
     }
 }
@@ -392,5 +392,5 @@ fn is_stopped(agent: &Agent) -> bool {
 
 fn unchanged(agent: &Agent) -> Changed {
     let state = agent.state.kind();
-    Changed { agent: agent.name.clone(), previous_state: state, state, task_cancelled: None }
+    Changed::new(agent.name.clone(), state, state, None)
 }

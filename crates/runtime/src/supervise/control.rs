@@ -202,8 +202,23 @@ pub struct Changed {
     pub previous_state: AgentStateKind,
     /// The state now.
     pub state: AgentStateKind,
-    /// The task that was cancelled by this.
+    /// The task that its attempt was at; it continues with the next attempt.
+    pub task_interrupted: Option<TaskId>,
+    /// The same where the next attempt has begun already: what the last one did for it was cancelled.
     pub task_cancelled: Option<TaskId>,
+}
+
+impl Changed {
+    /// `task` is the one that was interrupted for it.
+    pub fn new(
+        agent: AgentName,
+        previous_state: AgentStateKind,
+        state: AgentStateKind,
+        task: Option<TaskId>,
+    ) -> Self {
+        let task_cancelled = task.clone().filter(|_| state == AgentStateKind::Running);
+        Self { agent, previous_state, state, task_interrupted: task, task_cancelled }
+    }
 }
 
 /// Reply to `down`.
@@ -530,12 +545,8 @@ mod tests {
         let asked = asking(&path, Request::Stop { agent: writer() });
         let mut client = control.accept().await.unwrap();
         assert_eq!(client.request().await.unwrap(), Some(Request::Stop { agent: writer() }));
-        let changed = Changed {
-            agent: writer(),
-            previous_state: AgentStateKind::Running,
-            state: AgentStateKind::Stopped,
-            task_cancelled: None,
-        };
+        let changed =
+            Changed::new(writer(), AgentStateKind::Running, AgentStateKind::Stopped, None);
         client.reply(&ControlReply::ok(&changed)).await.unwrap();
         assert_eq!(asked.join().unwrap().unwrap(), ControlReply::ok(&changed));
         assert_eq!(client.request().await.unwrap(), None);

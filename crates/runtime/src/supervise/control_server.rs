@@ -135,12 +135,12 @@ async fn pass_on(
             let code = if has_ended { RefusedCode::Ended } else { RefusedCode::Conflict };
             ControlReply::error(code, problem, hint)
         }
-        Ok(answer) => ControlReply::ok(&Changed {
+        Ok(answer) => ControlReply::ok(&Changed::new(
             agent,
-            previous_state: answer.previous,
-            state: answer.state,
-            task_cancelled: answer.task_cancelled,
-        }),
+            answer.previous,
+            answer.state,
+            answer.task_cancelled,
+        )),
         Err(_) => ControlReply::ending(),
     };
     let _ = reply.send(answer);

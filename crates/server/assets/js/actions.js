@@ -14,7 +14,7 @@ export async function changeAgent(agent, verb) {
   });
   if (!agreed) return;
   const answer = await post(["agents", agent.name, verb]);
-  const task = answer.task_cancelled ? `; its run of task ${answer.task_cancelled} was cut off` : "";
+  const task = answer.task_interrupted ? `; its run of task ${answer.task_interrupted} was cut off` : "";
   done(`${agent.name} was ${answer.previous_state}, is ${answer.state}${task}.`);
 }
 

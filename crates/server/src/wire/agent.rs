@@ -100,7 +100,9 @@ pub(crate) struct AgentChanged {
     pub(crate) agent: String,
     pub(crate) previous_state: String,
     pub(crate) state: String,
-    /// The task that was taken from it.
+    /// The task that its attempt was at; it continues with the next attempt.
+    pub(crate) task_interrupted: Option<String>,
+    /// The same where the next attempt has begun already: what the last one did for it was cancelled.
     pub(crate) task_cancelled: Option<String>,
 }
 
@@ -110,6 +112,7 @@ impl From<Changed> for AgentChanged {
             agent: changed.agent.to_string(),
             previous_state: changed.previous_state.to_string(),
             state: changed.state.to_string(),
+            task_interrupted: changed.task_interrupted.map(String::from),
             task_cancelled: changed.task_cancelled.map(String::from),
         }
     }

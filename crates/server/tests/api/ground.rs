@@ -220,12 +220,13 @@ fn answer(request: &Request) -> ControlReply {
                 let text = format!("agent {agent} is not supervised here");
                 return ControlReply::error(RefusedCode::NotFound, text, None);
             }
-            ControlReply::ok(&Changed {
-                agent: AgentName::new("writer").unwrap(),
-                previous_state: AgentStateKind::Running,
-                state: AgentStateKind::Running,
-                task_cancelled: None,
-            })
+            let running = AgentStateKind::Running;
+            ControlReply::ok(&Changed::new(
+                AgentName::new("writer").unwrap(),
+                running,
+                running,
+                None,
+            ))
         }
         Request::Status => ControlReply::ok(&SupervisorStatus { pid: 1, agents: Vec::new() }),
         Request::Down { .. } => {

@@ -90,7 +90,8 @@ fn a_person_restarts_and_stops_what_is_known_of_it() {
     ground.post("/api/tasks/t/start", &json!({"agent": "bot"})).ok();
     let restarted = ground.post("/api/agents/bot/restart", &json!({})).ok();
     let expected = json!({
-        "agent": "bot", "previous_state": "running", "state": "running", "task_cancelled": "t",
+        "agent": "bot", "previous_state": "running", "state": "running",
+        "task_interrupted": "t", "task_cancelled": "t",
     });
     assert_eq!(restarted, expected);
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "interrupted");

@@ -401,9 +401,8 @@ fn lease_change(after: &Agent) -> Option<AgentChange> {
     }
 }
 
-fn changed(name: &AgentName, made: &Made, task_cancelled: Option<TaskId>) -> Changed {
-    let (previous_state, state) = (made.before, made.after.state.kind());
-    Changed { agent: name.clone(), previous_state, state, task_cancelled }
+fn changed(name: &AgentName, made: &Made, task: Option<TaskId>) -> Changed {
+    Changed::new(name.clone(), made.before, made.after.state.kind(), task)
 }
 
 fn first_view(agent: Agent) -> AgentView {
