@@ -37,7 +37,13 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
     let engine = environment.engine()?;
     let mut views = block_on(views(&engine, arguments))?;
     let drain = block_on(drain::now(engine.store().as_ref()))?;
-    add_signs(&environment.store_folder(&engine)?, &mut views);
+    let home = environment.store_folder(&engine)?;
+    add_signs(&home, &mut views);
+    // Asked only where it matters: a daemon that hangs takes its time.
+    if views.iter().any(View::is_left_alone) {
+        let status = client::ask(&daemon_socket(&home), &Request::Status, SIGNS_WAIT_MAX);
+        views.iter_mut().for_each(|view| view.is_daemon_up = status.is_ok());
+    }
     let now = clock::now();
     if environment.json {
         let agents: Vec<Value> = views.iter().map(|view| view.to_json(now)).collect();
@@ -145,6 +151,8 @@ struct View {
     supervisor: Option<Supervisor>,
     truth: Truth,
     signs: Option<AgentSigns>,
+    /// Whether the daemon of this home runs. It starts only agents that it supervises.
+    is_daemon_up: bool,
 }
 
 async fn views(engine: &Engine, arguments: &PsArguments) -> Result<Vec<View>, Failure> {
@@ -176,7 +184,16 @@ async fn view(engine: &Engine, agent: Agent) -> Result<View, Failure> {
     let task = task_of(engine, &agent).await?;
     let supervisor = supervisor_of(&agent);
     let truth = Truth::of(&agent, attempt.as_ref(), supervisor.as_ref());
-    Ok(View { agent, attempt, last_death, task, supervisor, truth, signs: None })
+    Ok(View {
+        agent,
+        attempt,
+        last_death,
+        task,
+        supervisor,
+        truth,
+        signs: None,
+        is_daemon_up: false,
+    })
 }
 
 /// The task that its attempt holds, else the one that it was given.
@@ -274,10 +291,7 @@ impl View {
             }
             (AgentState::Crashed { again_at: None }, _) => match &self.task {
                 Some((Task { id, status, .. }, _)) if *status == TaskStatus::Failed => {
-                    format!(
-                        "crashed: its task {id} failed; {}",
-                        self.agent.command_to_start(output::here().as_deref())
-                    )
+                    format!("crashed: its task {id} failed; {}", self.command_to_start())
                 }
                 _ => "crashed".to_owned(),
             },
@@ -295,8 +309,7 @@ impl View {
             (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
             (AgentState::Stopped { by }, _) => stopped_text(*by).to_owned(),
             (AgentState::Terminated { why }, _) => {
-                let (name, start) =
-                    (&self.agent.name, self.agent.command_to_start(output::here().as_deref()));
+                let (name, start) = (&self.agent.name, self.command_to_start());
                 format!("terminated: {why}; relight deaths {name}, then {start}")
             }
             (AgentState::Created, _) => "created".to_owned(),
@@ -314,14 +327,35 @@ impl View {
         }
     }
 
+    /// Of `relight.toml`, or of one that was there, and supervised by nobody.
+    fn is_left_alone(&self) -> bool {
+        let is_supervised = self.supervisor.as_ref().is_some_and(|supervisor| supervisor.is_alive);
+        let plan = &self.agent.plan;
+        !is_supervised && !plan.labels.contains_key(FOREGROUND) && !plan.reports_itself()
+    }
+
+    /// What to type to have it run again. Of an agent of `relight.toml` that nobody supervises, the daemon
+    /// that runs here knows nothing: it was removed from there.
+    fn command_to_start(&self) -> String {
+        let (name, plan) = (&self.agent.name, &self.agent.plan);
+        if !self.is_left_alone() {
+            return self.agent.command_to_start(output::here().as_deref());
+        }
+        let words = plan.command.iter().map(|word| output::shell_word(word));
+        let run = format!(
+            "cd {} && relight run --name {} -- {}",
+            output::shell_word(&plan.folder),
+            output::shell_word(name.as_str()),
+            words.collect::<Vec<_>>().join(" ")
+        );
+        if self.is_daemon_up { run } else { format!("relight up, or {run}") }
+    }
+
     /// What to type. Where no supervisor is there, a command that asks one finds nobody.
     fn command_to_go_on(&self) -> String {
         let name = &self.agent.name;
         match self.truth {
-            Truth::Forgotten if self.agent.plan.labels.contains_key(FOREGROUND) => {
-                self.agent.command_to_start(output::here().as_deref())
-            }
-            Truth::Forgotten => format!("relight up, or relight run --name {name} -- CMD"),
+            Truth::Forgotten => self.command_to_start(),
             Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed | Truth::Unheard => {
                 format!("relight start {name}")
             }
@@ -354,7 +388,7 @@ impl View {
     fn since(&self) -> Time {
         match &self.agent.state {
             AgentState::Running { since, .. } => *since,
-            _ => self.agent.updated_at,
+            _ => self.agent.state_since.unwrap_or(self.agent.updated_at),
         }
     }
 

@@ -125,3 +125,22 @@ fn the_task_that_a_changed_configuration_names_belongs_to_the_agent_from_its_nex
     let shown = ground.json(&["task", "show", "t3"]);
     assert_eq!((&shown["agent"], &shown["pinned"]), (&"a".into(), &true.into()), "{shown:#}");
 }
+
+/// `relight start` asks the daemon, which knows nothing of it.
+#[test]
+fn the_remedy_for_an_agent_that_was_removed_from_the_configuration_works() {
+    let ground = Ground::with_agent("[ -e good ]");
+    ground
+        .config("[recovery]\nmax_attempts = 0\n[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let daemon = ground.up(&[]);
+    ground.until_state("a", "terminated");
+    ground.config("");
+    reload(&daemon, READ);
+    ground.until_agent("a", |agent| agent["supervisor"].is_null());
+    let detail = ground.agent("a")["detail"].as_str().unwrap().to_owned();
+    let remedy = detail.split("then ").nth(1).expect("it says what to type").to_owned();
+    std::fs::write(ground.work("good"), "").unwrap();
+    let ran = ground.shell(&remedy);
+    assert_eq!(ran.code, 0, "{detail}: {ran:?}");
+    assert_eq!(ground.state("a"), "stopped");
+}

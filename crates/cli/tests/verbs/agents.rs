@@ -6,6 +6,7 @@ use crate::relight;
 use ::relight::os::clock;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
+use relight_core::agent::change::AgentChange;
 use relight_core::agent::{AgentState, Pause, StopReason, Stopper};
 use relight_core::time::{Span, Time};
 use serde_json::Value;
@@ -111,7 +112,8 @@ fn a_recovery_that_nobody_will_make_is_told_so() {
     Told::of(&stage, "writer").held_by(dead()).is(AgentState::Crashed { again_at });
     assert_eq!(
         only_agent(&stage)["detail"],
-        "crashed, again now; nobody does that: relight up, or relight run --name writer -- CMD"
+        "crashed, again now; nobody does that: relight up, or cd /work && relight run --name writer \
+         -- ./writer.sh"
     );
 }
 
@@ -120,7 +122,10 @@ fn a_held_back_agent_says_what_brings_it_back() {
     let held_back = AgentState::Suspended { why: Pause::HeldBack, until: None };
     for (holder, hint) in [
         (alive(), "relight start writer"),
-        (dead(), "nobody does that: relight up, or relight run --name writer -- CMD"),
+        (
+            dead(),
+            "nobody does that: relight up, or cd /work && relight run --name writer -- ./writer.sh",
+        ),
     ] {
         let stage = Stage::new();
         Told::of(&stage, "writer").held_by(holder).is(held_back.clone());
@@ -275,4 +280,19 @@ fn a_task_of_an_agent_is_shown_with_its_step() {
     holder(&stage, Told::tag(1).as_str(), &["--step", "fetch", "--step", "send"]);
     let task = &only_agent(&stage)["task"];
     assert_eq!((task["id"].as_str(), task["step"].as_str()), (Some("t"), Some("fetch")));
+}
+
+#[test]
+fn since_is_when_the_state_last_changed_and_not_the_last_write() {
+    let stage = Stage::new();
+    let why = "5 deaths in a row".to_owned();
+    let agent = Told::of(&stage, "writer");
+    agent.is(AgentState::Terminated { why });
+    let before = only_agent(&stage);
+    agent.commit(vec![AgentChange::Session(Some("s".to_owned()))]);
+    let after = only_agent(&stage);
+    assert_ne!(after["updated_at"], before["updated_at"]);
+    assert_eq!(after["since"], before["since"]);
+    agent.is(AgentState::Created);
+    assert_ne!(only_agent(&stage)["since"], before["since"]);
 }
