@@ -83,7 +83,13 @@ struct Deeds<'a> {
     engine: Engine,
     verb: &'a OperatorCommand,
     dry_run: bool,
-    done: Vec<(TaskId, Result<Task, Failure>)>,
+    done: Vec<(TaskId, Result<Done, Failure>)>,
+}
+
+/// A task as it is then, and what to type where nobody who is there would take it.
+struct Done {
+    task: Task,
+    command: Option<String>,
 }
 
 impl Deeds<'_> {
@@ -122,7 +128,7 @@ impl Deeds<'_> {
         let items: Vec<Value> = self.done.iter().map(|(id, done)| item(id, done)).collect();
         let value = json!({"dry_run": self.dry_run, "action": word(self.verb), "tasks": items});
         let done = self.done.iter().filter_map(|(_, done)| done.as_ref().ok());
-        let lines: Vec<String> = done.map(|task| self.in_words(task)).collect();
+        let lines: Vec<String> = done.map(|done| self.in_words(done)).collect();
         let text = if self.done.is_empty() { "no task waits".to_owned() } else { lines.join("\n") };
         output::answer(self.environment, &value, &text);
         let mut code = 0;
@@ -137,11 +143,19 @@ impl Deeds<'_> {
         code
     }
 
-    fn in_words(&self, task: &Task) -> String {
+    fn in_words(&self, Done { task, command }: &Done) -> String {
         let (id, whose) = (&task.id, whose(task));
+        let mut text = self.what_becomes(id, whose);
+        if let Some(command) = command {
+            text += &format!("; it waits in the queue until: {command}");
+        }
+        text
+    }
+
+    fn what_becomes(&self, id: &TaskId, whose: &str) -> String {
         match (self.verb, self.dry_run) {
-            (OperatorCommand::Resume, false) => format!("task {id} goes on with {whose}"),
-            (OperatorCommand::Resume, true) => format!("task {id} would go on with {whose}"),
+            (OperatorCommand::Resume, false) => format!("task {id} may continue with {whose}"),
+            (OperatorCommand::Resume, true) => format!("task {id} would continue with {whose}"),
             (OperatorCommand::Restart, false) => format!("task {id} begins anew with {whose}"),
             (OperatorCommand::Restart, true) => format!("task {id} would begin anew with {whose}"),
             (OperatorCommand::Abandon { .. }, false) => format!("task {id} is cancelled"),
@@ -161,7 +175,7 @@ async fn one(
     id: TaskId,
     verb: &OperatorCommand,
     dry_run: bool,
-) -> (TaskId, Result<Task, Failure>) {
+) -> (TaskId, Result<Done, Failure>) {
     let done = if dry_run {
         operator::foresee(engine, &id, verb).await
     } else {
@@ -173,6 +187,16 @@ async fn one(
             ActError::Refused(Refusal::Illegal { from, .. }) => nothing_to_recover(&id, from),
             error => error.into(),
         }),
+    };
+    let done = match done {
+        Ok(task) if matches!(verb, OperatorCommand::Abandon { .. }) => {
+            Ok(Done { task, command: None })
+        }
+        Ok(task) => match operator::command_to_continue(engine, &task).await {
+            Ok(command) => Ok(Done { task, command }),
+            Err(error) => Err(error.into()),
+        },
+        Err(failure) => Err(failure),
     };
     (id, done)
 }
@@ -189,13 +213,17 @@ fn nothing_to_recover(id: &TaskId, status: TaskStatus) -> Failure {
         })
 }
 
-fn item(id: &TaskId, done: &Result<Task, Failure>) -> Value {
+fn item(id: &TaskId, done: &Result<Done, Failure>) -> Value {
     match done {
-        Ok(task) => {
-            json!({"task": id, "status": task.status, "agent": task.agent, "error": null})
-        }
+        Ok(Done { task, command }) => json!({
+            "task": id, "status": task.status, "agent": task.agent, "command": command,
+            "error": null,
+        }),
         Err(failure) => {
-            json!({"task": id, "status": null, "agent": null, "error": failure.json()})
+            json!({
+                "task": id, "status": null, "agent": null, "command": null,
+                "error": failure.json(),
+            })
         }
     }
 }
@@ -257,15 +285,18 @@ fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
         None => "now".to_owned(),
     };
     let agent = waiting.agent.as_ref().map_or("whoever takes it", |agent| agent.as_str());
+    if let Some(command) = &waiting.command {
+        return format!("waits in the queue for {agent}, {when}: {command}");
+    }
     match waiting.then {
         Then::Recovered => match &waiting.foreseen {
             Some(foreseen) => format!("recover: {}", foreseen_text(foreseen)),
             None => format!("recover: the strategy {} is asked", waiting.strategy),
         },
         Then::Resumed if waiting.not_before.is_some_and(|at| at > now) => {
-            format!("goes on with {agent} {when}; relight task start {id} continues it at once")
+            format!("continues with {agent} {when}; relight task start {id} continues it at once")
         }
-        Then::Resumed => format!("goes on with {agent} {when}"),
+        Then::Resumed => format!("continues with {agent} {when}"),
         Then::Taken => format!("may be taken by anybody who can do it, {when}"),
         Then::Waits => format!(
             "waits for a person: relight recover {id} --resume, --restart, --abandon or --hand-over AGENT"
@@ -279,7 +310,7 @@ fn foreseen_text(foreseen: &Recovered) -> String {
     let what = match foreseen.outcome.as_deref() {
         Some("reassign") => "failed, and whoever can do it may take it",
         Some("retries_used_up") => "failed, and no retry is left",
-        Some("resume") => "interrupted, and its agent goes on with it",
+        Some("resume") => "interrupted, and its agent may continue it",
         Some("parked") => "parked: it has used up what it may",
         _ => return format!("{} ({strategy})", foreseen.status),
     };

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use relight::engine::Engine;
-use relight::recovery::operator::{AwaitingOperator, Filter};
+use relight::recovery::operator::{AwaitingOperator, Filter, command_to_continue};
 use relight::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
 use relight::sessions::{self, Decided};
 use relight::supervise::supervisor::Supervisor;
@@ -13,7 +13,6 @@ use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
 use relight_core::session::Rules;
-use relight_core::task::Task;
 use relight_core::time::Span;
 use relight_server::view;
 use relight_store::EventQuery;
@@ -51,7 +50,7 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         }
     })?;
     output::answer(environment, &report.to_json(), &report.in_words());
-    for (recovered, _) in &report.decided {
+    for DecidedTask { recovered, .. } in &report.decided {
         if let Some(trouble) = &recovered.trouble {
             output::alert(&trouble_text(recovered, trouble));
         }
@@ -69,8 +68,7 @@ pub(super) struct Report {
     findings: Vec<Discrepancy>,
     /// Agents that somebody else holds.
     left_alone: Vec<String>,
-    /// With the tasks as they are now.
-    decided: Vec<(Recovered, Task)>,
+    decided: Vec<DecidedTask>,
     /// Work that waits for somebody, where nothing was done.
     waiting: Vec<AwaitingOperator>,
     sessions: Vec<Decided>,
@@ -79,7 +77,7 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn to_json(&self) -> Value {
-        let recovered: Vec<&Recovered> = self.decided.iter().map(|(one, _)| one).collect();
+        let recovered: Vec<&Recovered> = self.decided.iter().map(|one| &one.recovered).collect();
         json!({
             "dry_run": self.dry_run,
             "findings": self.findings,
@@ -172,8 +170,14 @@ async fn sweep_workers(recoverer: &Recoverer) -> Result<Vec<Failure>, Failure> {
     Ok(swept.filter_map(Result::err).map(|(_, error)| Failure::from(error)).collect())
 }
 
+/// What a strategy decided about a task, and how it is told.
+pub(super) struct DecidedTask {
+    recovered: Recovered,
+    text: String,
+}
+
 /// What strategies decided after this event, with the tasks as they are now.
-async fn decisions(engine: &Engine, after: u64) -> Result<Vec<(Recovered, Task)>, Failure> {
+async fn decisions(engine: &Engine, after: u64) -> Result<Vec<DecidedTask>, Failure> {
     let kinds = vec![EventKind::TaskRecovery];
     let query = EventQuery {
         after,
@@ -188,15 +192,20 @@ async fn decisions(engine: &Engine, after: u64) -> Result<Vec<(Recovered, Task)>
     for event in engine.store().events(query).await? {
         let Some(id) = &event.task else { continue };
         if let Some(task) = engine.store().task(id).await? {
-            decided.push((Recovered::read(&task, Some(&event.detail)), task));
+            let recovered = Recovered::read(&task, Some(&event.detail));
+            let command = command_to_continue(engine, &task).await?;
+            decided.push(DecidedTask {
+                text: recovered_text(&recovered, &task, command.as_deref()),
+                recovered,
+            });
         }
     }
     Ok(decided)
 }
 
 /// A line for each thing that was found, then for what else was decided.
-fn told(findings: &[Discrepancy], decided: &[(Recovered, Task)]) -> Vec<String> {
-    let of_task = |id: &TaskId| decided.iter().find(|(recovered, _)| recovered.task == *id);
+fn told(findings: &[Discrepancy], decided: &[DecidedTask]) -> Vec<String> {
+    let of_task = |id: &TaskId| decided.iter().find(|decided| decided.recovered.task == *id);
     let mut lines = Vec::new();
     let mut named = HashSet::new();
     for finding in findings {
@@ -205,15 +214,15 @@ fn told(findings: &[Discrepancy], decided: &[(Recovered, Task)]) -> Vec<String> 
             Discrepancy::Agent { .. } => None,
         };
         lines.push(match decided {
-            Some((recovered, task)) => {
+            Some(DecidedTask { recovered, text }) => {
                 named.insert(&recovered.task);
-                recovered_text(recovered, task)
+                text.clone()
             }
             None => in_words(finding, "is"),
         });
     }
-    let others = decided.iter().filter(|(recovered, _)| !named.contains(&recovered.task));
-    lines.extend(others.map(|(recovered, task)| recovered_text(recovered, task)));
+    let others = decided.iter().filter(|decided| !named.contains(&decided.recovered.task));
+    lines.extend(others.map(|decided| decided.text.clone()));
     lines
 }
 

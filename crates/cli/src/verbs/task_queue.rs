@@ -3,6 +3,7 @@
 use relight::os::clock;
 use relight::queue::Claimed;
 use relight::recovery::Recovered;
+use relight::recovery::operator::command_to_continue;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::recovery::Decision;
@@ -69,7 +70,9 @@ pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outco
             output::alert(&trouble_text(&recovered, trouble));
         }
         let value = json!({"task": view::task(&task), "recovery": recovered});
-        output::answer(environment, &value, &recovered_text(&recovered, &task));
+        let command = command_to_continue(recoverer.engine(), &task).await?;
+        let text = recovered_text(&recovered, &task, command.as_deref());
+        output::answer(environment, &value, &text);
         checkpoint::refresh(recoverer.engine(), &id).await?;
         Ok(0)
     })
@@ -83,9 +86,10 @@ pub(super) fn trouble_text(recovered: &Recovered, trouble: &str) -> String {
     format!("task {task}: the strategy {strategy} has no answer: {trouble}; {default} decided")
 }
 
-/// What became of a task, as a sentence.
-pub(super) fn recovered_text(recovered: &Recovered, task: &Task) -> String {
+/// What became of a task, as a sentence; `command` is what to type where nobody who is there would take it.
+pub(super) fn recovered_text(recovered: &Recovered, task: &Task, command: Option<&str>) -> String {
     let id = &recovered.task;
+    let waits = command.map(|command| format!("it waits in the queue until: {command}"));
     let when = match recovered.not_before.filter(|at| *at > clock::now()) {
         Some(at) => format!("from {at} on"),
         None => "at once".to_owned(),
@@ -112,16 +116,19 @@ pub(super) fn recovered_text(recovered: &Recovered, task: &Task) -> String {
                 None => "task start",
             };
             let by_name = format!("relight {verb} {}", output::shell_word(id.as_str()));
-            match recovered.not_before.filter(|at| *at > clock::now()) {
-                Some(_) => format!(
+            match (recovered.not_before.filter(|at| *at > clock::now()), waits) {
+                (Some(_), _) => format!(
                     "task {id} is interrupted; the queue offers it to {agent} {when}, {by_name} \
                      continues it at once"
                 ),
-                None => format!("task {id} is interrupted; {agent} may go on with it at once"),
+                (None, Some(waits)) => format!("task {id} is interrupted; {waits}"),
+                (None, None) => {
+                    format!("task {id} is interrupted; {agent} may continue it at once")
+                }
             }
         }
         TaskStatus::Deferred if outcome == defer => {
-            format!("task {id} is deferred; it goes on {when}")
+            format!("task {id} is deferred; it may be taken {when}")
         }
         TaskStatus::Suspended => {
             let reason = recovered.reason.as_deref().unwrap_or("its strategy wants that");

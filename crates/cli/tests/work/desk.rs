@@ -60,7 +60,9 @@ fn a_person_resumes_restarts_abandons_and_hands_over() {
     for task in ["resumed", "restarted", "abandoned", "handed"] {
         failed(&place, task);
     }
-    assert_eq!(place.ok("recover resumed --resume").text(), "task resumed goes on with a\n");
+    let told = "task resumed may continue with a; it waits in the queue until: \
+                relight task claim --agent a, or relight task start resumed\n";
+    assert_eq!(place.ok("recover resumed --resume").text(), told);
     place.ok("recover restarted --restart");
     place.ok("recover abandoned --abandon --reason no-longer-needed");
     place.ok("recover handed --hand-over b");
@@ -162,4 +164,20 @@ fn sessions_whose_gateway_died_are_recovered_too() {
     assert!(place.ok("recover").text().contains("session cut is suspended"));
     assert_eq!(place.json("session show live")["state"], "active");
     assert_eq!(place.ok("recover").text().trim(), "nothing to recover");
+}
+
+/// Nobody is there who would take it: what is printed does.
+#[test]
+fn work_that_nobody_would_take_waits_in_the_queue_and_says_what_to_type() {
+    let place = Place::new();
+    lose(&place, "t");
+    let told = "task t is interrupted; it waits in the queue until: \
+                relight task claim --agent NAME, or relight task start t";
+    assert_eq!(place.ok("recover").text().trim_end(), told);
+    let listed = place.ok("recover --dry-run").text();
+    assert!(
+        listed.contains("waits in the queue for whoever takes it, now: relight task"),
+        "{listed}"
+    );
+    assert_eq!(place.json("task start t")["resumed"], true);
 }

@@ -2,15 +2,17 @@
 //!
 //! Commands here are only for tasks that no live holder works on.
 
+use relight_core::agent::FOREGROUND;
 use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::recovery::HolderDeath;
+use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState};
 use relight_core::task::Task;
 use relight_core::time::Time;
-use relight_store::{StoreError, TaskQuery};
+use relight_store::{AgentQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::recoverer::{Recovered, Recoverer};
@@ -61,6 +63,8 @@ pub struct AwaitingOperator {
     pub not_before: Option<Time>,
     /// When it last changed.
     pub updated_at: Time,
+    /// What to type, if it waits in the queue and no supervised agent would take it.
+    pub command: Option<String>,
     /// What its strategy would do, if its holder is gone and no command has to be asked.
     pub foreseen: Option<Recovered>,
 }
@@ -153,7 +157,12 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
     } else {
         None
     };
+    let command = match then(&task) {
+        Then::Resumed | Then::Taken => command_to_continue(recoverer.engine(), &task).await?,
+        Then::Recovered | Then::Waits => None,
+    };
     Ok(AwaitingOperator {
+        command,
         strategy: recoverer.strategies().name_for(&task).to_owned(),
         last_step: last_finished(&view.steps),
         next_step: view.progress.next_step,
@@ -167,6 +176,38 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
         not_before: task.not_before,
         updated_at: task.updated_at,
     })
+}
+
+/// What to type for a task that waits in the queue while nobody who is there would take it: neither its own
+/// agent is supervised nor, for a task without one, any agent at all. None where somebody is.
+pub async fn command_to_continue(
+    engine: &Engine,
+    task: &Task,
+) -> Result<Option<String>, StoreError> {
+    let store = engine.store();
+    let agents = match &task.agent {
+        Some(name) => store.agent(name).await?.into_iter().collect(),
+        None => store.agents(AgentQuery::default()).await?,
+    };
+    let leases = agents.iter().filter_map(|agent| agent.lease.held.as_ref());
+    holders::look_for(store.as_ref(), leases.clone()).await?;
+    if leases.clone().any(|held| process::holder_life(held) == HolderLife::Alive) {
+        return Ok(None);
+    }
+    let agent = agents.first().filter(|agent| task.agent.is_some() && !agent.plan.reports_itself());
+    if let Some(agent) = agent.filter(|agent| agent.plan.labels.contains_key(FOREGROUND)) {
+        return Ok(Some(agent.command_to_start(None)));
+    }
+    let id = shell_word(task.id.as_str());
+    let start = match task.checkpoint {
+        Some(_) => format!("relight checkpoint resume --workflow {id}"),
+        None => format!("relight task start {id}"),
+    };
+    let name = task.agent.as_ref().map_or("NAME".to_owned(), |name| shell_word(name.as_str()));
+    Ok(Some(match agent {
+        Some(_) => format!("relight up, or {start}"),
+        None => format!("relight task claim --agent {name}, or {start}"),
+    }))
 }
 
 fn last_finished(steps: &[Step]) -> Option<String> {
