@@ -158,15 +158,14 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     Ok(Inflight { in_doubt, lost, held, running, agents, sessions: turns(store).await? })
 }
 
-/// Steps in doubt, and those that somebody is at, by their task. A task that has ended is history.
+/// Steps in doubt, and those that somebody is at, by their task. A task that was cancelled is history; one
+/// that was completed over a step in doubt still has that doubt.
 async fn steps(
     store: &dyn Store,
     home: &Path,
 ) -> Result<(Vec<OpenStep>, BTreeMap<TaskId, Vec<OpenStep>>), StoreError> {
     let (mut in_doubt, mut under_way) = (Vec::new(), BTreeMap::new());
-    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
-    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
-    let tasks = store.tasks(query).await?;
+    let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
     holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
         for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {

@@ -62,3 +62,21 @@ fn what_has_ended_is_history() {
     place.ok("task cancel t");
     assert_eq!(place.ok("inflight").text(), "nothing is in doubt or in flight\n");
 }
+
+/// That it was completed all the same does not say whether the step happened.
+#[test]
+fn a_step_in_doubt_of_a_completed_task_is_shown_until_it_is_resolved() {
+    let place = Place::new();
+    let owner = holder(&place);
+    place.ok(&format!("task start t --step pay --owner-pid {}", owner.pid()));
+    place.ok("step begin pay --task t --fence 1 --repeat once");
+    owner.kill();
+    place.ok("task done t --force");
+    let doubt = &place.json("inflight")["in_doubt"][0];
+    assert_eq!((&doubt["task"], &doubt["status"]), (&json!("t"), &json!("completed")));
+    let doctor = place.relight("doctor").run().text();
+    assert!(doctor.contains("1 tasks have a step begun and not ended: t"), "{doctor}");
+    place.ok("step resolve pay --task t --happened");
+    assert_eq!(place.json("inflight")["in_doubt"], json!([]));
+    assert_eq!(place.status("t"), "completed");
+}

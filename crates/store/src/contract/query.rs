@@ -29,6 +29,15 @@ pub struct TaskQuery {
     pub limit: Option<usize>,
 }
 
+impl TaskQuery {
+    /// Tasks with a step in doubt, except cancelled ones: nobody wants those any more.
+    pub fn with_steps_in_doubt() -> Self {
+        let is_wanted = |status: &TaskStatus| *status != TaskStatus::Cancelled;
+        let statuses = TaskStatus::ALL.into_iter().filter(is_wanted).collect();
+        Self { statuses, in_doubt: true, ..Self::default() }
+    }
+}
+
 /// Summary of a task for scans over many tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskGlance {

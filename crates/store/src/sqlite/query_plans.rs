@@ -85,8 +85,7 @@ fn tasks_of_an_attempt_are_found_by_its_lease() {
 
 #[test]
 fn tasks_in_doubt_or_held_are_found_among_many_finished_ones() {
-    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
-    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
+    let query = TaskQuery::with_steps_in_doubt();
     insta::assert_snapshot!(plan_of(tasks::list_sql(&query, NOW)), @"
     SCAN t USING INDEX task_in_doubt
     SEARCH b USING INTEGER PRIMARY KEY (rowid=?)

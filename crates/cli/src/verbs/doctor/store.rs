@@ -10,7 +10,6 @@ use relight::holders;
 use relight::os::{clock, process};
 use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
-use relight_core::status::TaskStatus;
 use relight_core::time::Span;
 use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
@@ -217,9 +216,7 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
 /// A step that a live holder has begun is under way; only without one it is in doubt.
 async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
-    let open = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal()).collect();
-    let query = TaskQuery { statuses: open, in_doubt: true, ..TaskQuery::default() };
-    let tasks = store.tasks(query).await?;
+    let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
     holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
         let held = task.lease.held.as_ref();
