@@ -79,6 +79,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut shown = if is_shown { from_here_on(environment, arguments, &folder) } else { None };
     let known = engine.store().agent(&name).await?;
     let begin = begin(&engine, known.as_ref(), &spec).await?;
+    if begin == AcquireMode::Wake {
+        keep_task(&mut spec.plan, known.as_ref());
+    }
     if let Some(task) = &arguments.task {
         refuse_if_held(&engine, &name, task).await?;
     }
@@ -347,6 +350,19 @@ async fn begin(
         | AgentState::Crashed { again_at: Some(_) }
         | AgentState::Suspended { .. } => AcquireMode::Wake,
     })
+}
+
+/// An agent that was cut off keeps its task until it has come to rest, and so does the command that is
+/// printed for it.
+fn keep_task(plan: &mut AgentPlan, known: Option<&Agent>) {
+    let Some(task) = known.and_then(|known| known.plan.task.clone()) else { return };
+    if plan.task.is_some() {
+        return;
+    }
+    if let Some(typed) = &mut plan.typed {
+        typed.flags.extend(["--task".to_owned(), task.to_string()]);
+    }
+    plan.task = Some(task);
 }
 
 /// Whether starting it is new work. What was under way is taken up: it may live, or its end is recorded.

@@ -248,3 +248,24 @@ fn a_supervisor_that_is_frozen_past_its_end_does_nothing_when_it_wakes() {
     assert_eq!(ground.until_runs("a", 1), pid);
     ground.assert_never_doubled();
 }
+
+#[test]
+fn an_adopted_agent_keeps_its_task_until_it_ends() {
+    let ground = Ground::with_agent(
+        "echo \"$RELIGHT_ATTEMPT_NUMBER ${RELIGHT_TASK-none}\" >>tasks\n\
+         [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && sleep 300\n\
+         [ -z \"$RELIGHT_TASK\" ] || relight task done",
+    );
+    let run = ground.run(&["--task", "t"]);
+    let pid = ground.until_runs("a", 1);
+    ground.until_lines("tasks", 1);
+    run.kill();
+    let run = ground.run(&[]);
+    run.until_said("adopted");
+    signal(pid, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    assert_eq!(ground.lines("tasks"), ["1 t", "2 t"]);
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(ground.run(&[]).end().code, 0);
+    assert_eq!(ground.lines("tasks")[2], "3 none", "it had ended");
+}
