@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use relight::engine::{ActError, Acted};
-use relight::os::{clock, process};
+use relight::os::{clock, limits, process};
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
@@ -596,8 +596,13 @@ fn exit_byte(code: i32) -> u8 {
 }
 
 fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
+    let text = format!("cannot start {}: {error}", program.as_ref().display());
+    if limits::is_exhausted(error) {
+        return Failure::new(Exit::Busy, text)
+            .hint("the host has no room for it now: run the step again later; nothing was run");
+    }
     let is_missing = error.kind() == std::io::ErrorKind::NotFound;
     let exit = if is_missing { Exit::NotFound } else { Exit::NotExecutable };
-    Failure::new(exit, format!("cannot start {}: {error}", program.as_ref().display()))
+    Failure::new(exit, text)
         .hint("correct the command and run the step again; it is recorded as failed")
 }

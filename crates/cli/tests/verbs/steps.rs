@@ -760,3 +760,26 @@ fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
     assert_eq!(again, "begun\n");
     assert!(!place.work("again").exists(), "it ran twice");
 }
+
+/// Nothing is wrong with the program: it can be run later, and it is known that it was not.
+#[test]
+fn a_host_without_free_descriptors_is_75_and_the_step_is_run_later() {
+    let place = Place::new();
+    place.ok("task start t --lease 1h");
+    let mut refused = Vec::new();
+    for files in 6..40 {
+        let script =
+            format!("ulimit -n {files}; exec relight step run s{files} --task t --fence 1 -- true");
+        let answer = place.shell(&script).run();
+        assert_ne!(answer.code, 126, "{files}: {}", answer.stderr);
+        if answer.stderr.contains("cannot start true") {
+            assert_eq!(answer.code, 75, "{files}: {}", answer.stderr);
+            refused.push(files);
+        }
+    }
+    assert!(!refused.is_empty(), "no limit let it begin the step and not start the program");
+    for files in refused {
+        place.ok(&format!("step run s{files} --task t --fence 1 --repeat once -- true"));
+    }
+    assert_eq!(place.json("inflight")["in_doubt"], json!([]));
+}
