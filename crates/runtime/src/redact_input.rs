@@ -100,12 +100,16 @@ pub fn clean_session_event(
     match event {
         SessionEvent::Begin { session_id, context, owner, .. } => {
             clean_pairs(redactor, context);
-            if let Holder::Time { by } = owner {
-                *by = redactor.text(by).into_owned();
+            clean_owner(redactor, owner);
+            check_name(redactor, "session id", session_id.as_str())
+        }
+        SessionEvent::Import { session_id, owner, .. } => {
+            if let Some((owner, _)) = owner {
+                clean_owner(redactor, owner);
             }
             check_name(redactor, "session id", session_id.as_str())
         }
-        SessionEvent::Touch { session_id, .. } | SessionEvent::Import { session_id, .. } => {
+        SessionEvent::Touch { session_id, .. } => {
             check_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Suspend { reason } => {
@@ -118,6 +122,13 @@ pub fn clean_session_event(
         | SessionEvent::Settle
         | SessionEvent::Resume
         | SessionEvent::Clear => Ok(()),
+    }
+}
+
+/// Redacts the free text by which a lease by time names its owner.
+fn clean_owner(redactor: &Redactor, owner: &mut Holder) {
+    if let Holder::Time { by } = owner {
+        *by = redactor.text(by).into_owned();
     }
 }
 

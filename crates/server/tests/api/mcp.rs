@@ -79,6 +79,19 @@ fn refusals_are_results_that_say_what_to_do() {
     assert_eq!(unknown.ok()["error"]["code"], -32602);
 }
 
+/// As it is over the API.
+#[test]
+fn starting_a_task_is_a_report_of_an_agent_that_reports_by_itself() {
+    let ground = Ground::new();
+    let bot = json!({"name": "bot", "silence_max": "10m"});
+    assert_eq!(ground.post("/api/agents", &bot).status, 201);
+    assert_eq!(ground.get("/api/agents/bot").ok()["state"], "created");
+    let (is_error, started) = call(&ground, "task_start", &json!({"task": "t", "agent": "bot"}));
+    assert!(!is_error, "{started}");
+    let shown = ground.get("/api/agents/bot").ok();
+    assert_eq!((&shown["state"], &shown["task"]), (&json!("running"), &json!("t")));
+}
+
 #[test]
 fn a_token_that_reads_sees_and_uses_the_tools_that_read() {
     let ground = Ground::new();

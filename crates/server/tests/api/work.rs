@@ -219,6 +219,18 @@ fn the_owner_of_a_turn_is_a_short_text_that_can_be_read() {
 }
 
 #[test]
+fn a_secret_in_the_owner_of_a_turn_is_marked() {
+    let ground = Ground::new();
+    let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
+    let owner = format!("gateway {secret}");
+    ground.post("/api/sessions/chat/begin", &json!({"id": "s1", "owner": owner})).ok();
+    let session = ground.get("/api/sessions/chat").ok().to_string();
+    assert!(session.contains("gateway [redacted:") && !session.contains(secret), "{session}");
+    let events = ground.get("/api/events").ok().to_string();
+    assert!(events.contains("session.begun") && !events.contains(secret), "{events}");
+}
+
+#[test]
 fn a_turn_is_begun_and_only_its_own_generation_ends_it() {
     let ground = Ground::new();
     let act =
