@@ -10,10 +10,10 @@ use relight_store::sqlite::{SqliteExporter, SqliteImporter, SqliteStore, Use};
 use relight_store::transfer::{
     Cell, Copied, CopyError, Exporter, Importer, Row, Table, Verified, copy, verify,
 };
-use relight_store::{MemoryStore, Store, StoreError};
+use relight_store::{AgentQuery, MemoryStore, SessionQuery, Store, StoreError, TaskQuery};
 
 use crate::dice::Dice;
-use crate::pair::Pair;
+use crate::pair::{Pair, all_events};
 use crate::plan::Plan;
 
 /// A file in a folder of its own.
@@ -72,7 +72,8 @@ impl File {
     }
 }
 
-/// Writes all kinds of records.
+/// Writes all kinds of records. A plan that removed nearly everything goes on until there is something to
+/// copy: an event for each fourth operation, and a task, an agent and a session.
 pub(crate) async fn fill(seed: u64, operations: u32, harness: &dyn Harness) {
     let memory = MemoryStore::new();
     let mut plan = Plan::new(Dice::new(seed));
@@ -80,7 +81,24 @@ pub(crate) async fn fill(seed: u64, operations: u32, harness: &dyn Harness) {
     for _ in 0..operations {
         plan.step(&mut pair).await;
     }
+    let store = harness.open().await;
+    let mut more = 0;
+    while !has_enough(store.as_ref(), operations as usize / 4).await {
+        assert!(more < 50 * operations, "the plan of seed {seed} gives no store to copy");
+        for _ in 0..10 {
+            plan.step(&mut pair).await;
+        }
+        more += 10;
+    }
     pair.compare_everything().await;
+}
+
+async fn has_enough(store: &dyn Store, events: usize) -> bool {
+    let counted = store.events(all_events()).await.expect("events can be read").len();
+    let tasks = store.tasks(TaskQuery::default()).await.expect("tasks can be read");
+    let agents = store.agents(AgentQuery::default()).await.expect("agents can be read");
+    let sessions = store.sessions(SessionQuery::default()).await.expect("sessions can be read");
+    counted >= events && !tasks.is_empty() && !agents.is_empty() && !sessions.is_empty()
 }
 
 pub(crate) async fn verified(store: &mut dyn Exporter) -> Verified {

@@ -26,8 +26,18 @@ use relight_store::transfer::{Cell, CopyError, Exporter as _, Table};
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 const OPERATIONS: u32 = 400;
-/// Gives a store of several pages: others end with removing old events.
-const SEED: u64 = 8;
+
+/// Any seed, another one in each run; `RELIGHT_SEED` replays one.
+fn seed() -> u64 {
+    use std::hash::BuildHasher as _;
+    #[expect(clippy::disallowed_methods, reason = "the one door by which a seed is replayed")]
+    let seed = match std::env::var("RELIGHT_SEED") {
+        Ok(text) => text.parse().expect("RELIGHT_SEED is a number"),
+        Err(_) => std::hash::RandomState::new().hash_one(0),
+    };
+    eprintln!("replay with RELIGHT_SEED={seed}");
+    seed
+}
 
 #[tokio::test]
 async fn a_copy_has_the_same_hashes_as_the_store_it_was_made_from() {
@@ -44,7 +54,7 @@ async fn a_copy_has_the_same_hashes_as_the_store_it_was_made_from() {
 
 #[tokio::test]
 async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
-    let from = File::filled(SEED, OPERATIONS).await;
+    let from = File::filled(seed(), OPERATIONS).await;
     let whole = from.verified().await;
     let mut writes = 0;
     loop {
@@ -68,7 +78,7 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
 
 #[tokio::test]
 async fn a_copy_that_is_cut_off_after_its_last_write_is_found_to_be_whole() {
-    let (from, to) = (File::filled(SEED, OPERATIONS).await, File::new());
+    let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
     let first = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     let again = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
     assert!(again.went_on && again.anew.is_empty());
@@ -78,7 +88,7 @@ async fn a_copy_that_is_cut_off_after_its_last_write_is_found_to_be_whole() {
 
 #[tokio::test]
 async fn what_changed_between_two_runs_is_copied_anew() {
-    let (from, to) = (File::filled(SEED, OPERATIONS).await, File::new());
+    let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
     let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
     let mut cut_off = CutOff { store: to.importer(), writes_left: 7 };
     copied(&mut few, &mut cut_off).await.unwrap_err();
@@ -93,7 +103,7 @@ async fn what_changed_between_two_runs_is_copied_anew() {
 
 #[tokio::test]
 async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
-    let from = File::filled(SEED, OPERATIONS).await;
+    let from = File::filled(seed(), OPERATIONS).await;
     for writes in 1.. {
         let to = File::new();
         let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
@@ -111,7 +121,7 @@ async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
 
 #[tokio::test]
 async fn a_look_is_never_left_alone_while_the_other_store_is_read() {
-    let (from, to) = (File::filled(SEED, OPERATIONS).await, File::new());
+    let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
     let stage = Stage::default();
     let mut look = stage.look(from.exporter());
     let mut cut_off = CutOff { store: stage.fill(to.importer()), writes_left: 9 };
