@@ -102,7 +102,7 @@ impl Pool {
                     tokio::time::sleep(PAUSE).await;
                 }
                 Err(PostgresFailure::Again) if Instant::now() < until => {
-                    tokio::time::sleep(PAUSE).await
+                    tokio::time::sleep(PAUSE).await;
                 }
                 Err(failure) => return Err(failure.into_store_error(&self.server.place)),
             }
