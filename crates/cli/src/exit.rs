@@ -1,6 +1,6 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
-use relight::engine::{ActError, DRAIN_HINT};
+use relight::engine::ActError;
 use relight::sessions::SessionError;
 use relight_core::decide::{Refusal, who_holds};
 use relight_core::error_code::ErrorCode;
@@ -116,11 +116,6 @@ impl Failure {
     pub(crate) fn not_built(part: &str, feature: &str) -> Self {
         Self::new(Exit::Config, format!("this build of relight has no {part}"))
             .hint(format!("build it with the feature `{feature}`, as is the default"))
-    }
-
-    /// Nothing is begun while a drain lasts.
-    pub(crate) fn draining(message: impl Into<String>) -> Self {
-        Self { hint: Some(DRAIN_HINT.to_owned()), ..Self::of(ErrorCode::DRAINING, message) }
     }
 
     /// The one form of an error, as the API has it too.

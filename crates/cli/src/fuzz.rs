@@ -53,12 +53,14 @@ pub fn values(data: &[u8]) {
     if let Ok(words) = values::words(text) {
         assert!(!words.0.is_empty());
     }
-    if let Ok(moment) = values::moment(text) {
-        let now = relight_core::time::Time::from_ms(0);
-        assert!(moment.from(now).to_string().parse::<relight_core::time::Time>().is_ok());
+    let now = relight_core::time::Time::from_ms(0);
+    let moment = text.parse::<relight_core::time::Moment>();
+    if let Ok(time) = moment.and_then(|moment| moment.after(now)) {
+        assert!(time.to_string().parse::<relight_core::time::Time>().is_ok());
     }
     let _ = (values::lease(text), values::count(text), values::pair(text), values::rate(text));
-    let _ = (values::cost(text), values::json(text), values::event_kind(text));
+    let _ =
+        (text.parse::<relight_core::task::Cost>(), values::json(text), values::event_kind(text));
 }
 
 /// Command lines, with a zero between words: the short way in understands what the long way does.

@@ -7,49 +7,25 @@ use relight::os::clock;
 use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
 use relight_core::ids::check_skill;
+use relight_core::limits;
 use relight_core::task::STRATEGIES;
-use relight_core::time::{Span, Time};
+use relight_core::time::{Moment, Span, TimeError};
 
-/// A time, or a duration from now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// A time.
-    At(Time),
-    /// A duration from now.
-    In(Span),
+/// A time to come, or a duration from now.
+pub(crate) fn later(text: &str) -> Result<Moment, TimeError> {
+    let moment: Moment = text.parse()?;
+    moment.after(clock::now()).map(|_| moment)
 }
 
-impl Moment {
-    /// The time that is meant.
-    pub(crate) fn from(self, now: Time) -> Time {
-        match self {
-            Self::At(time) => time,
-            Self::In(span) => now.plus(span),
-        }
-    }
-}
-
-/// `2026-05-01T12:00:00Z` or `30m`.
-pub(crate) fn moment(text: &str) -> Result<Moment, String> {
-    if let Ok(span) = text.parse() {
-        return Ok(Moment::In(span));
-    }
-    let time = text.parse().map(Moment::At);
-    time.map_err(|_| "write a time such as 2026-05-01T12:00:00Z or a duration such as 30m".into())
-}
-
-/// The same, but not in the past.
-pub(crate) fn later(text: &str) -> Result<Moment, String> {
-    match moment(text)? {
-        Moment::At(time) if time < clock::now() => Err("that time is in the past".to_owned()),
-        moment => Ok(moment),
-    }
+/// A number that the store can hold.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    let number = text.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
+    limits::number(number).map_err(|error| error.to_string())
 }
 
 /// How long a lease lasts.
 pub(crate) fn lease(text: &str) -> Result<Span, String> {
-    let span: Span =
-        text.parse().map_err(|error: relight_core::time::TimeError| error.to_string())?;
+    let span: Span = text.parse().map_err(|error: TimeError| error.to_string())?;
     relight_core::lease::of_length(span).map_err(|error| error.to_string())
 }
 
@@ -101,20 +77,6 @@ pub(crate) fn strategy(text: &str) -> Result<String, String> {
 pub(crate) fn skill(text: &str) -> Result<String, String> {
     check_skill(text).map_err(|error| error.to_string())?;
     Ok(text.to_owned())
-}
-
-/// A decimal number, in millionths.
-pub(crate) fn cost(text: &str) -> Result<u64, String> {
-    let bad = || "write a number that is not negative, with at most six places: 0.25".to_owned();
-    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
-    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let is_whole = !whole.is_empty() && is_number(whole);
-    if !is_whole || !is_number(places) || places.len() > 6 || text.ends_with('.') {
-        return Err(bad());
-    }
-    let whole: u64 = whole.parse().map_err(|_| bad())?;
-    let places: u64 = format!("{places:0<6}").parse().map_err(|_| bad())?;
-    whole.checked_mul(1_000_000).and_then(|micros| micros.checked_add(places)).ok_or_else(bad)
 }
 
 /// `5` or `5/s`.

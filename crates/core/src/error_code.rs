@@ -39,6 +39,8 @@ codes! {
     CONFLICT = "conflict", 1, 409;
     /// Others were faster every time.
     CONTENDED = "conflict", 75, 409;
+    /// The agent works on as many tasks as it may.
+    FULL = "busy", 75, 409;
     /// There is no such thing.
     NOT_FOUND = "not_found", 1, 404;
     /// There is nothing to resume or to claim.

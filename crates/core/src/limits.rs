@@ -78,6 +78,16 @@ pub const STEPS: Limit = Limit { what: "list of declared steps", max: 100_000, u
 /// The command of an agent that is registered over HTTP.
 pub const COMMAND: Limit = Limit::bytes("command", 128 << 10);
 
+/// A number that the store cannot hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is too large; the largest number is {max}", max = i64::MAX)]
+pub struct NumberTooLarge(u64);
+
+/// Refuses a number that the store cannot hold.
+pub fn number(number: u64) -> Result<u64, NumberTooLarge> {
+    if i64::try_from(number).is_ok() { Ok(number) } else { Err(NumberTooLarge(number)) }
+}
+
 /// All limits, for the reference.
 pub const ALL: [Limit; 14] = [
     TITLE,

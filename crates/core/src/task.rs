@@ -1,12 +1,15 @@
 //! Tasks.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use crate::lease::Lease;
+use crate::limits;
 use crate::shell::{shell_word, show_then_retry};
 use crate::status::TaskStatus;
 use crate::time::Time;
@@ -77,7 +80,38 @@ pub struct TaskTally {
     pub given_up: bool,
 }
 
-/// Usage reported by a holder.
+/// A price in millionths, written as a decimal number: `0.25`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cost(pub u64);
+
+/// Not a price.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a cost; write a number with at most six places, such as 0.25")]
+pub struct BadCost(String);
+
+impl FromStr for Cost {
+    type Err = BadCost;
+    fn from_str(text: &str) -> Result<Self, BadCost> {
+        let bad = || BadCost(text.chars().take(60).collect());
+        let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
+        let is_number =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_number(whole) || !is_number(places) || places.len() > 6 {
+            return Err(bad());
+        }
+        let micros = format!("{whole}{places:0<6}").parse().map_err(|_| bad())?;
+        limits::number(micros).map(Self).map_err(|_| bad())
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// What a piece of work has used, as its holder reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Cost in millionths.

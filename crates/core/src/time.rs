@@ -21,6 +21,40 @@ pub enum TimeError {
     /// Not a number with a unit.
     #[error("{0:?} is not a duration; write a number and a unit, such as 90s, 10m, 2h or 7d")]
     NotADuration(String),
+    /// Neither of the two.
+    #[error("{0:?} is neither a time nor a duration; write 2026-05-01T12:00:00Z, or 30m")]
+    NotAMoment(String),
+    /// Over already.
+    #[error("{0} is in the past")]
+    Past(Time),
+}
+
+/// A time, or a duration from now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// A time.
+    At(Time),
+    /// A duration from now.
+    In(Span),
+}
+
+impl Moment {
+    /// The time that is meant; one in the past is refused.
+    pub fn after(self, now: Time) -> Result<Time, TimeError> {
+        match self {
+            Self::At(time) if time < now => Err(TimeError::Past(time)),
+            Self::At(time) => Ok(time),
+            Self::In(span) => Ok(now.plus(span)),
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = TimeError;
+    fn from_str(text: &str) -> Result<Self, TimeError> {
+        let moment = text.parse().map(Self::In).or_else(|_| text.parse().map(Self::At));
+        moment.map_err(|_: TimeError| TimeError::NotAMoment(text.to_owned()))
+    }
 }
 
 impl Time {

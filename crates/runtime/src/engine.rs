@@ -85,7 +85,7 @@ impl Acted {
     }
 
     /// The task as the commit left it.
-    fn after(self) -> Task {
+    pub(crate) fn after(self) -> Task {
         let mut task = self.before;
         for change in &self.decision.changes {
             change.apply(&mut task, self.at);

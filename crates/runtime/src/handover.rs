@@ -19,6 +19,7 @@ const EVENTS_MAX: usize = 200;
 
 /// A task that another agent worked on before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct HandedOver {
     /// The agent that had it, else the holder in words.
     pub from: String,

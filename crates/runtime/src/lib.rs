@@ -24,6 +24,7 @@ mod http_client;
 pub mod inflight;
 mod library;
 pub mod meter;
+pub mod operations;
 pub mod os;
 pub mod presets;
 pub mod prune;

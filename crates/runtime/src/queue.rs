@@ -49,6 +49,18 @@ pub enum Claimed {
     },
 }
 
+impl Claimed {
+    /// The task that was taken, if there is one; why the agent gets none now is an error.
+    pub fn started(self, agent: &AgentName) -> Result<Option<Box<Started>>, ActError> {
+        match self {
+            Self::Task(started) => Ok(Some(started)),
+            Self::Nothing => Ok(None),
+            Self::Draining => Err(ActError::NothingBegun),
+            Self::Full { held } => Err(ActError::Full { agent: agent.clone(), held }),
+        }
+    }
+}
+
 impl Queue {
     /// The queue with these strategies and limits.
     pub fn new(recoverer: Recoverer) -> Self {

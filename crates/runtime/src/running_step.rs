@@ -128,11 +128,8 @@ pub async fn check_start(
         Err(ActError::NoSuchTask(_)) => return Ok(()),
         other => other?,
     };
-    let lease = &view.task.lease;
-    if let Some(ours) = fence.filter(|ours| !lease.admits(*ours)) {
-        return Err(Refusal::Fenced { task: id.clone(), ours, newest: lease.fence }.into());
-    }
-    holders::look_for(engine.store().as_ref(), &lease.held).await?;
+    fence.map_or(Ok(()), |ours| view.task.check_fence(ours))?;
+    holders::look_for(engine.store().as_ref(), &view.task.lease.held).await?;
     let orphaned = engine.home().and_then(|home| orphaned_step(&home, &view.task, &view.steps));
     match orphaned {
         Some(step) => Err(Refusal::StepRunning { task: id.clone(), step }.into()),

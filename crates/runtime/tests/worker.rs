@@ -231,7 +231,10 @@ async fn nothing_is_claimed_while_the_store_is_drained() {
     add(&relight, &["t"]).await;
     let store = Arc::clone(relight.engine().store());
     relight::drain::begin(store.as_ref()).await.unwrap();
-    assert!(relight.queue().claim("ann", &[]).await.unwrap().is_none());
+    let refused = relight.queue().claim("ann", &[]).await.unwrap_err();
+    assert!(matches!(refused, ActError::NothingBegun), "{refused}");
+    let none = relight.queue().claim_wait("ann", &[], Duration::ZERO).await.unwrap();
+    assert!(none.is_none(), "who waits, waits for the end of the drain");
     relight::drain::cancel(store.as_ref()).await.unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_some());
 }

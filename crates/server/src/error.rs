@@ -4,7 +4,8 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use relight::engine::{ActError, DRAIN_HINT};
+use relight::dialect::{DialectError, ResumeError};
+use relight::engine::ActError;
 use relight::sessions::SessionError;
 use relight::supervise::control::{Refused, RefusedCode};
 use relight::supervise::reporters::ReportError;
@@ -72,10 +73,6 @@ impl ApiError {
         Self::new(ErrorCode::CONFLICT, message)
     }
 
-    pub(crate) fn draining(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::DRAINING, message).hint(DRAIN_HINT)
-    }
-
     pub(crate) fn internal(inside: impl Into<String>) -> Self {
         let message = "something went wrong inside; the daemon's log says what";
         let mut error = Self::new(ErrorCode::INTERNAL, message);
@@ -99,18 +96,6 @@ impl IntoResponse for ApiError {
         // For whoever keeps the daemon's log.
         response.extensions_mut().insert(self);
         response
-    }
-}
-
-impl From<IdError> for ApiError {
-    fn from(error: IdError) -> Self {
-        Self::invalid(error.to_string())
-    }
-}
-
-impl From<TimeError> for ApiError {
-    fn from(error: TimeError) -> Self {
-        Self::invalid(error.to_string())
     }
 }
 
@@ -145,27 +130,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-impl From<ActError> for ApiError {
-    fn from(error: ActError) -> Self {
-        match error {
-            ActError::Store(error) => error.into(),
-            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
-        }
-    }
-}
-
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         ActError::from(refusal).into()
-    }
-}
-
-impl From<SessionError> for ApiError {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Store(error) => error.into(),
-            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
-        }
     }
 }
 
@@ -208,3 +175,33 @@ impl From<ReportError> for ApiError {
         }
     }
 }
+
+macro_rules! invalid {
+    ($($error:ident),*) => {$(
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                Self::invalid(error.to_string())
+            }
+        }
+    )*};
+}
+
+invalid!(IdError, TimeError);
+
+/// Errors of the runtime have a code and a hint; what is inside of them is told as what it is.
+macro_rules! told {
+    ($($error:ident::$inner:ident),*) => {$(
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                match error {
+                    $error::$inner(error) => error.into(),
+                    error => {
+                        Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) }
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+told!(ActError::Store, DialectError::Act, ResumeError::Dialect, SessionError::Store);

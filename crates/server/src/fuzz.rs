@@ -7,6 +7,8 @@ mod connection;
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use relight::operations::step::{StepBegin, StepEnd, StepResolve};
+use relight::operations::task::{TaskDefer, TaskSpend};
 use relight_core::time::Time;
 use serde::de::DeserializeOwned;
 
@@ -18,7 +20,7 @@ use crate::idempotency;
 use crate::listen::Peer;
 use crate::relay;
 use crate::routes::{self, daemon, moment};
-use crate::wire::{agent, event, list, login, session, stats, step, task};
+use crate::wire::{agent, event, list, login, session, stats, task};
 
 pub use connection::{TOKEN, connection};
 
@@ -37,12 +39,13 @@ pub fn bodies(data: &[u8]) {
     body::<session::BeginTurn>(data);
     body::<session::Turn>(data);
     body::<session::Because>(data);
-    body::<step::BeginStep>(data);
-    body::<step::EndStep>(data);
-    body::<step::ResolveStep>(data);
+    body::<StepBegin>(data);
+    body::<StepEnd>(data);
+    body::<StepResolve>(data);
+    body::<TaskDefer>(data);
+    body::<TaskSpend>(data);
     body::<task::NewTask>(data);
     body::<task::StartTask>(data);
-    body::<task::TaskVerb>(data);
     body::<task::Claim>(data);
     body::<daemon::Down>(data);
     body::<daemon::Recover>(data);
@@ -110,7 +113,7 @@ fn headers_of(data: &[u8]) -> HeaderMap {
 /// Queries, cursors and single values of bodies.
 pub fn queries(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let _ = (moment(text, Time::from_ms(0)), routes::micros(text), routes::kinds(text));
+    let _ = (moment(text, Time::from_ms(0)), routes::kinds(text));
     let Ok(uri) = format!("/?{text}").parse::<Uri>() else { return };
     if let Ok(Query(page)) = Query::<list::Page>::try_from_uri(&uri)
         && let Ok(limit) = page.limit()

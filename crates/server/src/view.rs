@@ -2,44 +2,15 @@
 //!
 //! Holders are judged here: call `holders::look_for` for them first.
 
-use relight::engine::{self, TaskView};
 use relight::os::clock;
 use relight::sessions::{Acted, Decided};
 use relight_core::agent::Attempt;
 use relight_core::event::Event;
-use relight_core::ids::TaskId;
 use relight_core::session::{Generation, Session};
-use relight_core::step::Step;
-use relight_core::task::Task;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::wire;
-
-/// A task without its steps.
-pub fn task(task: &Task) -> Value {
-    json(&wire::task::Task::from(task.clone()))
-}
-
-/// A task of a list, with how many of its declared steps are finished or skipped.
-pub fn listed_task(task: &Task, declared_done: Option<usize>) -> Value {
-    json(&wire::task::Task::listed(task.clone(), declared_done))
-}
-
-/// A task with its steps and the strategy of tasks that have none of their own, where it is known.
-pub fn whole_task(view: &TaskView, strategy: Option<&str>) -> Value {
-    json(&wire::task::WholeTask::new(view.clone(), strategy))
-}
-
-/// A task whose lease was just taken.
-pub fn started(started: &engine::Started) -> Value {
-    json(&wire::task::Started::from(started.clone()))
-}
-
-/// A step of a task.
-pub fn step(task: &TaskId, step: &Step) -> Value {
-    json(&wire::step::Step::new(task, step))
-}
 
 /// A session.
 pub fn session(session: &Session) -> Value {

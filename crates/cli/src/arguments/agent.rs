@@ -316,7 +316,7 @@ pub(crate) struct BeatArguments {
     pub(crate) name: Option<AgentName>,
     /// It waits on purpose and does not count as hung before then: a time, or a duration from now
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
-    pub(crate) waiting_until: Option<values::Moment>,
+    pub(crate) waiting_until: Option<relight_core::time::Moment>,
     /// What it is doing, in one line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) status: Option<String>,

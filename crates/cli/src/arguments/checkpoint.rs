@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 
 use super::HolderArguments;
+use crate::values;
 
 /// Verbs of the checkpoint dialect.
 #[derive(Debug, Subcommand)]
@@ -123,7 +124,7 @@ pub(crate) struct UpdateArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
     /// The fence of the lease [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
     /// Where the files are.
     #[command(flatten)]
@@ -137,7 +138,7 @@ pub(crate) struct CompleteArguments {
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: TaskId,
     /// The fence of the lease [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
     /// Where the files are.
     #[command(flatten)]

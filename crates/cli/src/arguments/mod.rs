@@ -222,18 +222,9 @@ pub(crate) struct ConfigFile {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UsageArguments {
     /// What it has cost, in the money or units of your choice, such as 0.25
-    #[arg(long, value_name = "N", value_parser = crate::values::cost)]
-    pub(crate) cost: Option<u64>,
-    /// Turns of a model that it took
     #[arg(long, value_name = "N")]
+    pub(crate) cost: Option<relight_core::task::Cost>,
+    /// Turns of a model that it took
+    #[arg(long, value_name = "N", value_parser = crate::values::number)]
     pub(crate) turns: Option<u64>,
-}
-
-impl UsageArguments {
-    /// None when nothing was said.
-    pub(crate) fn usage(&self) -> Option<relight_core::task::Usage> {
-        let (cost_micros, turns) = (self.cost.unwrap_or(0), self.turns.unwrap_or(0));
-        let is_said = self.cost.is_some() || self.turns.is_some();
-        is_said.then_some(relight_core::task::Usage { cost_micros, turns })
-    }
 }

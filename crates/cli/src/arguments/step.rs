@@ -1,5 +1,6 @@
 //! Flags of `relight step`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -8,6 +9,7 @@ use relight_core::step::RepeatRule;
 use relight_core::time::Span;
 
 use super::UsageArguments;
+use crate::values;
 
 /// Verbs of a step.
 #[derive(Debug, Subcommand)]
@@ -49,10 +51,10 @@ pub(crate) struct OfTask {
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
     /// Which time this name comes up
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) occurrence: u32,
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) occurrence: NonZeroU32,
     /// The fence of the lease [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
 }
 

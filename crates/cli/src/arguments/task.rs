@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::status::TaskStatus;
-use relight_core::time::Span;
+use relight_core::time::{Moment, Span};
 
 use super::{ConfigFile, HolderArguments, UsageArguments};
 use crate::values;
@@ -150,7 +150,7 @@ pub(crate) struct StartArguments {
     #[arg(long)]
     pub(crate) force: bool,
     /// Go on with the lease that has this fence [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct EndArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
     /// The fence of the lease [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
 }
 
@@ -206,7 +206,7 @@ pub(crate) struct SetArguments {
     #[arg(value_name = "[ID] KEY=VALUE", required = true)]
     pub(crate) words: Vec<String>,
     /// The fence of the lease [default: $RELIGHT_FENCE]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
 }
 
@@ -254,7 +254,7 @@ pub(crate) struct DeferArguments {
     pub(crate) which: EndArguments,
     /// When it continues: a time, or a duration from now
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
-    pub(crate) until: values::Moment,
+    pub(crate) until: Moment,
     /// Why
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: Option<String>,

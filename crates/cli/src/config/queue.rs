@@ -1,11 +1,11 @@
 //! `[queue]`: the limits of tasks, and the pace at which work is taken up again.
 
 use relight_core::recovery::TaskPolicy;
+use relight_core::task::Cost;
 use relight_core::time::Span;
 
 use super::recovery::Recovery;
 use super::section::Section;
-use crate::values;
 
 pub(super) const KEYS: &[&str] =
     &["attempts_max", "no_progress_max", "cost_max", "sweep", "resume_rate", "resume_at_once"];
@@ -43,13 +43,15 @@ impl Default for Queue {
 impl Queue {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let default = Self::default();
-        let cost = section.parsed("cost_max", values::cost).filter(|cost| *cost > 0);
+        let cost = section.parsed("cost_max", |text| {
+            text.parse().map(|Cost(micros)| micros).map_err(|error| error.to_string())
+        });
         Self {
             attempts_max: section
                 .count("attempts_max", 1..=u32::MAX)
                 .unwrap_or(default.attempts_max),
             no_progress_max: section.span("no_progress_max").and_then(Span::as_limit),
-            cost_micros_max: cost,
+            cost_micros_max: cost.filter(|micros| *micros > 0),
             sweep: section.span("sweep").unwrap_or(default.sweep),
             resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(default.resume_rate),
             resume_at_once: section

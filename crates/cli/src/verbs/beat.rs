@@ -40,7 +40,7 @@ pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outco
 
 /// Tells the daemon that an agent lives which reports by itself.
 fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments) -> Outcome {
-    let until = arguments.waiting_until.as_ref().map(|until| until.from(clock::now()));
+    let until = arguments.waiting_until.and_then(|until| until.after(clock::now()).ok());
     let body = json!({
         "waiting_until": until, "status": arguments.status, "attempt": arguments.attempt,
         "task": arguments.task,
@@ -88,7 +88,10 @@ fn unknown(environment: &Environment, name: &AgentName) -> Result<Failure, Failu
 fn signs(arguments: &BeatArguments) -> Vec<NotifySign> {
     let mut signs = vec![NotifySign::Alive];
     signs.extend(
-        arguments.waiting_until.map(|until| NotifySign::WaitingUntil(until.from(clock::now()))),
+        arguments
+            .waiting_until
+            .and_then(|until| until.after(clock::now()).ok())
+            .map(NotifySign::WaitingUntil),
     );
     signs.extend(arguments.status.clone().map(NotifySign::Status));
     signs

@@ -8,15 +8,14 @@ use relight::dialect::{
     Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
     StartRequest, Survey, UpdateRequest, document,
 };
-use relight::engine::Engine;
+use relight::operations::view::Started;
 use relight::os::clock;
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
-use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
-use relight_server::view;
 use serde_json::{Value, json};
 
+use super::operate::{not_copied, set_aside_text};
 use crate::arguments::checkpoint::{
     CheckpointCommand, CompleteArguments, Folder, ImportArguments, ListArguments, ResumeArguments,
     ShowArguments, StartArguments, Status, UpdateArguments, VerifyArguments,
@@ -160,36 +159,14 @@ fn saved_answer(
     Ok(0)
 }
 
-/// After a verb that is not the dialect's: a workflow's file says what its task says.
-pub(super) async fn refresh(engine: &Engine, id: &TaskId) -> Result<(), Failure> {
-    let Some(door) = engine.task(id).await?.checkpoint else { return Ok(()) };
-    let dialect = Dialect::new(engine.clone(), PathBuf::from(door.folder));
-    let saved = dialect.save(id).await?;
-    for report in &saved.set_aside {
-        output::alert(&output::clean(&set_aside_text(report)));
-    }
-    copy_check(&saved)
-}
-
 fn copy_check(saved: &Saved) -> Result<(), Failure> {
-    let Some(error) = &saved.copy_error else { return Ok(()) };
-    let text = format!("saved in the store, but not in {}: {error}", saved.file.display());
-    Err(Failure::new(Exit::FileCopy, text).hint("the next update writes it again"))
+    saved.file_error().map_or(Ok(()), |error| Err(not_copied(&error)))
 }
 
 fn tell_set_aside(environment: &Environment, reports: &[SetAside]) {
     for report in reports {
         output::note(environment, &set_aside_text(report));
     }
-}
-
-fn set_aside_text(report: &SetAside) -> String {
-    let place = match &report.now_at {
-        Some(place) => format!("set aside as {}", place.display()),
-        None => "left in place".to_owned(),
-    };
-    let what = if report.is_damaged { "is damaged" } else { "is not used" };
-    format!("{} {what}: {} ({place})", report.file.display(), report.reason)
 }
 
 fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
@@ -216,7 +193,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     }
     let resumed = resumed?;
     tell_set_aside(environment, &resumed.saved.set_aside);
-    let mut value = view::started(&resumed.started);
+    let mut value = json!(Started::from(resumed.started.clone()));
     let checkpoint = document(&resumed.saved.view);
     value["workflow"] = json!(resumed.started.view.task.id);
     value["file"] = json!(resumed.saved.file);

@@ -20,6 +20,7 @@ pub(crate) mod logs;
 pub(crate) mod mcp;
 mod membership;
 pub(crate) mod node;
+mod operate;
 mod operator;
 pub(crate) mod presets;
 pub(crate) mod prune;

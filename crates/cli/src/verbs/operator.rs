@@ -3,7 +3,8 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use relight::engine::{ActError, Engine};
+use relight::engine::ActError;
+use relight::operations::Context;
 use relight::os::clock;
 use relight::recovery::operator::{self, AwaitingOperator, Filter, OperatorCommand, Then};
 use relight::recovery::{Recovered, Recoverer};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::checkpoint;
+use super::operate;
 use crate::arguments::agent::RecoverArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -59,15 +60,16 @@ pub(super) fn act(
         None => find_config(environment, arguments.config.config.as_deref())?
             .map_or(0, |config| config.queue.resume_rate),
     };
-    let engine = environment.engine()?;
+    let context = operate::context(environment)?;
     block_on(async {
         let tasks = if arguments.all {
-            let found = operator::tasks(&engine, &filter(arguments)).await?;
+            let found = operator::tasks(&context.engine, &filter(arguments)).await?;
             found.into_iter().map(|task| task.id).collect()
         } else {
             arguments.tasks.clone()
         };
-        let mut all = Deeds { environment, engine, verb, dry_run: arguments.dry_run, done: vec![] };
+        let mut all =
+            Deeds { environment, context, verb, dry_run: arguments.dry_run, done: vec![] };
         all.run(&tasks, rate).await;
         Ok(all.tell())
     })
@@ -80,7 +82,7 @@ pub(super) fn filter(arguments: &RecoverArguments) -> Filter {
 /// What was done, task by task.
 struct Deeds<'a> {
     environment: &'a Environment,
-    engine: Engine,
+    context: Context,
     verb: &'a OperatorCommand,
     dry_run: bool,
     done: Vec<(TaskId, Result<Done, Failure>)>,
@@ -115,9 +117,9 @@ impl Deeds<'_> {
     async fn run_together(&mut self, tasks: &[TaskId]) {
         let mut under_way = JoinSet::new();
         for (at, id) in tasks.iter().enumerate() {
-            let (engine, verb, dry_run) = (self.engine.clone(), self.verb.clone(), self.dry_run);
+            let (context, verb, dry_run) = (self.context.clone(), self.verb.clone(), self.dry_run);
             let id = id.clone();
-            under_way.spawn(async move { (at, one(&engine, id, &verb, dry_run).await) });
+            under_way.spawn(async move { (at, one(&context, id, &verb, dry_run).await) });
         }
         let mut done = under_way.join_all().await;
         done.sort_by_key(|(at, _)| *at);
@@ -171,18 +173,18 @@ impl Deeds<'_> {
 }
 
 async fn one(
-    engine: &Engine,
+    context: &Context,
     id: TaskId,
     verb: &OperatorCommand,
     dry_run: bool,
 ) -> (TaskId, Result<Done, Failure>) {
     let done = if dry_run {
-        operator::foresee(engine, &id, verb).await
+        operator::foresee(&context.engine, &id, verb).await
     } else {
-        operator::act(engine, &id, verb).await
+        operator::act(&context.engine, &id, verb).await
     };
     let done = match done {
-        Ok(task) if !dry_run => checkpoint::refresh(engine, &id).await.map(|()| task),
+        Ok(task) if !dry_run => operate::refresh(context, &id).await.map(|()| task),
         other => other.map_err(|error: ActError| match error {
             ActError::Refused(Refusal::Illegal { from, .. }) => nothing_to_recover(&id, from),
             error => error.into(),
@@ -192,7 +194,7 @@ async fn one(
         Ok(task) if matches!(verb, OperatorCommand::Abandon { .. }) => {
             Ok(Done { task, command: None })
         }
-        Ok(task) => match operator::command_to_continue(engine, &task).await {
+        Ok(task) => match operator::command_to_continue(&context.engine, &task).await {
             Ok(command) => Ok(Done { task, command }),
             Err(error) => Err(error.into()),
         },

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight::engine::Engine;
+use relight::engine::{DRAIN_HINT, Engine};
 use relight::holders;
 use relight::os::process;
 use relight::supervise::control::run_socket;
@@ -23,6 +23,7 @@ use relight_core::agent::{
     Typed,
 };
 use relight_core::budget::RestartPolicy;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_core::node::Placement;
@@ -96,7 +97,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     supervisor.resume_after_drain();
     if supervisor.is_draining() && is_new_work(begin, known.as_ref()) {
         let text = format!("nothing is begun while draining; agent {name} was not started");
-        return Err(Failure::draining(text));
+        return Err(Failure::of(ErrorCode::DRAINING, text).hint(DRAIN_HINT));
     }
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;

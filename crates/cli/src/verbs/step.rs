@@ -3,20 +3,21 @@
 use std::io::Read;
 use std::path::Path;
 
-use relight::engine::{ActError, Acted, Engine};
+use relight::engine::{ActError, Acted};
+use relight::operations::step::{self, StepBegin, StepEnd, StepResolve, StepSkip};
+use relight::operations::{Context, view};
 use relight::os::file;
-use relight_core::change::Change;
-use relight_core::decide::{Refusal, Right, TaskEvent};
+use relight_core::decide::{Right, StepAdvice, TaskEvent};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{StepName, TaskId};
+use relight_core::lease::Fence;
 use relight_core::progress::Progress;
-use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use relight_core::task::Usage;
-use relight_server::view;
-use serde_json::{Value, json};
+use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepState};
+use serde_json::json;
 
 use super::inflight::resolve_command;
-use super::{checkpoint, step_run};
+use super::operate::{context, operate};
+use super::step_run;
 use crate::arguments::step::{
     BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, SkipArguments,
     StepCommand,
@@ -36,22 +37,9 @@ pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
     }
 }
 
-/// What a begin came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
-    /// Do it.
-    Go,
-    /// It was in doubt; do it again.
-    Again,
-    /// Finished before.
-    Finished,
-    /// In doubt, and not to be repeated.
-    InDoubt,
-}
-
 /// A step of a task, by what right, in an open store.
 pub(super) struct Place {
-    pub(super) engine: Engine,
+    pub(super) context: Context,
     pub(super) task: TaskId,
     pub(super) key: StepKey,
     pub(super) right: Right,
@@ -65,121 +53,91 @@ impl Place {
     ) -> Result<Self, Failure> {
         let task = environment.task(of.task)?;
         let right = environment.right(&task, of.fence)?;
-        let engine = environment.engine()?;
-        let mut key = StepKey { name, occurrence: of.occurrence };
-        relight::redact_input::clean_step(engine.redactor(), &mut key);
-        Ok(Self { engine, task, key, right })
+        let context = context(environment)?;
+        let key = step::key(&context.engine, name, Some(of.occurrence));
+        Ok(Self { context, task, key, right })
     }
 
     pub(super) async fn act(&self, event: TaskEvent) -> Result<Acted, ActError> {
-        self.engine.act(&self.task, self.right, event).await
+        self.context.engine.act(&self.task, self.right, event).await
     }
 
-    /// Records an end, and in the same commit what the work has used.
-    pub(super) async fn end(
-        &self,
-        outcome: StepOutcome,
-        output: Output,
-        usage: Option<Usage>,
-    ) -> Result<Acted, ActError> {
-        let (engine, key) = (&self.engine, self.key.clone());
-        let usage = usage.unwrap_or_default();
-        engine.end_step(&self.task, self.right, key, (outcome, output), usage).await
-    }
-
-    /// Records the begin. Whether the step may act is what was decided in the commit, not what was
-    /// seen before it.
-    pub(super) async fn begin(&self, rule: RepeatRule) -> Result<Begin, Failure> {
-        let key = self.key.clone();
-        let event = TaskEvent::StepBegin { key, rule, fingerprint: None };
-        let acted = match self.act(event).await {
-            Err(ActError::Refused(Refusal::StepFinished { .. })) => return Ok(Begin::Finished),
-            other => other?,
-        };
-        let begun = acted.decision.changes.iter().find_map(|change| match change {
-            Change::StepBegun(mark) => Some(mark),
-            _ => None,
-        });
-        Ok(match begun {
-            Some(mark) if mark.was_open => Begin::Again,
-            Some(_) => Begin::Go,
-            None => Begin::InDoubt,
-        })
+    /// Records the begin; what to do is what was decided in the commit.
+    pub(super) async fn begin(&self, rule: RepeatRule) -> Result<StepAdvice, ActError> {
+        let engine = &self.context.engine;
+        Ok(step::begin(engine, &self.task, self.right, &self.key, rule).await?.0)
     }
 
     pub(super) async fn step(&self) -> Result<Option<Step>, Failure> {
-        Ok(self.engine.store().step(&self.task, &self.key).await?)
+        Ok(self.context.engine.store().step(&self.task, &self.key).await?)
     }
 
-    /// Only a person may go on from here.
+    /// Only a person may continue from here.
     pub(super) fn in_doubt(&self) -> Failure {
-        let (key, task) = (&self.key, &self.task);
-        let text = format!("step {key} of task {task} is in doubt and must not be repeated");
-        Failure::of(ErrorCode::NOT_REPEATED, text).hint(self.resolve_hint())
+        in_doubt(&self.task, &self.key)
     }
+}
 
-    /// What a person types who found out.
-    pub(super) fn resolve_hint(&self) -> String {
-        format!("find out, then: {}", resolve_command(&self.task, &self.key))
-    }
+fn in_doubt(task: &TaskId, key: &StepKey) -> Failure {
+    let text = format!("step {key} of task {task} is in doubt and must not be repeated");
+    Failure::of(ErrorCode::NOT_REPEATED, text).hint(resolve_hint(task, key))
+}
+
+/// What a person types who found out.
+pub(super) fn resolve_hint(task: &TaskId, key: &StepKey) -> String {
+    format!("find out, then: {}", resolve_command(task, key))
 }
 
 fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
-    let place = Place::find(environment, arguments.of, arguments.name)?;
-    block_on(async {
-        let (word, text) = match place.begin(arguments.repeat).await? {
-            Begin::Finished => {
-                let text = format!("step {} is finished; nothing to do", place.key);
-                output::answer(environment, &advice_json(&place, "finished"), &text);
-                return Ok(1);
-            }
-            Begin::InDoubt => return Err(place.in_doubt()),
-            Begin::Again => ("again", "go again, with the same key"),
-            Begin::Go => ("go", "go"),
+    let BeginArguments { name, of, repeat: rule } = arguments;
+    let task = environment.task(of.task)?;
+    let fence = environment.right(&task, of.fence)?.fence();
+    let request = StepBegin { task, step: name, occurrence: Some(of.occurrence), fence, rule };
+    let written = operate(environment, request, |begun| {
+        let key = key_of(&begun.step, begun.occurrence);
+        let word = match begun.advice {
+            StepAdvice::Finished => return format!("step {key} is finished; nothing to do"),
+            StepAdvice::Ask | StepAdvice::Wait => return String::new(),
+            StepAdvice::Again => "go again, with the same key",
+            StepAdvice::Go => "go",
         };
-        let key = place.key.idempotency_key(&place.task);
-        let text = format!("step {}: {text} (idempotency key {key})", place.key);
-        output::answer(environment, &advice_json(&place, word), &text);
-        checkpoint::refresh(&place.engine, &place.task).await?;
-        Ok(0)
-    })
+        format!("step {key}: {word} (idempotency key {})", begun.idempotency_key)
+    })?;
+    let begun = written.answer;
+    match begun.advice {
+        StepAdvice::Go | StepAdvice::Again => Ok(0),
+        StepAdvice::Finished => Ok(1),
+        StepAdvice::Ask | StepAdvice::Wait => {
+            Err(in_doubt(&begun.task, &key_of(&begun.step, begun.occurrence)))
+        }
+    }
 }
 
-fn advice_json(place: &Place, advice: &str) -> Value {
-    json!({
-        "task": place.task,
-        "step": place.key.name,
-        "occurrence": place.key.occurrence,
-        "advice": advice,
-        "idempotency_key": place.key.idempotency_key(&place.task),
-    })
+fn key_of(step: &StepName, occurrence: u32) -> StepKey {
+    StepKey { name: step.clone(), occurrence }
 }
 
 fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
-    let exit_code = i32::from(arguments.failed);
-    let output = match &arguments.output {
-        Some(path) => read_output(path, exit_code)?,
-        None => Output { exit_code, ..Output::default() },
-    };
-    let place = Place::find(environment, arguments.of, arguments.name)?;
-    let outcome = if arguments.failed { StepOutcome::Failed } else { StepOutcome::Done };
-    let acted = block_on(place.end(outcome, output, arguments.usage.usage()));
-    let word = match acted {
-        Err(ActError::Refused(Refusal::StepFinished { .. })) if !arguments.failed => "was finished",
-        other => {
-            other?;
-            if arguments.failed { "failed" } else { "is finished" }
-        }
-    };
-    let text = format!("step {} {word}", place.key);
-    let value = json!({"task": place.task, "step": place.key, "outcome": outcome});
-    output::answer(environment, &value, &text);
-    block_on(checkpoint::refresh(&place.engine, &place.task))?;
+    let EndArguments { name, of, failed, usage, output } = arguments;
+    let output = output.map(|path| read_output(&path)).transpose()?.unwrap_or_default();
+    let task = environment.task(of.task)?;
+    let fence = environment.right(&task, of.fence)?.fence();
+    let (cost, turns) = (usage.cost, usage.turns);
+    let (step, occurrence, exit_code) = (name, Some(of.occurrence), None);
+    let request = StepEnd { task, step, occurrence, fence, failed, output, exit_code, cost, turns };
+    operate(environment, request, |ended| {
+        let word = match ended.is_repeated {
+            true => "was finished",
+            false if failed => "failed",
+            false => "is finished",
+        };
+        format!("step {} {word}", key_of(&ended.step, ended.occurrence))
+    })?;
     Ok(0)
 }
 
 /// Reads in parts: an output that is too long to keep is not held in memory either.
-fn read_output(path: &Path, exit_code: i32) -> Result<Output, Failure> {
+fn read_output(path: &Path) -> Result<Output, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::new(Exit::Usage, format!("cannot read {}: {error}", path.display()))
     };
@@ -194,7 +152,7 @@ fn read_output(path: &Path, exit_code: i32) -> Result<Output, Failure> {
     let mut part = vec![0; 64 << 10];
     loop {
         match from.read(&mut part).map_err(cannot)? {
-            0 => return Ok(kept.into_output(exit_code)),
+            0 => return Ok(kept.into_output(0)),
             count => kept.push(&part[..count]),
         }
     }
@@ -206,7 +164,7 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
     let view = block_on(engine.view(&task))?;
     let value = json!({
         "task": task,
-        "items": view.steps.iter().map(|step| view::step(&task, step)).collect::<Vec<_>>(),
+        "items": view.steps.iter().map(|step| view::Step::new(&task, step)).collect::<Vec<_>>(),
         "done_steps": view.progress.done_steps,
         "skipped_steps": view.progress.skipped_steps,
         "in_doubt": view.progress.in_doubt,
@@ -242,24 +200,26 @@ pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
 }
 
 fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
-    let place = Place::find(environment, arguments.of, arguments.name)?;
-    let happened = arguments.answer.happened;
-    block_on(place.act(TaskEvent::StepResolve { key: place.key.clone(), happened }))?;
-    let word = if happened { "counts as finished" } else { "may be run again" };
-    let text = format!("step {} of task {} {word}", place.key, place.task);
-    let value = json!({"task": place.task, "step": place.key, "happened": happened});
-    output::answer(environment, &value, &text);
-    block_on(checkpoint::refresh(&place.engine, &place.task))?;
+    let ResolveArguments { name: step, of, answer } = arguments;
+    let (task, happened) = (environment.task(of.task)?, answer.happened);
+    let (occurrence, fence) = (Some(of.occurrence), of.fence.map(Fence));
+    let request = StepResolve { task, step, occurrence, fence, happened };
+    operate(environment, request, |resolved| {
+        let word = if happened { "counts as finished" } else { "may be run again" };
+        let key = key_of(&resolved.step, resolved.occurrence);
+        format!("step {key} of task {} {word}", resolved.task)
+    })?;
     Ok(0)
 }
 
 fn skip(environment: &Environment, arguments: SkipArguments) -> Outcome {
-    let place = Place::find(environment, arguments.of, arguments.name)?;
-    let event = TaskEvent::StepSkip { key: place.key.clone(), reason: arguments.reason };
-    block_on(place.act(event))?;
-    let text = format!("step {} of task {} is skipped", place.key, place.task);
-    let value = json!({"task": place.task, "step": place.key, "outcome": "skipped"});
-    output::answer(environment, &value, &text);
-    block_on(checkpoint::refresh(&place.engine, &place.task))?;
+    let SkipArguments { name: step, of, reason } = arguments;
+    let task = environment.task(of.task)?;
+    let fence = environment.right(&task, of.fence)?.fence();
+    let request = StepSkip { task, step, occurrence: Some(of.occurrence), fence, reason };
+    operate(environment, request, |skipped| {
+        let key = key_of(&skipped.step, skipped.occurrence);
+        format!("step {key} of task {} is skipped", skipped.task)
+    })?;
     Ok(0)
 }

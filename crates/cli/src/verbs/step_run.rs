@@ -7,6 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use relight::engine::{ActError, Acted};
+use relight::operations::task::usage;
 use relight::os::{clock, limits, process};
 use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
@@ -22,9 +23,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::checkpoint;
-use super::step::{Begin, Place};
+use super::operate;
+use super::step::{Place, resolve_hint};
 use super::supervision::cannot_wait;
+use crate::arguments::UsageArguments;
 use crate::arguments::step::RunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -67,13 +69,9 @@ fn rule(arguments: &RunArguments) -> Result<RepeatRule, Failure> {
 /// A step that another process is running now is not in doubt; it is left alone. Unless it was begun
 /// under an older lease: then the task was taken over from a runner that is frozen, and the step's
 /// rule decides.
-fn running(
-    environment: &Environment,
-    place: &Place,
-    before: Option<&Step>,
-) -> Result<Option<RunningStep>, Failure> {
-    let home = environment.store_folder(&place.engine)?;
-    let taken = RunningStep::take(&home, &place.task, &place.key).map_err(|error| {
+fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, Failure> {
+    let home = &place.context.home;
+    let taken = RunningStep::take(home, &place.task, &place.key).map_err(|error| {
         Failure::new(Exit::Io, format!("cannot use {}: {error}", home.display()))
     })?;
     let begun_before = |ours: Fence| before.is_some_and(|step| step.is_open() && step.fence < ours);
@@ -95,22 +93,22 @@ async fn step(
     if advise(before.as_ref()) == StepAdvice::Finished {
         return replay(environment, place).await;
     }
-    let running = running(environment, place, before.as_ref())?;
+    let running = running(place, before.as_ref())?;
     warn_of_other_rule(environment, before.as_ref(), rule);
     let is_asked = advise(before.as_ref()) == StepAdvice::Ask;
     let rule = before.filter(Step::is_open).map_or(rule, |step| step.rule);
     // Whoever may not work on the step asks nothing either.
     let mut begun = place.begin(rule).await?;
-    if is_asked && begun == Begin::InDoubt {
+    if is_asked && matches!(begun, StepAdvice::Ask | StepAdvice::Wait) {
         if let Some(outcome) = ask(environment, place, arguments).await? {
             return Ok(outcome);
         }
         begun = place.begin(rule).await?;
     }
     let outcome = match begun {
-        Begin::Finished => replay(environment, place).await,
-        Begin::InDoubt => Err(place.in_doubt()),
-        Begin::Go | Begin::Again => {
+        StepAdvice::Finished => replay(environment, place).await,
+        StepAdvice::Ask | StepAdvice::Wait => Err(place.in_doubt()),
+        StepAdvice::Go | StepAdvice::Again => {
             execute(environment, place, arguments, rule, running.as_ref()).await
         }
     };
@@ -127,7 +125,7 @@ fn warn_of_other_rule(environment: &Environment, before: Option<&Step>, asked: R
 
 /// What was recorded, without running anything.
 async fn replay(environment: &Environment, place: &Place) -> Outcome {
-    let recorded = place.engine.store().output(&place.task, &place.key).await?;
+    let recorded = place.context.engine.store().output(&place.task, &place.key).await?;
     let recorded = recorded.unwrap_or_default();
     if let Some(cut) = &recorded.cut {
         let text = format!("the output had {} bytes; head and tail were kept", cut.bytes);
@@ -182,7 +180,7 @@ async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
     let reason = format!("step {key} is in doubt and {why}");
     let alert = TaskEvent::Note(EventKind::Alert, alert.detail());
     let events = vec![alert, TaskEvent::Block { reason, is_told: true }];
-    place.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
+    place.context.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
 }
 
 /// The command's answer is recorded as the end of the try in doubt, under the same lease.
@@ -211,7 +209,7 @@ async fn execute(
             let failure = cannot_start(program, &error);
             let code = failure.exit as u8;
             let output = Output { exit_code: i32::from(code), ..Output::default() };
-            end(place, StepOutcome::Failed, output.clone(), None).await?;
+            end(place, StepOutcome::Failed, output.clone(), Usage::default()).await?;
             if environment.json {
                 output::json(&report(place, &output, How::Ended, "relight", false));
             }
@@ -241,11 +239,12 @@ async fn execute(
     }
     let how = match verdict {
         Verdict::Ended(outcome, _) => {
-            end(place, outcome, output.clone(), arguments.usage.usage()).await?;
+            let UsageArguments { cost, turns } = arguments.usage;
+            end(place, outcome, output.clone(), usage(cost, turns)).await?;
             How::Ended
         }
         Verdict::CutOff(_) => {
-            let _ = checkpoint::refresh(&place.engine, &place.task).await;
+            let _ = operate::refresh(&place.context, &place.task).await;
             How::CutOff
         }
     };
@@ -268,13 +267,13 @@ async fn execute(
 /// Renews a timed lease while the command runs: a step may take longer than the lease. One that
 /// somebody else took meanwhile is noticed when the step's end is recorded.
 async fn keep_lease(place: &Place) -> std::convert::Infallible {
-    let task = place.engine.task(&place.task).await.ok();
+    let task = place.context.engine.task(&place.task).await.ok();
     let ttl = task.and_then(|task| task.lease.held).and_then(|held| held.ttl);
     loop {
         match (ttl, place.right) {
             (Some(ttl), Right::Fence(fence)) => {
                 tokio::time::sleep(ttl.as_duration() / 3).await;
-                let _ = place.engine.store().renew(&place.task, fence).await;
+                let _ = place.context.engine.store().renew(&place.task, fence).await;
             }
             _ => std::future::pending().await,
         }
@@ -298,11 +297,12 @@ async fn end(
     place: &Place,
     outcome: StepOutcome,
     output: Output,
-    usage: Option<Usage>,
+    usage: Usage,
 ) -> Result<(), Failure> {
-    place.end(outcome, output, usage).await?;
+    let (task, key, ended) = (&place.task, place.key.clone(), (outcome, output));
+    place.context.engine.end_step(task, place.right, key, ended, usage).await?;
     // The command's own exit code counts; a file copy that is behind is mended by the next verb.
-    let _ = checkpoint::refresh(&place.engine, &place.task).await;
+    let _ = operate::refresh(&place.context, &place.task).await;
     Ok(())
 }
 
@@ -321,7 +321,7 @@ fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
         RepeatRule::Keyed => failure.hint("run it again; it gets the same idempotency key"),
         RepeatRule::Repeatable => failure.hint("run it again"),
         RepeatRule::Verify => failure.hint("run it again; --verify is asked first"),
-        RepeatRule::Once => failure.hint(place.resolve_hint()),
+        RepeatRule::Once => failure.hint(resolve_hint(&place.task, &place.key)),
     }
 }
 

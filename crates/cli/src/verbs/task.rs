@@ -6,26 +6,29 @@ use std::path::{Path, PathBuf};
 use relight::drain;
 use relight::engine::{Added, Engine, Started};
 use relight::holders;
+use relight::operations::task::{
+    TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
+    TaskSpend,
+};
+use relight::operations::{Operation, view};
 use relight::os::clock;
 use relight::running_step::check_start;
 use relight::supervise::successor::{self, RefreshError};
-use relight_core::decide::TaskEvent;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
-use relight_core::recovery::limits::cost_text;
-use relight_core::status::{TRANSITIONS, TaskStatus};
+use relight_core::status::TRANSITIONS;
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
-use relight_server::view;
 use relight_store::{StoreError, TaskQuery};
 use serde_json::{Value, json};
 
+use super::operate::{self, operate};
+use super::task_queue;
 use super::task_view::{list_text, view_text};
-use super::{checkpoint, task_queue};
 use crate::arguments::task::{
-    AddArguments, EndArguments, ListArguments, NewArguments, SetArguments, SpendArguments,
-    StartArguments, TaskCommand,
+    AddArguments, DoneArguments, EndArguments, ListArguments, NewArguments, SetArguments,
+    SpendArguments, StartArguments, TaskCommand,
 };
 use crate::config::Recovery;
 use crate::environment::Environment;
@@ -44,31 +47,33 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
             or_tell_the_shell(arguments.export, task_queue::claim(environment, &arguments))
         }
         TaskCommand::Set(arguments) => set(environment, arguments),
-        TaskCommand::Done(given) => {
-            holders_verb(environment, given.which, TaskEvent::Done { force: given.force })
+        TaskCommand::Done(given) => done(environment, given),
+        TaskCommand::Review(which) => {
+            let (task, fence) = holder(environment, which)?;
+            act(environment, TaskReview { task, fence })
         }
-        TaskCommand::Review(which) => holders_verb(environment, which, TaskEvent::Review),
         TaskCommand::Fail(given) => task_queue::fail(environment, given),
         TaskCommand::Spend(given) => spend(environment, given),
         TaskCommand::Block(given) => {
-            let event = TaskEvent::Block { reason: given.reason, is_told: false };
-            holders_verb(environment, given.which, event)
+            let (task, fence) = holder(environment, given.which)?;
+            act(environment, TaskBlock { task, fence, reason: given.reason })
         }
         TaskCommand::Defer(given) => {
-            let until = given.until.from(clock::now());
-            let event = TaskEvent::Defer { until, reason: given.reason };
-            holders_verb(environment, given.which, event)
+            let (task, fence) = holder(environment, given.which)?;
+            act(environment, TaskDefer { task, fence, until: given.until, reason: given.reason })
         }
         TaskCommand::Release(given) => {
-            holders_verb(environment, given.which, TaskEvent::Release { force: given.force })
+            let (force, shown) = (given.force, given.which.fence.map(Fence));
+            let (task, own) = holder(environment, given.which)?;
+            act(environment, TaskRelease { task, fence: if force { shown } else { own }, force })
         }
         TaskCommand::Cancel(given) => {
-            let event = TaskEvent::Cancel { reason: given.reason };
-            act(environment, given.id, None, event)
+            let (task, fence) = (environment.task(given.id)?, None);
+            act(environment, TaskCancel { task, fence, reason: given.reason })
         }
         TaskCommand::Retry(given) => {
-            let event = TaskEvent::Retry { agent: given.agent, force: given.force };
-            act(environment, given.id, None, event)
+            let (task, fence) = (environment.task(given.id)?, None);
+            act(environment, TaskRetry { task, fence, agent: given.agent, force: given.force })
         }
         TaskCommand::Show(given) => show(environment, given.id),
         TaskCommand::List(given) => list(environment, given),
@@ -94,7 +99,11 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
             ("key_taken", format!("task {} has this key; nothing was added", task.id))
         }
     };
-    output::answer(environment, &json!({"task": view::task(task), "outcome": word}), &text);
+    output::answer(
+        environment,
+        &json!({"task": view::Task::from(task.clone()), "outcome": word}),
+        &text,
+    );
     Ok(0)
 }
 
@@ -118,35 +127,22 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
     let limits = work::start_limits(environment, config, arguments.force)?;
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
-    let engine = environment.engine()?;
+    let context = operate::context(environment)?;
+    let engine = &context.engine;
     let (holder, ttl) = environment.holder(
         &arguments.holder,
         arguments.new.agent.as_ref(),
         engine.store().as_ref(),
     )?;
     let started = block_on(async {
-        check_start(&engine, &id, arguments.fence.map(Fence)).await?;
+        check_start(engine, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
-        let started = drain::start(&engine, new, right, holder, ttl, limits).await?;
-        checkpoint::refresh(&engine, &started.view.task.id).await?;
-        refresh_state(environment, &engine, &started.view.task).await?;
+        let started = drain::start(engine, new, right, holder, ttl, limits).await?;
         Ok::<_, Failure>(started)
     })?;
-    print_started(environment, &engine, &started, arguments.export)?;
+    print_started(environment, engine, &started, arguments.export)?;
+    block_on(operate::refresh(&context, &started.view.task.id))?;
     Ok(0)
-}
-
-/// The file of a supervised agent says what its task does.
-async fn refresh_state(
-    environment: &Environment,
-    engine: &Engine,
-    task: &Task,
-) -> Result<(), Failure> {
-    let home = environment.store_folder(engine)?;
-    match successor::refresh_state(&home, engine, task).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(refresh_failure(error)),
-    }
 }
 
 fn refresh_failure(error: RefreshError) -> Failure {
@@ -168,63 +164,49 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
         return Err(Failure::new(Exit::Usage, "nothing to set; write KEY=VALUE"));
     }
     let count = pairs.len();
-    let id = environment.task(id)?;
-    let right = environment.right(&id, arguments.fence)?;
-    let engine = environment.engine()?;
-    block_on(async {
-        let acted = engine.act(&id, right, TaskEvent::Set(pairs)).await?;
-        checkpoint::refresh(&engine, &id).await?;
-        refresh_state(environment, &engine, &acted.before).await
-    })?;
-    let text = format!("task {id}: {count} set");
-    output::answer(environment, &json!({"task": id, "set": count}), &text);
+    let (task, fence) = holder(environment, EndArguments { id, fence: arguments.fence })?;
+    let request = TaskSet { task, fence, set: pairs };
+    operate(environment, request, |task| format!("task {}: {count} set", task.id))?;
     Ok(0)
 }
 
-fn holders_verb(environment: &Environment, which: EndArguments, event: TaskEvent) -> Outcome {
-    act(environment, which.id, which.fence, event)
+/// The task, and the fence of its holder.
+fn holder(
+    environment: &Environment,
+    which: EndArguments,
+) -> Result<(TaskId, Option<Fence>), Failure> {
+    let id = environment.task(which.id)?;
+    let fence = environment.right(&id, which.fence)?.fence();
+    Ok((id, fence))
 }
 
 fn spend(environment: &Environment, given: SpendArguments) -> Outcome {
-    let Some(usage) = given.usage.usage() else {
-        return Err(Failure::new(Exit::Usage, "nothing was used; give --cost or --turns"));
-    };
-    let id = environment.task(given.which.id)?;
-    let right = environment.right(&id, given.which.fence)?;
-    let engine = environment.engine()?;
-    let task = block_on(async {
-        engine.act(&id, right, TaskEvent::Spend(usage)).await?;
-        engine.task(&id).await
+    let (task, fence) = holder(environment, given.which)?;
+    let request = TaskSpend { task, fence, cost: given.usage.cost, turns: given.usage.turns };
+    operate(environment, request, |task| {
+        format!("task {} has cost {} in {} turns", task.id, task.cost, task.turns)
     })?;
-    let (cost, turns) = (cost_text(task.tally.cost_micros), task.tally.turns);
-    let text = format!("task {id} has cost {cost} in {turns} turns");
-    output::answer(environment, &view::task(&task), &text);
     Ok(0)
 }
 
-/// One event, then the task as it is now.
-fn act(
-    environment: &Environment,
-    id: Option<TaskId>,
-    fence: Option<u64>,
-    event: TaskEvent,
-) -> Outcome {
-    let id = environment.task(id)?;
-    let right = environment.right(&id, fence)?;
-    let engine = environment.engine()?;
-    block_on(async {
-        engine.act(&id, right, event).await?;
-        let task = engine.task(&id).await?;
-        let text = format!("task {id} is {}", task.status);
-        output::answer(environment, &view::task(&task), &text);
-        if task.status == TaskStatus::Completed && task.steps_open > 0 {
-            let steps = engine.view(&id).await?.progress.in_doubt.join(", ");
-            output::note(environment, &format!("it ended with steps in doubt: {steps}"));
-        }
-        checkpoint::refresh(&engine, &id).await?;
-        refresh_state(environment, &engine, &task).await?;
-        Ok(0)
-    })
+fn done(environment: &Environment, given: DoneArguments) -> Outcome {
+    let (task, fence) = holder(environment, given.which)?;
+    let request = TaskDone { task: task.clone(), fence, force: given.force };
+    let written = operate(environment, request, status_text)?;
+    if written.task.steps_open > 0 {
+        let steps = block_on(environment.engine()?.view(&task))?.progress.in_doubt.join(", ");
+        output::note(environment, &format!("it ended with steps in doubt: {steps}"));
+    }
+    Ok(0)
+}
+
+fn act(environment: &Environment, request: impl Operation<Answer = view::Task>) -> Outcome {
+    operate(environment, request, status_text)?;
+    Ok(0)
+}
+
+fn status_text(task: &view::Task) -> String {
+    format!("task {} is {}", task.id, task.status)
 }
 
 fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
@@ -234,7 +216,8 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     block_on(holders::look_for(engine.store().as_ref(), &view.task.lease.held))?;
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
-    output::answer(environment, &view::whole_task(&view, strategy), &view_text(&view, strategy));
+    let text = view_text(&view, strategy);
+    output::answer(environment, &view::WholeTask::new(view, strategy), &text);
     Ok(0)
 }
 
@@ -270,9 +253,10 @@ fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
         }
         Ok::<_, StoreError>(rows)
     })?;
-    let items: Vec<Value> =
-        rows.iter().map(|(task, done)| view::listed_task(task, *done)).collect();
-    output::answer(environment, &json!({"items": items, "next": next}), &list_text(&rows));
+    let text = list_text(&rows);
+    let items = rows.into_iter().map(|(task, done)| view::Task::listed(task, done));
+    let items: Vec<view::Task> = items.collect();
+    output::answer(environment, &json!({"items": items, "next": next}), &text);
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }
@@ -345,7 +329,7 @@ pub(super) fn print_started(
     if let Some(handed_over) = &started.handed_over {
         text += &format!("\n  {}", handed_over.text());
     }
-    output::answer(environment, &view::started(started), &text);
+    output::answer(environment, &view::Started::from(started.clone()), &text);
     Ok(())
 }
 

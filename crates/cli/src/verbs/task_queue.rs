@@ -1,7 +1,7 @@
 //! `relight task claim` and `relight task fail`: the ends of the queue, where strategies are asked.
 
+use relight::operations::task::TaskFail;
 use relight::os::clock;
-use relight::queue::Claimed;
 use relight::recovery::Recovered;
 use relight::recovery::operator::command_to_continue;
 use relight_core::error_code::ErrorCode;
@@ -9,10 +9,8 @@ use relight_core::ids::AgentName;
 use relight_core::recovery::Decision;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
-use relight_server::view;
-use serde_json::json;
 
-use super::checkpoint;
+use super::operate::{context, tell};
 use super::task::print_started;
 use crate::arguments::task::{ClaimArguments, FailArguments};
 use crate::environment::Environment;
@@ -37,45 +35,29 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
             Some(wait) => queue.claim_within(wait, work.sweep, agent, skills, &holder, ttl).await,
         }
     })?;
-    match claimed {
-        Claimed::Task(started) => {
-            print_started(environment, &engine, &started, arguments.export)?;
-            Ok(0)
-        }
-        Claimed::Nothing => {
-            Err(Failure::of(ErrorCode::NOTHING, format!("there is no task for {agent}")))
-        }
-        Claimed::Draining => Err(Failure::draining("nothing is begun while draining")),
-        Claimed::Full { held } => Err(full(agent, held)),
-    }
-}
-
-fn full(agent: &AgentName, held: u32) -> Failure {
-    let tasks = if held == 1 { "1 task".to_owned() } else { format!("{held} tasks") };
-    let text = format!("{agent} holds {tasks} already, which is as many as it may");
-    Failure::new(Exit::Busy, text)
-        .hint(format!("finish one; relight task list --agent {agent} --status in_progress"))
+    let nothing = || Failure::of(ErrorCode::NOTHING, format!("there is no task for {agent}"));
+    let started = claimed.started(agent)?.ok_or_else(nothing)?;
+    print_started(environment, &engine, &started, arguments.export)?;
+    Ok(0)
 }
 
 /// Asks the strategy. A task that does not go on is still what was asked for: exit code 0.
 pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outcome {
-    let id = environment.task(arguments.which.id)?;
-    let right = environment.right(&id, arguments.which.fence)?;
+    let task = environment.task(arguments.which.id)?;
+    let fence = environment.right(&task, arguments.which.fence)?.fence();
     let work = Work::find(environment, arguments.config.config.as_deref())?;
-    let recoverer = work.recoverer(environment.engine()?);
-    block_on(async {
-        let recovered = recoverer.fail(&id, right, &arguments.reason).await?;
-        let task = recoverer.engine().task(&id).await?;
-        if let Some(trouble) = &recovered.trouble {
-            output::alert(&trouble_text(&recovered, trouble));
-        }
-        let value = json!({"task": view::task(&task), "recovery": recovered});
-        let command = command_to_continue(recoverer.engine(), &task).await?;
-        let text = recovered_text(&recovered, &task, command.as_deref());
-        output::answer(environment, &value, &text);
-        checkpoint::refresh(recoverer.engine(), &id).await?;
-        Ok(0)
-    })
+    let context = context(environment)?;
+    let recoverer = work.recoverer(context.engine.clone());
+    let request = TaskFail { task, fence, reason: arguments.reason };
+    let failed = block_on(request.run(&context, &recoverer))?;
+    let recovered = &failed.answer.recovery;
+    if let Some(trouble) = &recovered.trouble {
+        output::alert(&trouble_text(recovered, trouble));
+    }
+    let command = block_on(command_to_continue(&context.engine, &failed.task))?;
+    let text = recovered_text(recovered, &failed.task, command.as_deref());
+    tell(environment, &failed, &text)?;
+    Ok(0)
 }
 
 /// What was wrong with a strategy, and whose answer stands.

@@ -3,9 +3,8 @@
 use relight::engine::TaskView;
 use relight::os::{clock, process};
 use relight_core::lease::{HeldLease, HolderLife};
-use relight_core::recovery::limits::cost_text;
 use relight_core::status::TaskStatus;
-use relight_core::task::Task;
+use relight_core::task::{Cost, Task};
 
 use crate::output;
 
@@ -29,7 +28,7 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>) -> String {
     row("strategy", Some(strategy_text(task, strategy)));
     row("retries", Some(retries_text(task)));
     row("starts", Some(starts_text(task)));
-    row("cost", (tally.cost_micros > 0).then(|| cost_text(tally.cost_micros)));
+    row("cost", (tally.cost_micros > 0).then(|| Cost(tally.cost_micros).to_string()));
     row("turns", (tally.turns > 0).then(|| tally.turns.to_string()));
     row("updated", Some(ago(task)));
     row("not before", task.not_before.map(|at| at.to_string()));

@@ -6,7 +6,7 @@ use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 
-use super::checkpoint;
+use super::operate;
 use crate::arguments::agent::{RecordArguments, TrapCommand};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -58,12 +58,12 @@ fn reason(arguments: &RecordArguments) -> String {
 }
 
 fn interrupt(environment: &Environment, id: &TaskId, right: Right, reason: String) -> Outcome {
-    let engine = environment.engine()?;
+    let context = operate::context(environment)?;
     block_on(async {
-        let task = engine.task(id).await?;
+        let task = context.engine.task(id).await?;
         if is_left_behind(&task, right) {
-            engine.act(id, right, TaskEvent::Interrupt { reason }).await?;
-            checkpoint::refresh(&engine, id).await?;
+            context.engine.act(id, right, TaskEvent::Interrupt { reason }).await?;
+            operate::refresh(&context, id).await?;
         }
         Ok(0)
     })

@@ -82,7 +82,7 @@ impl Front {
 fn line(event: &Value) -> String {
     let mut detail = event["detail"].clone();
     if let Some(detail) = detail.as_object_mut() {
-        for own in ["holder", "ttl_ms", "at", "until", "again_at"] {
+        for own in ["holder", "ttl_ms", "at", "until", "again_at", "context", "not_before"] {
             detail.remove(own);
         }
     }
@@ -98,13 +98,24 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
     let mut flags = Vec::new();
     for (field, value) in fields.as_object().unwrap() {
         let flag = match field.as_str() {
-            field if field == named && words.len() == 2 => {
-                words.push(value.as_str().unwrap().to_owned());
+            field if field == named => {
+                words.insert(2, value.as_str().unwrap().to_owned());
                 continue;
             }
             "rule" => "--repeat".to_owned(),
             "steps" => "--step".to_owned(),
             "needs" | "skills" => "--skill".to_owned(),
+            "happened" if *value == Value::Bool(false) => {
+                flags.push("--did-not".to_owned());
+                continue;
+            }
+            "set" if operation == "task.set" => {
+                let pairs = value.as_object().unwrap().iter();
+                words.extend(pairs.map(|(key, value)| format!("{key}={}", plain(value))));
+                continue;
+            }
+            // A person's verb takes no fence on the command line.
+            "fence" if ["task.cancel", "task.retry"].contains(&operation) => continue,
             "output" => {
                 input = value.as_str().map(str::to_owned);
                 flags.extend(["--output".to_owned(), "-".to_owned()]);

@@ -43,6 +43,8 @@ impl Library {
                 self.begun.insert(step, text("rule").parse().unwrap_or_default());
                 return None;
             }
+            // A step of the library has no cost of its own; the task has.
+            "step.end" if fields.get("cost").or(fields.get("turns")).is_some() => return None,
             "step.end" => {
                 let rule = self.begun.remove(&step)?;
                 self.end(&task, &step, rule, fields)

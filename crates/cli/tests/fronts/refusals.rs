@@ -86,3 +86,53 @@ fn a_rule_that_is_not_one() {
     let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": "sometimes"}));
     refused(&[start("t"), begin], "invalid");
 }
+
+#[test]
+fn an_empty_reason() {
+    for verb in ["task.fail", "task.block"] {
+        refused(&[start("t"), (verb, json!({"task": "t", "fence": 1, "reason": " "}))], "invalid");
+    }
+    let skip = json!({"task": "t", "step": "a", "fence": 1, "reason": ""});
+    refused(&[start("t"), ("step.skip", skip)], "invalid");
+}
+
+#[test]
+fn a_cost_or_a_number_of_turns_that_cannot_be() {
+    let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1}));
+    for (field, value) in [
+        ("cost", json!("1e3")),
+        ("cost", json!("0.")),
+        ("cost", json!("9300000000000.5")),
+        ("turns", json!(i64::MAX as u64 + 1)),
+    ] {
+        let mut end = json!({"task": "t", "step": "a", "fence": 1});
+        end[field] = value.clone();
+        refused(&[start("t"), begin.clone(), ("step.end", end)], "invalid");
+        let mut spend = json!({"task": "t", "fence": 1});
+        spend[field] = value;
+        refused(&[start("t"), ("task.spend", spend)], "invalid");
+    }
+}
+
+#[test]
+fn a_fence_that_is_not_the_newest_on_a_persons_verb() {
+    let release = ("task.release", json!({"task": "t", "force": true}));
+    for verb in ["cancel", "retry", "release"] {
+        let mut front = Front::all().into_iter().find(|front| front.name() == "http").unwrap();
+        for (operation, fields) in [start("t"), release.clone(), start("t")] {
+            front.call(operation, &fields).unwrap().unwrap();
+        }
+        let fields = json!({"task": "t", "fence": 1, "force": true});
+        let fields = if verb == "cancel" { json!({"task": "t", "fence": 1}) } else { fields };
+        let error = front.call(&format!("task.{verb}"), &fields).unwrap().unwrap_err();
+        assert_eq!(error["code"], "fenced", "{verb}: {error}");
+        assert_eq!(front.ground().task_status("t"), "in_progress", "{verb}");
+    }
+}
+
+#[test]
+fn a_text_that_is_empty_is_not_left_out() {
+    let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": ""}));
+    refused(&[start("t"), begin], "invalid");
+    refused(&[start("")], "invalid");
+}

@@ -130,3 +130,80 @@ fn work_that_comes_while_draining_waits() {
     }
     assert!(errors.windows(2).all(|pair| pair[0] == pair[1]), "{errors:#?}");
 }
+
+/// Every field of the answer to the call, in every front that serves it.
+fn whole_answer(played: &[(Front, Vec<Option<Answer>>)], call: usize) -> Value {
+    let (_, answers) = &played[0];
+    let first = answers[call].as_ref().unwrap().as_ref().unwrap();
+    let fields: Vec<&str> = first.as_object().unwrap().keys().map(String::as_str).collect();
+    one_answer(played, call, &fields)
+}
+
+#[test]
+fn step_verbs_answer_the_same_everywhere() {
+    let played = play(&[
+        ("task.start", json!({"task": "t", "steps": ["a", "b", "c", "d"]})),
+        ("step.begin", json!({"task": "t", "step": "a", "fence": 1})),
+        ("step.end", json!({"task": "t", "step": "a", "fence": 1, "output": "hello"})),
+        ("step.end", json!({"task": "t", "step": "a", "fence": 1})),
+        ("step.begin", json!({"task": "t", "step": "a", "fence": 1})),
+        ("step.begin", json!({"task": "t", "step": "b", "fence": 1})),
+        ("step.end", json!({"task": "t", "step": "b", "fence": 1, "failed": true})),
+        ("step.skip", json!({"task": "t", "step": "c", "fence": 1, "reason": "not needed"})),
+        ("step.begin", json!({"task": "t", "step": "d", "fence": 1, "rule": "once"})),
+        ("step.begin", json!({"task": "t", "step": "d", "fence": 1, "rule": "once"})),
+    ]);
+    assert_eq!(whole_answer(&played, 1)["advice"], "go");
+    let ended = whole_answer(&played, 2);
+    assert_eq!((&ended["outcome"], &ended["next_step"]), (&json!("done"), &json!("b")));
+    assert_eq!(whole_answer(&played, 3), ended);
+    let finished = whole_answer(&played, 4);
+    assert_eq!((&finished["advice"], &finished["output"]), (&json!("finished"), &json!("hello")));
+    assert_eq!(whole_answer(&played, 6)["outcome"], "failed");
+    assert_eq!(whole_answer(&played, 7)["outcome"], "skipped");
+    assert_eq!(whole_answer(&played, 9)["advice"], "wait");
+    let resolve = json!({"task": "t", "step": "d", "happened": true});
+    let mut answers = Vec::new();
+    for (mut front, _) in played.into_iter().filter(|(front, _)| front.name() != "library") {
+        let Some(answer) = front.call("step.resolve", &resolve) else { continue };
+        answers.push(answer.unwrap());
+    }
+    assert_eq!(answers[0]["status"], "assigned");
+    assert!(answers.len() > 1 && answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:#?}");
+}
+
+#[test]
+fn verbs_of_a_task_answer_the_task_everywhere() {
+    let fields = ["id", "status", "reason", "cost", "turns", "fence", "starts", "recovery"];
+    for (verb, given, status) in [
+        ("task.set", json!({"set": {"branch": "fix"}}), "in_progress"),
+        ("task.spend", json!({"cost": "0.25", "turns": 2}), "in_progress"),
+        ("task.review", json!({}), "in_review"),
+        ("task.fail", json!({"reason": "broken"}), "failed"),
+        ("task.defer", json!({"until": "30m", "reason": "later"}), "deferred"),
+        ("task.release", json!({}), "assigned"),
+        ("task.cancel", json!({"reason": "enough"}), "cancelled"),
+        ("task.retry", json!({"force": true}), "assigned"),
+    ] {
+        let mut request = given.clone();
+        request["task"] = json!("t");
+        request["fence"] = json!(1);
+        let mut shown = Vec::new();
+        for mut front in Front::all() {
+            if !["cli", "http"].contains(&front.name()) {
+                continue;
+            }
+            front.call("task.start", &json!({"task": "t"})).unwrap().unwrap();
+            let answer = front.call(verb, &request).unwrap();
+            let answer = answer.unwrap_or_else(|error| panic!("{verb} {}: {error}", front.name()));
+            let mut picked: Vec<Value> = fields.map(|field| answer[field].clone()).into();
+            // When it may be taken again is the clock's.
+            for field in picked.iter_mut().filter(|field| field.is_object()) {
+                field["not_before"] = Value::Null;
+            }
+            shown.push((picked, front.journal()));
+            assert_eq!(answer["status"], status, "{verb} {}: {answer}", front.name());
+        }
+        assert_eq!(shown[0], shown[1], "{verb}");
+    }
+}

@@ -469,9 +469,11 @@ pub struct TaskDecisionInput<'a> {
 pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
     check_limits(input.task, &event)?;
     let person = is_a_persons(&event);
-    if !person && !takes_a_lease(&event) {
-        check_fence(input)?;
-        check_holder(input, &event)?;
+    if !takes_a_lease(&event) {
+        check_fence(input, person)?;
+        if !person {
+            check_holder(input, &event)?;
+        }
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
@@ -564,7 +566,7 @@ impl TaskEvent {
     }
 }
 
-/// Requests of a person need no fence; they raise it.
+/// Requests of a person need no fence and raise it; one that is shown must be the newest.
 fn is_a_persons(event: &TaskEvent) -> bool {
     matches!(
         event,
@@ -599,13 +601,10 @@ fn takes_a_lease(event: &TaskEvent) -> bool {
     matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
 }
 
-fn check_fence(input: &TaskDecisionInput<'_>) -> Result<(), Refusal> {
+fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusal> {
     match input.right.fence() {
-        Some(ours) if !input.task.lease.admits(ours) => Err(Refusal::Fenced {
-            task: input.task.id.clone(),
-            ours,
-            newest: input.task.lease.fence,
-        }),
+        // Whoever takes the task away may show the fence of a lease that has ended.
+        Some(ours) if !person || ours != input.task.lease.fence => input.task.check_fence(ours),
         _ => Ok(()),
     }
 }
@@ -644,6 +643,16 @@ fn guard(input: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Gua
     let steps_only = changes.iter().all(|change| change.mark().is_some());
     let seq = if steps_only && fence.is_some() { None } else { Some(input.task.seq) };
     Guard { fence, seq }
+}
+
+impl Task {
+    /// Refuses a fence that is not the one of the present lease.
+    pub fn check_fence(&self, ours: Fence) -> Result<(), Refusal> {
+        if self.lease.admits(ours) {
+            return Ok(());
+        }
+        Err(Refusal::Fenced { task: self.id.clone(), ours, newest: self.lease.fence })
+    }
 }
 
 fn illegal(task: &Task, to: TaskStatus) -> Refusal {

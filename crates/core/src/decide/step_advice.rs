@@ -3,7 +3,8 @@
 use crate::step::{RepeatRule, Step, StepState};
 
 /// What to do when somebody comes to a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StepAdvice {
     /// Go and do it: never begun, or known not to have worked.
     Go,

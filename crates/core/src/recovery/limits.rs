@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget;
-use crate::task::Task;
+use crate::task::{Cost, Task};
 use crate::time::{Span, Time};
 
 /// Limits for the recovery of a task.
@@ -77,7 +77,7 @@ pub enum Exhausted {
         attempts: u32,
     },
     /// Too expensive.
-    #[error("it has cost {}", cost_text(*.cost_micros))]
+    #[error("it has cost {}", Cost(*.cost_micros))]
     Cost {
         /// How much, in millionths.
         cost_micros: u64,
@@ -88,10 +88,4 @@ pub enum Exhausted {
         /// Within what.
         max: Span,
     },
-}
-
-/// Millionths as a decimal number without trailing zeros.
-pub fn cost_text(micros: u64) -> String {
-    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -122,8 +122,7 @@ proptest! {
     fn an_older_fence_writes_nothing(moves in moves(), event in events(), age in 1u64..4) {
         let world = World::live(&moves, |_, _| {});
         let older = Fence(world.task.lease.fence.0.saturating_sub(age));
-        let needs_no_fence = is_a_persons(&event) || takes_a_lease(&event);
-        if older == world.task.lease.fence || needs_no_fence {
+        if older == world.task.lease.fence || takes_a_lease(&event) {
             return Ok(());
         }
         let refused = world.decide(event, Right::Fence(older), HolderLife::Alive);

@@ -22,6 +22,7 @@ use relight_core::task::{CheckpointSettings, Task};
 
 use crate::checkpoint_files::CheckpointFolder;
 use crate::engine::{ActError, Engine, TaskView};
+use crate::operations::FileError;
 
 pub use copy::{document, remove, sweep};
 pub use error::{DialectError, ResumeError};
@@ -52,6 +53,12 @@ pub struct Saved {
 }
 
 impl Saved {
+    /// Why the file could not be written, for answers.
+    pub fn file_error(&self) -> Option<FileError> {
+        let path = self.file.display().to_string();
+        self.copy_error.as_ref().map(|error| FileError { path, reason: error.to_string() })
+    }
+
     /// The declared steps that a finished workflow left open.
     pub fn left_open(&self) -> Vec<String> {
         let TaskView { task, steps, .. } = &self.view;

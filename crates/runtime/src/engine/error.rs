@@ -55,6 +55,25 @@ pub enum ActError {
         /// Why.
         why: String,
     },
+    /// A drain lasts, and no task is given out.
+    #[error("nothing is begun while draining")]
+    NothingBegun,
+    /// The agent works on as many tasks as it may.
+    #[error("{agent} holds {held} {} already, which is as many as it may", if *.held == 1 { "task" } else { "tasks" })]
+    Full {
+        /// Which.
+        agent: AgentName,
+        /// How many.
+        held: u32,
+    },
+    /// A request that cannot be.
+    #[error("{message}")]
+    Invalid {
+        /// What it is for programs.
+        code: ErrorCode,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -69,7 +88,9 @@ impl ActError {
             Self::Exists { .. } | Self::MayNotWork { .. } => ErrorCode::CONFLICT,
             Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
             Self::Contended(_) => ErrorCode::CONTENDED,
-            Self::Draining { .. } => ErrorCode::DRAINING,
+            Self::Draining { .. } | Self::NothingBegun => ErrorCode::DRAINING,
+            Self::Full { .. } => ErrorCode::FULL,
+            Self::Invalid { code, .. } => *code,
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
         }
     }
@@ -88,9 +109,13 @@ impl ActError {
             Self::MayNotWork { agent, .. } => {
                 Some(format!("relight start {} lets it work", shell_word(agent.as_str())))
             }
-            Self::Draining { .. } => Some(DRAIN_HINT.to_owned()),
+            Self::Draining { .. } | Self::NothingBegun => Some(DRAIN_HINT.to_owned()),
+            Self::Full { agent, .. } => Some(format!(
+                "finish one; relight task list --agent {} --status in_progress",
+                shell_word(agent.as_str())
+            )),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
-            Self::SecretName(_) | Self::BadName(_) => None,
+            Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::task::RunningTask;
 use super::task_builder::holder;
 use crate::declared_wait::DeclaredWait;
 use crate::engine::ActError;
-use crate::queue::{Claimed, Queue};
+use crate::queue::Queue;
 
 /// The death of a holder is told by nobody: it is looked for this often.
 const SWEEP: Span = Span::from_secs(1);
@@ -41,8 +41,8 @@ impl TaskQueue {
         self
     }
 
-    /// Takes the best task there is for an agent with these skills; none when there is none, when
-    /// the store is draining, or when the agent works on as many as it may.
+    /// Takes the best task there is for an agent with these skills; none when there is none. While the
+    /// store is draining, or when the agent works on as many as it may, that is the error.
     ///
     /// Dropped half way, a task that was taken all the same is given up again. Must be called inside
     /// a Tokio runtime.
@@ -78,7 +78,7 @@ impl TaskQueue {
         let mut declared = None;
         loop {
             let newest = store.newest_event().await?;
-            if let Some(task) = self.claim_for(agent, skills).await? {
+            if let Some(task) = self.claim_now(agent, skills).await? {
                 return Ok(task);
             }
             declared.get_or_insert_with(|| DeclaredWait::begin(None));
@@ -89,7 +89,20 @@ impl TaskQueue {
         }
     }
 
-    pub(super) async fn claim_for(
+    /// As `claim_for`; none also while draining or when the agent works on as many as it may, for both
+    /// end by themselves.
+    pub(super) async fn claim_now(
+        &self,
+        agent: &AgentName,
+        skills: &[String],
+    ) -> Result<Option<RunningTask>, ActError> {
+        match self.claim_for(agent, skills).await {
+            Err(ActError::NothingBegun | ActError::Full { .. }) => Ok(None),
+            claimed => claimed,
+        }
+    }
+
+    async fn claim_for(
         &self,
         agent: &AgentName,
         skills: &[String],
@@ -100,13 +113,11 @@ impl TaskQueue {
         // On its own: a claim that is committed while its caller goes away must not be held for ever
         // by a process that knows nothing of it.
         let claim = tokio::spawn(async move {
-            Ok(match queue.claim(&agent, &skills, &holder(ttl), ttl).await? {
-                Claimed::Task(started) => {
-                    let seat = ProcessClaims::join(&place, &started.view.task.id);
-                    Some(RunningTask::new(queue.recoverer().clone(), *started, ttl, seat))
-                }
-                Claimed::Nothing | Claimed::Draining | Claimed::Full { .. } => None,
-            })
+            let claimed = queue.claim(&agent, &skills, &holder(ttl), ttl).await?;
+            Ok(claimed.started(&agent)?.map(|started| {
+                let seat = ProcessClaims::join(&place, &started.view.task.id);
+                RunningTask::new(queue.recoverer().clone(), *started, ttl, seat)
+            }))
         });
         // A runtime that shuts down ends its tasks and whoever waits for them.
         claim.await.unwrap_or(Ok(None))

@@ -23,9 +23,9 @@ use tokio::task::JoinHandle;
 use super::process_claims::ProcessClaims;
 use super::step::{StepBuilder, StepError};
 use crate::engine::{ActError, Engine, Started, act_error};
+use crate::operations::{self, check_reason};
 use crate::os::clock;
 use crate::recovery::{Recovered, Recoverer};
-use crate::redact_input;
 
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
 /// the lease, every call says so.
@@ -153,8 +153,8 @@ impl RunningTask {
 
     /// Closes a declared step on purpose without doing it; `done` no longer asks for it.
     pub async fn skip(&self, step: &str, reason: &str) -> Result<(), ActError> {
-        let mut key = StepKey::first(StepName::new(step)?);
-        redact_input::clean_step(self.shared.engine.redactor(), &mut key);
+        check_reason(reason)?;
+        let key = operations::step::key(&self.shared.engine, StepName::new(step)?, None);
         self.act(TaskEvent::StepSkip { key: key.clone(), reason: reason.to_owned() }).await?;
         self.shared.read_step(&key).await.map(drop)
     }
@@ -172,11 +172,13 @@ impl RunningTask {
 
     /// It went wrong: its strategy is asked what becomes of it.
     pub async fn fail(self, reason: &str) -> Result<Recovered, ActError> {
+        check_reason(reason)?;
         self.end_as_failed(reason).await
     }
 
     /// It cannot go on before a person acts.
     pub async fn block(self, reason: &str) -> Result<(), ActError> {
+        check_reason(reason)?;
         self.end(TaskEvent::Block { reason: reason.to_owned(), is_told: false }).await
     }
 

@@ -222,7 +222,7 @@ impl Slot {
             return Ok(None);
         }
         if self.until_empty {
-            return self.queue.claim_for(&self.agent, &self.skills).await;
+            return self.queue.claim_now(&self.agent, &self.skills).await;
         }
         tokio::select! {
             biased;

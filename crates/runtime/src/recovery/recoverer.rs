@@ -41,10 +41,13 @@ struct RecoveryRules {
 
 /// Result of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Recovered {
     /// Which.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub task: TaskId,
     /// Its agent, if it has one.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub agent: Option<AgentName>,
     /// The strategy that was asked, if any.
     pub strategy: Option<String>,
@@ -53,8 +56,10 @@ pub struct Recovered {
     /// The outcome after applying the limits.
     pub outcome: Option<String>,
     /// The task's status now.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub status: TaskStatus,
     /// Not before.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub not_before: Option<Time>,
     /// The first error.
     pub reason: Option<String>,

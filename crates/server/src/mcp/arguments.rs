@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use rmcp::model::JsonObject;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-
-use super::problem::Problem;
 
 /// `task_start`.
 #[derive(Debug, Default, Deserialize)]
@@ -22,62 +19,6 @@ pub(super) struct TaskStart {
     pub(super) agent: Option<String>,
     pub(super) fence: Option<u64>,
     pub(super) lease: Option<String>,
-}
-
-/// A task, and the right to write to it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TaskDone {
-    #[serde(default)]
-    pub(super) force: bool,
-    pub(super) task: Option<String>,
-    pub(super) fence: Option<u64>,
-}
-
-/// `task_block`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TaskBlock {
-    pub(super) reason: String,
-    pub(super) task: Option<String>,
-    pub(super) fence: Option<u64>,
-}
-
-/// `step_begin`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StepBegin {
-    pub(super) step: String,
-    pub(super) rule: Option<String>,
-    pub(super) occurrence: Option<u32>,
-    pub(super) task: Option<String>,
-    pub(super) fence: Option<u64>,
-}
-
-/// `step_end`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StepEnd {
-    pub(super) step: String,
-    #[serde(default)]
-    pub(super) failed: bool,
-    pub(super) output: Option<String>,
-    pub(super) cost: Option<String>,
-    pub(super) turns: Option<u64>,
-    pub(super) occurrence: Option<u32>,
-    pub(super) task: Option<String>,
-    pub(super) fence: Option<u64>,
-}
-
-/// `step_skip`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct StepSkip {
-    pub(super) step: String,
-    pub(super) reason: String,
-    pub(super) occurrence: Option<u32>,
-    pub(super) task: Option<String>,
-    pub(super) fence: Option<u64>,
 }
 
 /// `checkpoint_save`.
@@ -130,17 +71,16 @@ pub(super) struct ResumeBrief {
     pub(super) agent: Option<String>,
 }
 
-/// Reads them. What a model filled in with null, or an empty text, it did not mean to give.
-pub(super) fn read<T: DeserializeOwned>(mut given: JsonObject) -> Result<T, Problem> {
-    given.retain(|_, value| !value.is_null() && *value != "");
-    serde_json::from_value(Value::Object(given)).map_err(|error| {
-        Problem::invalid(error.to_string()).hint("give what the tool's input schema says")
-    })
-}
-
 /// Whether a tool takes these.
 #[cfg(test)]
-pub(super) fn check(tool: super::tool::Tool, given: JsonObject) -> Result<(), Problem> {
+pub(super) fn check(
+    tool: super::tool::Tool,
+    given: JsonObject,
+) -> Result<(), relight::engine::ActError> {
+    use relight::operations::read;
+    use relight::operations::step::{StepBegin, StepEnd, StepSkip};
+    use relight::operations::task::{TaskBlock, TaskDone};
+
     use super::tool::Tool;
     match tool {
         Tool::TaskStart => read::<TaskStart>(given).map(drop),

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use relight::engine::{Engine, Started};
-use relight_core::decide::{Right, StartLimits};
+use relight::operations::{Context, Operation, Written, read};
+use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::time::Span;
+use rmcp::model::JsonObject;
+use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
-use super::problem::Problem;
 use super::stdio::Stdio;
 use crate::app::App;
 use crate::error::ApiError;
@@ -125,13 +127,13 @@ impl CallContext {
     }
 
     /// The refusal of whoever may only read, noted where such things are.
-    pub(super) fn refuse(&self) -> Problem {
+    pub(super) fn refuse(&self) -> ApiError {
         let error = ApiError::forbidden("this tool needs the scope operate, and this token reads")
             .hint("`relight token new --operate` gives one that may");
         if let Side::Http { app, .. } = &self.side {
             app.audit.refused(app, &error);
         }
-        error.into()
+        error
     }
 
     /// Waits until those before it are done.
@@ -143,7 +145,7 @@ impl CallContext {
     }
 
     /// An agent takes work: over HTTP that is a report of one that reports by itself.
-    pub(super) async fn reported(&self, agent: Option<&AgentName>) -> Result<(), Problem> {
+    pub(super) async fn reported(&self, agent: Option<&AgentName>) -> Result<(), ApiError> {
         if let (Side::Http { app, .. }, Some(agent)) = (&self.side, agent) {
             app.reported(agent).await?;
         }
@@ -151,7 +153,7 @@ impl CallContext {
     }
 
     /// The agent that was named, else the one that is known.
-    pub(super) fn agent(&self, given: Option<String>) -> Result<Option<AgentName>, Problem> {
+    pub(super) fn agent(&self, given: Option<String>) -> Result<Option<AgentName>, ApiError> {
         Ok(given.map(AgentName::new).transpose()?.or_else(|| self.agent.clone()))
     }
 
@@ -160,7 +162,7 @@ impl CallContext {
         &self,
         agent: Option<&AgentName>,
         lease: Option<&str>,
-    ) -> Result<(Holder, Option<Span>), Problem> {
+    ) -> Result<(Holder, Option<Span>), ApiError> {
         match &self.side {
             Side::Process(process) => {
                 let is_by_time = matches!(process.holder, Holder::Time { .. });
@@ -176,11 +178,11 @@ impl CallContext {
     }
 
     /// The task that was named, else the one that was started last.
-    pub(super) fn task(&self, given: Option<String>) -> Result<TaskId, Problem> {
+    pub(super) fn task(&self, given: Option<String>) -> Result<TaskId, ApiError> {
         match given {
             Some(id) => Ok(TaskId::new(id)?),
             None => self.current().ok_or_else(|| {
-                Problem::invalid("no task is named").hint("give task, an id that you choose")
+                ApiError::invalid("no task is named").hint("give task, an id that you choose")
             }),
         }
     }
@@ -197,11 +199,35 @@ impl CallContext {
     }
 
     /// The right to write. An agent that did not take the task first has none.
-    pub(super) fn right(&self, task: &TaskId, given: Option<u64>) -> Result<Right, Problem> {
-        self.fence(task, given).map(Right::Fence).ok_or_else(|| {
-            Problem::new(ErrorCode::NOT_HELD, format!("you do not hold task {task}"))
+    pub(super) fn right(&self, task: &TaskId, given: Option<u64>) -> Result<Fence, ApiError> {
+        self.fence(task, given).ok_or_else(|| {
+            ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {task}"))
                 .hint("call task_start first; over HTTP give the fence that it answered")
         })
+    }
+
+    /// Runs an operation on the task that is named, else on the one that was started last, by the fence
+    /// that is given, else by the one that is remembered.
+    pub(super) async fn operate<O: Operation>(
+        &self,
+        mut given: JsonObject,
+    ) -> Result<Written<O::Answer>, ApiError> {
+        let named = given.get("task").filter(|task| !task.is_null());
+        let id = self.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
+        if given.get("fence").is_none_or(Value::is_null) {
+            given.insert("fence".to_owned(), json!(self.right(&id, None)?));
+        }
+        given.insert("task".to_owned(), json!(id));
+        let written = read::<O>(given)?.run(&self.operations()).await?;
+        if written.task.lease.held.is_none() {
+            self.forget(&id);
+        }
+        Ok(written)
+    }
+
+    /// What operations work with.
+    pub(super) fn operations(&self) -> Context {
+        Context { engine: self.engine.clone(), home: self.home.clone() }
     }
 
     pub(super) fn remember(&self, started: &Started) {
@@ -232,10 +258,5 @@ impl CallContext {
             }
             Side::Http { .. } => None,
         }
-    }
-
-    /// Brings up to date what lies beside the store.
-    pub(super) async fn refresh(&self, task: &TaskId) {
-        tasks::refresh(&self.engine, &self.home, task).await;
     }
 }

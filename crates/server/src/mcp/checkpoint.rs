@@ -4,29 +4,36 @@ use relight::dialect::{
     Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
 };
 use relight::os::clock;
+use relight::redact_input::clean_key;
 use relight_core::checkpoint::WorkflowStatus;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
 use relight_core::step::StepKey;
 use relight_core::time::Span;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arguments::{CheckpointResume, CheckpointSave};
 use super::call_context::CallContext;
-use super::problem::Problem;
 use super::reply::{Reply, first};
 use super::task::{started_data, started_text};
+use crate::error::ApiError;
 
 /// How long a workflow is worth resuming.
 const LIFETIME: Span = Span::from_secs(7 * 24 * 60 * 60);
 
-pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Reply, Problem> {
+pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Reply, ApiError> {
     let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
     let id = TaskId::new(given.workflow.clone())?;
-    let known = seat.engine.store().task(&id).await?;
-    let is_over = known.as_ref().is_some_and(|task| task.status.is_terminal());
-    let begins_anew = is_over && given.idempotency.is_some();
-    if known.is_some() && !begins_anew {
+    // A key that is not the known workflow's asks for another run, as `checkpoint start` does.
+    let is_update = match (seat.engine.store().task(&id).await?, &given.idempotency) {
+        (Some(task), Some(key)) if !task.status.is_terminal() => {
+            let mut key = IdempotencyKey::new(key.clone())?;
+            clean_key(seat.engine.redactor(), &mut key);
+            task.spec.key == Some(key)
+        }
+        (known, key) => known.is_some() && key.is_none(),
+    };
+    if is_update {
         return update(seat, &dialect, &id, &given).await;
     }
     let (saved, replaced) = match dialect.start(start_request(seat, &id, &given)?).await? {
@@ -55,8 +62,8 @@ fn start_request(
     seat: &CallContext,
     id: &TaskId,
     given: &CheckpointSave,
-) -> Result<StartRequest, Problem> {
-    let lacks = |what: &str| Problem::invalid(format!("a new workflow needs {what}"));
+) -> Result<StartRequest, ApiError> {
+    let lacks = |what: &str| ApiError::invalid(format!("a new workflow needs {what}"));
     let step = given.step.clone().or_else(|| given.complete.first().cloned());
     let key = match &given.idempotency {
         Some(key) => IdempotencyKey::new(key.clone())?,
@@ -80,7 +87,7 @@ fn start_request(
 }
 
 /// The agent of a workflow, which may have any name; the caller when none is given.
-fn agent(seat: &CallContext, given: Option<&str>) -> Result<Option<AgentName>, Problem> {
+fn agent(seat: &CallContext, given: Option<&str>) -> Result<Option<AgentName>, ApiError> {
     match given {
         Some(name) => Ok(Some(AgentName::of_workflow(name)?)),
         None => seat.agent(None),
@@ -96,7 +103,7 @@ async fn update(
     dialect: &Dialect,
     id: &TaskId,
     given: &CheckpointSave,
-) -> Result<Reply, Problem> {
+) -> Result<Reply, ApiError> {
     let status = given.status.as_deref().map(status).transpose()?;
     let request = UpdateRequest {
         complete: names(&given.complete)?,
@@ -114,7 +121,7 @@ async fn update(
     Ok(saved_reply(&saved, if status == Some(WorkflowStatus::Done) { "done" } else { "saved" }))
 }
 
-fn status(word: &str) -> Result<WorkflowStatus, Problem> {
+fn status(word: &str) -> Result<WorkflowStatus, ApiError> {
     let known = [
         WorkflowStatus::InProgress,
         WorkflowStatus::Blocked,
@@ -122,7 +129,7 @@ fn status(word: &str) -> Result<WorkflowStatus, Problem> {
         WorkflowStatus::Failed,
     ];
     known.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
-        Problem::invalid(format!("{word:?} is no status"))
+        ApiError::invalid(format!("{word:?} is no status"))
             .hint("in_progress, blocked, done or failed")
     })
 }
@@ -142,28 +149,19 @@ fn saved_reply(saved: &Saved, word: &str) -> Reply {
         text += &format!("\nsteps left open: {}", first(&left_open).join(", "));
         data["left_open"] = json!(first(&left_open));
     }
-    tell_copy(saved, &mut text, &mut data);
-    Reply::new(text, data)
+    Reply::new(text, data).with_file_error(saved.file_error())
 }
 
-/// The store is the truth; that its copy could not be written is worth a word.
-fn tell_copy(saved: &Saved, text: &mut String, data: &mut Value) {
-    if let Some(error) = &saved.copy_error {
-        *text += &format!("\nsaved in the store, but its file could not be written: {error}");
-        data["file_copy"] = json!(false);
-    }
-}
-
-pub(super) async fn resume(seat: &CallContext, given: CheckpointResume) -> Result<Reply, Problem> {
+pub(super) async fn resume(seat: &CallContext, given: CheckpointResume) -> Result<Reply, ApiError> {
     let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
     let agent = agent(seat, given.agent.as_deref())?;
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
     if let (Some(id), Some(_)) = (&workflow, given.fence) {
-        let right = seat.right(id, given.fence)?;
+        let fence = seat.right(id, given.fence)?;
         let task = seat.engine.task(id).await?;
-        if right.fence().is_some_and(|fence| task.lease.admits(fence)) {
-            let limits = seat.limits.clone();
+        if task.lease.admits(fence) {
+            let (right, limits) = (Right::Fence(fence), seat.limits.clone());
             let started = seat.engine.take(id, right, holder, ttl, false, limits).await?;
             seat.remember(&started);
             let data = started_data(&started);
@@ -186,6 +184,5 @@ pub(super) async fn resume(seat: &CallContext, given: CheckpointResume) -> Resul
         let what = if report.is_damaged { "is damaged" } else { "is not used" };
         text += &format!("\n{} {what}: {}", report.file.display(), report.reason);
     }
-    tell_copy(&resumed.saved, &mut text, &mut data);
-    Ok(Reply::new(text, data))
+    Ok(Reply::new(text, data).with_file_error(resumed.saved.file_error()))
 }

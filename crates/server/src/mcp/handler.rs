@@ -1,5 +1,6 @@
 //! The protocol's side of the tools, the same for both ways in.
 
+use relight::operations::read;
 use relight_core::ids::TaskId;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
@@ -10,9 +11,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::arguments::read;
 use super::call_context::CallContext;
-use super::problem::Problem;
 use super::reply::Reply;
 use super::tool::Tool;
 use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, checkpoint, look, step, task};
@@ -43,16 +42,15 @@ impl Handler {
             drop(turn);
             done
         });
-        let done =
-            run.await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string()).into()));
+        let done = run.await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())));
         let reply = done.unwrap_or_else(|problem| {
             self.complain(&problem);
-            problem.into_reply()
+            problem.into()
         });
         reply.into()
     }
 
-    fn complain(&self, problem: &Problem) {
+    fn complain(&self, problem: &ApiError) {
         if let Some(inside) = &problem.inside {
             (self.seat.complain.0)(inside);
         }
@@ -71,7 +69,7 @@ impl Handler {
         let read = look::brief_text(&self.seat, task, agent).await;
         read.map_err(|problem| {
             self.complain(&problem);
-            ErrorData::resource_not_found(problem.into_reply().text, None)
+            ErrorData::resource_not_found(Reply::from(problem).text, None)
         })
     }
 }
@@ -93,17 +91,17 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-async fn run(seat: &CallContext, tool: Tool, given: JsonObject) -> Result<Reply, Problem> {
+async fn run(seat: &CallContext, tool: Tool, given: JsonObject) -> Result<Reply, ApiError> {
     if !tool.is_read_only() && !seat.may_write() {
         return Err(seat.refuse());
     }
     match tool {
         Tool::TaskStart => task::start(seat, read(given)?).await,
-        Tool::TaskDone => task::done(seat, read(given)?).await,
-        Tool::TaskBlock => task::block(seat, read(given)?).await,
-        Tool::StepBegin => step::begin(seat, read(given)?).await,
-        Tool::StepEnd => step::end(seat, read(given)?).await,
-        Tool::StepSkip => step::skip(seat, read(given)?).await,
+        Tool::TaskDone => task::done(seat, given).await,
+        Tool::TaskBlock => task::block(seat, given).await,
+        Tool::StepBegin => step::begin(seat, given).await,
+        Tool::StepEnd => step::end(seat, given).await,
+        Tool::StepSkip => step::skip(seat, given).await,
         Tool::CheckpointSave => checkpoint::save(seat, read(given)?).await,
         Tool::CheckpointResume => checkpoint::resume(seat, read(given)?).await,
         Tool::Heartbeat => look::heartbeat(seat, read(given)?).await,

@@ -10,12 +10,15 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use super::call_context::{CallContext, Process, Side};
-use super::problem::Problem;
 use super::reply::{Reply, first};
+use crate::error::ApiError;
 use crate::routes::{heartbeat, moment};
 use crate::wire;
 
-pub(super) async fn inflight(seat: &CallContext, _: arguments::Inflight) -> Result<Reply, Problem> {
+pub(super) async fn inflight(
+    seat: &CallContext,
+    _: arguments::Inflight,
+) -> Result<Reply, ApiError> {
     let found = inflight::look(&seat.engine, &seat.home).await?;
     let (in_doubt, lost, held) = (&found.in_doubt, &found.lost, &found.held);
     let mut text = format!(
@@ -52,7 +55,7 @@ pub(super) async fn inflight(seat: &CallContext, _: arguments::Inflight) -> Resu
 pub(super) async fn brief(
     seat: &CallContext,
     given: arguments::ResumeBrief,
-) -> Result<Reply, Problem> {
+) -> Result<Reply, ApiError> {
     let task = given.task.map(TaskId::new).transpose()?;
     let agent = seat.agent(given.agent)?;
     Ok(Reply::text(brief_text(seat, task, agent).await?))
@@ -63,7 +66,7 @@ pub(super) async fn brief_text(
     seat: &CallContext,
     task: Option<TaskId>,
     agent: Option<AgentName>,
-) -> Result<String, Problem> {
+) -> Result<String, ApiError> {
     let task = task.or_else(|| seat.current());
     let workspace = match &seat.side {
         Side::Process(process) => process.workspace.as_deref(),
@@ -84,13 +87,13 @@ pub(super) async fn brief_text(
 pub(super) async fn heartbeat(
     seat: &CallContext,
     given: arguments::Heartbeat,
-) -> Result<Reply, Problem> {
+) -> Result<Reply, ApiError> {
     let name = given.agent.clone().map(AgentName::new).transpose()?;
     let is_heard = match &seat.side {
         Side::Process(process) => beat(seat, process, name, &given).await?,
         Side::Http { app, .. } => {
             let name = name.or_else(|| seat.agent.clone());
-            let name = name.ok_or_else(|| Problem::invalid("give agent, your name"))?;
+            let name = name.ok_or_else(|| ApiError::invalid("give agent, your name"))?;
             let arguments::Heartbeat { status, waiting_until, .. } = given;
             let beat = wire::agent::Heartbeat { status, waiting_until, ..Default::default() };
             let answer = heartbeat::hear(app, name, beat).await?;
@@ -110,7 +113,7 @@ async fn beat(
     process: &Process,
     name: Option<AgentName>,
     given: &arguments::Heartbeat,
-) -> Result<bool, Problem> {
+) -> Result<bool, ApiError> {
     let addresses = match name {
         Some(name) => notify::addresses(&AgentFolder::of(&seat.home, &name)),
         None => process.addresses.clone(),

@@ -12,7 +12,6 @@ mod handler;
 pub(crate) mod http;
 mod lines;
 mod look;
-mod problem;
 mod reply;
 mod stdio;
 mod step;

@@ -1,8 +1,12 @@
 //! What a tool answers: one or two lines, and the same as data. Clients show a model one or the other,
 //! so each says all that matters.
 
+use relight::operations::FileError;
 use rmcp::model::{CallToolResult, ContentBlock};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::wire::problem::{Problem, ProblemBody};
 
 /// Names of a list that are told; an agent pays for each.
 pub(super) const NAMES_MAX: usize = 20;
@@ -21,8 +25,31 @@ impl Reply {
         Self { text: text.into(), data: Some(data), is_error: false }
     }
 
+    /// The store is the truth; that a file beside it could not be written is worth a word.
+    pub(super) fn with_file_error(mut self, error: Option<FileError>) -> Self {
+        if let (Some(error), Some(data)) = (error, &mut self.data) {
+            self.text += "\nsaved in the store, but its file could not be written: ";
+            self.text += &error.reason;
+            data["file_error"] = json!(error);
+        }
+        self
+    }
+
     pub(super) fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), data: None, is_error: false }
+    }
+}
+
+impl From<ApiError> for Reply {
+    /// As an agent reads it.
+    fn from(error: ApiError) -> Self {
+        let ApiError { code, message, hint, .. } = error;
+        let mut text = format!("{}: {message}", code.name);
+        if let Some(hint) = &hint {
+            text += &format!("\n{hint}");
+        }
+        let body = ProblemBody { error: Problem::new(code, message, hint) };
+        Self { text, data: Some(json!(body)), is_error: true }
     }
 }
 

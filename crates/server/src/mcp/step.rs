@@ -1,67 +1,38 @@
 //! Steps: begun before they act, ended after.
 
-use relight::engine::ActError;
+use relight::operations::Written;
+use relight::operations::step::{StepBegin, StepClosed, StepEnd, StepSkip};
 use relight_core::agent::plain::clipped;
-use relight_core::decide::{Refusal, StepAdvice, TaskEvent};
-use relight_core::ids::TaskId;
-use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
-use relight_core::task::Usage;
+use relight_core::decide::StepAdvice;
+use relight_core::step::{StepKey, StepState};
+use rmcp::model::JsonObject;
 use serde_json::json;
 
-use super::arguments;
 use super::call_context::CallContext;
-use super::problem::Problem;
 use super::reply::Reply;
-use crate::routes::steps::{self, micros};
+use crate::error::ApiError;
 
 /// So much of a finished step's output is told; all of it is in the store.
 const OUTPUT_BYTES_MAX: usize = 4 << 10;
 
-pub(super) async fn begin(
-    seat: &CallContext,
-    given: arguments::StepBegin,
-) -> Result<Reply, Problem> {
-    let id = seat.task(given.task)?;
-    let right = seat.right(&id, given.fence)?;
-    let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
-    let rule = given.rule.as_deref().map(str::parse::<RepeatRule>).transpose();
-    let rule = rule.map_err(|error| Problem::invalid(error.to_string()))?.unwrap_or_default();
-    let (advice, _) = steps::begin_step(&seat.engine, &id, right, &key, rule).await?;
-    if advice == StepAdvice::Wait {
-        seat.forget(&id);
+pub(super) async fn begin(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    let written = seat.operate::<StepBegin>(given).await?;
+    let answer = &written.answer;
+    let mut data = json!(answer);
+    let word = data["advice"].as_str().unwrap_or_default();
+    let mut text = format!("{word}: {}", meaning(answer.advice));
+    if matches!(answer.advice, StepAdvice::Go | StepAdvice::Again | StepAdvice::Ask) {
+        text += &format!("; idempotency_key {}", answer.idempotency_key);
     }
-    seat.refresh(&id).await;
-    let output = match advice {
-        StepAdvice::Finished => seat.engine.store().output(&id, &key).await?,
-        _ => None,
-    };
-    Ok(advice_reply(&id, &key, advice, output.as_ref()))
-}
-
-fn advice_reply(
-    task: &TaskId,
-    key: &StepKey,
-    advice: StepAdvice,
-    output: Option<&Output>,
-) -> Reply {
-    let idempotency_key = key.idempotency_key(task);
-    let word = steps::word(advice);
-    let mut data = json!({"advice": word, "step": key.to_string()});
-    let mut text = format!("{word}: {}", meaning(advice));
-    if matches!(advice, StepAdvice::Go | StepAdvice::Again | StepAdvice::Ask) {
-        text += &format!("; idempotency_key {idempotency_key}");
-        data["idempotency_key"] = json!(idempotency_key);
-    }
-    if let Some(output) = output.filter(|output| !output.body.is_empty()) {
-        let whole = String::from_utf8_lossy(&output.body);
-        let told = clipped(&whole, OUTPUT_BYTES_MAX);
+    if let Some(output) = answer.output.as_ref().filter(|output| !output.is_empty()) {
+        let told = clipped(output, OUTPUT_BYTES_MAX);
         text += &format!("\noutput: {told}");
         data["output"] = json!(told);
-        if told.len() < whole.len() {
-            data["output_bytes"] = json!(whole.len());
+        if told.len() < output.len() {
+            data["output_bytes"] = json!(output.len());
         }
     }
-    Reply::new(text, data)
+    Ok(Reply::new(text, data).with_file_error(written.file_error))
 }
 
 fn meaning(advice: StepAdvice) -> &'static str {
@@ -78,46 +49,26 @@ fn meaning(advice: StepAdvice) -> &'static str {
     }
 }
 
-pub(super) async fn skip(seat: &CallContext, given: arguments::StepSkip) -> Result<Reply, Problem> {
-    let id = seat.task(given.task)?;
-    let right = seat.right(&id, given.fence)?;
-    let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
-    let event = TaskEvent::StepSkip { key: key.clone(), reason: given.reason };
-    seat.engine.act(&id, right, event).await?;
-    seat.refresh(&id).await;
-    let next = seat.engine.view(&id).await?.progress.next_step;
-    let mut text = format!("step {key} is skipped");
-    if let Some(next) = &next {
-        text += &format!("; next: {next}");
-    }
-    Ok(Reply::new(text, json!({"step": key.to_string(), "state": "skipped", "next_step": next})))
+pub(super) async fn skip(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(closed_reply(seat.operate::<StepSkip>(given).await?))
 }
 
-pub(super) async fn end(seat: &CallContext, given: arguments::StepEnd) -> Result<Reply, Problem> {
-    let id = seat.task(given.task)?;
-    let right = seat.right(&id, given.fence)?;
-    let key = steps::step_key(&seat.engine, given.step, given.occurrence)?;
-    let usage = Usage {
-        cost_micros: given.cost.as_deref().map(micros).transpose()?.unwrap_or(0),
-        turns: given.turns.unwrap_or(0),
+pub(super) async fn end(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(closed_reply(seat.operate::<StepEnd>(given).await?))
+}
+
+fn closed_reply(written: Written<StepClosed>) -> Reply {
+    let answer = &written.answer;
+    let key = StepKey { name: answer.step.clone(), occurrence: answer.occurrence };
+    let word = match answer.outcome {
+        _ if answer.is_repeated => "was done already",
+        StepState::Failed => "failed; step_begin tries it again",
+        StepState::Skipped => "is skipped",
+        StepState::Done | StepState::Begun => "is done",
     };
-    let outcome = if given.failed { StepOutcome::Failed } else { StepOutcome::Done };
-    let exit_code = i32::from(given.failed);
-    let output = Output::keep(exit_code, given.output.unwrap_or_default().into_bytes());
-    let ended = (outcome, output);
-    let word = match seat.engine.end_step(&id, right, key.clone(), ended, usage).await {
-        // Said twice; the first time counts.
-        Err(ActError::Refused(Refusal::StepFinished { .. })) if !given.failed => "was done already",
-        acted => {
-            acted?;
-            if given.failed { "failed; step_begin tries it again" } else { "is done" }
-        }
-    };
-    seat.refresh(&id).await;
-    let next = seat.engine.view(&id).await?.progress.next_step;
     let mut text = format!("step {key} {word}");
-    if let Some(next) = &next {
+    if let Some(next) = &answer.next_step {
         text += &format!("; next: {next}");
     }
-    Ok(Reply::new(text, json!({"step": key.to_string(), "outcome": outcome, "next_step": next})))
+    Reply::new(text, json!(answer)).with_file_error(written.file_error)
 }

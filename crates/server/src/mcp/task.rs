@@ -2,22 +2,25 @@
 
 use relight::drain;
 use relight::engine::Started;
+use relight::operations::task::{TaskBlock, TaskDone};
+use relight::operations::{Written, view};
 use relight::running_step::check_start;
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::Right;
 use relight_core::ids::StepName;
 use relight_core::lease::Fence;
 use relight_core::task::{NewTask, TaskSpec};
+use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use super::arguments;
 use super::call_context::CallContext;
-use super::problem::Problem;
 use super::reply::{Reply, first, last};
+use crate::error::ApiError;
 
 pub(super) async fn start(
     seat: &CallContext,
     given: arguments::TaskStart,
-) -> Result<Reply, Problem> {
+) -> Result<Reply, ApiError> {
     let id = seat.task(given.task)?;
     let agent = seat.agent(given.agent)?;
     let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
@@ -30,8 +33,9 @@ pub(super) async fn start(
     let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
     let started = drain::start(&seat.engine, new, right, holder, ttl, seat.limits.clone()).await?;
     seat.remember(&started);
-    seat.refresh(&started.view.task.id).await;
-    Ok(Reply::new(started_text("task", &started), started_data(&started)))
+    let written = seat.operations().refresh(&started.view.task.id).await?;
+    let reply = Reply::new(started_text("task", &started), started_data(&started));
+    Ok(reply.with_file_error(written.file_error))
 }
 
 /// How far it is, in a line or two.
@@ -78,29 +82,17 @@ pub(super) fn started_data(started: &Started) -> Value {
     data
 }
 
-pub(super) async fn done(seat: &CallContext, given: arguments::TaskDone) -> Result<Reply, Problem> {
-    end(seat, given.task, given.fence, TaskEvent::Done { force: given.force }).await
+pub(super) async fn done(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(task_reply(seat.operate::<TaskDone>(given).await?))
 }
 
-pub(super) async fn block(
-    seat: &CallContext,
-    given: arguments::TaskBlock,
-) -> Result<Reply, Problem> {
-    let event = TaskEvent::Block { reason: given.reason, is_told: false };
-    end(seat, given.task, given.fence, event).await
+pub(super) async fn block(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(task_reply(seat.operate::<TaskBlock>(given).await?))
 }
 
-async fn end(
-    seat: &CallContext,
-    task: Option<String>,
-    fence: Option<u64>,
-    event: TaskEvent,
-) -> Result<Reply, Problem> {
-    let id = seat.task(task)?;
-    let right = seat.right(&id, fence)?;
-    seat.engine.act(&id, right, event).await?;
-    seat.forget(&id);
-    seat.refresh(&id).await;
-    let status = seat.engine.task(&id).await?.status;
-    Ok(Reply::new(format!("task {id} is {status}"), json!({"id": id, "status": status})))
+/// Of the whole task only what matters: an agent pays for each word.
+fn task_reply(written: Written<view::Task>) -> Reply {
+    let view::Task { id, status, .. } = &written.answer;
+    let reply = Reply::new(format!("task {id} is {status}"), json!({"id": id, "status": status}));
+    reply.with_file_error(written.file_error)
 }

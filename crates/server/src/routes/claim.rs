@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use relight::operations::view::Started;
 use relight::os::clock;
 use relight::queue::Claimed;
 use relight_core::ids::AgentName;
@@ -14,7 +15,7 @@ use crate::answer::json_bytes;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::Given;
-use crate::wire::task::{Claim, Started};
+use crate::wire::task::Claim;
 
 /// No request waits longer. The daemon looks for dead holders itself, and tells of what it finds.
 const WAIT_MAX: Span = Span::from_secs(300);
@@ -43,15 +44,9 @@ pub(super) async fn claim(
         claimed = claiming => claimed?,
         () = app.journal.ended() => Claimed::Nothing,
     };
-    match claimed {
-        Claimed::Task(started) => {
-            app.refresh(&started.view.task.id).await;
-            Ok(json_bytes(StatusCode::OK, &Started::from(*started)))
-        }
-        Claimed::Nothing => Ok(StatusCode::NO_CONTENT.into_response()),
-        Claimed::Draining => Err(ApiError::draining("nothing is begun while draining")),
-        Claimed::Full { held } => Err(ApiError::conflict(format!(
-            "agent {agent} works on {held} tasks, as many as it may"
-        ))),
-    }
+    let Some(started) = claimed.started(&agent)? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    app.worked(&app.context().refresh(&started.view.task.id).await?.task);
+    Ok(json_bytes(StatusCode::OK, &Started::from(*started)))
 }

@@ -148,7 +148,3 @@ fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
     });
     Ok(Beat { waiting_until, status })
 }
-
-/// Nothing to say but that it was done.
-#[derive(Debug, serde::Serialize)]
-pub(crate) struct Done {}

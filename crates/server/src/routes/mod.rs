@@ -14,7 +14,7 @@ mod nodes;
 mod sessions;
 mod shown;
 mod stats;
-pub(crate) mod steps;
+mod steps;
 pub(crate) mod tasks;
 mod verbs;
 
@@ -23,7 +23,7 @@ use axum::extract::Query;
 use axum::http::Uri;
 use axum::routing::{get, post};
 use relight_core::error_code::ErrorCode;
-use relight_core::time::{Span, Time};
+use relight_core::time::{Moment, Span, Time};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -31,7 +31,6 @@ use crate::extract::Named;
 use crate::{openapi, pages};
 
 pub(crate) use events::{kinds, last_seen};
-pub(crate) use steps::micros;
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -70,12 +69,15 @@ fn api() -> Router<App> {
         .route("/tasks/{id}", get(tasks::show))
         .route("/tasks/{id}/start", post(tasks::start))
         .route("/tasks/{id}/done", post(verbs::done))
+        .route("/tasks/{id}/review", post(verbs::review))
         .route("/tasks/{id}/fail", post(verbs::fail))
         .route("/tasks/{id}/block", post(verbs::block))
         .route("/tasks/{id}/defer", post(verbs::defer))
         .route("/tasks/{id}/cancel", post(verbs::cancel))
         .route("/tasks/{id}/retry", post(verbs::retry))
         .route("/tasks/{id}/release", post(verbs::release))
+        .route("/tasks/{id}/set", post(verbs::set))
+        .route("/tasks/{id}/spend", post(verbs::spend))
         .route("/tasks/{id}/steps/{name}/begin", post(steps::begin))
         .route("/tasks/{id}/steps/{name}/end", post(steps::end))
         .route("/tasks/{id}/steps/{name}/resolve", post(steps::resolve))
@@ -143,12 +145,15 @@ fn named(key: &str) -> Named<String> {
         tasks::show,
         tasks::start,
         verbs::done,
+        verbs::review,
         verbs::fail,
         verbs::block,
         verbs::defer,
         verbs::cancel,
         verbs::retry,
         verbs::release,
+        verbs::set,
+        verbs::spend,
         steps::begin,
         steps::end,
         steps::resolve,
@@ -190,15 +195,7 @@ fn span(text: &str) -> Result<Span, ApiError> {
 
 /// A moment to come in a request: a time, or a duration from now.
 pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
-    if let Ok(span) = text.parse::<Span>() {
-        return Ok(now.plus(span));
-    }
-    match text.parse() {
-        Ok(time) if time < now => Err(ApiError::invalid(format!("{text:?} is in the past"))),
-        Ok(time) => Ok(time),
-        Err(_) => Err(ApiError::invalid(format!("{text:?} is neither a time nor a duration"))
-            .hint("write 2026-05-01T12:00:00Z, or 90s")),
-    }
+    Ok(text.parse::<Moment>()?.after(now)?)
 }
 
 /// Reads a query as each list does; for fuzzers.

@@ -1,24 +1,22 @@
 //! Tasks: shown, added, started.
 
-use std::path::Path;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use relight::dialect::Dialect;
 use relight::drain;
-use relight::engine::{Added, Engine};
+use relight::engine::Added;
 use relight::holders;
+use relight::operations::right;
+use relight::operations::view::{self, Started, WholeTask};
 use relight::os::clock;
 use relight::running_step::check_start;
-use relight::supervise::successor;
-use relight_core::decide::{Right, StartLimits};
+use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, of_length};
 use relight_core::status::TaskStatus;
-use relight_core::task::{NewTask, Task, TaskSpec};
+use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
 use relight_store::TaskQuery;
 use serde::Deserialize;
@@ -31,7 +29,7 @@ use crate::extract::{Asked, Given, Named};
 use crate::guard::Caller;
 use crate::wire;
 use crate::wire::list::{List, Page};
-use crate::wire::task::{StartTask, Started, WholeTask};
+use crate::wire::task::StartTask;
 
 /// How long a lease lasts that nobody gave a length.
 const LEASE: Span = Span::from_secs(600);
@@ -56,11 +54,11 @@ pub(super) struct WhichTasks {
 
 /// Tasks in the order they were added.
 #[cfg_attr(test, utoipa::path(get, path = "/api/tasks", tag = "tasks", params(WhichTasks),
-    responses((status = 200, body = List<wire::task::Task>), (status = 422))))]
+    responses((status = 200, body = List<view::Task>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichTasks>,
-) -> Result<Answer<List<wire::task::Task>>, ApiError> {
+) -> Result<Answer<List<view::Task>>, ApiError> {
     let limit = Page { limit: which.limit, after: None }.limit()?;
     let words = which.status.as_deref().unwrap_or_default();
     let statuses: Result<Vec<TaskStatus>, _> =
@@ -80,7 +78,7 @@ pub(super) async fn list(
     let mut told = Vec::with_capacity(found.len());
     for task in found {
         let declared_done = engine.declared_done(&task).await?;
-        told.push(wire::task::Task::listed(task, declared_done));
+        told.push(view::Task::listed(task, declared_done));
     }
     Ok(Answer(List::cut(told, limit, |task| task.id.clone(), |task| task)))
 }
@@ -102,7 +100,7 @@ pub(super) async fn show(
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks", tag = "tasks", request_body = wire::task::NewTask,
-    responses((status = 201, body = wire::task::Task), (status = 200, body = wire::task::Task),
+    responses((status = 201, body = view::Task), (status = 200, body = view::Task),
         (status = 409), (status = 422))))]
 pub(super) async fn add(
     State(app): State<App>,
@@ -120,7 +118,7 @@ pub(super) async fn add(
             );
         }
     };
-    Ok(json_bytes(status, &wire::task::Task::from(task)))
+    Ok(json_bytes(status, &view::Task::from(task)))
 }
 
 /// Takes the lease of a task, adding it first where it is absent; the same agent continues by its fence.
@@ -149,9 +147,9 @@ pub(super) async fn start(
         true => StartLimits::Forced,
         false => StartLimits::Policy(app.backend.recoverer.policy()),
     };
-    let right = right(given.fence);
+    let right = right(given.fence.map(Fence));
     let started = drain::start(engine, new, right, holder, Some(lease), limits).await?;
-    app.refresh(&started.view.task.id).await;
+    app.worked(&app.context().refresh(&started.view.task.id).await?.task);
     Ok(Answer(started.into()))
 }
 
@@ -161,46 +159,6 @@ impl App {
         let known = self.backend.recoverer.strategies().check(name);
         known.map_err(|error| ApiError::invalid(error.to_string()))
     }
-
-    /// The same after a step of the task, as it was before: a step changes neither who holds it nor its
-    /// workflow. Most tasks have nothing beside the store, and are not read again.
-    pub(super) async fn refresh_after_step(&self, task: &Task) {
-        let holder = task.lease.held.as_ref().map(|held| &held.holder);
-        if task.checkpoint.is_some() || matches!(holder, Some(Holder::Attempt { .. })) {
-            self.refresh(&task.id).await;
-        }
-    }
-
-    /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file
-    /// of a supervised agent. One that cannot be written now is written with the next change.
-    pub(super) async fn refresh(&self, id: &TaskId) {
-        let Some(task) = refresh(&self.backend.engine, &self.backend.home, id).await else {
-            return;
-        };
-        // A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
-        if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder_of(&task)) {
-            self.backend.reporters.worked(agent);
-        }
-    }
-}
-
-/// See [`App::refresh`]; the task as it is now.
-pub(crate) async fn refresh(engine: &Engine, home: &Path, id: &TaskId) -> Option<Task> {
-    let task = engine.task(id).await.ok()?;
-    let _ = successor::refresh_state(home, engine, &task).await;
-    if let Some(door) = &task.checkpoint {
-        let _ = Dialect::new(engine.clone(), door.folder.clone().into()).save(id).await;
-    }
-    Some(task)
-}
-
-fn holder_of(task: &Task) -> Option<&Holder> {
-    task.lease.held.as_ref().map(|held| &held.holder)
-}
-
-/// By what right a request writes.
-pub(super) fn right(fence: Option<u64>) -> Right {
-    fence.map_or(Right::Unfenced, |fence| Right::Fence(Fence(fence)))
 }
 
 /// The length of a lease.

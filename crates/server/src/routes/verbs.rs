@@ -1,100 +1,113 @@
-//! What a task's holder or a person says of it.
+//! What a task's holder or a person says of it: each verb is an operation.
 
 use axum::extract::State;
-use relight::os::clock;
-use relight_core::decide::TaskEvent;
-use relight_core::ids::{AgentName, TaskId};
+use relight::operations::task::{
+    Failed, TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskFail, TaskRelease, TaskRetry,
+    TaskReview, TaskSet, TaskSpend,
+};
+use relight::operations::view::Task;
+use relight::operations::{Context, Operation, Written, read};
+use relight_core::lease::Holder;
+use relight_core::task;
+use serde_json::{Map, Value};
 
-use super::moment;
-use super::tasks::right;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Given, Named};
-use crate::wire::task::{Task, TaskVerb};
 
-macro_rules! verb {
-    ($(#[$doc:meta])* $name:ident, $path:literal) => {
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $name:ident $path:literal $request:ident;)*) => {$(
         $(#[$doc])*
         #[cfg_attr(test, utoipa::path(post, path = $path, tag = "tasks", params(("id" = String, Path)),
-            request_body = TaskVerb,
-            responses((status = 200, body = Task), (status = 404),
+            request_body = $request,
+            responses((status = 200, body = Written<Task>), (status = 404),
                 (status = 409), (status = 422))))]
         pub(super) async fn $name(
             State(app): State<App>,
             Named(id): Named<String>,
-            Given(given): Given<TaskVerb>,
-        ) -> Result<Answer<Task>, ApiError> {
-            app.act(TaskId::new(id)?, given, stringify!($name)).await
+            Given(given): Given<Map<String, Value>>,
+        ) -> Result<Answer<Written<Task>>, ApiError> {
+            app.operate::<$request>([("task", id)], given).await
         }
-    };
+    )*};
 }
 
-verb!(
+verbs! {
     /// It is finished; refused while declared steps are open, unless by force.
-    done, "/api/tasks/{id}/done"
-);
-verb!(
-    /// It went wrong: its strategy is asked what becomes of it.
-    fail, "/api/tasks/{id}/fail"
-);
-verb!(
-    /// It cannot go on before a person acts.
-    block, "/api/tasks/{id}/block"
-);
-verb!(
-    /// It goes on later.
-    defer, "/api/tasks/{id}/defer"
-);
-verb!(
+    done "/api/tasks/{id}/done" TaskDone;
+    /// It is done and waits for a second look.
+    review "/api/tasks/{id}/review" TaskReview;
+    /// It cannot continue before a person acts; an alert is sent.
+    block "/api/tasks/{id}/block" TaskBlock;
+    /// It continues later.
+    defer "/api/tasks/{id}/defer" TaskDefer;
     /// It is not wanted any more.
-    cancel, "/api/tasks/{id}/cancel"
-);
-verb!(
+    cancel "/api/tasks/{id}/cancel" TaskCancel;
     /// Gives it to somebody again.
-    retry, "/api/tasks/{id}/retry"
-);
-verb!(
+    retry "/api/tasks/{id}/retry" TaskRetry;
     /// Gives it back.
-    release, "/api/tasks/{id}/release"
-);
+    release "/api/tasks/{id}/release" TaskRelease;
+    /// Adds context for a successor.
+    set "/api/tasks/{id}/set" TaskSet;
+    /// Adds to what it has cost.
+    spend "/api/tasks/{id}/spend" TaskSpend;
+}
+
+/// It went wrong: its strategy is asked what becomes of it.
+#[cfg_attr(test, utoipa::path(post, path = "/api/tasks/{id}/fail", tag = "tasks", params(("id" = String, Path)),
+    request_body = TaskFail,
+    responses((status = 200, body = Written<Failed>), (status = 404),
+        (status = 409), (status = 422))))]
+pub(super) async fn fail(
+    State(app): State<App>,
+    Named(id): Named<String>,
+    Given(given): Given<Map<String, Value>>,
+) -> Result<Answer<Written<Failed>>, ApiError> {
+    let request: TaskFail = read(with_path([("task", id)], given)?)?;
+    let written = request.run(&app.context(), &app.backend.recoverer).await?;
+    app.worked(&written.task);
+    Ok(Answer(written))
+}
 
 impl App {
-    async fn act(
+    /// What operations work with.
+    pub(crate) fn context(&self) -> Context {
+        Context { engine: self.backend.engine.clone(), home: self.backend.home.clone() }
+    }
+
+    /// Runs the operation that a request asks for; the path names what it is done to.
+    pub(super) async fn operate<O: Operation>(
         &self,
-        id: TaskId,
-        given: TaskVerb,
-        verb: &'static str,
-    ) -> Result<Answer<Task>, ApiError> {
-        let right = right(given.fence);
-        let engine = &self.backend.engine;
-        if verb == "fail" {
-            let reason = given.reason.unwrap_or_default();
-            self.backend.recoverer.fail(&id, right, &reason).await?;
-        } else {
-            engine.act(&id, right, event(given, verb)?).await?;
+        path: impl IntoIterator<Item = (&'static str, String)>,
+        given: Map<String, Value>,
+    ) -> Result<Answer<Written<O::Answer>>, ApiError> {
+        let request: O = read(with_path(path, given)?)?;
+        let written = request.run(&self.context()).await?;
+        self.worked(&written.task);
+        Ok(Answer(written))
+    }
+
+    /// A holder that writes lives; whoever only looks at it, or takes it away, has ended its lease.
+    pub(crate) fn worked(&self, task: &task::Task) {
+        let holder = task.lease.held.as_ref().map(|held| &held.holder);
+        if let (Some(agent), Some(Holder::Time { .. })) = (&task.agent, holder) {
+            self.backend.reporters.worked(agent);
         }
-        self.refresh(&id).await;
-        Ok(Answer(engine.task(&id).await?.into()))
     }
 }
 
-fn event(given: TaskVerb, verb: &'static str) -> Result<TaskEvent, ApiError> {
-    Ok(match verb {
-        "done" => TaskEvent::Done { force: given.force },
-        "block" => TaskEvent::Block { reason: given.reason.unwrap_or_default(), is_told: false },
-        "defer" => {
-            let until = given.until.ok_or_else(|| {
-                ApiError::invalid("defer needs `until`").hint("a time, or a duration such as 10m")
-            })?;
-            TaskEvent::Defer { until: moment(&until, clock::now())?, reason: given.reason }
+/// The names of the path as fields of the body; said again there they must not differ.
+fn with_path(
+    path: impl IntoIterator<Item = (&'static str, String)>,
+    mut given: Map<String, Value>,
+) -> Result<Map<String, Value>, ApiError> {
+    for (field, name) in path {
+        let name = Value::String(name);
+        if given.get(field).is_some_and(|said| *said != name) {
+            return Err(ApiError::invalid(format!("the {field} of the body is not the path's")));
         }
-        "cancel" => TaskEvent::Cancel { reason: given.reason },
-        "retry" => {
-            let agent = given.agent.map(AgentName::new).transpose()?;
-            TaskEvent::Retry { agent, force: given.force }
-        }
-        "release" => TaskEvent::Release { force: given.force },
-        other => return Err(ApiError::internal(format!("the verb {other} is not known"))),
-    })
+        given.insert(field.to_owned(), name);
+    }
+    Ok(given)
 }

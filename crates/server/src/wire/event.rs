@@ -1,11 +1,10 @@
 //! An event.
 
+use relight::operations::fields;
 use relight_core::event;
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use super::number;
 
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -53,10 +52,10 @@ pub(crate) struct WhichEvents {
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     pub(crate) limit: Option<usize>,
     /// Only events after this id.
-    #[serde(default, deserialize_with = "number::optional")]
+    #[serde(default, deserialize_with = "fields::optional_number")]
     pub(crate) after: Option<u64>,
     /// The newest events before this id; `next` is then the `before` of the previous page.
-    #[serde(default, deserialize_with = "number::optional")]
+    #[serde(default, deserialize_with = "fields::optional_number")]
     pub(crate) before: Option<u64>,
     /// Only these kinds, separated by commas.
     pub(crate) kind: Option<String>,

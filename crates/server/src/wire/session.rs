@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use relight::operations::fields;
+use relight::operations::view::HeldBy;
 use relight::sessions::{Acted, Decided};
 use relight_core::session;
 use relight_core::session::{Generation, SessionState, Suspender};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
-
-use super::holder::HeldBy;
-use super::number;
 
 /// One conversation, with the turn that is in flight or was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -240,7 +239,7 @@ pub(crate) struct BeginTurn {
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Turn {
-    #[serde(deserialize_with = "number::whole")]
+    #[serde(deserialize_with = "fields::number")]
     pub(crate) generation: u64,
 }
 

@@ -217,7 +217,7 @@ fn a_task_is_done_when_its_declared_steps_are_closed() {
     assert!(refused["error"]["hint"].as_str().unwrap().contains("relight step skip"), "{refused}");
     for step in ["build", "push"] {
         let skip = json!({"task": "t", "fence": 1, "step": step, "reason": "not needed"});
-        assert_eq!(call(&ground, "step_skip", &skip).1["state"], "skipped");
+        assert_eq!(call(&ground, "step_skip", &skip).1["outcome"], "skipped");
     }
     let (_, done) = call(&ground, "task_done", &json!({"task": "t", "fence": 1}));
     assert_eq!(done["status"], "completed");

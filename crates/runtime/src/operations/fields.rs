@@ -1,0 +1,54 @@
+//! Fields of requests that are read in a way of their own.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use relight_core::lease::Fence;
+use relight_core::limits;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// A value that is written as a text.
+pub fn text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    String::deserialize(from)?.parse().map_err(D::Error::custom)
+}
+
+/// The same where it may be left out.
+pub fn optional_text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+}
+
+/// A number from nothing to the largest that the store and every client can hold.
+pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    limits::number(u64::deserialize(from)?).map_err(D::Error::custom)
+}
+
+/// The same where it may be left out.
+pub fn optional_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let number = Option::<u64>::deserialize(from)?;
+    number.map(limits::number).transpose().map_err(D::Error::custom)
+}
+
+/// The right to write, where one is shown.
+pub fn fence<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fence>, D::Error> {
+    Ok(optional_number(from)?.map(Fence))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_that_the_store_can_hold() {
+        assert_eq!(optional_number(json!(null)).unwrap(), None);
+        assert_eq!(optional_number(json!(i64::MAX)).unwrap(), Some(i64::MAX as u64));
+        for bad in [json!(i64::MAX as u64 + 1), json!(-1), json!(1.5), json!("1")] {
+            assert!(number(bad.clone()).is_err() && optional_number(bad.clone()).is_err(), "{bad}");
+        }
+    }
+}

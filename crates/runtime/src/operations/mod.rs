@@ -1,0 +1,204 @@
+//! The operations: each verb is one typed request, one function and one typed answer.
+//!
+//! The fronts (command line, HTTP, MCP) only read a request and render the answer or the error. What is
+//! checked, committed and written beside the store is the same for all of them because it is done here.
+
+/// Defines a request: a body of HTTP or MCP, or what the command line was given.
+macro_rules! request {
+    ($(#[$doc:meta])* step $name:ident { $($fields:tt)* }) => {
+        request! {
+            $(#[$doc])*
+            task $name {
+                /// Its name.
+                #[cfg_attr(feature = "schema", schema(ignore))]
+                pub step: relight_core::ids::StepName,
+                /// 1 when none.
+                #[cfg_attr(feature = "schema", schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
+                pub occurrence: Option<std::num::NonZeroU32>,
+                $($fields)*
+            }
+        }
+    };
+    ($(#[$doc:meta])* task $name:ident { $($fields:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// Which task. Over HTTP it is in the path.
+            #[cfg_attr(feature = "schema", schema(ignore))]
+            pub task: relight_core::ids::TaskId,
+            /// The right to write.
+            #[serde(default, deserialize_with = "crate::operations::fields::fence")]
+            #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
+            pub fence: Option<relight_core::lease::Fence>,
+            $($fields)*
+        }
+    };
+}
+
+pub mod fields;
+pub mod step;
+pub mod task;
+pub mod view;
+
+use std::path::PathBuf;
+
+use relight_core::decide::{Right, TaskEvent};
+use relight_core::error_code::ErrorCode;
+use relight_core::ids::TaskId;
+use relight_core::lease::{Fence, Holder};
+use relight_core::task::Task;
+use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::dialect::{Dialect, SetAside};
+use crate::engine::{ActError, Acted, Engine};
+use crate::supervise::successor::{self, RefreshError};
+
+/// One verb: a request that is run once.
+pub trait Operation: DeserializeOwned + Send {
+    /// What it answers.
+    type Answer: Serialize + Send;
+
+    /// Checks it, does it, and brings the files beside the store up to date.
+    fn run(
+        self,
+        context: &Context,
+    ) -> impl Future<Output = Result<Written<Self::Answer>, ActError>> + Send;
+}
+
+/// What operations work with.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The store, with the funnel in front of it.
+    pub engine: Engine,
+    /// The folder of the state.
+    pub home: PathBuf,
+}
+
+/// The answer of an operation that was committed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Written<T> {
+    /// The answer.
+    #[serde(flatten)]
+    pub answer: T,
+    /// Why the checkpoint file or the state file could not be written. The store has everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub file_error: Option<FileError>,
+    /// Damaged checkpoint files that were set aside.
+    #[serde(skip)]
+    pub set_aside: Vec<SetAside>,
+    /// The task as it is now.
+    #[serde(skip)]
+    pub task: Task,
+}
+
+/// A file beside the store that could not be written.
+#[derive(Debug)]
+pub struct FileError {
+    /// Which; callers on other machines are not told.
+    pub path: String,
+    /// What the system said.
+    pub reason: String,
+}
+
+impl Serialize for FileError {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.reason)
+    }
+}
+
+impl Written<()> {
+    fn new(task: Task) -> Self {
+        Self { answer: (), file_error: None, set_aside: Vec::new(), task }
+    }
+}
+
+impl<T> Written<T> {
+    /// With another answer.
+    fn map<U>(self, answer: impl FnOnce(T, &Task) -> U) -> Written<U> {
+        let Self { answer: before, file_error, set_aside, task } = self;
+        Written { answer: answer(before, &task), file_error, set_aside, task }
+    }
+}
+
+impl Context {
+    /// Applies an event and brings the files beside the store up to date.
+    async fn act(
+        &self,
+        id: &TaskId,
+        fence: Option<Fence>,
+        event: TaskEvent,
+    ) -> Result<Written<Acted>, ActError> {
+        let acted = self.engine.act(id, right(fence), event).await?;
+        Ok(self.refresh(id).await?.map(|(), _| acted))
+    }
+
+    /// The same after a step: it changes neither who holds its task nor its workflow. Most tasks have
+    /// nothing beside the store, and are not read again.
+    async fn refresh_after_step(&self, acted: Acted) -> Result<Written<()>, ActError> {
+        let task = acted.after();
+        let holder = task.lease.held.as_ref().map(|held| &held.holder);
+        if task.checkpoint.is_some() || matches!(holder, Some(Holder::Attempt { .. })) {
+            return self.refresh(&task.id).await;
+        }
+        Ok(Written::new(task))
+    }
+
+    /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file of
+    /// a supervised agent. One that cannot be written now is written with the next change.
+    pub async fn refresh(&self, id: &TaskId) -> Result<Written<()>, ActError> {
+        let task = self.engine.task(id).await?;
+        let state = successor::refresh_state(&self.home, &self.engine, &task).await;
+        let mut written =
+            Written { file_error: state.err().map(FileError::from), ..Written::new(task) };
+        let Some(settings) = &written.task.checkpoint else { return Ok(written) };
+        let folder = PathBuf::from(&settings.folder);
+        match Dialect::new(self.engine.clone(), folder).save(id).await {
+            Ok(saved) => {
+                written.file_error = saved.file_error().or(written.file_error);
+                written.set_aside = saved.set_aside;
+            }
+            Err(error) => {
+                let (path, reason) = (settings.folder.clone(), error.to_string());
+                written.file_error = Some(FileError { path, reason });
+            }
+        }
+        Ok(written)
+    }
+}
+
+impl From<RefreshError> for FileError {
+    fn from(error: RefreshError) -> Self {
+        match error {
+            RefreshError::File { path, source } => Self { path, reason: source.to_string() },
+            RefreshError::Store(error) => {
+                Self { path: "the state file".to_owned(), reason: error.to_string() }
+            }
+        }
+    }
+}
+
+/// Reads a request. What is null was not given.
+pub fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Result<T, ActError> {
+    given.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(given)).map_err(|error| invalid(error.to_string()))
+}
+
+/// By what right a request writes.
+pub fn right(fence: Option<Fence>) -> Right {
+    fence.map_or(Right::Unfenced, Right::Fence)
+}
+
+fn invalid(message: impl Into<String>) -> ActError {
+    ActError::Invalid { code: ErrorCode::INVALID, message: message.into() }
+}
+
+/// Refuses a reason that says nothing.
+pub(crate) fn check_reason(reason: &str) -> Result<(), ActError> {
+    if reason.trim().is_empty() { Err(invalid("a reason is needed")) } else { Ok(()) }
+}

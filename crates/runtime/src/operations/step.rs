@@ -1,0 +1,263 @@
+//! The verbs of a step: begun before it acts, ended after, skipped, or resolved by a person.
+
+use std::num::NonZeroU32;
+
+use relight_core::change::Change;
+use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
+use relight_core::ids::{StepName, TaskId};
+use relight_core::progress::progress;
+use relight_core::status::TaskStatus;
+use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
+use relight_core::task::{Cost, Task};
+use serde::{Deserialize, Serialize};
+
+use super::task::usage;
+use super::{Context, Operation, Written, check_reason, fields, right};
+use crate::engine::{ActError, Acted, Engine};
+use crate::redact_input;
+
+request! {
+    /// A step that is about to act.
+    step StepBegin {
+        /// `keyed` when none.
+        #[serde(default, deserialize_with = "fields::text")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub rule: RepeatRule,
+    }
+}
+
+/// What to do with a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Advice {
+    /// Of which task.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub task: TaskId,
+    /// Its name.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub step: StepName,
+    /// Which time this name comes up.
+    pub occurrence: u32,
+    /// `go`, `again`, `ask`, `wait` or `finished`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub advice: StepAdvice,
+    /// Stays the same however often the step is tried.
+    pub idempotency_key: String,
+    /// Of a finished step.
+    pub output: Option<String>,
+    /// Of a finished step.
+    pub exit_code: Option<i32>,
+}
+
+impl Operation for StepBegin {
+    type Answer = Advice;
+
+    async fn run(self, context: &Context) -> Result<Written<Advice>, ActError> {
+        let (engine, id) = (&context.engine, self.task);
+        let key = key(engine, self.step, self.occurrence);
+        let (advice, acted) = begin(engine, &id, right(self.fence), &key, self.rule).await?;
+        let written = match acted {
+            Some(acted) => context.refresh_after_step(acted).await?,
+            None => Written::new(engine.task(&id).await?),
+        };
+        let output = match advice {
+            StepAdvice::Finished => engine.store().output(&id, &key).await?,
+            _ => None,
+        };
+        Ok(written.map(|(), _| Advice {
+            idempotency_key: key.idempotency_key(&id),
+            task: id,
+            step: key.name,
+            occurrence: key.occurrence,
+            advice,
+            exit_code: output.as_ref().map(|output| output.exit_code),
+            output: output.map(|output| String::from_utf8_lossy(&output.body).into_owned()),
+        }))
+    }
+}
+
+/// Records the begin; what to do is what was decided in the commit. Also answers what was committed,
+/// where there was something to decide.
+pub async fn begin(
+    engine: &Engine,
+    id: &TaskId,
+    right: Right,
+    key: &StepKey,
+    rule: RepeatRule,
+) -> Result<(StepAdvice, Option<Acted>), ActError> {
+    let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+    let acted = match engine.act(id, right, event).await {
+        Err(ActError::Refused(Refusal::StepFinished { .. })) => {
+            return Ok((StepAdvice::Finished, None));
+        }
+        acted => acted?,
+    };
+    let begun = acted.decision.changes.iter().find_map(|change| match change {
+        Change::StepBegun(mark) => Some(mark.was_open),
+        _ => None,
+    });
+    let advice = match begun {
+        Some(true) => StepAdvice::Again,
+        Some(false) => StepAdvice::Go,
+        // Its rule leaves it to a question, or to a person.
+        None => advise(engine.store().step(id, key).await?.as_ref()),
+    };
+    Ok((advice, Some(acted)))
+}
+
+request! {
+    /// A step that has acted.
+    step StepEnd {
+        /// It is known not to have worked.
+        #[serde(default)]
+        pub failed: bool,
+        /// What it gave.
+        #[serde(default, deserialize_with = "output")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub output: Output,
+        /// 0, or 1 for one that failed, when none.
+        pub exit_code: Option<i32>,
+        /// What it cost, such as `0.25`.
+        #[serde(default, deserialize_with = "fields::optional_text")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub cost: Option<Cost>,
+        /// Turns of a model that it took.
+        #[serde(default, deserialize_with = "fields::optional_number")]
+        pub turns: Option<u64>,
+    }
+}
+
+fn output<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Output, D::Error> {
+    Ok(Output::keep(0, String::deserialize(from)?.into_bytes()))
+}
+
+/// A step that was ended, skipped or resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StepClosed {
+    /// Of which task.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub task: TaskId,
+    /// Where the task stands now.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub status: TaskStatus,
+    /// Its name.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub step: StepName,
+    /// Which time this name comes up.
+    pub occurrence: u32,
+    /// `done`, `failed` or `skipped`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub outcome: StepState,
+    /// What to do now.
+    pub next_step: Option<String>,
+    /// It was finished before; the first time counts.
+    #[serde(skip)]
+    pub is_repeated: bool,
+}
+
+impl Operation for StepEnd {
+    type Answer = StepClosed;
+
+    async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
+        let (engine, id) = (&context.engine, self.task);
+        let key = key(engine, self.step, self.occurrence);
+        let usage = usage(self.cost, self.turns);
+        let (outcome, state) = match self.failed {
+            true => (StepOutcome::Failed, StepState::Failed),
+            false => (StepOutcome::Done, StepState::Done),
+        };
+        let exit_code = self.exit_code.unwrap_or(i32::from(self.failed));
+        let ended = (outcome, Output { exit_code, ..self.output });
+        match engine.end_step(&id, right(self.fence), key.clone(), ended, usage).await {
+            // Said twice; the first time counts.
+            Err(ActError::Refused(Refusal::StepFinished { .. })) if !self.failed => {
+                let written = Written::new(engine.task(&id).await?);
+                closed(context, written, key, state, true).await
+            }
+            acted => {
+                let written = context.refresh_after_step(acted?).await?;
+                closed(context, written, key, state, false).await
+            }
+        }
+    }
+}
+
+request! {
+    /// A step that is not to be done.
+    step StepSkip {
+        /// Why.
+        pub reason: String,
+    }
+}
+
+impl Operation for StepSkip {
+    type Answer = StepClosed;
+
+    async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
+        check_reason(&self.reason)?;
+        let key = key(&context.engine, self.step, self.occurrence);
+        let event = TaskEvent::StepSkip { key: key.clone(), reason: self.reason };
+        let written = context.act(&self.task, self.fence, event).await?.map(|_, _| ());
+        closed(context, written, key, StepState::Skipped, false).await
+    }
+}
+
+request! {
+    /// What a person found out about a step in doubt.
+    step StepResolve {
+        /// Whether it happened.
+        pub happened: bool,
+    }
+}
+
+impl Operation for StepResolve {
+    type Answer = StepClosed;
+
+    async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
+        let key = key(&context.engine, self.step, self.occurrence);
+        let event = TaskEvent::StepResolve { key: key.clone(), happened: self.happened };
+        let written = context.act(&self.task, self.fence, event).await?.map(|_, _| ());
+        let state = if self.happened { StepState::Done } else { StepState::Failed };
+        closed(context, written, key, state, false).await
+    }
+}
+
+/// The step as the store knows it: a secret in its name is marked.
+pub fn key(engine: &Engine, name: StepName, occurrence: Option<NonZeroU32>) -> StepKey {
+    let mut key = StepKey { name, occurrence: occurrence.map_or(1, NonZeroU32::get) };
+    redact_input::clean_step(engine.redactor(), &mut key);
+    key
+}
+
+async fn closed(
+    context: &Context,
+    written: Written<()>,
+    key: StepKey,
+    outcome: StepState,
+    is_repeated: bool,
+) -> Result<Written<StepClosed>, ActError> {
+    let next_step = next_step(&context.engine, &written.task, outcome).await?;
+    Ok(written.map(|(), task| StepClosed {
+        task: task.id.clone(),
+        status: task.status,
+        step: key.name,
+        occurrence: key.occurrence,
+        outcome,
+        next_step,
+        is_repeated,
+    }))
+}
+
+/// The steps of a task are read only where something may be left to do.
+async fn next_step(
+    engine: &Engine,
+    task: &Task,
+    outcome: StepState,
+) -> Result<Option<String>, ActError> {
+    if task.spec.steps.is_empty() && task.steps_open == 0 && outcome == StepState::Done {
+        return Ok(None);
+    }
+    let steps = engine.store().steps(&task.id).await?;
+    Ok(progress(&task.spec.steps, &steps).next_step)
+}

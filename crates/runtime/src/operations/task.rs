@@ -1,0 +1,180 @@
+//! The verbs of a task that is there: what its holder or a person says of it.
+
+use std::collections::BTreeMap;
+
+use relight_core::decide::TaskEvent;
+use relight_core::ids::AgentName;
+use relight_core::task::{Cost, Usage};
+use relight_core::time::Moment;
+use serde::Serialize;
+
+use super::{Context, Operation, Written, check_reason, fields, invalid, right, view};
+use crate::engine::ActError;
+use crate::os::clock;
+use crate::recovery::{Recovered, Recoverer};
+
+/// A verb that is one event, and answers the task as it is after it.
+macro_rules! verb {
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } |$given:ident| $event:expr) => {
+        request! { $(#[$doc])* task $name { $($fields)* } }
+
+        impl Operation for $name {
+            type Answer = view::Task;
+
+            async fn run(self, context: &Context) -> Result<Written<view::Task>, ActError> {
+                let $given = self;
+                let event = $event;
+                let written = context.act(&$given.task, $given.fence, event).await?;
+                Ok(written.map(|_, task| task.clone().into()))
+            }
+        }
+    };
+}
+
+verb! {
+    /// It is finished.
+    TaskDone {
+        /// Also when declared steps are open or failed.
+        #[serde(default)]
+        pub force: bool,
+    }
+    |given| TaskEvent::Done { force: given.force }
+}
+
+verb! {
+    /// It is done and waits for a second look.
+    TaskReview {}
+    |given| TaskEvent::Review
+}
+
+verb! {
+    /// It cannot go on before a person acts, who is sent an alert.
+    TaskBlock {
+        /// What the person must do.
+        pub reason: String,
+    }
+    |given| {
+        check_reason(&given.reason)?;
+        TaskEvent::Block { reason: given.reason, is_told: false }
+    }
+}
+
+verb! {
+    /// It goes on later.
+    TaskDefer {
+        /// A time, or a duration from now.
+        #[serde(deserialize_with = "fields::text")]
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        pub until: Moment,
+        /// Why.
+        pub reason: Option<String>,
+    }
+    |given| {
+        let until = given.until.after(clock::now()).map_err(|error| invalid(error.to_string()))?;
+        TaskEvent::Defer { until, reason: given.reason }
+    }
+}
+
+verb! {
+    /// Its lease is given back.
+    TaskRelease {
+        /// Take it from a live holder too; its later writes are refused.
+        #[serde(default)]
+        pub force: bool,
+    }
+    |given| TaskEvent::Release { force: given.force }
+}
+
+verb! {
+    /// It is not wanted any more.
+    TaskCancel {
+        /// Why.
+        pub reason: Option<String>,
+    }
+    |given| TaskEvent::Cancel { reason: given.reason }
+}
+
+verb! {
+    /// It is given to somebody again.
+    TaskRetry {
+        /// To whom; the same agent as before when none.
+        #[serde(default, deserialize_with = "fields::optional_text")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub agent: Option<AgentName>,
+        /// Also when no retry is left, or a live holder has it.
+        #[serde(default)]
+        pub force: bool,
+    }
+    |given| TaskEvent::Retry { agent: given.agent, force: given.force }
+}
+
+verb! {
+    /// Context for a successor.
+    TaskSet {
+        /// What is added or replaced.
+        pub set: BTreeMap<String, String>,
+    }
+    |given| {
+        if given.set.is_empty() {
+            return Err(invalid("nothing to set"));
+        }
+        TaskEvent::Set(given.set)
+    }
+}
+
+verb! {
+    /// Work on it has used this.
+    TaskSpend {
+        /// What it cost, such as `0.25`.
+        #[serde(default, deserialize_with = "fields::optional_text")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub cost: Option<Cost>,
+        /// Turns of a model that it took.
+        #[serde(default, deserialize_with = "fields::optional_number")]
+        pub turns: Option<u64>,
+    }
+    |given| {
+        if (given.cost, given.turns) == (None, None) {
+            return Err(invalid("nothing was used; give a cost or turns"));
+        }
+        TaskEvent::Spend(usage(given.cost, given.turns))
+    }
+}
+
+request! {
+    /// It went wrong: its strategy is asked what becomes of it.
+    task TaskFail {
+        /// Why.
+        pub reason: String,
+    }
+}
+
+/// A task that went wrong.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Failed {
+    /// As it is now.
+    #[serde(flatten)]
+    pub task: view::Task,
+    /// What its strategy made of it.
+    pub recovery: Recovered,
+}
+
+impl TaskFail {
+    /// Asks the strategy; both are one commit.
+    pub async fn run(
+        self,
+        context: &Context,
+        recoverer: &Recoverer,
+    ) -> Result<Written<Failed>, ActError> {
+        check_reason(&self.reason)?;
+        let recovery = recoverer.fail(&self.task, right(self.fence), &self.reason).await?;
+        let written = context.refresh(&self.task).await?;
+        Ok(written.map(|(), task| Failed { task: task.clone().into(), recovery }))
+    }
+}
+
+/// What a piece of work has used.
+pub fn usage(cost: Option<Cost>, turns: Option<u64>) -> Usage {
+    Usage { cost_micros: cost.unwrap_or_default().0, turns: turns.unwrap_or_default() }
+}

@@ -1,0 +1,274 @@
+//! Each noun as JSON: the one form that every front shows.
+//!
+//! Holders are judged here: call `holders::look_for` for them first.
+
+#![expect(missing_docs, reason = "the fields are those of the documented JSON")]
+
+use std::collections::BTreeMap;
+
+use relight_core::ids::TaskId;
+use relight_core::lease::{HeldLease, Holder, HolderLife};
+use relight_core::progress::left_open;
+use relight_core::task::Cost;
+use relight_core::time::{Span, Time};
+use relight_core::{step, task};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::engine::{self, TaskView};
+use crate::handover::HandedOver;
+use crate::os::process;
+
+/// One unit of recoverable work.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Task {
+    pub id: String,
+    pub title: Option<String>,
+    pub status: String,
+    pub reason: Option<String>,
+    pub agent: Option<String>,
+    /// It belongs to its agent: the queue does not offer it to others.
+    pub pinned: bool,
+    pub holder: Option<HeldBy>,
+    /// Number of the newest lease.
+    pub fence: u64,
+    /// Number of its commits.
+    pub seq: u64,
+    /// Finished or skipped steps, declared or not.
+    pub steps_done: u64,
+    pub steps_in_doubt: u64,
+    /// The declared steps, in order.
+    pub steps_declared: Vec<String>,
+    /// How many of the declared steps are finished or skipped; in lists and for one task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_declared_done: Option<usize>,
+    pub starts: u32,
+    pub retries: u32,
+    pub max_retries: u32,
+    /// Recoveries since a step was last finished.
+    pub recoveries: u32,
+    pub given_up: bool,
+    /// Its cost, such as `0.25`.
+    pub cost: String,
+    pub turns: u64,
+    /// When a step was last finished.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub progress_at: Option<Time>,
+    /// Its own strategy; null for the configured one.
+    pub strategy: Option<String>,
+    /// The idempotency key: two requests with the same key are one.
+    pub key: Option<String>,
+    pub priority: i32,
+    pub needs: Vec<String>,
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub not_before: Option<Time>,
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub expires_at: Option<Time>,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub created_at: Time,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub updated_at: Time,
+}
+
+/// A task with everything that a successor needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct WholeTask {
+    #[serde(flatten)]
+    pub task: Task,
+    /// The strategy that applies when its holder dies; null if the configuration cannot be read.
+    pub strategy_in_effect: Option<String>,
+    pub steps: Vec<Step>,
+    pub done_steps: Vec<String>,
+    pub skipped_steps: Vec<String>,
+    pub in_doubt: Vec<String>,
+    pub next_step: Option<String>,
+    pub remaining_steps: Vec<String>,
+    pub context: BTreeMap<String, String>,
+    #[cfg_attr(feature = "schema", schema(value_type = Value))]
+    pub payload: Option<Value>,
+}
+
+/// A task whose lease was just taken.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Started {
+    pub task: String,
+    pub status: String,
+    pub title: Option<String>,
+    pub agent: Option<String>,
+    /// The fence of the lease.
+    pub fence: u64,
+    /// It was worked on before.
+    pub resumed: bool,
+    /// Set if another agent worked on it before.
+    pub handed_over: Option<HandedOver>,
+    pub done_steps: Vec<String>,
+    pub in_doubt: Vec<String>,
+    pub next_step: Option<String>,
+    pub context: BTreeMap<String, String>,
+    #[cfg_attr(feature = "schema", schema(value_type = Value))]
+    pub payload: Option<Value>,
+}
+
+impl From<task::Task> for Task {
+    fn from(task: task::Task) -> Self {
+        Self {
+            max_retries: task.max_retries(),
+            id: task.id.to_string(),
+            title: task.spec.title,
+            status: task.status.to_string(),
+            reason: task.reason,
+            agent: task.agent.map(String::from),
+            pinned: task.pinned,
+            holder: task.lease.held.as_ref().map(HeldBy::from),
+            fence: task.lease.fence.0,
+            seq: task.seq,
+            steps_done: task.steps_done,
+            steps_in_doubt: task.steps_open,
+            steps_declared: task.spec.steps.iter().map(ToString::to_string).collect(),
+            steps_declared_done: None,
+            starts: task.starts,
+            retries: task.retries,
+            recoveries: task.tally.recoveries,
+            given_up: task.tally.given_up,
+            cost: Cost(task.tally.cost_micros).to_string(),
+            turns: task.tally.turns,
+            progress_at: task.tally.progress_at,
+            strategy: task.spec.strategy,
+            key: task.spec.key.map(String::from),
+            priority: task.spec.priority,
+            needs: task.spec.needs,
+            not_before: task.not_before,
+            expires_at: task.expires_at,
+            created_at: task.created_at,
+            updated_at: task.updated_at,
+        }
+    }
+}
+
+impl Task {
+    /// As lists show it.
+    pub fn listed(task: task::Task, declared_done: Option<usize>) -> Self {
+        Self { steps_declared_done: declared_done.or(Some(0)), ..task.into() }
+    }
+}
+
+impl WholeTask {
+    /// With the strategy of tasks that have none of their own, where it is known.
+    pub fn new(view: TaskView, strategy: Option<&str>) -> Self {
+        let TaskView { task, steps, progress } = view;
+        let declared = &task.spec.steps;
+        let declared_done = declared.len() - left_open(declared, &steps).len();
+        Self {
+            strategy_in_effect: task.spec.strategy.as_deref().or(strategy).map(str::to_owned),
+            steps: steps.iter().map(|step| Step::new(&task.id, step)).collect(),
+            done_steps: progress.done_steps,
+            skipped_steps: progress.skipped_steps,
+            in_doubt: progress.in_doubt,
+            next_step: progress.next_step,
+            remaining_steps: progress.remaining_steps,
+            context: task.context.clone(),
+            payload: task.spec.payload.clone(),
+            task: Task { steps_declared_done: Some(declared_done), ..task.into() },
+        }
+    }
+}
+
+impl From<engine::Started> for Started {
+    fn from(started: engine::Started) -> Self {
+        let TaskView { task, progress, .. } = started.view;
+        Self {
+            fence: started.fence.0,
+            resumed: started.resumed,
+            handed_over: started.handed_over,
+            done_steps: progress.done_steps,
+            in_doubt: progress.in_doubt,
+            next_step: progress.next_step,
+            task: task.id.to_string(),
+            status: task.status.to_string(),
+            title: task.spec.title,
+            agent: task.agent.map(String::from),
+            context: task.context,
+            payload: task.spec.payload,
+        }
+    }
+}
+
+/// One recorded part of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Step {
+    pub name: String,
+    pub occurrence: u32,
+    /// `begun`, `done`, `failed` or `skipped`.
+    pub state: String,
+    /// `keyed`, `repeatable`, `verify` or `once`.
+    pub rule: String,
+    pub tries: u32,
+    /// The fence of the lease under which it began.
+    pub fence: u64,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub at: Time,
+    pub exit_code: Option<i32>,
+    /// The same for every try of the step.
+    pub idempotency_key: String,
+}
+
+impl Step {
+    pub fn new(task: &TaskId, step: &step::Step) -> Self {
+        Self {
+            idempotency_key: step.key.idempotency_key(task),
+            name: step.key.name.to_string(),
+            occurrence: step.key.occurrence,
+            state: step.state.as_str().to_owned(),
+            rule: step.rule.to_string(),
+            tries: step.tries,
+            fence: step.fence.0,
+            at: step.at,
+            exit_code: step.exit_code,
+        }
+    }
+}
+
+/// The holder of a task, or the owner of a session's turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct HeldBy {
+    /// `process`, `attempt` or `time`.
+    pub kind: &'static str,
+    /// For people.
+    pub text: String,
+    /// Of a process.
+    pub pid: Option<u32>,
+    /// Of an attempt of an agent.
+    pub attempt: Option<String>,
+    /// Who took a lease that only the clock ends.
+    pub by: Option<String>,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub since: Time,
+    pub alive: bool,
+    /// The rest of the lease; null if it has no time limit.
+    pub left_ms: Option<u64>,
+}
+
+impl From<&HeldLease> for HeldBy {
+    fn from(held: &HeldLease) -> Self {
+        let (kind, pid, attempt, by) = match &held.holder {
+            Holder::Process(process) => ("process", Some(process.pid), None, None),
+            Holder::Attempt { attempt, .. } => ("attempt", None, Some(attempt.clone()), None),
+            Holder::Time { by } => ("time", None, None, Some(by.clone())),
+        };
+        Self {
+            kind,
+            text: held.holder.to_string(),
+            pid,
+            attempt,
+            by,
+            since: held.since,
+            alive: process::holder_life(held) == HolderLife::Alive,
+            left_ms: held.left.map(Span::as_ms),
+        }
+    }
+}
