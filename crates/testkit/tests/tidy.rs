@@ -93,6 +93,56 @@ fn rust_files(folder: &Path) -> Vec<String> {
     texts.collect()
 }
 
+/// PostgreSQL, TLS, HTTP and MCP.
+const NETWORK: [&str; 10] = [
+    "axum",
+    "hyper",
+    "reqwest",
+    "ring",
+    "rmcp",
+    "rustls",
+    "rustls-native-certs",
+    "tokio-postgres",
+    "tokio-rustls",
+    "ureq",
+];
+
+#[test]
+fn the_library_without_features_has_no_network() {
+    for package in ["relight-core", "relight-store", "relight"] {
+        let without = dependencies(package, &["--no-default-features"]);
+        assert!(without.contains("serde_json"), "{package}: {without:?}");
+        let network: Vec<_> = NETWORK.iter().filter(|name| without.contains(**name)).collect();
+        assert!(network.is_empty(), "{package} without features needs {network:?}");
+    }
+    let all = dependencies("relight-cli", &[]);
+    assert!(
+        all.contains("tokio-postgres") && all.contains("rmcp") && all.contains("ureq"),
+        "{all:?}"
+    );
+}
+
+/// The names of all that it is built of.
+fn dependencies(package: &str, options: &[&str]) -> BTreeSet<String> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo.args([
+        "tree",
+        "--offline",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--package",
+        package,
+    ]);
+    // Whoever builds the whole workspace with the same features wants to know of this package alone.
+    cargo.args(options).env("CARGO_RESOLVER_FEATURE_UNIFICATION", "selected");
+    let answer = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let text = String::from_utf8(answer.stdout).unwrap();
+    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
 #[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
 fn is_update() -> bool {
     std::env::var_os("UPDATE_TIDY").is_some_and(|value| value == "1")

@@ -170,7 +170,7 @@ const TASK_START: About = About {
             "lease",
             Kind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long you keep it after each call, such as 10m (default) or 2h",
+            "how long you keep it after each call, such as 10m (default)",
         ),
     ],
 };
@@ -225,12 +225,7 @@ const STEP_END: About = About {
     fields: &[
         STEP,
         field("failed", Kind::Flag, Need::Never, "it failed and may be tried again"),
-        field(
-            "output",
-            Kind::Text,
-            Need::Never,
-            "the part of the result that a successor needs; short",
-        ),
+        field("output", Kind::Text, Need::Never, "what a successor needs of the result; short"),
         field("cost", Kind::Text, Need::Never, "what it cost, such as 0.25"),
         field("turns", Kind::Number, Need::Never, "model turns it took"),
         OCCURRENCE,
@@ -296,13 +291,13 @@ const CHECKPOINT_RESUME: About = About {
     effect: Effect::Once,
     fields: &[
         field("workflow", Kind::Text, Need::Never, "its id"),
-        field("agent", Kind::Text, Need::Never, "only workflows of this agent"),
+        field("agent", Kind::Text, Need::Never, "only of this agent"),
         field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
         field(
             "lease",
             Kind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long you keep it after each call, such as 10m (default) or 2h",
+            "how long you keep it after each call, such as 10m (default)",
         ),
     ],
 };
@@ -313,7 +308,7 @@ const HEARTBEAT: About = About {
     text: "Tells the supervisor that you are alive, during long work without output.",
     effect: Effect::Each,
     fields: &[
-        field("status", Kind::Text, Need::Never, "what you are doing"),
+        field("status", Kind::Text, Need::Never, "what you do"),
         field(
             "waiting_until",
             Kind::Text,
