@@ -123,6 +123,7 @@ fn the_library_without_features_has_no_network() {
 }
 
 /// The names of all that it is built of.
+#[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
 fn dependencies(package: &str, options: &[&str]) -> BTreeSet<String> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args([
