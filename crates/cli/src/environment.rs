@@ -19,7 +19,7 @@ use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::node::Node;
-use relight_core::redact::Redactor;
+use relight_core::redact::{MarkKey, Redactor};
 use relight_core::time::Span;
 use relight_server::RelayedStore;
 use relight_store::sqlite::Use;
@@ -145,15 +145,20 @@ impl Environment {
 
     /// Refuses a name that would have to be redacted, where no store is open yet.
     pub(crate) fn check_name(&self, what: &'static str, text: &str) -> Result<(), Failure> {
-        let redactor = self.redactor_of(&self.state_folder()?)?;
+        // Nothing is written, so the key of the marks does not matter, nor whether its folder exists.
+        let redactor = self.redactor(MarkKey::new([0; 32]));
         Ok(redact_input::check_name(&redactor, what, text).map_err(ActError::from)?)
     }
 
     fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
         let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
+        Ok(self.redactor(key))
+    }
+
+    fn redactor(&self, key: MarkKey) -> Redactor {
         let own = relight::os::environment::texts(&self.variables);
         let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Ok(Redactor::new(key).with_environment(own.chain(of_agents)))
+        Redactor::new(key).with_environment(own.chain(of_agents))
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {

@@ -28,7 +28,10 @@ fn any_node_will_do(fleet: &Fleet) {
     let stopped = fleet.json("b", &["stop", "a"]);
     assert_eq!(
         stopped,
-        json!({"agent": "a", "previous_state": "running", "state": "stopped", "task_cancelled": null})
+        json!({
+            "agent": "a", "previous_state": "running", "state": "stopped",
+            "task_interrupted": null, "task_cancelled": null,
+        })
     );
     assert!(!is_alive(pid), "it is answered once its tree is gone");
     let again = fleet.json("b", &["stop", "a"]);
