@@ -150,11 +150,6 @@ impl Environment {
         Ok(redact_input::check_name(&redactor, what, text).map_err(ActError::from)?)
     }
 
-    fn redactor_of(&self, folder: &Path) -> Result<Redactor, Failure> {
-        let key = relight::mark_key_beside(folder).map_err(|error| cannot_use(folder, &error))?;
-        Ok(self.redactor(key))
-    }
-
     fn redactor(&self, key: MarkKey) -> Redactor {
         let own = relight::os::environment::texts(&self.variables);
         let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -285,7 +280,8 @@ impl Environment {
             let made = made.recursive(true).mode(0o700).create(&folder);
             made.map_err(|error| cannot_use(&folder, &error))?;
         }
-        let engine = Engine::new(store, self.redactor_of(&folder)?);
+        let key = relight::mark_key_beside(&folder).map_err(|error| cannot_use(&folder, &error))?;
+        let engine = Engine::new(store, self.redactor(key));
         let home = self.store_folder(&engine)?;
         Ok(engine.with_home(&home))
     }

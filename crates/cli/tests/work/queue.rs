@@ -137,7 +137,7 @@ fn the_configuration_can_be_named() {
         place.ok(&format!("task start {task}"));
         let fail = place.relight(&format!("--json task fail {task} --reason r{flag}"));
         let answer = fail.env("RELIGHT_CONFIG", named).run().with_code(0).json();
-        assert_eq!(answer["task"]["status"], "suspended", "{task}");
+        assert_eq!(answer["status"], "suspended", "{task}");
     }
 }
 
