@@ -546,6 +546,7 @@ fn counts_and_names_that_only_sound_secret_stay() {
 fn placeholders_stay() {
     check_kept(&[
         "password=$DB_PASSWORD token=${TOKEN} secret=$(cat x)",
+        "step a: go (idempotency key rl-767eb68bb2a497feb6c84eb4325ac8f8c1840dcf)",
         "password=<password> token: <your-token> api_key=\"\"",
         "password=*** token=xxxxxxxx api_key=null secret: None, auth=true",
         "{\"password\": null, \"token\": true, \"api_key\": \"[REDACTED]\"}",

@@ -127,6 +127,7 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
     let request = StepEnd { task, step, occurrence, fence, failed, output, exit_code, cost, turns };
     operate(environment, request, |ended| {
         let word = match ended.is_repeated {
+            true if ended.outcome == StepState::Skipped => "was skipped",
             true => "was finished",
             false if failed => "failed",
             false => "is finished",

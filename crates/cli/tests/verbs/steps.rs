@@ -595,6 +595,7 @@ fn a_skipped_step_is_closed_not_run_and_stands_in_the_journal() {
     place.fails("step skip c --task t --reason no", 1).says(&["no step c"]);
     place.ok("step skip a --task t --reason not-needed");
     place.ok("step skip a --task t --reason not-needed");
+    assert_eq!(place.json("step end a --task t")["outcome"], "skipped", "it stays so");
     shell(&place, "a", "echo >> ran").run().with_code(0);
     assert_eq!(place.runs(), 0);
     let shown = place.json("task show t");
@@ -748,6 +749,8 @@ fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
     assert_eq!(first.line(), "begun");
     cases::kill(first.pid());
     place.fails("task claim --agent w2", 1).says(&["there is no task"]);
+    place.fails("step begin long --task t", 75).says(&["long"]);
+    place.fails("step begin long --task t --fence 1", 75).says(&["long"]);
     assert_eq!(place.json("recover --dry-run")["findings"], json!([]));
     place.ok("recover");
     assert_eq!(place.status("t"), "in_progress");

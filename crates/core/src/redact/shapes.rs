@@ -90,11 +90,17 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             findings.extend(prefixed(text, start, at).or_else(|| assigned(text, start, at)));
         } else if run.len() >= LOWER_LEN_MIN
             && !run.iter().any(u8::is_ascii_uppercase)
+            && !(text[..start].ends_with(b"-") && is_hash(run))
             && value::is_random(run)
         {
             findings.extend(prefixed(text, start, at));
         }
     }
+}
+
+/// `main-` or `rl-` before a SHA-1 or SHA-256 names a build, an image or an idempotency key.
+fn is_hash(run: &[u8]) -> bool {
+    matches!(run.len(), 40 | 64) && run.iter().all(u8::is_ascii_hexdigit)
 }
 
 fn prefixed(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {

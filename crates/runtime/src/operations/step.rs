@@ -15,6 +15,7 @@ use super::task::usage;
 use super::{Context, Operation, Written, check_reason, fields, right};
 use crate::engine::{ActError, Acted, Engine};
 use crate::redact_input;
+use crate::running_step::RunningStep;
 
 request! {
     /// A step that is about to act.
@@ -55,6 +56,9 @@ impl Operation for StepBegin {
     async fn run(self, context: &Context) -> Result<Written<Advice>, ActError> {
         let (engine, id) = (&context.engine, self.task);
         let key = key(engine, self.step, self.occurrence);
+        if RunningStep::is_taken(&context.home, &id, &key).unwrap_or(false) {
+            return Err(Refusal::StepRunning { task: id, step: key }.into());
+        }
         let (advice, acted) = begin(engine, &id, right(self.fence), &key, self.rule).await?;
         let written = match acted {
             Some(acted) => context.refresh_after_step(acted).await?,
@@ -173,6 +177,8 @@ impl Operation for StepEnd {
             // Said twice; the first time counts.
             Err(ActError::Refused(Refusal::StepFinished { .. })) if !self.failed => {
                 let written = Written::new(engine.task(&id).await?);
+                let recorded = engine.store().step(&id, &key).await?;
+                let state = recorded.map_or(state, |step| step.state);
                 closed(context, written, key, state, true).await
             }
             acted => {

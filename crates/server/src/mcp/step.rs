@@ -61,9 +61,9 @@ fn closed_reply(written: Written<StepClosed>) -> Reply {
     let answer = &written.answer;
     let key = StepKey { name: answer.step.clone(), occurrence: answer.occurrence };
     let word = match answer.outcome {
+        StepState::Skipped => "is skipped",
         _ if answer.is_repeated => "was done already",
         StepState::Failed => "failed; step_begin tries it again",
-        StepState::Skipped => "is skipped",
         StepState::Done | StepState::Begun => "is done",
     };
     let mut text = format!("step {key} {word}");

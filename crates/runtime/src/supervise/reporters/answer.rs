@@ -116,7 +116,12 @@ impl Reporters {
             return Ok((if waits { Action::Wait } else { Action::Stop }, Some(why)));
         }
         if agent.plan.reports_itself() && self.is_to_restart(agent, belief.attempt) {
-            return Ok((Action::Restart, Some("a person restarted it".to_owned())));
+            let newest = agent.attempt_number;
+            let why = match belief.attempt {
+                Some(attempt) => format!("attempt {attempt} is over; the newest is {newest}"),
+                None => "a person restarted it".to_owned(),
+            };
+            return Ok((Action::Restart, Some(why)));
         }
         let Some(task) = belief.task.filter(|id| !tasks.iter().any(|held| held.task == *id)) else {
             return Ok((Action::Continue, None));
@@ -162,16 +167,14 @@ impl Reporters {
         Ok(standing)
     }
 
-    /// What it holds; a lease of which half is over is renewed.
+    /// What it holds, with each lease renewed.
     async fn renewed(&self, name: &AgentName) -> Result<Vec<HeldTask>, ReportError> {
         let mut tasks = Vec::new();
         for task in self.held_by(name).await? {
             let Some(held) = &task.lease.held else { continue };
             let fence = task.lease.fence;
             let mut left = held.left;
-            if let (Some(ttl), Some(rest)) = (held.ttl, left)
-                && rest.as_ms() <= ttl.as_ms() / 2
-            {
+            if let Some(ttl) = held.ttl {
                 match self.engine().store().renew(&task.id, fence).await {
                     Ok(()) => left = Some(ttl),
                     Err(CommitError::Store(error)) => return Err(error.into()),
