@@ -91,6 +91,18 @@ impl RunningStep {
         Ok(matches!(Self::runner(home, task, step)?, Runner::Runs { .. }))
     }
 
+    /// Whether the step's command acts right now. A frozen runner keeps its lock after its command has ended;
+    /// waiting for it could last forever.
+    pub fn is_acting(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<bool> {
+        let is_acting =
+            |pid| process::stat(pid).is_some_and(|stat| !matches!(stat.state, 'T' | 'Z' | 'X'));
+        Ok(match Self::runner(home, task, step)? {
+            Runner::Runs { pid: Some(pid), .. } => is_acting(pid),
+            Runner::Runs { pid: None, .. } => true,
+            Runner::None | Runner::Gone => false,
+        })
+    }
+
     /// Who is at the step.
     pub fn runner(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Runner> {
         let lock = match File::open(home.join(FOLDER).join(step.idempotency_key(task))) {

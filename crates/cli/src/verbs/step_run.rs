@@ -67,8 +67,8 @@ fn rule(arguments: &RunArguments) -> Result<RepeatRule, Failure> {
 }
 
 /// A step that another process is running now is not in doubt; it is left alone. Unless it was begun
-/// under an older lease: then the task was taken over from a runner that is frozen, and the step's
-/// rule decides.
+/// under an older lease and its command does not act: then the task was taken over from a runner that is
+/// frozen, and the step's rule decides.
 fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, Failure> {
     let home = &place.context.home;
     let taken = RunningStep::take(home, &place.task, &place.key).map_err(|error| {
@@ -76,7 +76,8 @@ fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, 
     })?;
     let begun_before = |ours: Fence| before.is_some_and(|step| step.is_open() && step.fence < ours);
     let taken_over = matches!(place.right, Right::Fence(ours) if begun_before(ours));
-    if taken.is_none() && !taken_over {
+    let is_acting = || RunningStep::is_acting(home, &place.task, &place.key).unwrap_or(true);
+    if taken.is_none() && (!taken_over || is_acting()) {
         let text = format!("step {} of task {} is being run right now", place.key, place.task);
         return Err(Failure::of(ErrorCode::HELD, text).hint("wait for it to end, then try again"));
     }

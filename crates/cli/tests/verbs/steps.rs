@@ -764,6 +764,28 @@ fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
     assert!(!place.work("again").exists(), "it ran twice");
 }
 
+#[test]
+fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
+    let place = Place::new();
+    place.ok("task add t");
+    let script = "eval \"$(relight task claim --agent w1 --owner-pid $$ --export)\"\n\
+        relight step run long -- sh -c 'echo begun; until [ -e go ]; do sleep 0.05; done'\n";
+    let mut first = place.shell(script).spawn();
+    assert_eq!(first.line(), "begun");
+    cases::kill(first.pid());
+    place.ok("task fail t --reason x");
+    let fence = place.json("task claim --agent w2")["fence"].clone();
+    let again = format!("step run long --task t --fence {fence} -- touch again");
+    place.fails(&again, 75).says(&["is being run"]);
+    place.fails(&format!("step begin long --task t --fence {fence}"), 75);
+    place.fails("step resolve long --task t --did-not", 75);
+    std::fs::write(place.work("go"), "").unwrap();
+    let over =
+        format!("for _ in $(seq 2000); do relight {again} && exit 0; sleep 0.05; done; exit 1");
+    place.shell(&over).run().with_code(0);
+    assert!(place.work("again").exists(), "its end was refused, so its rule lets it run again");
+}
+
 /// Nothing is wrong with the program: it can be run later, and it is known that it was not.
 #[test]
 fn a_host_without_free_descriptors_is_75_and_the_step_is_run_later() {

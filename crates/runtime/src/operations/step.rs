@@ -56,9 +56,7 @@ impl Operation for StepBegin {
     async fn run(self, context: &Context) -> Result<Written<Advice>, ActError> {
         let (engine, id) = (&context.engine, self.task);
         let key = key(engine, self.step, self.occurrence);
-        if RunningStep::is_taken(&context.home, &id, &key).unwrap_or(false) {
-            return Err(Refusal::StepRunning { task: id, step: key }.into());
-        }
+        check_not_running(context, &id, &key)?;
         let (advice, acted) = begin(engine, &id, right(self.fence), &key, self.rule).await?;
         let written = match acted {
             Some(acted) => context.refresh_after_step(acted).await?,
@@ -222,10 +220,20 @@ impl Operation for StepResolve {
 
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
         let key = key(&context.engine, self.step, self.occurrence);
+        check_not_running(context, &self.task, &key)?;
         let event = TaskEvent::StepResolve { key: key.clone(), happened: self.happened };
         let written = context.act(&self.task, self.fence, event).await?.map(|_, _| ());
         let state = if self.happened { StepState::Done } else { StepState::Failed };
         closed(context, written, key, state, false).await
+    }
+}
+
+/// A step whose command still acts is not in doubt: nobody else begins or resolves it.
+fn check_not_running(context: &Context, id: &TaskId, key: &StepKey) -> Result<(), ActError> {
+    match RunningStep::is_acting(&context.home, id, key) {
+        Ok(true) => Err(Refusal::StepRunning { task: id.clone(), step: key.clone() }.into()),
+        // A folder that cannot be read has no lock of a running step.
+        Ok(false) | Err(_) => Ok(()),
     }
 }
 
