@@ -56,6 +56,7 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
     let _a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
+    until("b is a node", || (fleet.state_of("a", "b") == "live").then_some(()));
     let killed = now();
     server.kill();
     until("it is ended", || (!is_alive(pid)).then_some(()));

@@ -184,6 +184,8 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         telemetry,
         config,
     };
+    // Before it says that it is up: from then on a store that is away does not end it.
+    reporters.adopt().await?;
     // Before anything is started: whoever is told to end then has something to stop.
     let mut signals = Signals::new()?;
     let (begun, told) = signals.interrupt(daemon.begin(specs, &queue)).await;
@@ -192,7 +194,6 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         daemon.told = Some(signal);
         daemon.stop().await;
     }
-    reporters.adopt().await?;
     daemon.run(signals).await
 }
 
