@@ -250,7 +250,7 @@ impl Environment {
         Ok(self.configured.get().and_then(Option::as_deref))
     }
 
-    /// The store with the funnel in front of it, for one answer.
+    /// The store behind redaction, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = self.open(Use::Short)?;
         if fleet::node().is_some() || self.is_shared()? {

@@ -200,8 +200,8 @@ impl Change {
             Self::ContextSet(pairs) => json!({"set": pairs}),
             Self::NotBefore(at) => json!({"not_before": at}),
             Self::StepsDeclared(names) => json!({"steps": names.len()}),
-            Self::CheckpointSettings(door) => {
-                json!({"notes": door.notes, "handoff_to": door.handoff_to})
+            Self::CheckpointSettings(settings) => {
+                json!({"notes": settings.notes, "handoff_to": settings.handoff_to})
             }
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
             Self::StepSkipped { reason, .. } => json!({"reason": reason}),
@@ -237,8 +237,8 @@ impl Change {
             }
             Self::NotBefore(when) => task.not_before = *when,
             Self::StepsDeclared(names) => task.spec.steps.clone_from(names),
-            Self::CheckpointSettings(door) => {
-                task.checkpoint = Some(door.clone());
+            Self::CheckpointSettings(settings) => {
+                task.checkpoint = Some(settings.clone());
                 task.pinned = true;
             }
             Self::StepBegun(mark) => task.steps_open += u64::from(!mark.was_open),

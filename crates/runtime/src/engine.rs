@@ -43,7 +43,7 @@ const ROUNDS_MAX: usize = 1_000;
 /// How many tasks of the queue are tried before `claim` reads it again.
 const CLAIM_BATCH: usize = 16;
 
-/// A store with the funnel in front of it.
+/// A store behind redaction.
 #[derive(Debug, Clone)]
 pub struct Engine {
     store: Arc<dyn Store>,
@@ -139,7 +139,7 @@ impl Added {
 }
 
 impl Engine {
-    /// Puts the funnel in front of a store.
+    /// Puts redaction in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
         let (redactor, meter) = (Arc::new(redactor), Arc::default());
         Self { store, redactor, meter, home: None, takes_in_files: true }
@@ -172,7 +172,7 @@ impl Engine {
         &self.store
     }
 
-    /// The funnel.
+    /// The redactor of everything that is written.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
@@ -298,9 +298,9 @@ impl Engine {
     /// Takes in what another tool wrote into the checkpoint file of a task; true when the store was
     /// changed by that. What cannot be taken in is set aside when the file is written next.
     fn takes_in_file<'a>(&self, task: &'a Task) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        let door = task.checkpoint.as_ref().filter(|_| self.takes_in_files);
-        let Some(door) = door else { return Box::pin(std::future::ready(false)) };
-        let dialect = Dialect::new(self.clone(), PathBuf::from(&door.folder));
+        let settings = task.checkpoint.as_ref().filter(|_| self.takes_in_files);
+        let Some(settings) = settings else { return Box::pin(std::future::ready(false)) };
+        let dialect = Dialect::new(self.clone(), PathBuf::from(&settings.folder));
         // Boxed, for the dialect acts through an engine too.
         Box::pin(async move { dialect.take_up_before(task).await })
     }

@@ -71,8 +71,8 @@ pub async fn candidates(
         let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
         holders::look_for(engine.store().as_ref(), leases).await?;
         found.tasks.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
-        let doors = tasks.into_iter().filter_map(|task| task.checkpoint);
-        found.folders.extend(doors.map(|door| PathBuf::from(door.folder)));
+        let settings = tasks.into_iter().filter_map(|task| task.checkpoint);
+        found.folders.extend(settings.map(|settings| PathBuf::from(settings.folder)));
     }
 }
 
@@ -84,7 +84,7 @@ fn candidate(task: &Task, older_than: Span, now: Time) -> Option<Candidate> {
         (_, true) if !held => "expired",
         _ => return None,
     };
-    let folder = task.checkpoint.as_ref().map(|door| door.folder.clone());
+    let folder = task.checkpoint.as_ref().map(|settings| settings.folder.clone());
     Some(Candidate { id: task.id.clone(), why, seq: task.seq, folder })
 }
 

@@ -1,4 +1,4 @@
-//! The one funnel in front of the store: what people and programs wrote is redacted before it is
+//! Redaction in front of the store: what people and programs wrote is redacted before it is
 //! decided upon, so that equal requests stay equal and no secret reaches the disk.
 
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
         clean_step_name(redactor, step);
     }
     clean_pairs(redactor, &mut new.context);
-    if let Some(door) = &mut new.checkpoint {
-        clean_door(redactor, door);
+    if let Some(settings) = &mut new.checkpoint {
+        clean_checkpoint(redactor, settings);
     }
 }
 
@@ -52,7 +52,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }
         | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),
-        TaskEvent::Door(door) => clean_door(redactor, door),
+        TaskEvent::SetCheckpoint(settings) => clean_checkpoint(redactor, settings),
         TaskEvent::Replace(new) => clean_new(redactor, new),
         TaskEvent::Declare(steps) => {
             steps.iter_mut().for_each(|step| clean_step_name(redactor, step));
@@ -177,9 +177,9 @@ fn fitting(name: String) -> String {
     format!("{} {}", name[..end].trim_end(), &hash[..16])
 }
 
-fn clean_door(redactor: &Redactor, door: &mut CheckpointSettings) {
-    clean_option(redactor, &mut door.notes);
-    clean_option(redactor, &mut door.handoff_to);
+fn clean_checkpoint(redactor: &Redactor, settings: &mut CheckpointSettings) {
+    clean_option(redactor, &mut settings.notes);
+    clean_option(redactor, &mut settings.handoff_to);
 }
 
 fn clean_pairs(redactor: &Redactor, pairs: &mut BTreeMap<String, String>) {

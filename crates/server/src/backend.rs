@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 /// What the daemon lends to its HTTP side.
 #[derive(Clone)]
 pub struct Backend {
-    /// The store, with the funnel in front of it.
+    /// The store, behind redaction.
     pub engine: Engine,
     /// What claims go through.
     pub queue: Queue,

@@ -78,8 +78,8 @@ fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, 
     let taken_over = matches!(place.right, Right::Fence(ours) if begun_before(ours));
     let is_acting = || RunningStep::is_acting(home, &place.task, &place.key).unwrap_or(true);
     if taken.is_none() && (!taken_over || is_acting()) {
-        let text = format!("step {} of task {} is being run right now", place.key, place.task);
-        return Err(Failure::of(ErrorCode::HELD, text).hint("wait for it to end, then try again"));
+        let (task, step) = (place.task.clone(), place.key.clone());
+        return Err(Refusal::StepRunning { task, step }.into());
     }
     Ok(taken)
 }

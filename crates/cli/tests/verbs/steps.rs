@@ -739,15 +739,20 @@ fn a_pipe_or_device_as_output_is_refused_and_not_waited_for() {
     place.relight("step end s --task t --fence 1 --output -").input(b"made").run().with_code(0);
 }
 
-#[test]
-fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
-    let place = Place::new();
+/// The step `long` of task `t` runs until the file `go` is there; its holder was killed.
+fn orphan_runs_long(place: &Place) {
     place.ok("task add t");
     let script = "eval \"$(relight task claim --agent w1 --owner-pid $$ --export)\"\n\
         relight step run long -- sh -c 'echo begun; until [ -e go ]; do sleep 0.05; done'\n";
     let mut first = place.shell(script).spawn();
     assert_eq!(first.line(), "begun");
     cases::kill(first.pid());
+}
+
+#[test]
+fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
+    let place = Place::new();
+    orphan_runs_long(&place);
     place.fails("task claim --agent w2", 1).says(&["there is no task"]);
     place.fails("step begin long --task t", 75).says(&["long"]);
     place.fails("step begin long --task t --fence 1", 75).says(&["long"]);
@@ -767,16 +772,11 @@ fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
 #[test]
 fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
     let place = Place::new();
-    place.ok("task add t");
-    let script = "eval \"$(relight task claim --agent w1 --owner-pid $$ --export)\"\n\
-        relight step run long -- sh -c 'echo begun; until [ -e go ]; do sleep 0.05; done'\n";
-    let mut first = place.shell(script).spawn();
-    assert_eq!(first.line(), "begun");
-    cases::kill(first.pid());
+    orphan_runs_long(&place);
     place.ok("task fail t --reason x");
     let fence = place.json("task claim --agent w2")["fence"].clone();
     let again = format!("step run long --task t --fence {fence} -- touch again");
-    place.fails(&again, 75).says(&["is being run"]);
+    place.fails(&again, 75).says(&["is still being run"]);
     place.fails(&format!("step begin long --task t --fence {fence}"), 75);
     place.fails("step resolve long --task t --did-not", 75);
     std::fs::write(place.work("go"), "").unwrap();

@@ -158,7 +158,7 @@ pub enum TaskEvent {
         force: bool,
     },
     /// Set the checkpoint dialect's settings.
-    Door(CheckpointSettings),
+    SetCheckpoint(CheckpointSettings),
     /// A step begins.
     StepBegin {
         /// Which.
@@ -490,7 +490,7 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decisio
         TaskEvent::Interrupt { reason } => status::interrupt(input, reason)?,
         TaskEvent::Release { force } => hold::release(input, force)?,
         TaskEvent::Set(pairs) => status::while_open(input, Change::ContextSet(pairs))?,
-        TaskEvent::Door(door) => status::door(input, door)?,
+        TaskEvent::SetCheckpoint(settings) => status::set_checkpoint(input, settings)?,
         TaskEvent::Move { to, reason } => status::shortest(input, to, reason.as_deref())?,
         TaskEvent::Declare(steps) => status::while_open(input, Change::StepsDeclared(steps))?,
         TaskEvent::Replace(new) => status::replace(input, new),
@@ -524,9 +524,9 @@ pub fn decide_in_turn(
     let mut changes = Vec::new();
     for event in events {
         let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
-        let scene_now =
+        let input_now =
             TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, ..*input };
-        let decided = decide(&scene_now, event)?.changes;
+        let decided = decide(&input_now, event)?.changes;
         for change in &decided {
             change.apply(&mut task, input.now);
             if matches!(change, Change::StepsCleared) {
@@ -681,7 +681,7 @@ fn check_limits(task: &Task, event: &TaskEvent) -> Result<(), Refusal> {
         TaskEvent::Recover(recovery) if recovery.death.is_told => {
             check_reason(&recovery.death.reason)?;
         }
-        TaskEvent::Door(door) => limits::check_checkpoint(door)?,
+        TaskEvent::SetCheckpoint(settings) => limits::check_checkpoint(settings)?,
         TaskEvent::Replace(new) => limits::check_new(new)?,
         TaskEvent::Declare(steps) => limits::STEPS.check(steps.len())?,
         // Names are bounded by their types, outputs are cut, and Relight writes the other texts itself.

@@ -72,7 +72,7 @@ pub(super) fn shortest(
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
-    let is_own_block = input.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
+    let is_own_block = input.task.checkpoint.as_ref().is_some_and(|settings| settings.blocked);
     let waits = match (input.task.status, to) {
         (TaskStatus::Blocked, TaskStatus::InProgress) => !is_own_block,
         (from, TaskStatus::InProgress | TaskStatus::Completed) => from.is_paused(),
@@ -108,17 +108,17 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
         _ => None,
     })?;
     let blocked = by_dialect && to == TaskStatus::Blocked;
-    let door = task.checkpoint.clone().filter(|door| door.blocked != blocked)?;
-    Some(Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
+    let settings = task.checkpoint.clone().filter(|settings| settings.blocked != blocked)?;
+    Some(Change::CheckpointSettings(CheckpointSettings { blocked, ..settings }))
 }
 
 /// Sets the dialect's settings; does not change who blocked the task.
-pub(super) fn door(
+pub(super) fn set_checkpoint(
     input: &TaskDecisionInput<'_>,
-    door: CheckpointSettings,
+    settings: CheckpointSettings,
 ) -> Result<Vec<Change>, Refusal> {
-    let blocked = input.task.checkpoint.as_ref().is_some_and(|door| door.blocked);
-    while_open(input, Change::CheckpointSettings(CheckpointSettings { blocked, ..door }))
+    let blocked = input.task.checkpoint.as_ref().is_some_and(|settings| settings.blocked);
+    while_open(input, Change::CheckpointSettings(CheckpointSettings { blocked, ..settings }))
 }
 
 /// The statuses after `from` on the shortest path to `to`, without passing through a terminal

@@ -1,4 +1,4 @@
-//! JSON values through the funnel, in place: the shape stays, so the document stays valid and
+//! JSON values redacted in place: the shape stays, so the document stays valid and
 //! what reads it still finds its fields.
 
 use serde_json::{Map, Value};
@@ -82,7 +82,7 @@ fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) ->
     changed | keys(redactor, fields)
 }
 
-/// Object keys pass the funnel too; order stays, and two keys never become one.
+/// Object keys are redacted too; order stays, and two keys never become one.
 fn keys(redactor: &Redactor, fields: &mut Map<String, Value>) -> bool {
     if !fields.keys().any(|field| redactor.text(field) != field.as_str()) {
         return false;

@@ -300,7 +300,7 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         }),
         Just(TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
         Just(TaskEvent::Declare(vec![step_key("a").name])),
-        Just(TaskEvent::Door(CheckpointSettings::default())),
+        Just(TaskEvent::SetCheckpoint(CheckpointSettings::default())),
         Just(TaskEvent::Replace(Box::new(new_task()))),
         statuses.prop_map(|to| TaskEvent::Move { to, reason: None }),
         Just(TaskEvent::Review),

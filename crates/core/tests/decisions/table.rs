@@ -148,7 +148,7 @@ fn cases() -> Vec<Case> {
     let reason = || "why".to_owned();
     let defer = TaskEvent::Defer { until: later(), reason: None };
     let retry = |force| TaskEvent::Retry { agent: None, force };
-    let door = TaskEvent::Door(CheckpointSettings::default());
+    let door = TaskEvent::SetCheckpoint(CheckpointSettings::default());
     let move_to = |to| TaskEvent::Move { to, reason: None };
     let blocks_itself = |task: &mut Task| {
         task.checkpoint =

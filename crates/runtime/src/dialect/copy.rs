@@ -24,7 +24,7 @@ use crate::os::clock;
 /// The dialect's document of a task.
 pub fn document(view: &TaskView) -> Checkpoint {
     let (task, progress) = (&view.task, &view.progress);
-    let door = task.checkpoint.as_ref();
+    let settings = task.checkpoint.as_ref();
     let current = current(view);
     Checkpoint {
         schema_version: SchemaVersion::default(),
@@ -34,8 +34,8 @@ pub fn document(view: &TaskView) -> Checkpoint {
         remaining_steps: remaining(view, current.as_deref()),
         current_step: current,
         completed_steps: progress.done_steps.clone(),
-        handoff_to: door.and_then(|door| door.handoff_to.clone()),
-        notes: door.and_then(|door| door.notes.clone()),
+        handoff_to: settings.and_then(|settings| settings.handoff_to.clone()),
+        notes: settings.and_then(|settings| settings.notes.clone()),
         idempotency_key: task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default(),
         updated_at: task.updated_at.as_timestamp(),
         expires_at: task.expires_at.map(Time::as_timestamp),
@@ -145,7 +145,7 @@ impl Dialect {
     /// A workflow's file stays where it was started; only one that never had a file gets it here.
     pub(super) async fn folder_of(&self, id: &TaskId) -> Result<CheckpointFolder, DialectError> {
         let task = self.engine.task(id).await?;
-        let own = task.checkpoint.map_or_else(|| self.folder_text(), |door| door.folder);
+        let own = task.checkpoint.map_or_else(|| self.folder_text(), |settings| settings.folder);
         Ok(CheckpointFolder::at(own))
     }
 }

@@ -96,19 +96,19 @@ impl Dialect {
         }
     }
 
-    fn door_of(&self, task: &Task) -> CheckpointSettings {
-        let mut door = task.checkpoint.clone().unwrap_or_default();
-        if door.folder.is_empty() {
-            door.folder = self.folder_text();
+    fn settings_of(&self, task: &Task) -> CheckpointSettings {
+        let mut settings = task.checkpoint.clone().unwrap_or_default();
+        if settings.folder.is_empty() {
+            settings.folder = self.folder_text();
         }
-        door
+        settings
     }
 
     /// A task that comes to the dialect for the first time has its file here from now on, and the
     /// store knows where: whoever removes the task removes the file.
     fn first_door(&self, task: &Task) -> Option<TaskEvent> {
         let is_first = task.checkpoint.is_none() && !task.status.is_terminal();
-        is_first.then(|| TaskEvent::Door(self.door_of(task)))
+        is_first.then(|| TaskEvent::SetCheckpoint(self.settings_of(task)))
     }
 
     fn folder_text(&self) -> String {

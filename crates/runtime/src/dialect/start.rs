@@ -174,7 +174,7 @@ impl Dialect {
             return Err(DialectError::Unfinished {
                 id: task.id,
                 status: dialect_status(task.status).as_str(),
-                folder: task.checkpoint.map(|door| door.folder).unwrap_or_default(),
+                folder: task.checkpoint.map(|settings| settings.folder).unwrap_or_default(),
             });
         }
         drain::refuse_new_work(self.engine.store().as_ref(), &task).await?;

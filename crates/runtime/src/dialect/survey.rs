@@ -100,7 +100,7 @@ impl Dialect {
 
     /// Whether this is the folder of a task's file.
     fn is_here(&self, task: &Task) -> bool {
-        task.checkpoint.as_ref().is_some_and(|door| door.folder == self.folder_text())
+        task.checkpoint.as_ref().is_some_and(|settings| settings.folder == self.folder_text())
     }
 
     /// Sets damaged files aside that the store can write anew; the others stay where they are.

@@ -136,7 +136,7 @@ fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequ
     if differs || (works && file.status != WorkflowStatus::InProgress) {
         request.status = Some(file.status);
     }
-    let notes = view.task.checkpoint.as_ref().and_then(|door| door.notes.as_deref());
+    let notes = view.task.checkpoint.as_ref().and_then(|settings| settings.notes.as_deref());
     request.notes = file.notes.clone().filter(|text| text.as_str() != notes.unwrap_or_default());
     Ok(request)
 }

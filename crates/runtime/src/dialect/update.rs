@@ -83,9 +83,9 @@ impl Dialect {
             events.extend(open.map(|key| end(key.clone())));
         }
         if request.notes.is_some() {
-            let mut door = self.door_of(&view.task);
-            door.notes.clone_from(&request.notes);
-            events.push(TaskEvent::Door(door));
+            let mut settings = self.settings_of(&view.task);
+            settings.notes.clone_from(&request.notes);
+            events.push(TaskEvent::SetCheckpoint(settings));
         } else {
             events.extend(self.first_door(&view.task));
         }

@@ -72,7 +72,7 @@ pub trait Operation: DeserializeOwned + Send {
 /// What operations work with.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The store, with the funnel in front of it.
+    /// The store, behind redaction.
     pub engine: Engine,
     /// The folder of the state.
     pub home: PathBuf,

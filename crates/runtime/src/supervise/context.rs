@@ -21,7 +21,7 @@ use super::takeover::WaitingAgents;
 use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
-use crate::os::fleet as door;
+use crate::os::fleet as node_leases;
 use crate::recovery::Recoverer;
 
 /// The node lease under which something was acquired; none outside of a fleet. A node that lost its
@@ -88,7 +88,7 @@ impl SupervisorContext {
 
     /// Whether other machines also acquire free agents.
     pub(super) fn is_one_of_many(&self) -> bool {
-        self.fleet.is_some() || self.owner.node.is_some() || door::shares_store()
+        self.fleet.is_some() || self.owner.node.is_some() || node_leases::shares_store()
     }
 
     pub(super) fn is_draining(&self) -> bool {

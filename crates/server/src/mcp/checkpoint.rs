@@ -21,22 +21,22 @@ use crate::error::ApiError;
 /// How long a workflow is worth resuming.
 const LIFETIME: Span = Span::from_secs(7 * 24 * 60 * 60);
 
-pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Reply, ApiError> {
-    let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
+pub(super) async fn save(context: &CallContext, given: CheckpointSave) -> Result<Reply, ApiError> {
+    let dialect = Dialect::new(context.engine.clone(), context.checkpoints.clone());
     let id = TaskId::new(given.workflow.clone())?;
     // A key that is not the known workflow's asks for another run, as `checkpoint start` does.
-    let is_update = match (seat.engine.store().task(&id).await?, &given.idempotency) {
+    let is_update = match (context.engine.store().task(&id).await?, &given.idempotency) {
         (Some(task), Some(key)) if !task.status.is_terminal() => {
             let mut key = IdempotencyKey::new(key.clone())?;
-            clean_key(seat.engine.redactor(), &mut key);
+            clean_key(context.engine.redactor(), &mut key);
             task.spec.key == Some(key)
         }
         (known, key) => known.is_some() && key.is_none(),
     };
     if is_update {
-        return update(seat, &dialect, &id, &given).await;
+        return update(context, &dialect, &id, &given).await;
     }
-    let (saved, replaced) = match dialect.start(start_request(seat, &id, &given)?).await? {
+    let (saved, replaced) = match dialect.start(start_request(context, &id, &given)?).await? {
         StartOutcome::Started { saved, replaced } => (saved, replaced),
         StartOutcome::Same(saved) => (saved, None),
         StartOutcome::Completed(id) => {
@@ -49,7 +49,7 @@ pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Re
         }
     };
     if !given.complete.is_empty() || given.status.is_some() {
-        return update(seat, &dialect, &id, &given).await;
+        return update(context, &dialect, &id, &given).await;
     }
     let mut reply = saved_reply(&saved, "started");
     if let Some(status) = replaced {
@@ -59,7 +59,7 @@ pub(super) async fn save(seat: &CallContext, given: CheckpointSave) -> Result<Re
 }
 
 fn start_request(
-    seat: &CallContext,
+    context: &CallContext,
     id: &TaskId,
     given: &CheckpointSave,
 ) -> Result<StartRequest, ApiError> {
@@ -75,7 +75,7 @@ fn start_request(
     };
     Ok(StartRequest {
         workflow: id.clone(),
-        agent: agent(seat, given.agent.as_deref())?.ok_or_else(|| lacks("agent, your name"))?,
+        agent: agent(context, given.agent.as_deref())?.ok_or_else(|| lacks("agent, your name"))?,
         step: StepName::new(step.ok_or_else(|| lacks("step, what you are about to do"))?)?,
         remaining: names(&given.remaining)?,
         key,
@@ -87,10 +87,10 @@ fn start_request(
 }
 
 /// The agent of a workflow, which may have any name; the caller when none is given.
-fn agent(seat: &CallContext, given: Option<&str>) -> Result<Option<AgentName>, ApiError> {
+fn agent(context: &CallContext, given: Option<&str>) -> Result<Option<AgentName>, ApiError> {
     match given {
         Some(name) => Ok(Some(AgentName::of_workflow(name)?)),
-        None => seat.agent(None),
+        None => context.agent(None),
     }
 }
 
@@ -99,7 +99,7 @@ fn names(given: &[String]) -> Result<Vec<StepName>, IdError> {
 }
 
 async fn update(
-    seat: &CallContext,
+    context: &CallContext,
     dialect: &Dialect,
     id: &TaskId,
     given: &CheckpointSave,
@@ -113,10 +113,10 @@ async fn update(
         ..UpdateRequest::default()
     };
     // Whoever only saves need not hold it; a fence that is there must be good.
-    let right = seat.fence(id, given.fence).map_or(Right::Unfenced, Right::Fence);
+    let right = context.fence(id, given.fence).map_or(Right::Unfenced, Right::Fence);
     let saved = dialect.update(id, right, &request).await?;
     if status == Some(WorkflowStatus::Done) {
-        seat.forget(id);
+        context.forget(id);
     }
     Ok(saved_reply(&saved, if status == Some(WorkflowStatus::Done) { "done" } else { "saved" }))
 }
@@ -152,27 +152,30 @@ fn saved_reply(saved: &Saved, word: &str) -> Reply {
     Reply::new(text, data).with_file_error(saved.file_error())
 }
 
-pub(super) async fn resume(seat: &CallContext, given: CheckpointResume) -> Result<Reply, ApiError> {
-    let dialect = Dialect::new(seat.engine.clone(), seat.checkpoints.clone());
+pub(super) async fn resume(
+    context: &CallContext,
+    given: CheckpointResume,
+) -> Result<Reply, ApiError> {
+    let dialect = Dialect::new(context.engine.clone(), context.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
-    let agent = agent(seat, given.agent.as_deref())?;
-    let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
+    let agent = agent(context, given.agent.as_deref())?;
+    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref())?;
     if let (Some(id), Some(_)) = (&workflow, given.fence) {
-        let fence = seat.right(id, given.fence)?;
-        let task = seat.engine.task(id).await?;
+        let fence = context.right(id, given.fence)?;
+        let task = context.engine.task(id).await?;
         if task.lease.admits(fence) {
-            let (right, limits) = (Right::Fence(fence), seat.limits.clone());
-            let started = seat.engine.take(id, right, holder, ttl, false, limits).await?;
-            seat.remember(&started);
+            let (right, limits) = (Right::Fence(fence), context.limits.clone());
+            let started = context.engine.take(id, right, holder, ttl, false, limits).await?;
+            context.remember(&started);
             let data = started_data(&started);
             return Ok(Reply::new(started_text("workflow", &started), data));
         }
     }
-    let (agent, limits) = (agent.filter(|_| given.agent.is_some()), seat.limits.clone());
+    let (agent, limits) = (agent.filter(|_| given.agent.is_some()), context.limits.clone());
     let request = ResumeRequest { workflow, agent, steal: false, holder, ttl, limits };
     let mut reports = Vec::new();
     let resumed = dialect.resume(&request, &mut reports).await?;
-    seat.remember(&resumed.started);
+    context.remember(&resumed.started);
     let checkpoint = document(&resumed.saved.view);
     let mut text = started_text("workflow", &resumed.started);
     let mut data = started_data(&resumed.started);

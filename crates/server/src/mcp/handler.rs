@@ -24,21 +24,21 @@ const MARKDOWN: &str = "text/markdown";
 /// A server for one caller.
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
-    pub(super) seat: CallContext,
+    pub(super) context: CallContext,
 }
 
 impl Handler {
     fn tools(&self) -> impl Iterator<Item = Tool> {
-        let may_write = self.seat.may_write();
+        let may_write = self.context.may_write();
         Tool::ALL.into_iter().filter(move |tool| may_write || tool.is_read_only())
     }
 
     /// Runs a tool to its end, whether or not the caller waits for it. One that panics is answered too.
     async fn call(&self, tool: Tool, given: JsonObject) -> CallToolResult {
-        let seat = self.seat.clone();
-        let turn = self.seat.turn().await;
+        let context = self.context.clone();
+        let turn = self.context.turn().await;
         let run = tokio::spawn(async move {
-            let done = run(&seat, tool, given).await;
+            let done = run(&context, tool, given).await;
             drop(turn);
             done
         });
@@ -52,7 +52,7 @@ impl Handler {
 
     fn complain(&self, problem: &ApiError) {
         if let Some(inside) = &problem.inside {
-            (self.seat.complain.0)(inside);
+            (self.context.complain.0)(inside);
         }
     }
 
@@ -65,8 +65,8 @@ impl Handler {
                 Some(TaskId::new(id).map_err(|_| unknown())?)
             }
         };
-        let agent = self.seat.agent.clone();
-        let read = look::brief_text(&self.seat, task, agent).await;
+        let agent = self.context.agent.clone();
+        let read = look::brief_text(&self.context, task, agent).await;
         read.map_err(|problem| {
             self.complain(&problem);
             ErrorData::resource_not_found(Reply::from(problem).text, None)
@@ -91,28 +91,28 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-async fn run(seat: &CallContext, tool: Tool, given: JsonObject) -> Result<Reply, ApiError> {
-    if !tool.is_read_only() && !seat.may_write() {
-        return Err(seat.refuse());
+async fn run(context: &CallContext, tool: Tool, given: JsonObject) -> Result<Reply, ApiError> {
+    if !tool.is_read_only() && !context.may_write() {
+        return Err(context.refuse());
     }
     match tool {
-        Tool::TaskStart => task::start(seat, read(given)?).await,
-        Tool::TaskDone => task::done(seat, given).await,
-        Tool::TaskBlock => task::block(seat, given).await,
-        Tool::StepBegin => step::begin(seat, given).await,
-        Tool::StepEnd => step::end(seat, given).await,
-        Tool::StepSkip => step::skip(seat, given).await,
-        Tool::CheckpointSave => checkpoint::save(seat, read(given)?).await,
-        Tool::CheckpointResume => checkpoint::resume(seat, read(given)?).await,
-        Tool::Heartbeat => look::heartbeat(seat, read(given)?).await,
-        Tool::Inflight => look::inflight(seat, read(given)?).await,
-        Tool::ResumeBrief => look::brief(seat, read(given)?).await,
+        Tool::TaskStart => task::start(context, read(given)?).await,
+        Tool::TaskDone => task::done(context, given).await,
+        Tool::TaskBlock => task::block(context, given).await,
+        Tool::StepBegin => step::begin(context, given).await,
+        Tool::StepEnd => step::end(context, given).await,
+        Tool::StepSkip => step::skip(context, given).await,
+        Tool::CheckpointSave => checkpoint::save(context, read(given)?).await,
+        Tool::CheckpointResume => checkpoint::resume(context, read(given)?).await,
+        Tool::Heartbeat => look::heartbeat(context, read(given)?).await,
+        Tool::Inflight => look::inflight(context, read(given)?).await,
+        Tool::ResumeBrief => look::brief(context, read(given)?).await,
     }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let more = if self.seat.is_over_http() { INSTRUCTIONS_OVER_HTTP } else { "" };
+        let more = if self.context.is_over_http() { INSTRUCTIONS_OVER_HTTP } else { "" };
         let can = ServerCapabilities::builder().enable_tools().enable_resources().build();
         ServerConfig::new(can)
             .with_server_info(Implementation::new("relight", crate::VERSION).with_title("Relight"))
@@ -120,7 +120,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
-        Tool::named(name).map(|tool| tool.described(self.seat.is_over_http()))
+        Tool::named(name).map(|tool| tool.described(self.context.is_over_http()))
     }
 
     async fn list_tools(
@@ -128,7 +128,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let over_http = self.seat.is_over_http();
+        let over_http = self.context.is_over_http();
         let tools = self.tools().map(|tool| tool.described(over_http)).collect();
         Ok(ListToolsResult::with_all_items(tools))
     }

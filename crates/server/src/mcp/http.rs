@@ -39,7 +39,7 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Result<Response, ApiError> {
     let agent = agent(request.headers())?;
-    let handler = Handler { seat: CallContext::over_http(app, caller, agent) };
+    let handler = Handler { context: CallContext::over_http(app, caller, agent) };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

@@ -16,10 +16,10 @@ use crate::routes::{heartbeat, moment};
 use crate::wire;
 
 pub(super) async fn inflight(
-    seat: &CallContext,
+    context: &CallContext,
     _: arguments::Inflight,
 ) -> Result<Reply, ApiError> {
-    let found = inflight::look(&seat.engine, &seat.home).await?;
+    let found = inflight::look(&context.engine, &context.home).await?;
     let (in_doubt, lost, held) = (&found.in_doubt, &found.lost, &found.held);
     let mut text = format!(
         "{} in doubt, {} whose holder is gone, {} held",
@@ -53,31 +53,31 @@ pub(super) async fn inflight(
 }
 
 pub(super) async fn brief(
-    seat: &CallContext,
+    context: &CallContext,
     given: arguments::ResumeBrief,
 ) -> Result<Reply, ApiError> {
     let task = given.task.map(TaskId::new).transpose()?;
-    let agent = seat.agent(given.agent)?;
-    Ok(Reply::text(brief_text(seat, task, agent).await?))
+    let agent = context.agent(given.agent)?;
+    Ok(Reply::text(brief_text(context, task, agent).await?))
 }
 
 /// The brief of this task, else of the one that was started, else of the agent's own.
 pub(super) async fn brief_text(
-    seat: &CallContext,
+    context: &CallContext,
     task: Option<TaskId>,
     agent: Option<AgentName>,
 ) -> Result<String, ApiError> {
-    let task = task.or_else(|| seat.current());
-    let workspace = match &seat.side {
+    let task = task.or_else(|| context.current());
+    let workspace = match &context.side {
         Side::Process(process) => process.workspace.as_deref(),
         Side::Http { .. } => None,
     };
     let about = BriefSubject { agent: agent.as_ref(), task: task.as_ref(), workspace };
-    match current_brief(&seat.engine, about).await {
+    match current_brief(&context.engine, about).await {
         Ok(Some(text)) => Ok(text),
         Ok(None) => Ok("Nothing was interrupted: begin at the beginning.\n".to_owned()),
         // Named by the environment, and not begun yet.
-        Err(relight::engine::ActError::NoSuchTask(_)) if seat.current() == task => {
+        Err(relight::engine::ActError::NoSuchTask(_)) if context.current() == task => {
             Ok("Nothing was interrupted: begin at the beginning.\n".to_owned())
         }
         Err(error) => Err(error.into()),
@@ -85,14 +85,14 @@ pub(super) async fn brief_text(
 }
 
 pub(super) async fn heartbeat(
-    seat: &CallContext,
+    context: &CallContext,
     given: arguments::Heartbeat,
 ) -> Result<Reply, ApiError> {
     let name = given.agent.clone().map(AgentName::new).transpose()?;
-    let is_heard = match &seat.side {
-        Side::Process(process) => beat(seat, process, name, &given).await?,
+    let is_heard = match &context.side {
+        Side::Process(process) => beat(context, process, name, &given).await?,
         Side::Http { app, .. } => {
-            let name = name.or_else(|| seat.agent.clone());
+            let name = name.or_else(|| context.agent.clone());
             let name = name.ok_or_else(|| ApiError::invalid("give agent, your name"))?;
             let arguments::Heartbeat { status, waiting_until, .. } = given;
             let beat = wire::agent::Heartbeat { status, waiting_until, ..Default::default() };
@@ -109,13 +109,13 @@ pub(super) async fn heartbeat(
 
 /// Whether somebody listens. Blocks for a moment at most, on a thread of its own.
 async fn beat(
-    seat: &CallContext,
+    context: &CallContext,
     process: &Process,
     name: Option<AgentName>,
     given: &arguments::Heartbeat,
 ) -> Result<bool, ApiError> {
     let addresses = match name {
-        Some(name) => notify::addresses(&AgentFolder::of(&seat.home, &name)),
+        Some(name) => notify::addresses(&AgentFolder::of(&context.home, &name)),
         None => process.addresses.clone(),
     };
     let mut signs = vec![NotifySign::Alive];

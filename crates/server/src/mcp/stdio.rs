@@ -20,7 +20,7 @@ use super::lines::Lines;
 
 /// What the process stands on.
 pub struct Stdio {
-    /// The store, with the funnel in front of it.
+    /// The store, behind redaction.
     pub engine: Engine,
     /// The folder of the store.
     pub home: PathBuf,
@@ -61,7 +61,7 @@ pub enum StdioError {
 
 /// Serves until the input ends or `ending` comes, and finishes what is under way then.
 pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Result<(), StdioError> {
-    let handler = Handler { seat: CallContext::at_stdio(stdio) };
+    let handler = Handler { context: CallContext::at_stdio(stdio) };
     let mut ending = std::pin::pin!(ending);
     let (read, write) = stdio_pipes();
     let begun = tokio::select! {

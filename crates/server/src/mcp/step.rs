@@ -15,8 +15,8 @@ use crate::error::ApiError;
 /// So much of a finished step's output is told; all of it is in the store.
 const OUTPUT_BYTES_MAX: usize = 4 << 10;
 
-pub(super) async fn begin(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
-    let written = seat.operate::<StepBegin>(given).await?;
+pub(super) async fn begin(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    let written = context.operate::<StepBegin>(given).await?;
     let answer = &written.answer;
     let mut data = json!(answer);
     let word = data["advice"].as_str().unwrap_or_default();
@@ -49,12 +49,12 @@ fn meaning(advice: StepAdvice) -> &'static str {
     }
 }
 
-pub(super) async fn skip(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
-    Ok(closed_reply(seat.operate::<StepSkip>(given).await?))
+pub(super) async fn skip(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(closed_reply(context.operate::<StepSkip>(given).await?))
 }
 
-pub(super) async fn end(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
-    Ok(closed_reply(seat.operate::<StepEnd>(given).await?))
+pub(super) async fn end(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(closed_reply(context.operate::<StepEnd>(given).await?))
 }
 
 fn closed_reply(written: Written<StepClosed>) -> Reply {

@@ -18,22 +18,23 @@ use super::reply::{Reply, first, last};
 use crate::error::ApiError;
 
 pub(super) async fn start(
-    seat: &CallContext,
+    context: &CallContext,
     given: arguments::TaskStart,
 ) -> Result<Reply, ApiError> {
-    let id = seat.task(given.task)?;
-    let agent = seat.agent(given.agent)?;
-    let (holder, ttl) = seat.holder(agent.as_ref(), given.lease.as_deref())?;
+    let id = context.task(given.task)?;
+    let agent = context.agent(given.agent)?;
+    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref())?;
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
-    check_start(&seat.engine, &id, given.fence.map(Fence)).await?;
-    seat.reported(agent.as_ref()).await?;
-    let (context, expires_at, checkpoint) = (given.set, None, None);
-    let new = NewTask { id: id.clone(), agent, spec, context, expires_at, checkpoint };
-    let right = seat.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
-    let started = drain::start(&seat.engine, new, right, holder, ttl, seat.limits.clone()).await?;
-    seat.remember(&started);
-    let written = seat.operations().refresh(&started.view.task.id).await?;
+    check_start(&context.engine, &id, given.fence.map(Fence)).await?;
+    context.reported(agent.as_ref()).await?;
+    let (expires_at, checkpoint) = (None, None);
+    let new = NewTask { id: id.clone(), agent, spec, context: given.set, expires_at, checkpoint };
+    let right = context.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
+    let started =
+        drain::start(&context.engine, new, right, holder, ttl, context.limits.clone()).await?;
+    context.remember(&started);
+    let written = context.operations().refresh(&started.view.task.id).await?;
     let reply = Reply::new(started_text("task", &started), started_data(&started));
     Ok(reply.with_file_error(written.file_error))
 }
@@ -82,12 +83,12 @@ pub(super) fn started_data(started: &Started) -> Value {
     data
 }
 
-pub(super) async fn done(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
-    Ok(task_reply(seat.operate::<TaskDone>(given).await?))
+pub(super) async fn done(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(task_reply(context.operate::<TaskDone>(given).await?))
 }
 
-pub(super) async fn block(seat: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
-    Ok(task_reply(seat.operate::<TaskBlock>(given).await?))
+pub(super) async fn block(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
+    Ok(task_reply(context.operate::<TaskBlock>(given).await?))
 }
 
 /// Of the whole task only what matters: an agent pays for each word.

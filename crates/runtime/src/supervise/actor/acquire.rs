@@ -24,7 +24,7 @@ use super::tree::{ConnectedShim, Orphan, Tree};
 use super::{Actor, AgentView, Mail, SupervisionLost};
 use crate::holders;
 use crate::os::limits::{self, Room};
-use crate::os::{clock, file, fleet as door, process};
+use crate::os::{clock, file, fleet as node_leases, process};
 use crate::supervise::attempt_waits;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
@@ -506,7 +506,7 @@ impl Actor {
         node: &NodeName,
     ) -> Result<(), AcquireError> {
         let note = format!("its node {node} was lost");
-        let record = self.lost_record(&attempt, door::last_renewed(node), note).await;
+        let record = self.lost_record(&attempt, node_leases::last_renewed(node), note).await;
         // Local logs with the same number belong to other attempts.
         (self.wrote_nothing, self.died_unwatched, self.node_lost) = (true, true, true);
         let buried = self.record_death(attempt, record, None).await;

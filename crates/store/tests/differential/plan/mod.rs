@@ -267,7 +267,7 @@ impl Plan {
             9 if self.dice.chance(30) => TaskEvent::Cancel { reason: Some(reason) },
             9 | 10 => TaskEvent::Retry { agent: self.maybe_agent(), force: self.dice.chance(50) },
             11 => TaskEvent::Release { force: self.dice.chance(50) },
-            12 => TaskEvent::Door(self.door()),
+            12 => TaskEvent::SetCheckpoint(self.door()),
             13 => TaskEvent::StepResolve { key, happened: self.dice.chance(50) },
             14 if self.dice.chance(30) => TaskEvent::StepSkip { key, reason },
             14 => TaskEvent::Move { to: self.status(), reason: Some(reason) },
