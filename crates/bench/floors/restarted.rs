@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use relight::Relight;
+use relight_runtime::Relight;
 
 /// Longer than any machine takes.
 const WAIT_MAX: Duration = Duration::from_secs(120);

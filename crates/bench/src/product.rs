@@ -4,23 +4,25 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
-use relight::core::agent::change::AgentChange;
-use relight::core::agent::death::HowEnded;
-use relight::core::agent::{AgentPlan, AgentState, AttemptTag, Cause, Death, RecordedDeath};
-use relight::core::change::Change;
-use relight::core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
-use relight::core::decide::Guard;
-use relight::core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
-use relight::core::lease::{Holder, HolderLife, ProcessIdentity};
-use relight::core::node::{Epoch, NewNode};
-use relight::core::redact::{MarkKey, Redactor};
-use relight::core::session::{SessionChange, SessionDecisionInput, SessionEvent, decide};
-use relight::core::status::TaskStatus;
-use relight::core::task::NewTask;
-use relight::core::time::Span;
-use relight::os::{clock, process};
-use relight::store::{AgentCommit, Commit, Joined};
-use relight::{Relight, RunningTask};
+use relight_runtime::core::agent::change::AgentChange;
+use relight_runtime::core::agent::death::HowEnded;
+use relight_runtime::core::agent::{
+    AgentPlan, AgentState, AttemptTag, Cause, Death, RecordedDeath,
+};
+use relight_runtime::core::change::Change;
+use relight_runtime::core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
+use relight_runtime::core::decide::Guard;
+use relight_runtime::core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
+use relight_runtime::core::lease::{Holder, HolderLife, ProcessIdentity};
+use relight_runtime::core::node::{Epoch, NewNode};
+use relight_runtime::core::redact::{MarkKey, Redactor};
+use relight_runtime::core::session::{SessionChange, SessionDecisionInput, SessionEvent, decide};
+use relight_runtime::core::status::TaskStatus;
+use relight_runtime::core::task::NewTask;
+use relight_runtime::core::time::Span;
+use relight_runtime::os::{clock, process};
+use relight_runtime::store::{AgentCommit, Commit, Joined};
+use relight_runtime::{Relight, RunningTask};
 use tokio::task::JoinSet;
 
 /// How many commits are handed in at a time while a store is filled.

@@ -96,7 +96,7 @@ mod tests {
     fn a_process_has_memory_and_works_when_it_is_woken() {
         use std::io::{Read as _, Write as _};
         use std::process::Stdio;
-        let mut cat = relight::os::process::command("cat", &[] as &[&str]);
+        let mut cat = relight_runtime::os::process::command("cat", &[] as &[&str]);
         let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let pid = cat.id();
         let (mut input, mut output) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());

@@ -6,14 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use relight::checkpoint_files::usual_folder;
-use relight::engine::{ActError, Engine};
-use relight::os::file::{self, Stranger};
-use relight::os::{fleet, process};
-use relight::redact_input;
-use relight::store_url::{self, StoreUrl};
-use relight::supervise::control::{self, daemon_socket, run_socket};
-use relight::supervise::folder::AgentFolder;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
@@ -21,6 +13,14 @@ use relight_core::lease::{Fence, Holder};
 use relight_core::node::Node;
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::time::Span;
+use relight_runtime::checkpoint_files::usual_folder;
+use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::os::file::{self, Stranger};
+use relight_runtime::os::{fleet, process};
+use relight_runtime::redact_input;
+use relight_runtime::store_url::{self, StoreUrl};
+use relight_runtime::supervise::control::{self, daemon_socket, run_socket};
+use relight_runtime::supervise::folder::AgentFolder;
 use relight_server::RelayedStore;
 use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
@@ -70,7 +70,7 @@ impl Environment {
             store: global.store.clone(),
             configured: Arc::default(),
             decided: None,
-            variables: relight::os::environment::variables(),
+            variables: relight_runtime::os::environment::variables(),
             of_agents: Vec::new(),
         }
     }
@@ -151,7 +151,7 @@ impl Environment {
     }
 
     fn redactor(&self, key: MarkKey) -> Redactor {
-        let own = relight::os::environment::texts(&self.variables);
+        let own = relight_runtime::os::environment::texts(&self.variables);
         let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         Redactor::new(key).with_environment(own.chain(of_agents))
     }
@@ -255,7 +255,7 @@ impl Environment {
         let engine = self.open(Use::Short)?;
         if fleet::node().is_some() || self.is_shared()? {
             // Holders on other nodes are judged by their leases.
-            crate::block_on(relight::fleet::look(engine.store().as_ref()))?;
+            crate::block_on(relight_runtime::fleet::look(engine.store().as_ref()))?;
         }
         Ok(engine)
     }
@@ -280,7 +280,8 @@ impl Environment {
             let made = made.recursive(true).mode(0o700).create(&folder);
             made.map_err(|error| cannot_use(&folder, &error))?;
         }
-        let key = relight::mark_key_beside(&folder).map_err(|error| cannot_use(&folder, &error))?;
+        let key = relight_runtime::mark_key_beside(&folder)
+            .map_err(|error| cannot_use(&folder, &error))?;
         let engine = Engine::new(store, self.redactor(key));
         let home = self.store_folder(&engine)?;
         Ok(engine.with_home(&home))
@@ -513,7 +514,7 @@ impl Environment {
             let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
             Some(&node.new.name) == own && is_same && node.new.is_of_boot(&boot)
         };
-        let nodes = crate::block_on(relight::fleet::look(store))?;
+        let nodes = crate::block_on(relight_runtime::fleet::look(store))?;
         let is_alone = !is_shared && nodes.iter().all(is_this_one);
         Ok(is_alone || nodes.iter().any(|node| is_this_one(node) && node.is_live()))
     }

@@ -1,10 +1,10 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
-use relight::engine::ActError;
-use relight::sessions::SessionError;
 use relight_core::decide::{Refusal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::limits::TooLarge;
+use relight_runtime::engine::ActError;
+use relight_runtime::sessions::SessionError;
 use relight_store::StoreError;
 
 /// The documented exit codes beside 0.
@@ -238,7 +238,7 @@ pub(crate) fn held_text(
     agent: Option<&relight_core::ids::AgentName>,
     held: &relight_core::lease::HeldLease,
 ) -> String {
-    let age = relight::os::clock::now().since(held.since);
+    let age = relight_runtime::os::clock::now().since(held.since);
     let left = match held.left {
         Some(left) => format!("; its lease ends in {left}"),
         None => String::new(),

@@ -32,9 +32,12 @@ use exit::{Exit, Failure, Outcome};
 
 /// Does what the command line says; the code to exit with.
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|first| first == relight::supervise::shim::ARGUMENT) {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == relight_runtime::supervise::shim::ARGUMENT)
+    {
         // Before anything else: a shim for each agent has to be small.
-        return relight::supervise::shim::main();
+        return relight_runtime::supervise::shim::main();
     }
     if asks_for_version_alone() {
         output::line(concat!("relight ", env!("CARGO_PKG_VERSION")));
@@ -122,7 +125,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
 
 /// Waits for timers, sockets, signals and children, on this thread.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    relight::os::limits::check_room_for_runtime()?;
+    relight_runtime::os::limits::check_room_for_runtime()?;
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
 

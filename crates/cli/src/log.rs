@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use clap::ValueEnum;
-use relight::engine::Engine;
-use relight::os::clock;
+use relight_runtime::engine::Engine;
+use relight_runtime::os::clock;
 use serde_json::json;
 
 use crate::environment::Environment;

@@ -8,8 +8,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use relight::os::random;
 use relight_core::ids::NodeName;
+use relight_runtime::os::random;
 use serde::{Deserialize, Serialize};
 
 use crate::whole_file;
@@ -33,7 +33,7 @@ pub(crate) struct NodeFile {
 impl NodeFile {
     /// What this home is; none where it was never a node.
     pub(crate) fn of(home: &Path) -> Option<Self> {
-        let text = relight::os::file::read_regular(&home.join(FILE), BYTES_MAX)?;
+        let text = relight_runtime::os::file::read_regular(&home.join(FILE), BYTES_MAX)?;
         serde_json::from_slice(&text).ok()
     }
 

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use relight::store_url::StoreUrl;
-use relight::supervise::control;
 use relight_core::time::Span;
+use relight_runtime::store_url::StoreUrl;
+use relight_runtime::supervise::control;
 use relight_store::StoreError;
 
 use crate::config::Config;

@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use relight::os::{clock, file};
 use relight_core::time::Time;
+use relight_runtime::os::{clock, file};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Origin};

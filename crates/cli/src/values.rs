@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use relight::os::clock;
 use relight_core::agent::AgentStateKind;
 use relight_core::event::EventKind;
 use relight_core::ids::check_skill;
 use relight_core::limits;
 use relight_core::task::STRATEGIES;
 use relight_core::time::{Moment, Span, TimeError};
+use relight_runtime::os::clock;
 
 /// A time to come, or a duration from now.
 pub(crate) fn later(text: &str) -> Result<Moment, TimeError> {

@@ -5,14 +5,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use relight::engine::Engine;
-use relight::queue::Queue;
-use relight::recovery::{Exec, Recoverer, Strategies};
 use relight_core::decide::StartLimits;
 use relight_core::recovery::TaskPolicy;
 use relight_core::recovery::strategies::Builtin;
 use relight_core::session::Rules;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::queue::Queue;
+use relight_runtime::recovery::{Exec, Recoverer, Strategies};
 
 use crate::config::{self, Config, Recovery};
 use crate::environment::Environment;

@@ -36,7 +36,7 @@ const PROSE: &str = "The agent read the whole file again, passed the second sect
 and noted that the key point of the past session was the order in which its steps were taken. \
 Nobody asked why; the parser keeps its tokens, the basic rules stay as they are.\n";
 
-const LOG: &str = "2026-11-15T10:22:31.120Z INFO relight::run attempt=3 pid=41237 \
+const LOG: &str = "2026-11-15T10:22:31.120Z INFO relight_runtime::run attempt=3 pid=41237 \
 task=9f86d081-884c-4d65-9a2f-eaa0c55ad015 step=build tokens_used=18233 exit=0 \
 url=https://api.example.com/v1/items?page=3 ms=182\n";
 

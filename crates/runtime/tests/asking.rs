@@ -6,8 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::remote_control::{RemoteCommandError, RemoteDelivery, ask};
-use relight::supervise::control::Changed;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::remote_command::{
     RemoteCommand, RemoteCommandOutcome, RemoteCommandProgress, RemoteVerb,
@@ -18,6 +16,8 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::{Epoch, NewNode};
 use relight_core::time::{Span, Time};
+use relight_runtime::fleet::remote_control::{RemoteCommandError, RemoteDelivery, ask};
+use relight_runtime::supervise::control::Changed;
 use relight_store::{AgentCommit, MemoryStore, Store};
 use tokio::sync::Mutex;
 use tokio::time::timeout;

@@ -3,18 +3,18 @@
 use std::fs;
 use std::sync::Arc;
 
-use relight::core::decide::{Right, StartLimits};
-use relight::core::event::{Event, EventKind};
-use relight::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
-use relight::core::lease::{Fence, Holder};
-use relight::core::redact::{MarkKey, Redactor};
-use relight::core::time::Span;
-use relight::dialect::{
+use relight_runtime::core::decide::{Right, StartLimits};
+use relight_runtime::core::event::{Event, EventKind};
+use relight_runtime::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_runtime::core::lease::{Fence, Holder};
+use relight_runtime::core::redact::{MarkKey, Redactor};
+use relight_runtime::core::time::Span;
+use relight_runtime::dialect::{
     Dialect, DialectError, Imported, ResumeError, ResumeRequest, Resumed, StartOutcome,
     StartRequest, UpdateRequest, document,
 };
-use relight::engine::{ActError, Engine};
-use relight::store::{EventQuery, MemoryStore};
+use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::store::{EventQuery, MemoryStore};
 use tempfile::TempDir;
 
 /// A store and a folder of files.
@@ -187,8 +187,8 @@ async fn a_good_file_that_is_newer_than_the_store_is_not_lost() {
     let file = place.folder.path().join("w.json");
     behind.dialect.import(&file, false).await.unwrap();
     // Times are in milliseconds: the file is newer only in a later one.
-    let imported = relight::os::clock::now();
-    while relight::os::clock::now() == imported {
+    let imported = relight_runtime::os::clock::now();
+    while relight_runtime::os::clock::now() == imported {
         tokio::task::yield_now().await;
     }
     place.complete("one", Right::Unfenced).await.unwrap();

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::fleet::{self, JoinError, Standing};
 use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode};
 use relight_core::time::Span;
+use relight_runtime::fleet::{self, JoinError, Standing};
 use relight_store::{MemoryStore, Store};
 use tokio::time::timeout;
 
@@ -73,7 +73,7 @@ async fn the_end_of_another_lease_is_seen() {
         .await
         .unwrap();
     timeout(PATIENCE, nodes.wait_for(b_lives(false))).await.unwrap().unwrap();
-    assert!(relight::os::fleet::is_gone(&node("b", "b").name));
+    assert!(relight_runtime::os::fleet::is_gone(&node("b", "b").name));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::core::decide::{Refusal, Right, StartLimits, TaskEvent};
-use relight::core::ids::TaskId;
-use relight::core::lease::Holder;
-use relight::core::redact::{MarkKey, Redactor};
-use relight::core::status::TaskStatus;
-use relight::core::time::Span;
-use relight::engine::{ActError, Engine};
-use relight::os::clock;
-use relight::store::MemoryStore;
-use relight::{Relight, RunningTask, StepError};
+use relight_runtime::core::decide::{Refusal, Right, StartLimits, TaskEvent};
+use relight_runtime::core::ids::TaskId;
+use relight_runtime::core::lease::Holder;
+use relight_runtime::core::redact::{MarkKey, Redactor};
+use relight_runtime::core::status::TaskStatus;
+use relight_runtime::core::time::Span;
+use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::os::clock;
+use relight_runtime::store::MemoryStore;
+use relight_runtime::{Relight, RunningTask, StepError};
 
 type Never = std::convert::Infallible;
 

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use relight::core::decide::Refusal;
-use relight::core::event::EventKind;
-use relight::core::ids::TaskId;
-use relight::core::recovery::TaskPolicy;
-use relight::core::status::TaskStatus;
-use relight::core::step::RepeatRule;
-use relight::engine::ActError;
-use relight::os::{clock, process};
-use relight::{Ended, Relight, RunningTask, StepError, StepRun};
+use relight_runtime::core::decide::Refusal;
+use relight_runtime::core::event::EventKind;
+use relight_runtime::core::ids::TaskId;
+use relight_runtime::core::recovery::TaskPolicy;
+use relight_runtime::core::status::TaskStatus;
+use relight_runtime::core::step::RepeatRule;
+use relight_runtime::engine::ActError;
+use relight_runtime::os::{clock, process};
+use relight_runtime::{Ended, Relight, RunningTask, StepError, StepRun};
 use relight_store::EventQuery;
 use tempfile::TempDir;
 
@@ -84,7 +84,7 @@ async fn a_failed_step_runs_again_with_the_same_key() {
     let task = place.start().await;
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let run = |run: relight::StepRun| {
+        let run = |run: relight_runtime::StepRun| {
             seen.push((run.tries, run.idempotency_key));
             async { Err::<(), _>("no") }
         };
@@ -523,7 +523,7 @@ async fn work_that_ends_well_with_declared_steps_open_has_failed() {
     let relight = place.open().await;
     let task = relight.task("t").unwrap().declare("a").unwrap().start().await.unwrap();
     let ended = task.run(|_| async { Ok::<_, Never>(()) }).await.unwrap();
-    let relight::Ended::Failed { error, .. } = ended else { panic!("{ended:?}") };
+    let relight_runtime::Ended::Failed { error, .. } = ended else { panic!("{ended:?}") };
     assert!(error.contains("not finished: a"), "{error}");
     assert_ne!(place.status().await, TaskStatus::Completed);
 }

@@ -8,13 +8,13 @@
 use std::fs;
 use std::process::Child;
 
-use relight::core::agent::AttemptTag;
-use relight::core::lease::ProcessIdentity;
-use relight::core::time::Span;
-use relight::os::environment;
-use relight::os::process::{command, identity, is_alive};
-use relight::supervise::sweep;
-use relight::supervise::watch_process::ProcessWatch;
+use relight_runtime::core::agent::AttemptTag;
+use relight_runtime::core::lease::ProcessIdentity;
+use relight_runtime::core::time::Span;
+use relight_runtime::os::environment;
+use relight_runtime::os::process::{command, identity, is_alive};
+use relight_runtime::supervise::sweep;
+use relight_runtime::supervise::watch_process::ProcessWatch;
 
 const INSIDE: &str = "RELIGHT_TEST_INSIDE";
 const TAG: &str = "reuse.1.0123456789ab";

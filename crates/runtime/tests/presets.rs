@@ -5,10 +5,10 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 
-use relight::core::agent::death::{HowEnded, ReportedEnd};
-use relight::core::time::{Span, Time};
-use relight::presets::{Fact, Launch, Preset};
-use relight::supervise::os_word::Word;
+use relight_runtime::core::agent::death::{HowEnded, ReportedEnd};
+use relight_runtime::core::time::{Span, Time};
+use relight_runtime::presets::{Fact, Launch, Preset};
+use relight_runtime::supervise::os_word::Word;
 
 const FIRST: Launch<'_> = Launch {
     first: true,
@@ -77,7 +77,7 @@ impl Attempt {
         let usual = USUAL.iter().find(|(known, _)| *known == name).unwrap().1;
         let made = preset.command(&words(usual), launch);
         let arguments: Vec<_> = made.iter().skip(1).map(Word::as_os_str).collect();
-        let child = relight::os::process::command(fake_program(name), &arguments)
+        let child = relight_runtime::os::process::command(fake_program(name), &arguments)
             .env("FAKE", fake)
             .env("FAKE_OUT", out.path())
             .stdin(Stdio::null())
@@ -302,7 +302,7 @@ fn ladders_of_all_presets() {
     for (name, _) in USUAL {
         let rungs = preset(name).ladder(Span::from_secs(10));
         let rungs = rungs.iter().map(|rung| {
-            let signal = relight::core::agent::death::signal_name(rung.signal);
+            let signal = relight_runtime::core::agent::death::signal_name(rung.signal);
             format!("{signal} {}", rung.wait)
         });
         table += &format!("{name:<12}{}\n", rungs.collect::<Vec<_>>().join(", "));

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use relight::Relight;
-use relight::core::ids::SessionKey;
-use relight::core::lease::{Holder, ProcessIdentity};
-use relight::core::session::{
+use relight_runtime::Relight;
+use relight_runtime::core::ids::SessionKey;
+use relight_runtime::core::lease::{Holder, ProcessIdentity};
+use relight_runtime::core::session::{
     Generation, Policy, Rules, SessionEvent, SessionRefusal, SessionStateKind, read_marks,
 };
-use relight::core::time::Span;
-use relight::os::process;
-use relight::sessions::{self, Owner, SessionError};
+use relight_runtime::core::time::Span;
+use relight_runtime::os::process;
+use relight_runtime::sessions::{self, Owner, SessionError};
 
 struct Ground {
     relight: Relight,

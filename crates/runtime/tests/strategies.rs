@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use relight::core::change::Change;
-use relight::core::decide::Guard;
-use relight::core::event::EventKind;
-use relight::core::ids::TaskId;
-use relight::core::lease::{Holder, ProcessIdentity};
-use relight::core::status::TaskStatus;
-use relight::core::task::{NewTask, Task};
-use relight::core::time::{Span, Time};
-use relight::os::clock;
-use relight::recovery::{Exec, Recovered};
-use relight::store::{Commit, EventQuery};
-use relight::{
+use relight_runtime::core::change::Change;
+use relight_runtime::core::decide::Guard;
+use relight_runtime::core::event::EventKind;
+use relight_runtime::core::ids::TaskId;
+use relight_runtime::core::lease::{Holder, ProcessIdentity};
+use relight_runtime::core::status::TaskStatus;
+use relight_runtime::core::task::{NewTask, Task};
+use relight_runtime::core::time::{Span, Time};
+use relight_runtime::os::clock;
+use relight_runtime::recovery::{Exec, Recovered};
+use relight_runtime::store::{Commit, EventQuery};
+use relight_runtime::{
     Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, RelightBuilder,
     StrategyError, TaskPolicy,
 };
@@ -77,7 +77,7 @@ async fn left_behind(relight: &Relight, id: &str, strategy: Option<&str>, max_re
     let changes = vec![
         Change::Created(Box::new(new)),
         Change::Assigned(Some(
-            relight::core::ids::AgentName::new("ann").expect("a test that can be set up"),
+            relight_runtime::core::ids::AgentName::new("ann").expect("a test that can be set up"),
         )),
         Change::LeaseTaken { holder, ttl: None },
         Change::Status { to: TaskStatus::InProgress, reason: None },

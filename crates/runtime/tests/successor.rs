@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use relight::core::agent::active_state::ActiveState;
-use relight::core::agent::change::AgentChange;
-use relight::core::agent::death::{Death, HowEnded};
-use relight::core::agent::{
+use relight_runtime::core::agent::active_state::ActiveState;
+use relight_runtime::core::agent::change::AgentChange;
+use relight_runtime::core::agent::death::{Death, HowEnded};
+use relight_runtime::core::agent::{
     AgentPlan, AgentState, Attempt, AttemptTag, Cause, PostMortem, RecordedDeath,
 };
-use relight::core::decide::{Guard, Right, StartLimits, TaskEvent};
-use relight::core::ids::{AgentName, StepName, TaskId};
-use relight::core::lease::{Fence, Holder, ProcessIdentity};
-use relight::core::redact::{MarkKey, Redactor};
-use relight::core::step::{RepeatRule, StepKey, StepOutcome};
-use relight::core::task::{NewTask, Task};
-use relight::core::time::{Span, Time};
-use relight::engine::Engine;
-use relight::os::{clock, process};
-use relight::store::{AgentCommit, MemoryStore};
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::post_mortem::{DeathFindings, LOG_END_BYTES, take};
-use relight::supervise::shim::wire::ExitRecord;
-use relight::supervise::successor::refresh_state;
+use relight_runtime::core::decide::{Guard, Right, StartLimits, TaskEvent};
+use relight_runtime::core::ids::{AgentName, StepName, TaskId};
+use relight_runtime::core::lease::{Fence, Holder, ProcessIdentity};
+use relight_runtime::core::redact::{MarkKey, Redactor};
+use relight_runtime::core::step::{RepeatRule, StepKey, StepOutcome};
+use relight_runtime::core::task::{NewTask, Task};
+use relight_runtime::core::time::{Span, Time};
+use relight_runtime::engine::Engine;
+use relight_runtime::os::{clock, process};
+use relight_runtime::store::{AgentCommit, MemoryStore};
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::post_mortem::{DeathFindings, LOG_END_BYTES, take};
+use relight_runtime::supervise::shim::wire::ExitRecord;
+use relight_runtime::supervise::successor::refresh_state;
 
 fn engine() -> Engine {
     Engine::new(Arc::new(MemoryStore::new()), Redactor::new(MarkKey::new([0; 32])))

@@ -7,12 +7,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use relight::core::agent::AttemptTag;
-use relight::core::ids::AgentName;
-use relight::core::time::Span;
-use relight::os::process::{command, identity, is_alive};
-use relight::os::{clock, random};
-use relight::supervise::sweep::{self, Lock, SweepOutcome, TaggedProcess};
+use relight_runtime::core::agent::AttemptTag;
+use relight_runtime::core::ids::AgentName;
+use relight_runtime::core::time::Span;
+use relight_runtime::os::process::{command, identity, is_alive};
+use relight_runtime::os::{clock, random};
+use relight_runtime::supervise::sweep::{self, Lock, SweepOutcome, TaggedProcess};
 use rustix::event::{Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 

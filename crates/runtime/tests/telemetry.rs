@@ -7,9 +7,6 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use relight::engine::Engine;
-use relight::store_url::StoreUrl;
-use relight::telemetry::{Collector, Telemetry};
 use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::Holder;
@@ -17,6 +14,9 @@ use relight_core::redact::{MarkKey, Redactor};
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::NewTask;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::store_url::StoreUrl;
+use relight_runtime::telemetry::{Collector, Telemetry};
 use relight_store::sqlite::Use;
 use serde_json::Value;
 

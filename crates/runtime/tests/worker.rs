@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use relight::core::event::EventKind;
-use relight::core::ids::TaskId;
-use relight::core::status::TaskStatus;
-use relight::core::task::{Task, Usage};
-use relight::core::time::Span;
-use relight::engine::ActError;
-use relight::os::clock;
-use relight::store::EventQuery;
-use relight::{End, Ended, OpenError, Relight, TaskPolicy};
+use relight_runtime::core::event::EventKind;
+use relight_runtime::core::ids::TaskId;
+use relight_runtime::core::status::TaskStatus;
+use relight_runtime::core::task::{Task, Usage};
+use relight_runtime::core::time::Span;
+use relight_runtime::engine::ActError;
+use relight_runtime::os::clock;
+use relight_runtime::store::EventQuery;
+use relight_runtime::{End, Ended, OpenError, Relight, TaskPolicy};
 use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(120);
@@ -128,8 +128,12 @@ async fn an_error_after_the_lease_was_lost_changes_nothing() {
     let other = relight.clone();
     let ended = running.run(|_| async move {
         let id = TaskId::new("t").unwrap();
-        let cancel = relight::core::decide::TaskEvent::Cancel { reason: None };
-        other.engine().act(&id, relight::core::decide::Right::Unfenced, cancel).await.unwrap();
+        let cancel = relight_runtime::core::decide::TaskEvent::Cancel { reason: None };
+        other
+            .engine()
+            .act(&id, relight_runtime::core::decide::Right::Unfenced, cancel)
+            .await
+            .unwrap();
         Err::<(), _>("too late")
     });
     assert!(matches!(ended.await.unwrap(), Ended::Lost(_)));
@@ -230,12 +234,12 @@ async fn nothing_is_claimed_while_the_store_is_drained() {
     let relight = memory().await;
     add(&relight, &["t"]).await;
     let store = Arc::clone(relight.engine().store());
-    relight::drain::begin(store.as_ref()).await.unwrap();
+    relight_runtime::drain::begin(store.as_ref()).await.unwrap();
     let refused = relight.queue().claim("ann", &[]).await.unwrap_err();
     assert!(matches!(refused, ActError::NothingBegun), "{refused}");
     let none = relight.queue().claim_wait("ann", &[], Duration::ZERO).await.unwrap();
     assert!(none.is_none(), "who waits, waits for the end of the drain");
-    relight::drain::cancel(store.as_ref()).await.unwrap();
+    relight_runtime::drain::cancel(store.as_ref()).await.unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_some());
 }
 
@@ -243,12 +247,12 @@ async fn nothing_is_claimed_while_the_store_is_drained() {
 async fn a_task_that_is_started_while_draining_waits() {
     let relight = memory().await;
     let store = Arc::clone(relight.engine().store());
-    relight::drain::begin(store.as_ref()).await.unwrap();
+    relight_runtime::drain::begin(store.as_ref()).await.unwrap();
     let refused = relight.task("t").unwrap().start().await.unwrap_err();
     assert!(matches!(refused, ActError::Draining { .. }), "{refused}");
     let task = relight.engine().task(&TaskId::new("t").unwrap()).await.unwrap();
     assert_eq!(task.status, TaskStatus::Deferred);
-    relight::drain::cancel(store.as_ref()).await.unwrap();
+    relight_runtime::drain::cancel(store.as_ref()).await.unwrap();
     relight.task("t").unwrap().start().await.unwrap();
 }
 
@@ -351,7 +355,7 @@ fn the_example_with_a_strategy_of_its_own_does_what_the_guide_says() {
     }
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}/relight.db", folder.path().display());
-    let output = relight::os::process::command(&example, &[store]).output().unwrap();
+    let output = relight_runtime::os::process::command(&example, &[store]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let mut said: Vec<&str> = said.lines().collect();
     said.sort_unstable();

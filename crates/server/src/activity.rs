@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use relight::os::clock;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
+use relight_runtime::os::clock;
 use relight_store::{EventQuery, Store, StoreError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;

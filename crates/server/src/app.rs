@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::post;
-use relight::os::clock;
 use relight_core::time::Time;
+use relight_runtime::os::clock;
 
 use crate::activity::Pulse;
 use crate::backend::Backend;

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use relight::engine::Engine;
-use relight::fleet::key::FleetKey;
-use relight::queue::Queue;
-use relight::recovery::Recoverer;
-use relight::supervise::control_server::ControlCall;
-use relight::supervise::heartbeats::Beats;
-use relight::supervise::reporters::Reporters;
 use relight_core::ids::NodeName;
 use relight_core::session::Rules;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::fleet::key::FleetKey;
+use relight_runtime::queue::Queue;
+use relight_runtime::recovery::Recoverer;
+use relight_runtime::supervise::control_server::ControlCall;
+use relight_runtime::supervise::heartbeats::Beats;
+use relight_runtime::supervise::reporters::Reporters;
 use tokio::sync::mpsc;
 
 /// What the daemon lends to its HTTP side.

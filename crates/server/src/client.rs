@@ -7,9 +7,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use relight::supervise::control::{AskError, ControlReply, Refused, RefusedCode, Request, call};
 use relight_core::ids::in_path;
 use relight_core::time::Span;
+use relight_runtime::supervise::control::{
+    AskError, ControlReply, Refused, RefusedCode, Request, call,
+};
 use serde_json::{Value, json};
 
 pub use crate::wire::login::LoginCode;

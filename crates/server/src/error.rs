@@ -4,15 +4,15 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use relight::dialect::{DialectError, ResumeError};
-use relight::engine::ActError;
-use relight::sessions::SessionError;
-use relight::supervise::control::{Refused, RefusedCode};
-use relight::supervise::reporters::ReportError;
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::IdError;
 use relight_core::time::TimeError;
+use relight_runtime::dialect::{DialectError, ResumeError};
+use relight_runtime::engine::ActError;
+use relight_runtime::sessions::SessionError;
+use relight_runtime::supervise::control::{Refused, RefusedCode};
+use relight_runtime::supervise::reporters::ReportError;
 use relight_store::{AgentCommitError, StoreError};
 
 use crate::answer::json_bytes;

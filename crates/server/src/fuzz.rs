@@ -7,9 +7,9 @@ mod connection;
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
-use relight::operations::step::{StepBegin, StepEnd, StepResolve};
-use relight::operations::task::{TaskDefer, TaskSpend};
 use relight_core::time::Time;
+use relight_runtime::operations::step::{StepBegin, StepEnd, StepResolve};
+use relight_runtime::operations::task::{TaskDefer, TaskSpend};
 use serde::de::DeserializeOwned;
 
 use crate::client;

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
-use relight::os::clock;
+use relight_runtime::os::clock;
 
 use crate::app::App;
 use crate::error::ApiError;

@@ -2,11 +2,11 @@
 //!
 //! Holders are judged here: call `holders::look_for` for them first.
 
-use relight::os::clock;
-use relight::sessions::{Acted, Decided};
 use relight_core::agent::Attempt;
 use relight_core::event::Event;
 use relight_core::session::{Generation, Session};
+use relight_runtime::os::clock;
+use relight_runtime::sessions::{Acted, Decided};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -109,7 +109,7 @@ const NETWORK: [&str; 10] = [
 
 #[test]
 fn the_library_without_features_has_no_network() {
-    for package in ["relight-core", "relight-store", "relight"] {
+    for package in ["relight-core", "relight-store", "relight-runtime", "relight"] {
         let without = dependencies(package, &["--no-default-features"]);
         assert!(without.contains("serde_json"), "{package}: {without:?}");
         let network: Vec<_> = NETWORK.iter().filter(|name| without.contains(**name)).collect();

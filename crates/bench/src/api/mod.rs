@@ -21,7 +21,7 @@ use self::daemon::Daemon;
 
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     // A thousand watchers, at both ends of their connections.
-    relight::os::limits::raise_open_files();
+    relight_runtime::os::limits::raise_open_files();
     let mut rows = quiet::rows(stage)?;
     let daemon = Daemon::start(stage, &stage.subfolder("busy")?)?;
     rows.extend(beats::rows(stage, &daemon)?);

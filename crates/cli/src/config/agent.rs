@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use relight::presets::{Preset, StopRung, nearest, signal_number};
-use relight::supervise::os_word::Word;
 use relight_core::agent::silence::SignSource;
 use relight_core::agent::{AgentPlan, RestartRule, Takes};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::node::Placement;
 use relight_core::time::Span;
+use relight_runtime::presets::{Preset, StopRung, nearest, signal_number};
+use relight_runtime::supervise::os_word::Word;
 
 use super::recovery::{self, Recovery, RecoveryChoice};
 use super::section::Section;
@@ -217,7 +217,7 @@ impl AgentConfig {
         &self,
         preset: &Preset,
         grace: Span,
-    ) -> Vec<relight::supervise::shim::wire::Rung> {
+    ) -> Vec<relight_runtime::supervise::shim::wire::Rung> {
         match &self.stop {
             Some(rungs) => rungs.iter().map(|rung| rung.rung(grace)).collect(),
             None => preset.ladder(grace),

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use relight::alerts::AlertTiming;
-#[cfg(feature = "webhooks")]
-use relight::alerts::{BadWebhook, Webhook};
 use relight_core::time::Span;
+use relight_runtime::alerts::AlertTiming;
+#[cfg(feature = "webhooks")]
+use relight_runtime::alerts::{BadWebhook, Webhook};
 
 use super::section::Section;
 

@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use relight::presets::Preset;
 use relight_core::ids::AgentName;
 use relight_core::session::{Policy, Rules};
+use relight_runtime::presets::Preset;
 use toml::de::DeTable;
 
 pub(crate) use agent::{AgentConfig, short_environment};

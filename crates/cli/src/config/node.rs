@@ -1,8 +1,8 @@
 //! `[node]`: this machine in a fleet.
 
-use relight::fleet::{LEASE_MIN, RENEWALS_MIN};
 use relight_core::ids::NodeName;
 use relight_core::time::Span;
+use relight_runtime::fleet::{LEASE_MIN, RENEWALS_MIN};
 
 use super::section::Section;
 

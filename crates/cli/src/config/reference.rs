@@ -81,7 +81,7 @@ fn the_page_of_the_configuration_is_what_the_default_file_says() {
 }
 
 fn parse(text: &str) -> Config {
-    let presets = relight::presets::Preset::names(None);
+    let presets = relight_runtime::presets::Preset::names(None);
     Config::parse(text, Path::new("/x/relight.toml"), &presets).unwrap_or_else(|e| panic!("{e}"))
 }
 

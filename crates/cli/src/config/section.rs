@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
-use relight::presets::nearest;
 use relight_core::time::Span;
+use relight_runtime::presets::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use relight::os::file::{self, Stranger};
+use relight_runtime::os::file::{self, Stranger};
 
 use super::FILE_BYTES_MAX;
 use crate::exit::{Exit, Failure};

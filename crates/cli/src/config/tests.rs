@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use relight::presets::Preset;
-use relight::supervise::os_word::Word;
 use relight_core::agent::RestartRule;
 use relight_core::time::Span;
+use relight_runtime::presets::Preset;
+use relight_runtime::supervise::os_word::Word;
 
 use super::{AgentConfig, Config, Source};
 use crate::exit::{Exit, Failure};

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 #[cfg(feature = "webhooks")]
-use relight::alerts::Webhook;
-use relight::alerts::stale::StaleWatch;
-use relight::alerts::{AlertDelivery, CommandSink, Sink, secret};
-use relight::engine::Engine;
-use relight::supervise::os_word::Word;
+use relight_runtime::alerts::Webhook;
+use relight_runtime::alerts::stale::StaleWatch;
+use relight_runtime::alerts::{AlertDelivery, CommandSink, Sink, secret};
+use relight_runtime::engine::Engine;
+use relight_runtime::supervise::os_word::Word;
 use tokio::task::JoinSet;
 
 use crate::config::{Alert, Config};

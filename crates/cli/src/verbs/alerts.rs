@@ -1,7 +1,9 @@
 //! `relight alerts`: what somebody was told, and whether telling works.
 
-use relight::alerts::{self, AlertRecord, Delivery, SinkOverview, deliver_now, overview, try_out};
-use relight::engine::Engine;
+use relight_runtime::alerts::{
+    self, AlertRecord, Delivery, SinkOverview, deliver_now, overview, try_out,
+};
+use relight_runtime::engine::Engine;
 use serde_json::{Value, json};
 
 use super::{alerting, configured, supervision};

@@ -4,13 +4,13 @@
 
 use std::io;
 
-use relight::os::clock;
-use relight::supervise::control::{AskError, Refused, RefusedCode, daemon_socket};
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::notify::{self, NotifySign};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, in_path};
 use relight_core::time::Span;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::control::{AskError, Refused, RefusedCode, daemon_socket};
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::notify::{self, NotifySign};
 use relight_server::client;
 use serde_json::json;
 

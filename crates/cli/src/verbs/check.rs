@@ -3,10 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use relight::os::{clock, file};
-use relight::stale_check::{CheckError, CheckFinding, CheckReport, check_files, check_store};
-use relight::store_url::StoreUrl;
 use relight_core::time::{Span, Time};
+use relight_runtime::os::{clock, file};
+use relight_runtime::stale_check::{
+    CheckError, CheckFinding, CheckReport, check_files, check_store,
+};
+use relight_runtime::store_url::StoreUrl;
 use relight_store::Store;
 use relight_store::sqlite::Use;
 use serde_json::{Value, json};

@@ -3,16 +3,18 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use relight::checkpoint_files::{CheckpointFolder, ReadError, file_name, is_name_of, read_file};
-use relight::dialect::{
-    Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
-    StartRequest, Survey, UpdateRequest, document,
-};
-use relight::operations::view::Started;
-use relight::os::clock;
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
+use relight_runtime::checkpoint_files::{
+    CheckpointFolder, ReadError, file_name, is_name_of, read_file,
+};
+use relight_runtime::dialect::{
+    Dialect, DialectError, Imported, ResumeError, ResumeRequest, Saved, SetAside, StartOutcome,
+    StartRequest, Survey, UpdateRequest, document,
+};
+use relight_runtime::operations::view::Started;
+use relight_runtime::os::clock;
 use serde_json::{Value, json};
 
 use super::operate::{not_copied, set_aside_text};
@@ -339,7 +341,7 @@ fn verify(environment: &Environment, given: VerifyArguments) -> Outcome {
 }
 
 fn folder_files(environment: &Environment, folder: &Folder) -> Result<Vec<PathBuf>, Failure> {
-    use relight::checkpoint_files::ScannedFile;
+    use relight_runtime::checkpoint_files::ScannedFile;
     let path = environment.checkpoint_folder(folder.dir.as_deref())?;
     let found = CheckpointFolder::at(&path).scan().map_err(|error| {
         Failure::new(Exit::Io, format!("cannot read {}: {error}", path.display()))

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use relight::engine::Engine;
-use relight::supervise::log::LogLimits;
-use relight::supervise::os_word::Word;
-use relight::supervise::shim::wire::Input;
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::QueueSettings;
 use relight_core::agent::Takes;
 use relight_core::agent::silence::SignSource;
 use relight_core::ids::AgentName;
+use relight_runtime::engine::Engine;
+use relight_runtime::supervise::log::LogLimits;
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::shim::wire::Input;
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::QueueSettings;
 
 use super::supervision::{self, cannot_use};
 use crate::config::{self, AgentConfig, Config};

@@ -3,22 +3,22 @@
 
 use std::path::{Path, PathBuf};
 
-use relight::engine::Engine;
-use relight::fleet::remote_control::{self, RemoteCommandError, RemoteDelivery};
-use relight::supervise::control::{
-    self, AskError, Changed, ControlReply, Refused, RefusedCode, Request, ShutdownSummary,
-    daemon_socket, run_socket,
-};
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::heartbeats::Beats;
-use relight::supervise::notices::Notices;
-use relight::supervise::reporters::Reporters;
-use relight::supervise::supervisor::{AcquireMode, Supervisor};
-use relight::supervise::unnoticed_deaths;
 use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::fleet::remote_control::{self, RemoteCommandError, RemoteDelivery};
+use relight_runtime::supervise::control::{
+    self, AskError, Changed, ControlReply, Refused, RefusedCode, Request, ShutdownSummary,
+    daemon_socket, run_socket,
+};
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::heartbeats::Beats;
+use relight_runtime::supervise::notices::Notices;
+use relight_runtime::supervise::reporters::Reporters;
+use relight_runtime::supervise::supervisor::{AcquireMode, Supervisor};
+use relight_runtime::supervise::unnoticed_deaths;
 use relight_server::client;
 use relight_store::AgentQuery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

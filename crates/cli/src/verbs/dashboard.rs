@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 
-use relight::os::process;
-use relight::supervise::control::{AskError, daemon_socket};
 use relight_core::time::Span;
+use relight_runtime::os::process;
+use relight_runtime::supervise::control::{AskError, daemon_socket};
 use relight_server::client;
 
 use crate::arguments::agent::DashboardArguments;

@@ -2,13 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use relight::declared_wait::DeclaredWait;
-use relight::drain;
-use relight::engine::Engine;
-use relight::inflight::{self, Holding, Inflight, OpenStep, OpenTurn};
-use relight::os::clock;
 use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
+use relight_runtime::declared_wait::DeclaredWait;
+use relight_runtime::drain;
+use relight_runtime::engine::Engine;
+use relight_runtime::inflight::{self, Holding, Inflight, OpenStep, OpenTurn};
+use relight_runtime::os::clock;
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use relight::engine::Engine;
-use relight::fleet::key::FleetKey;
-use relight::queue::Queue;
-use relight::supervise::control::Control;
-use relight::supervise::control_server::Reception;
-use relight::supervise::reporters::Reporters;
-use relight::supervise::supervisor::Supervisor;
 use relight_core::ids::NodeName;
+use relight_runtime::engine::Engine;
+use relight_runtime::fleet::key::FleetKey;
+use relight_runtime::queue::Queue;
+use relight_runtime::supervise::control::Control;
+use relight_runtime::supervise::control_server::Reception;
+use relight_runtime::supervise::reporters::Reporters;
+use relight_runtime::supervise::supervisor::Supervisor;
 use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 
 use crate::arguments::agent::UpArguments;

@@ -1,10 +1,10 @@
 //! `relight inflight`: everything in doubt or in flight, the most urgent first.
 
-use relight::inflight::{self, Holding, Inflight, OpenStep, OpenTurn, Unsupervised};
-use relight::os::clock;
 use relight_core::ids::TaskId;
 use relight_core::step::{RepeatRule, StepKey};
 use relight_core::time::Time;
+use relight_runtime::inflight::{self, Holding, Inflight, OpenStep, OpenTurn, Unsupervised};
+use relight_runtime::os::clock;
 
 use crate::environment::Environment;
 use crate::exit::Outcome;

@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use relight::engine::Engine;
-use relight::fleet::far_log;
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{AgentLog, LogPosition};
 use relight_core::agent::{Agent, Attempt};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_core::redact::{RedactedStream, Redactor, SIGHT_BYTES};
+use relight_runtime::engine::Engine;
+use relight_runtime::fleet::far_log;
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::log::{AgentLog, LogPosition};
 use relight_store::{AttemptQuery, StoreError};
 use serde_json::json;
 use tokio::runtime::Runtime;

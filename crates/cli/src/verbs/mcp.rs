@@ -5,8 +5,8 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::notify;
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::notify;
 use relight_server::mcp::{self, Stdio, StdioError};
 
 use super::supervision::{self, Signals};

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::engine::Engine;
-use relight::fleet::{self, Fleet, JoinError, Standing};
-use relight::os::{fleet as door, process};
-use relight::supervise::supervisor::{Takeover, Takeovers};
 use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode, Node};
+use relight_runtime::engine::Engine;
+use relight_runtime::fleet::{self, Fleet, JoinError, Standing};
+use relight_runtime::os::{fleet as door, process};
+use relight_runtime::supervise::supervisor::{Takeover, Takeovers};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

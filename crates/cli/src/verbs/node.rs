@@ -1,10 +1,10 @@
 //! `relight node`: the machines of a fleet. Needs no daemon: the store knows them all.
 
-use relight::fleet::agents_by_node;
-use relight::os::clock;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_core::node::Node;
+use relight_runtime::fleet::agents_by_node;
+use relight_runtime::os::clock;
 use relight_store::{Store, StoreError};
 use serde_json::{Value, json};
 

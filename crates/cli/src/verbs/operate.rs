@@ -1,8 +1,8 @@
 //! Runs an operation for the command line: prints its answer, then tells of the files beside the store.
 
-use relight::dialect::SetAside;
-use relight::operations::{Context, FileError, Operation, Written};
 use relight_core::ids::TaskId;
+use relight_runtime::dialect::SetAside;
+use relight_runtime::operations::{Context, FileError, Operation, Written};
 use serde::Serialize;
 
 use crate::environment::Environment;

@@ -3,17 +3,17 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use relight::engine::ActError;
-use relight::operations::Context;
-use relight::os::clock;
-use relight::recovery::operator::{self, AwaitingOperator, Filter, OperatorCommand, Then};
-use relight::recovery::{Recovered, Recoverer};
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Time;
+use relight_runtime::engine::ActError;
+use relight_runtime::operations::Context;
+use relight_runtime::os::clock;
+use relight_runtime::recovery::operator::{self, AwaitingOperator, Filter, OperatorCommand, Then};
+use relight_runtime::recovery::{Recovered, Recoverer};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::Instant;

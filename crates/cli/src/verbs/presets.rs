@@ -1,10 +1,10 @@
 //! `relight presets`: what Relight knows of kinds of agents, and what that does to a command.
 
-use relight::presets::{Launch, Preset, PresetError};
-use relight::supervise::os_word::Word;
 use relight_core::agent::death::signal_name;
 use relight_core::error_code::ErrorCode;
 use relight_core::time::Span;
+use relight_runtime::presets::{Launch, Preset, PresetError};
+use relight_runtime::supervise::os_word::Word;
 use serde_json::{Value, json};
 
 use crate::arguments::agent::{PresetTestArguments, PresetsCommand};

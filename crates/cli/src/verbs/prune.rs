@@ -1,8 +1,8 @@
 //! `relight prune`.
 
-use relight::os::clock;
-use relight::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
-use relight::supervise::successor::task_state_file;
+use relight_runtime::os::clock;
+use relight_runtime::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
+use relight_runtime::supervise::successor::task_state_file;
 use serde_json::{Value, json};
 
 use crate::arguments::other::PruneArguments;

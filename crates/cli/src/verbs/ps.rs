@@ -4,13 +4,6 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use relight::drain;
-use relight::engine::Engine;
-use relight::os::{clock, fleet, process};
-use relight::supervise::control::{
-    self, AgentSigns, ControlReply, Request, SupervisorStatus, daemon_socket, run_socket,
-};
-use relight::supervise::folder::AgentFolder;
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Cause, FOREGROUND, Pause, RecordedDeath,
     StopReason, Stopper,
@@ -21,6 +14,13 @@ use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
+use relight_runtime::drain;
+use relight_runtime::engine::Engine;
+use relight_runtime::os::{clock, fleet, process};
+use relight_runtime::supervise::control::{
+    self, AgentSigns, ControlReply, Request, SupervisorStatus, daemon_socket, run_socket,
+};
+use relight_runtime::supervise::folder::AgentFolder;
 use relight_server::client;
 use relight_store::{AgentQuery, AttemptQuery, TaskQuery};
 use serde_json::{Value, json};

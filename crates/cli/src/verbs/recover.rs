@@ -3,17 +3,17 @@
 
 use std::collections::HashSet;
 
-use relight::engine::Engine;
-use relight::recovery::operator::{AwaitingOperator, Filter, command_to_continue};
-use relight::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
-use relight::sessions::{self, Decided};
-use relight::supervise::supervisor::Supervisor;
-use relight::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
 use relight_core::session::Rules;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::recovery::operator::{AwaitingOperator, Filter, command_to_continue};
+use relight_runtime::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep};
+use relight_runtime::sessions::{self, Decided};
+use relight_runtime::supervise::supervisor::Supervisor;
+use relight_runtime::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_server::view;
 use relight_store::EventQuery;
 use serde_json::{Value, json};

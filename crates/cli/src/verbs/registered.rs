@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use relight::engine::Engine;
-use relight::supervise::control::AgentRegistration;
-use relight::supervise::log::LogLimits;
-use relight::supervise::os_word::Word;
-use relight::supervise::shim::wire::Input;
-use relight::supervise::spec::AgentSpec;
 use relight_core::agent::{AgentPlan, REGISTERED};
 use relight_core::ids::AgentName;
 use relight_core::node::Placement;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::supervise::control::AgentRegistration;
+use relight_runtime::supervise::log::LogLimits;
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::shim::wire::Input;
+use relight_runtime::supervise::spec::AgentSpec;
 use relight_store::AgentQuery;
 
 use super::supervision;

@@ -4,19 +4,6 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight::engine::{DRAIN_HINT, Engine};
-use relight::holders;
-use relight::os::process;
-use relight::supervise::control::run_socket;
-use relight::supervise::control_server::Reception;
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{AgentLog, Follow, LogLimits};
-use relight::supervise::notices::{Notice, What};
-use relight::supervise::os_word::Word;
-use relight::supervise::shim::wire::Input;
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
-use relight::supervise::unnoticed_deaths;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, AttemptTag, Cause, FOREGROUND, Pause, RecordedDeath, Stopper,
@@ -31,6 +18,19 @@ use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
+use relight_runtime::engine::{DRAIN_HINT, Engine};
+use relight_runtime::holders;
+use relight_runtime::os::process;
+use relight_runtime::supervise::control::run_socket;
+use relight_runtime::supervise::control_server::Reception;
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::log::{AgentLog, Follow, LogLimits};
+use relight_runtime::supervise::notices::{Notice, What};
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::shim::wire::Input;
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
+use relight_runtime::supervise::unnoticed_deaths;
 use relight_store::AttemptQuery;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -316,7 +316,7 @@ fn reception(folder: &AgentFolder, take_over: bool) -> Result<Option<Reception>,
 
 async fn next_call(
     reception: Option<&mut Reception>,
-) -> relight::supervise::control_server::ControlCall {
+) -> relight_runtime::supervise::control_server::ControlCall {
     match reception {
         Some(reception) => reception.next().await,
         None => std::future::pending().await,

@@ -3,16 +3,16 @@
 use std::io::Read;
 use std::path::Path;
 
-use relight::engine::{ActError, Acted};
-use relight::operations::step::{self, StepBegin, StepEnd, StepResolve, StepSkip};
-use relight::operations::{Context, view};
-use relight::os::file;
 use relight_core::decide::{Right, StepAdvice, TaskEvent};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepState};
+use relight_runtime::engine::{ActError, Acted};
+use relight_runtime::operations::step::{self, StepBegin, StepEnd, StepResolve, StepSkip};
+use relight_runtime::operations::{Context, view};
+use relight_runtime::os::file;
 use serde_json::json;
 
 use super::inflight::resolve_command;

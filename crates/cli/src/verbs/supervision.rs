@@ -6,23 +6,23 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use relight::os::fleet;
-use relight::presets::Preset;
-use relight::supervise::boots;
-use relight::supervise::cgroup::CgroupSetting;
-use relight::supervise::control::{
-    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
-};
-use relight::supervise::control_server::ControlCall;
-use relight::supervise::notices::{Notice, What};
-use relight::supervise::os_word::Word;
-use relight::supervise::program;
-use relight::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
 use relight_core::agent::Cause;
 use relight_core::agent::silence::SignSource;
 use relight_core::limits;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
+use relight_runtime::os::fleet;
+use relight_runtime::presets::Preset;
+use relight_runtime::supervise::boots;
+use relight_runtime::supervise::cgroup::CgroupSetting;
+use relight_runtime::supervise::control::{
+    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
+};
+use relight_runtime::supervise::control_server::ControlCall;
+use relight_runtime::supervise::notices::{Notice, What};
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::program;
+use relight_runtime::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
 use relight_store::StoreError;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};

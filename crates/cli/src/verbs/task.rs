@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use relight::drain;
-use relight::engine::{Added, Engine, Started};
-use relight::holders;
-use relight::operations::task::{
-    TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
-    TaskSpend,
-};
-use relight::operations::{Operation, view};
-use relight::os::clock;
-use relight::running_step::check_start;
-use relight::supervise::successor::{self, RefreshError};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TRANSITIONS;
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
+use relight_runtime::drain;
+use relight_runtime::engine::{Added, Engine, Started};
+use relight_runtime::holders;
+use relight_runtime::operations::task::{
+    TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
+    TaskSpend,
+};
+use relight_runtime::operations::{Operation, view};
+use relight_runtime::os::clock;
+use relight_runtime::running_step::check_start;
+use relight_runtime::supervise::successor::{self, RefreshError};
 use relight_store::{StoreError, TaskQuery};
 use serde_json::{Value, json};
 

@@ -1,14 +1,14 @@
 //! `relight task claim` and `relight task fail`: the ends of the queue, where strategies are asked.
 
-use relight::operations::task::TaskFail;
-use relight::os::clock;
-use relight::recovery::Recovered;
-use relight::recovery::operator::command_to_continue;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::recovery::Decision;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_runtime::operations::task::TaskFail;
+use relight_runtime::os::clock;
+use relight_runtime::recovery::Recovered;
+use relight_runtime::recovery::operator::command_to_continue;
 
 use super::operate::{context, tell};
 use super::task::print_started;

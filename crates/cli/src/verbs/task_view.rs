@@ -1,10 +1,10 @@
 //! A task as people read it.
 
-use relight::engine::TaskView;
-use relight::os::{clock, process};
 use relight_core::lease::{HeldLease, HolderLife};
 use relight_core::status::TaskStatus;
 use relight_core::task::{Cost, Task};
+use relight_runtime::engine::TaskView;
+use relight_runtime::os::{clock, process};
 
 use crate::output;
 

@@ -1,8 +1,8 @@
 //! Where traces go: the configuration, else what programs that are traced read from the environment.
 
-use relight::engine::Engine;
-pub(super) use relight::telemetry::Telemetry;
-use relight::telemetry::{BadCollector, Collector};
+use relight_runtime::engine::Engine;
+pub(super) use relight_runtime::telemetry::Telemetry;
+use relight_runtime::telemetry::{BadCollector, Collector};
 
 use crate::config::Config;
 use crate::environment::Environment;

@@ -3,7 +3,7 @@
 use relight_core::error_code::ErrorCode;
 use std::path::{Path, PathBuf};
 
-use relight::store_url::StoreUrl;
+use relight_runtime::store_url::StoreUrl;
 use serde_json::{Value, json};
 
 use crate::arguments::other::TrustArguments;

@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use ::relight::os::{clock, process};
-use ::relight::store_url::StoreUrl;
-use ::relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
@@ -14,6 +11,9 @@ use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::time::{Span, Time};
+use relight_runtime::os::{clock, process};
+use relight_runtime::store_url::StoreUrl;
+use relight_runtime::supervise::folder::AgentFolder;
 use relight_store::sqlite::Use;
 use relight_store::{AgentCommit, Store};
 

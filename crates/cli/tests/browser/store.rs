@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use relight::os::clock;
-use relight::store_url::StoreUrl;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
@@ -13,6 +11,8 @@ use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
+use relight_runtime::os::clock;
+use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
 use relight_store::{AgentCommit, Store};
 

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use ::relight::core::step::RepeatRule;
-use ::relight::engine::ActError;
-use ::relight::{Relight, RunningTask, StepError};
+use relight_runtime::core::step::RepeatRule;
+use relight_runtime::engine::ActError;
+use relight_runtime::{Relight, RunningTask, StepError};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use relight::Relight;
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
+use relight_runtime::Relight;
 use serde_json::Value;
 
 use crate::fleet::{Fleet, Meet};

@@ -385,7 +385,7 @@ fn what_is_piped_in_goes_to_the_first_attempt_and_is_not_replayed() {
     ground.script("piped", "cat given | relight run --name a --cooldown 0s -- ./agent 2>said");
     ground.script("redirected", "relight run --name b --restart never -- cat <given >out");
     let shell = |name: &str| {
-        let mut command = relight::os::process::command("sh", &[format!("./{name}")]);
+        let mut command = relight_runtime::os::process::command("sh", &[format!("./{name}")]);
         let folder = std::path::Path::new(env!("CARGO_BIN_EXE_relight")).parent().unwrap();
         let path = format!("{}:/usr/bin:/bin", folder.display());
         command.env_clear().env("PATH", path).env("RELIGHT_HOME", ground.home(""));

@@ -3,12 +3,12 @@
 use crate::agent_store;
 use crate::relight;
 
-use ::relight::os::clock;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{AgentState, Pause, StopReason, Stopper};
 use relight_core::time::{Span, Time};
+use relight_runtime::os::clock;
 use serde_json::Value;
 
 fn json(text: &str) -> Value {

@@ -630,7 +630,7 @@ fn verify_of_good_files_says_so() {
 /// hash.
 fn by_the_script(path: &Path, change: impl FnOnce(&mut Value)) {
     let bytes = resealed(path, |document| {
-        document["updatedAt"] = json!(relight::os::clock::now().to_string());
+        document["updatedAt"] = json!(relight_runtime::os::clock::now().to_string());
         change(document);
     });
     let text = String::from_utf8(bytes).expect("it is text");

@@ -3,7 +3,7 @@
 use crate::cases;
 
 use cases::{Place, at_once};
-use relight::Relight;
+use relight_runtime::Relight;
 use serde_json::json;
 
 const MANY: usize = 16;

@@ -133,7 +133,7 @@ fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
     let grandchild: u32 = running.line().parse().unwrap();
     let answer = running.end().with_code(124);
     // Its new parent may take a moment to notice; a zombie is gone.
-    let gone = || relight::os::process::identity(grandchild).is_none();
+    let gone = || relight_runtime::os::process::identity(grandchild).is_none();
     let seen_gone = (0..1_000_000).any(|_| {
         std::thread::yield_now();
         gone()

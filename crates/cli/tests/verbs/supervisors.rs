@@ -10,11 +10,11 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ::relight::supervise::folder::AgentFolder;
 use agent_store::{Told, alive, dead};
 use relight::{Ran, Stage, finish};
 use relight_core::agent::{AgentState, Stopper};
 use relight_core::ids::AgentName;
+use relight_runtime::supervise::folder::AgentFolder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 

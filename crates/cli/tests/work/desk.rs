@@ -1,7 +1,7 @@
 //! `relight recover` as the operator's desk.
 
-use relight::os::clock;
 use relight_core::time::Span;
+use relight_runtime::os::clock;
 use serde_json::{Value, json};
 
 use crate::cases::Place;

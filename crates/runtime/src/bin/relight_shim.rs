@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    relight::supervise::shim::main()
+    relight_runtime::supervise::shim::main()
 }

@@ -77,7 +77,7 @@ impl RunningTask {
     ///
     /// ```
     /// # tokio_test(async {
-    /// use relight::{Ended, Relight};
+    /// use relight_runtime::{Ended, Relight};
     ///
     /// let relight = Relight::open("memory:").await?;
     /// let task = relight.task("t")?.start().await?;

@@ -26,7 +26,7 @@ use crate::sessions::{self, Decided, Owner, SessionError};
 ///
 /// ```
 /// # tokio_test(async {
-/// use relight::Relight;
+/// use relight_runtime::Relight;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let url = format!("sqlite:{}/relight.db", folder.path().display());
@@ -59,8 +59,8 @@ impl Relight {
     ///
     /// ```
     /// # tokio_test(async {
-    /// use relight::{Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, StrategyError};
-    /// use relight::core::task::Task;
+    /// use relight_runtime::{Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, StrategyError};
+    /// use relight_runtime::core::task::Task;
     ///
     /// /// Tasks that were not begun go to somebody else; the others wait for a person.
     /// struct AskOps;
@@ -132,7 +132,7 @@ impl Relight {
     /// [`Worker::run`].
     ///
     /// ```no_run
-    /// # async fn example(relight: relight::Relight) -> anyhow::Result<()> {
+    /// # async fn example(relight: relight_runtime::Relight) -> anyhow::Result<()> {
     /// relight
     ///     .work("mailer", |task| async move {
     ///         let sent: u32 = task.step("send", || async { Ok::<_, std::io::Error>(1) }).await?;

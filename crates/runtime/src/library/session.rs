@@ -18,8 +18,8 @@ use crate::sessions::{self, Acted, SessionError};
 ///
 /// ```
 /// # tokio_test(async {
-/// use relight::Relight;
-/// use relight::core::session::Rules;
+/// use relight_runtime::Relight;
+/// use relight_runtime::core::session::Rules;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let url = format!("sqlite:{}/relight.db", folder.path().display());

@@ -8,23 +8,23 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use receiver::{Answer, Post, Receiver};
-use relight::alerts::stale::StaleWatch;
-use relight::alerts::{
+use relight_runtime::alerts::stale::StaleWatch;
+use relight_runtime::alerts::{
     AlertDelivery, AlertTiming, CommandSink, Sink, Webhook, deliver_now, overview, register,
     secret, try_out,
 };
-use relight::core::agent::change::AgentChange;
-use relight::core::alert::{Alert, AlertKind};
-use relight::core::decide::{Guard, Right, TaskEvent};
-use relight::core::event::EventKind;
-use relight::core::ids::{AgentName, StepName, TaskId};
-use relight::core::redact::{MarkKey, Redactor};
-use relight::core::step::{RepeatRule, StepKey};
-use relight::core::task::NewTask;
-use relight::core::time::{Span, Time};
-use relight::engine::Engine;
-use relight::os::clock;
-use relight::store::{AgentCommit, MemoryStore};
+use relight_runtime::core::agent::change::AgentChange;
+use relight_runtime::core::alert::{Alert, AlertKind};
+use relight_runtime::core::decide::{Guard, Right, TaskEvent};
+use relight_runtime::core::event::EventKind;
+use relight_runtime::core::ids::{AgentName, StepName, TaskId};
+use relight_runtime::core::redact::{MarkKey, Redactor};
+use relight_runtime::core::step::{RepeatRule, StepKey};
+use relight_runtime::core::task::NewTask;
+use relight_runtime::core::time::{Span, Time};
+use relight_runtime::engine::Engine;
+use relight_runtime::os::clock;
+use relight_runtime::store::{AgentCommit, MemoryStore};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -212,7 +212,7 @@ async fn one_alert_an_episode() {
     commit_agent(&engine, "a", vec![again.clone()]).await;
     quiet(&receiver).await;
 
-    let tag = relight::core::agent::AttemptTag::from_text("a.1.x");
+    let tag = relight_runtime::core::agent::AttemptTag::from_text("a.1.x");
     let begun = AgentChange::Begun { number: 1, tag };
     commit_agent(&engine, "a", vec![begun, again]).await;
     assert!(next(&receiver).await.body.contains("the same again"));

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use relight::supervise::shim::wire::Order;
 use relight_core::agent::death::HowEnded;
 use relight_core::time::Span;
+use relight_runtime::supervise::shim::wire::Order;
 
 use crate::stage::{Stage, gone, tag};
 

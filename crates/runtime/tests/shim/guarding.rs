@@ -1,8 +1,8 @@
 //! A shim as the guardian of its tree: it ends it in time, whether or not anybody is there to say so.
 
-use relight::os::clock;
-use relight::supervise::shim::wire::{Deadline, Order, Rung};
 use relight_core::time::Span;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::shim::wire::{Deadline, Order, Rung};
 
 use crate::stage::{SIGTERM, Stage, exists, gone};
 

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use relight::engine::Engine;
-use relight::presets::Preset;
-use relight::supervise::notices::{Notice, What};
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{AcquireMode, Supervisor, SupervisorSettings};
-use relight::supervise::unnoticed_deaths::spec_of;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind};
 use relight_core::ids::AgentName;
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::time::Time;
+use relight_runtime::engine::Engine;
+use relight_runtime::presets::Preset;
+use relight_runtime::supervise::notices::{Notice, What};
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::{AcquireMode, Supervisor, SupervisorSettings};
+use relight_runtime::supervise::unnoticed_deaths::spec_of;
 use relight_store::{MemoryStore, Store};
 use tempfile::TempDir;
 use tokio::sync::mpsc::UnboundedReceiver;

@@ -6,15 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use relight::os::{pidfd, process};
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::os_word::Word;
-use relight::supervise::shim::client::{self, ShimConnection};
-use relight::supervise::shim::wire::{ExitRecord, Input, Order, Rung, ShimReport, StartOrder};
 use relight_core::agent::AttemptTag;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, ProcessIdentity};
 use relight_core::time::Span;
+use relight_runtime::os::{pidfd, process};
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::shim::client::{self, ShimConnection};
+use relight_runtime::supervise::shim::wire::{
+    ExitRecord, Input, Order, Rung, ShimReport, StartOrder,
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;

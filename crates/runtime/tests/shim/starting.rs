@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-use relight::supervise::shim::client;
-use relight::supervise::shim::wire::Input;
 use relight_core::agent::death::HowEnded;
+use relight_runtime::supervise::shim::client;
+use relight_runtime::supervise::shim::wire::Input;
 
 use crate::stage::{Stage, exists, read_to_end, tag, words};
 

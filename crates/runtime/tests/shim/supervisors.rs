@@ -4,11 +4,11 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use relight::os::pidfd;
-use relight::supervise::shim::client;
-use relight::supervise::shim::wire::{Order, ShimReport};
 use relight_core::agent::death::HowEnded;
 use relight_core::lease::Fence;
+use relight_runtime::os::pidfd;
+use relight_runtime::supervise::shim::client;
+use relight_runtime::supervise::shim::wire::{Order, ShimReport};
 use rustix::process::Signal;
 
 use crate::stage::{SIGTERM, Stage, exists, gone, kill, next, read_to_end, tag};

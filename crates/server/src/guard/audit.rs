@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use relight::os::clock;
 use relight_core::event::EventKind;
+use relight_runtime::os::clock;
 use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::json;
 

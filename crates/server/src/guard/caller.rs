@@ -3,10 +3,10 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use relight::fleet::key::{FleetKey, SCHEME};
-use relight::os::clock;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
+use relight_runtime::fleet::key::{FleetKey, SCHEME};
+use relight_runtime::os::clock;
 use subtle::ConstantTimeEq as _;
 
 use super::scope::Scope;

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use relight::os::clock;
+use relight_runtime::os::clock;
 
 /// So many failures may come at once.
 const BURST: u64 = 100;

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use relight::os::clock;
 use relight_core::time::Span;
+use relight_runtime::os::clock;
 use subtle::ConstantTimeEq as _;
 
 use crate::guard::scope::Scope;

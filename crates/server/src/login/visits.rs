@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use relight::os::{clock, process};
 use relight_core::time::Span;
+use relight_runtime::os::{clock, process};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::scope::Scope;

@@ -76,10 +76,10 @@ pub(super) struct ResumeBrief {
 pub(super) fn check(
     tool: super::tool::Tool,
     given: JsonObject,
-) -> Result<(), relight::engine::ActError> {
-    use relight::operations::read;
-    use relight::operations::step::{StepBegin, StepEnd, StepSkip};
-    use relight::operations::task::{TaskBlock, TaskDone};
+) -> Result<(), relight_runtime::engine::ActError> {
+    use relight_runtime::operations::read;
+    use relight_runtime::operations::step::{StepBegin, StepEnd, StepSkip};
+    use relight_runtime::operations::task::{TaskBlock, TaskDone};
 
     use super::tool::Tool;
     match tool {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use relight::engine::{Engine, Started};
-use relight::operations::{Context, Operation, Written, read};
 use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::time::Span;
+use relight_runtime::engine::{Engine, Started};
+use relight_runtime::operations::{Context, Operation, Written, read};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;

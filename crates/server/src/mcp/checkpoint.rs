@@ -1,15 +1,15 @@
 //! The checkpoint dialect: one tool to save, one to go on.
 
-use relight::dialect::{
-    Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
-};
-use relight::os::clock;
-use relight::redact_input::clean_key;
 use relight_core::checkpoint::WorkflowStatus;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
 use relight_core::step::StepKey;
 use relight_core::time::Span;
+use relight_runtime::dialect::{
+    Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
+};
+use relight_runtime::os::clock;
+use relight_runtime::redact_input::clean_key;
 use serde_json::json;
 
 use super::arguments::{CheckpointResume, CheckpointSave};

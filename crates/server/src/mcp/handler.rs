@@ -1,7 +1,7 @@
 //! The protocol's side of the tools, the same for both ways in.
 
-use relight::operations::read;
 use relight_core::ids::TaskId;
+use relight_runtime::operations::read;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,

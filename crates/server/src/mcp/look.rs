@@ -1,11 +1,11 @@
 //! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
 
-use relight::inflight::{self, Holding, OpenStep};
-use relight::os::clock;
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::notify::{self, NotifySign};
-use relight::supervise::successor::{BriefSubject, current_brief};
 use relight_core::ids::{AgentName, TaskId};
+use relight_runtime::inflight::{self, Holding, OpenStep};
+use relight_runtime::os::clock;
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::notify::{self, NotifySign};
+use relight_runtime::supervise::successor::{BriefSubject, current_brief};
 use serde_json::{Value, json};
 
 use super::arguments;
@@ -77,7 +77,7 @@ pub(super) async fn brief_text(
         Ok(Some(text)) => Ok(text),
         Ok(None) => Ok("Nothing was interrupted: begin at the beginning.\n".to_owned()),
         // Named by the environment, and not begun yet.
-        Err(relight::engine::ActError::NoSuchTask(_)) if context.current() == task => {
+        Err(relight_runtime::engine::ActError::NoSuchTask(_)) if context.current() == task => {
             Ok("Nothing was interrupted: begin at the beginning.\n".to_owned())
         }
         Err(error) => Err(error.into()),

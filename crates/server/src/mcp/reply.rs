@@ -1,7 +1,7 @@
 //! What a tool answers: one or two lines, and the same as data. Clients show a model one or the other,
 //! so each says all that matters.
 
-use relight::operations::FileError;
+use relight_runtime::operations::FileError;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 

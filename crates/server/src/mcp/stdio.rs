@@ -7,10 +7,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use relight::engine::Engine;
 use relight_core::decide::StartLimits;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
+use relight_runtime::engine::Engine;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 

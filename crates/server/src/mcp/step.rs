@@ -1,10 +1,10 @@
 //! Steps: begun before they act, ended after.
 
-use relight::operations::Written;
-use relight::operations::step::{StepBegin, StepClosed, StepEnd, StepSkip};
 use relight_core::agent::plain::clipped;
 use relight_core::decide::StepAdvice;
 use relight_core::step::{StepKey, StepState};
+use relight_runtime::operations::Written;
+use relight_runtime::operations::step::{StepBegin, StepClosed, StepEnd, StepSkip};
 use rmcp::model::JsonObject;
 use serde_json::json;
 

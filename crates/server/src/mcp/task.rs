@@ -1,14 +1,14 @@
 //! Tasks: taken, finished, blocked.
 
-use relight::drain;
-use relight::engine::Started;
-use relight::operations::task::{TaskBlock, TaskDone};
-use relight::operations::{Written, view};
-use relight::running_step::check_start;
 use relight_core::decide::Right;
 use relight_core::ids::StepName;
 use relight_core::lease::Fence;
 use relight_core::task::{NewTask, TaskSpec};
+use relight_runtime::drain;
+use relight_runtime::engine::Started;
+use relight_runtime::operations::task::{TaskBlock, TaskDone};
+use relight_runtime::operations::{Written, view};
+use relight_runtime::running_step::check_start;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use relight::os::random;
+use relight_runtime::os::random;
 use relight_store::StoreError;
 use serde::de::DeserializeOwned;
 

@@ -1,13 +1,13 @@
 //! Asks the daemon's store what an agent asked, and writes down what it says.
 
-use relight::fleet::key;
+use relight_runtime::fleet::key;
 use relight_store::{Commit, CommitError, Inventory, Store, StoreError};
 use serde::Serialize;
 
 use super::call::{Maybe, Read, Write};
 
 /// The only small record of the store that commands write: the mark of a drain.
-const KEPT_BY_COMMANDS: &str = relight::drain::NAME;
+const KEPT_BY_COMMANDS: &str = relight_runtime::drain::NAME;
 
 /// Whether agents have any business with this write.
 pub(super) fn is_for_agents(write: &Write) -> bool {

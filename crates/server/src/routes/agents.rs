@@ -5,13 +5,6 @@ use std::path::PathBuf;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::fleet;
-use relight::fleet::remote_control::{self, RemoteCommandError};
-use relight::os::{clock, process};
-use relight::supervise::control::{
-    self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
-};
-use relight::supervise::folder::AgentFolder;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
 use relight_core::decide::Guard;
@@ -20,6 +13,13 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
 use relight_core::limits;
 use relight_core::time::Span;
+use relight_runtime::fleet;
+use relight_runtime::fleet::remote_control::{self, RemoteCommandError};
+use relight_runtime::os::{clock, process};
+use relight_runtime::supervise::control::{
+    self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
+};
+use relight_runtime::supervise::folder::AgentFolder;
 use relight_store::{AgentCommit, AgentQuery};
 use serde::Deserialize;
 
@@ -113,7 +113,7 @@ impl App {
     /// Has the supervisor do something.
     pub(super) async fn call(&self, request: Request) -> Result<ControlReply, ApiError> {
         let (reply, answer) = tokio::sync::oneshot::channel();
-        let call = relight::supervise::control_server::ControlCall { request, reply };
+        let call = relight_runtime::supervise::control_server::ControlCall { request, reply };
         let ending = || {
             let text = "the daemon is ending";
             ApiError::new(ErrorCode::ENDING, text)

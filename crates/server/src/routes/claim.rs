@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight::operations::view::Started;
-use relight::os::clock;
-use relight::queue::Claimed;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
+use relight_runtime::operations::view::Started;
+use relight_runtime::os::clock;
+use relight_runtime::queue::Claimed;
 
 use super::span;
 use super::tasks::{holder, lease};

@@ -1,7 +1,9 @@
 //! The daemon itself: what it knows beyond the store, and its end.
 
 use axum::extract::State;
-use relight::supervise::control::{ControlReply, Request, ShutdownSummary, SupervisorStatus};
+use relight_runtime::supervise::control::{
+    ControlReply, Request, ShutdownSummary, SupervisorStatus,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

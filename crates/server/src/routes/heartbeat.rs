@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use axum::extract::State;
-use relight::os::clock;
-use relight::supervise::heartbeats::Beat;
-use relight::supervise::reporters::{Belief, ReportError};
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Time;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::heartbeats::Beat;
+use relight_runtime::supervise::reporters::{Belief, ReportError};
 
 use super::moment;
 use crate::answer::Answer;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, http::StatusCode};
-use relight::os::clock;
+use relight_runtime::os::clock;
 
 use crate::VERSION;
 use crate::answer::Answer;

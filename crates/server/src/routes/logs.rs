@@ -2,12 +2,12 @@
 
 use axum::Extension;
 use axum::extract::State;
-use relight::fleet::far_log;
-use relight::supervise::folder::AgentFolder;
-use relight::supervise::log::{AgentLog, LogPosition};
 use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
 use relight_core::ids::{AgentName, NodeName};
+use relight_runtime::fleet::far_log;
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::log::{AgentLog, LogPosition};
 use serde::Deserialize;
 
 use crate::answer::Answer;

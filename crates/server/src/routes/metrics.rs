@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
-use relight::meter::{STEP_BOUNDS_US, Times};
-use relight::os::clock;
 use relight_core::agent::{AgentStateKind, Cause};
 use relight_core::node::NodeState;
 use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
+use relight_runtime::meter::{STEP_BOUNDS_US, Times};
+use relight_runtime::os::clock;
 use relight_store::Inventory;
 
 use super::stats::{by_state, named};
@@ -35,7 +35,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
     let store = app.backend.engine.store();
     let totals = app.pulse.now(store.as_ref()).await?.totals;
     let inventory = store.inventory(false).await?;
-    let is_draining = relight::drain::now(store.as_ref()).await?.is_some();
+    let is_draining = relight_runtime::drain::now(store.as_ref()).await?.is_some();
     let mut page = Page::default();
     page.each(&BUILD, [(VERSION, 1)]);
     page.one(&STARTED, seconds(app.started_at.as_ms().unsigned_abs()));

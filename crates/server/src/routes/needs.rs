@@ -1,7 +1,5 @@
 //! What waits for a person, each with what to type.
 
-use relight::holders;
-use relight::os::process;
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
@@ -10,6 +8,8 @@ use relight_core::session::{Session, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::StepKey;
 use relight_core::task::Task;
+use relight_runtime::holders;
+use relight_runtime::os::process;
 use relight_store::{AgentQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery};
 
 use crate::app::App;

@@ -1,9 +1,9 @@
 //! The machines of a fleet.
 
 use axum::extract::State;
-use relight::fleet::agents_by_node;
-use relight::os::clock;
 use relight_core::ids::NodeName;
+use relight_runtime::fleet::agents_by_node;
+use relight_runtime::os::clock;
 
 use crate::answer::Answer;
 use crate::app::App;

@@ -2,11 +2,11 @@
 
 use axum::Extension;
 use axum::extract::State;
-use relight::os::{clock, process};
-use relight::sessions::{self, Acted, Owner};
 use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::lease::Holder;
 use relight_core::session::{Generation, Policy, SessionEvent, SessionStateKind};
+use relight_runtime::os::{clock, process};
+use relight_runtime::sessions::{self, Acted, Owner};
 use serde::Deserialize;
 
 use super::span;

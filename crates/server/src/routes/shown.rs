@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use relight::os::{clock, process};
-use relight::supervise::supervisor::AgentView;
 use relight_core::agent::{Agent, AgentState, Attempt, Pause, StopReason, Stopper, Takes};
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, HolderLife};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_runtime::os::{clock, process};
+use relight_runtime::supervise::supervisor::AgentView;
 use relight_store::{AttemptQuery, StoreError, TaskQuery};
 
 use super::heartbeat::Sign;

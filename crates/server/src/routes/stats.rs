@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
-use relight::os::clock;
 use relight_core::node::Node;
 use relight_core::time::Time;
+use relight_runtime::os::clock;
 
 use crate::VERSION;
 use crate::activity::{Counts, HOURS_MAX, hour, hour_of, minute};
@@ -42,7 +42,7 @@ pub(super) async fn stats(
         version: VERSION.to_owned(),
         node: app.backend.node_name(),
         nodes: by_state(&store.nodes().await?),
-        draining: relight::drain::now(store.as_ref()).await?.is_some(),
+        draining: relight_runtime::drain::now(store.as_ref()).await?.is_some(),
         held_back: app.backend.held_back.load(Ordering::Relaxed),
         agents: named(&inventory.agents),
         tasks: named(&inventory.tasks),

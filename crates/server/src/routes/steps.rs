@@ -1,8 +1,10 @@
 //! Steps: begun before they act, ended after, and resolved by a person in between.
 
 use axum::extract::State;
-use relight::operations::Written;
-use relight::operations::step::{Advice, StepBegin, StepClosed, StepEnd, StepResolve, StepSkip};
+use relight_runtime::operations::Written;
+use relight_runtime::operations::step::{
+    Advice, StepBegin, StepClosed, StepEnd, StepResolve, StepSkip,
+};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;

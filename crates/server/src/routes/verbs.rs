@@ -1,14 +1,14 @@
 //! What a task's holder or a person says of it: each verb is an operation.
 
 use axum::extract::State;
-use relight::operations::task::{
+use relight_core::lease::Holder;
+use relight_core::task;
+use relight_runtime::operations::task::{
     Failed, TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskFail, TaskRelease, TaskRetry,
     TaskReview, TaskSet, TaskSpend,
 };
-use relight::operations::view::Task;
-use relight::operations::{Context, Operation, Written, read};
-use relight_core::lease::Holder;
-use relight_core::task;
+use relight_runtime::operations::view::Task;
+use relight_runtime::operations::{Context, Operation, Written, read};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use relight::os::random;
+use relight_runtime::os::random;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::TokenError;

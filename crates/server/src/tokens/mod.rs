@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use relight::os::random;
+use relight_runtime::os::random;
 
 pub use keyring::{Grant, Keyring};
 pub use records::{Record, list, new, revoke};

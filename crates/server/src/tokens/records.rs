@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use relight::os::{clock, random};
 use relight_core::time::Time;
+use relight_runtime::os::{clock, random};
 use serde::{Deserialize, Serialize};
 
 use super::{RECORDS_NAME, TokenError, file, secret};

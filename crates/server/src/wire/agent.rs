@@ -1,8 +1,8 @@
 //! An agent.
 
-use relight::supervise::control::Changed;
-use relight::supervise::reporters::{self, Action};
 use relight_core::time::Time;
+use relight_runtime::supervise::control::Changed;
+use relight_runtime::supervise::reporters::{self, Action};
 use serde::{Deserialize, Serialize};
 
 /// An agent and what it is doing.

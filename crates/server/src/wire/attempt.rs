@@ -1,8 +1,8 @@
 //! An attempt, as far as a timeline needs it.
 
-use relight::os::clock;
 use relight_core::agent;
 use relight_core::time::Time;
+use relight_runtime::os::clock;
 use serde::Serialize;
 
 /// One run of an agent's process.

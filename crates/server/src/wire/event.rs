@@ -1,8 +1,8 @@
 //! An event.
 
-use relight::operations::fields;
 use relight_core::event;
 use relight_core::time::Time;
+use relight_runtime::operations::fields;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use relight::operations::fields;
-use relight::operations::view::HeldBy;
-use relight::sessions::{Acted, Decided};
 use relight_core::session;
 use relight_core::session::{Generation, SessionState, Suspender};
 use relight_core::time::Time;
+use relight_runtime::operations::fields;
+use relight_runtime::operations::view::HeldBy;
+use relight_runtime::sessions::{Acted, Decided};
 use serde::{Deserialize, Serialize};
 
 /// One conversation, with the turn that is in flight or was cut off.

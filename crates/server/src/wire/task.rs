@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use relight::operations::fields;
+use relight_runtime::operations::fields;
 use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::{Map, Value, from_value};

@@ -1,10 +1,10 @@
 //! Agents over HTTP.
 
-use relight::os::clock;
-use relight::supervise::control::Request;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::control::Request;
 use relight_store::AgentCommit;
 use serde_json::json;
 

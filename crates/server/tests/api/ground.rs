@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use relight::engine::Engine;
-use relight::os::limits;
-use relight::queue::Queue;
-use relight::recovery::{Recoverer, Strategies};
-use relight::store_url::StoreUrl;
-use relight::supervise::control::{
-    Changed, Control, ControlReply, RefusedCode, Registered, Request, ShutdownSummary,
-    SupervisorStatus, daemon_socket,
-};
-use relight::supervise::control_server::Reception;
-use relight::supervise::heartbeats::Beats;
-use relight::supervise::notices::Notices;
-use relight::supervise::reporters::Reporters;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_core::redact::Redactor;
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::os::limits;
+use relight_runtime::queue::Queue;
+use relight_runtime::recovery::{Recoverer, Strategies};
+use relight_runtime::store_url::StoreUrl;
+use relight_runtime::supervise::control::{
+    Changed, Control, ControlReply, RefusedCode, Registered, Request, ShutdownSummary,
+    SupervisorStatus, daemon_socket,
+};
+use relight_runtime::supervise::control_server::Reception;
+use relight_runtime::supervise::heartbeats::Beats;
+use relight_runtime::supervise::notices::Notices;
+use relight_runtime::supervise::reporters::Reporters;
 use relight_server::{Backend, Server, Settings, Threads, tokens};
 use relight_store::sqlite::Use;
 use serde_json::{Value, json};
@@ -73,8 +73,10 @@ impl Ground {
         limits::raise_open_files();
         let home = tempfile::tempdir().unwrap();
         let store = StoreUrl::Sqlite(home.path().join("relight.db")).open(Use::Long).unwrap();
-        let engine =
-            Engine::new(store, Redactor::new(relight::mark_key_beside(home.path()).unwrap()));
+        let engine = Engine::new(
+            store,
+            Redactor::new(relight_runtime::mark_key_beside(home.path()).unwrap()),
+        );
         let asked = Arc::new(Mutex::new(Vec::new()));
         let server = serve(home.path(), &engine, settings, allows_commands, &asked);
         let address = server.address().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use relight::supervise::control::Request;
+use relight_runtime::supervise::control::Request;
 use relight_server::{Scope, Settings, tokens};
 use rustix::process::Uid;
 use serde_json::json;

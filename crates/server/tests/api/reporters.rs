@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relight::supervise::control::Request;
+use relight_runtime::supervise::control::Request;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, now};

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use relight::engine::{ActError, TaskView};
-use relight::os::process;
-use relight::running_step::RunningStep;
 use relight_core::alert::Alert;
 use relight_core::decide::{Right, StartLimits, TaskEvent};
 use relight_core::event::EventKind;
@@ -12,6 +9,9 @@ use relight_core::ids::{StepName, TaskId, in_path};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::step::{RepeatRule, StepKey};
 use relight_core::task::NewTask;
+use relight_runtime::engine::{ActError, TaskView};
+use relight_runtime::os::process;
+use relight_runtime::running_step::RunningStep;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, block_on, now};
@@ -426,7 +426,7 @@ fn a_task_that_is_started_while_draining_is_added_and_deferred() {
     let ground = Ground::new();
     let fence = started(&ground, "held");
     ground.post("/api/tasks", &json!({"id": "free"})).ok();
-    block_on(relight::drain::begin(ground.engine.store().as_ref())).unwrap();
+    block_on(relight_runtime::drain::begin(ground.engine.store().as_ref())).unwrap();
     let refused = ground.post("/api/tasks/t/start", &json!({"agent": "a"}));
     assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "deferred");
@@ -435,6 +435,6 @@ fn a_task_that_is_started_while_draining_is_added_and_deferred() {
     // Whoever holds a task continues.
     ground.post("/api/tasks/held/start", &json!({"fence": fence})).ok();
     ground.post("/api/tasks/held/steps/s/begin", &json!({"fence": fence})).ok();
-    block_on(relight::drain::cancel(ground.engine.store().as_ref())).unwrap();
+    block_on(relight_runtime::drain::cancel(ground.engine.store().as_ref())).unwrap();
     ground.post("/api/tasks/t/start", &json!({"agent": "a"})).ok();
 }

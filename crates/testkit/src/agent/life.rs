@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use relight::os::environment;
+use relight_runtime::os::environment;
 
 use super::lines::{Line, line_text};
 use super::options::{Options, Role};

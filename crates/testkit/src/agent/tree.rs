@@ -1,7 +1,7 @@
 //! The children of a fake agent: plain ones, and grandchildren in sessions of their own.
 
 use anyhow::Context as _;
-use relight::os::process;
+use relight_runtime::os::process;
 
 use super::options::{Options, Role};
 use super::places::Places;

@@ -12,9 +12,9 @@ pub mod supervision;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use relight::Relight;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::step::{RepeatRule, StepKey};
+use relight_runtime::Relight;
 use serde_json::Value;
 
 use crate::driver::DriverKind;

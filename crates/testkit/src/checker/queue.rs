@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use relight::Relight;
 use relight_core::event::{Event, EventKind};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_runtime::Relight;
 use relight_store::{EventQuery, TaskQuery};
 
 use crate::world::ledger::{Entry, Ledger};

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use relight::os::random;
+use relight_runtime::os::random;
 
 use crate::world::ledger::{Entry, Ledger};
 

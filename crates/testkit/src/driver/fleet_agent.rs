@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use relight::os::environment;
 use relight_core::time::Span;
+use relight_runtime::os::environment;
 use relight_server::client;
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use relight::core::session::SessionRefusal;
-use relight::sessions::SessionError;
-use relight::{Relight, Turn};
+use relight_runtime::core::session::SessionRefusal;
+use relight_runtime::sessions::SessionError;
+use relight_runtime::{Relight, Turn};
 
 use super::UNEXPECTED;
 use crate::world::seed::Seed;

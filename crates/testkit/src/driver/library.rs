@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use relight::engine::ActError;
-use relight::{Relight, RunningTask, StepError};
 use relight_core::decide::Refusal;
 use relight_core::status::TaskStatus;
 use relight_core::step::RepeatRule;
+use relight_runtime::engine::ActError;
+use relight_runtime::{Relight, RunningTask, StepError};
 
 use super::{COMPLETED, IN_DOUBT, UNEXPECTED, effect};
 use crate::world::ledger::Entry;
@@ -78,7 +78,7 @@ async fn run_step(
     stage: &Stage,
     step: &str,
 ) -> Result<Option<String>, StepError<std::io::Error>> {
-    let act = |run: relight::StepRun| async move {
+    let act = |run: relight_runtime::StepRun| async move {
         effect::act(&stage.ledger, &stage.task, step, &run.idempotency_key).map(Some)
     };
     let rule = plan::rule_of(step);

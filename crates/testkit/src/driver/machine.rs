@@ -23,7 +23,7 @@ pub fn run(said: &Path) -> anyhow::Result<u8> {
         let words: Vec<&str> = line.split('\t').collect();
         let Some((program, arguments)) = words.split_first() else { continue };
         let said = File::options().append(true).create(true).open(said)?;
-        let mut command = relight::os::process::command(Path::new(program), arguments);
+        let mut command = relight_runtime::os::process::command(Path::new(program), arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()?;
     }
     Ok(COMPLETED)

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::{Relight, RunningTask, TaskPolicy};
 use relight_core::time::Span;
+use relight_runtime::{Relight, RunningTask, TaskPolicy};
 
 use crate::world::fleet_log::FleetLog;
 use crate::world::ledger::{Entry, Ledger};
@@ -121,7 +121,7 @@ async fn one(task: Arc<RunningTask>, habits: Habits) -> anyhow::Result<()> {
     let ledger = &habits.ledger;
     let id = task.id().to_string();
     for step in queue_plan::STEPS {
-        let act = |run: relight::StepRun| {
+        let act = |run: relight_runtime::StepRun| {
             let (id, habits) = (&id, &habits);
             async move {
                 let token = habits.token.clone();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use relight::{Relight, StepError};
 use relight_core::time::Span;
+use relight_runtime::{Relight, StepError};
 
 use super::{COMPLETED, UNEXPECTED, effect};
 use crate::world::stage::Stage;
@@ -17,7 +17,7 @@ pub fn run(stage: &Stage) -> anyhow::Result<u8> {
     runtime.block_on(async {
         let relight = Relight::open(&stage.store_url()).await?;
         let task = relight.task(&stage.task)?.lease(Span::from_ms(500)).start().await?;
-        let slow = |run: relight::StepRun| async move {
+        let slow = |run: relight_runtime::StepRun| async move {
             let token = effect::act(&stage.ledger, &stage.task, "s04", &run.idempotency_key)?;
             tokio::time::sleep(Duration::from_millis(400)).await;
             Ok::<_, std::io::Error>(token)

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use relight::{Relight, RunningTask, StepError};
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
+use relight_runtime::{Relight, RunningTask, StepError};
 use relight_store::{EventQuery, Standby, Store};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use relight::Relight;
+use relight_runtime::Relight;
 use rustix::process::{Signal, kill_process_group};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;

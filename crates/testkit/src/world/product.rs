@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use relight::os::process;
+use relight_runtime::os::process;
 use rustix::process::Pid;
 
 use super::group::ends_within;

@@ -1,7 +1,7 @@
 //! The tasks of a queue under proof: what each is, and how it must end.
 
-use relight::core::ids::TaskId;
-use relight::core::task::NewTask;
+use relight_runtime::core::ids::TaskId;
+use relight_runtime::core::task::NewTask;
 
 /// The steps of each.
 pub const STEPS: [&str; 3] = ["s1", "s2", "s3"];

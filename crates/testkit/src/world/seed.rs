@@ -14,7 +14,7 @@ impl Seed {
 
     /// A seed nobody chose, for when none is given.
     pub fn fresh() -> u64 {
-        u64::from_le_bytes(relight::os::random::bytes()) >> 32
+        u64::from_le_bytes(relight_runtime::os::random::bytes()) >> 32
     }
 
     /// The stream of one trial of a run, independent of how many others there are.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relight::engine::Engine;
+use relight_runtime::engine::Engine;
 
 use crate::config::Config;
 use crate::environment::Environment;

@@ -1,7 +1,7 @@
 //! Agents that somebody should look at: a finding a kind, with what to type for the first of it.
 
-use relight::os::process;
 use relight_core::agent::{Agent, AgentState, Attempt, Pause};
+use relight_runtime::os::process;
 use relight_store::{AgentQuery, Store, StoreError};
 
 use super::finding::Finding;

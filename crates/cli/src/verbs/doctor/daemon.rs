@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use relight::supervise::control::{AskError, SupervisorStatus, daemon_socket};
 use relight_core::time::Span;
+use relight_runtime::supervise::control::{AskError, SupervisorStatus, daemon_socket};
 use relight_server::{client, tokens};
 
 use super::finding::Finding;

@@ -1,8 +1,8 @@
 //! The fleet, where there is one: its nodes, their leases, their versions, and the clocks.
 
-use relight::os::clock;
 use relight_core::node::Node;
 use relight_core::time::{Span, Time};
+use relight_runtime::os::clock;
 use relight_store::{Store, StoreError};
 
 use super::finding::Finding;

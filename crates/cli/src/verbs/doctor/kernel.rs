@@ -1,8 +1,8 @@
 //! What supervision needs of the kernel, and whether it is there.
 
-use relight::os::clock;
-use relight::supervise::cgroup::{CgroupSetting, Cgroups};
 use relight_core::time::Span;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::cgroup::{CgroupSetting, Cgroups};
 use rustix::process::{PidfdFlags, Resource, getpid, getrlimit, pidfd_open};
 
 use super::finding::Finding;
@@ -21,7 +21,7 @@ pub(super) fn look(environment: &Environment) -> Vec<Finding> {
 
 fn boot() -> Finding {
     let up = Span::from_secs(clock::since_boot().as_ms() / 1_000);
-    let id = relight::os::process::boot_id();
+    let id = relight_runtime::os::process::boot_id();
     if id.is_empty() {
         let text =
             "the boot id cannot be read; after a reboot the dead cannot be told from the living";

@@ -4,8 +4,8 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use relight::os::clock;
 use relight_core::time::Time;
+use relight_runtime::os::clock;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;

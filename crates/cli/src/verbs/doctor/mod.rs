@@ -16,7 +16,7 @@ mod waiting;
 
 use std::path::Path;
 
-use relight::presets::Preset;
+use relight_runtime::presets::Preset;
 use serde_json::{Value, json};
 
 use self::finding::{Finding, Level};

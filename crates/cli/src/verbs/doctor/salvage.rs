@@ -4,8 +4,8 @@ use relight_core::error_code::ErrorCode;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use relight::os::clock;
-use relight::store_url::StoreUrl;
+use relight_runtime::os::clock;
+use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::salvage::{Salvaged, salvage};
 use serde_json::{Value, json};
 

@@ -5,12 +5,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight::drain;
-use relight::holders;
-use relight::os::{clock, process};
-use relight::store_url::StoreUrl;
 use relight_core::lease::HolderLife;
 use relight_core::time::Span;
+use relight_runtime::drain;
+use relight_runtime::holders;
+use relight_runtime::os::{clock, process};
+use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
 use rustix::fs::Access;

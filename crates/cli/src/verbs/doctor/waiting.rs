@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use relight::alerts::overview;
-use relight::engine::Engine;
-use relight::sessions;
-use relight::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_core::redact::{MarkKey, Redactor};
 use relight_core::session::Rules;
 use relight_core::time::Span;
+use relight_runtime::alerts::overview;
+use relight_runtime::engine::Engine;
+use relight_runtime::sessions;
+use relight_runtime::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_store::{Store, StoreError};
 
 use super::finding::Finding;

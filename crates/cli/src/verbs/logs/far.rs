@@ -1,11 +1,11 @@
 //! `relight logs` for what is on another node: read there, or as far as the store has it.
 
-use relight::fleet::far_log::{self, FarLog};
-use relight::supervise::control::daemon_socket;
 use relight_core::agent::Agent;
 use relight_core::agent::plain::plain_line;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
+use relight_runtime::fleet::far_log::{self, FarLog};
+use relight_runtime::supervise::control::daemon_socket;
 use relight_server::client;
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use relight::os::process;
 use relight_core::time::Span;
+use relight_runtime::os::process;
 
 use super::plan::{Job, Plan};
 use super::{Part, Report, Scheduler, name, unreachable};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use relight::store_url::StoreUrl;
 use relight_core::time::Span;
+use relight_runtime::store_url::StoreUrl;
 
 use crate::arguments::other::{InstallCheckArguments, InstallDaemonArguments, Scheduled};
 use crate::environment::Environment;

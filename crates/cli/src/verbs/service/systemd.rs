@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use relight::os::process;
+use relight_runtime::os::process;
 
 use super::plan::{Job, Plan};
 use super::{Part, Report, Scheduler, name, unreachable};

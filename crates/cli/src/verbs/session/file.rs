@@ -3,10 +3,10 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use relight::sessions::{self, Imported};
 use relight_core::agent::plain::harmless_json;
 use relight_core::error_code::ErrorCode;
 use relight_core::session::{read_marks, write_marks};
+use relight_runtime::sessions::{self, Imported};
 use serde_json::{Value, json};
 
 use crate::arguments::session::{FileArguments, ImportArguments};

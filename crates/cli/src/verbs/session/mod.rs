@@ -4,12 +4,12 @@ mod file;
 pub(super) mod recovery;
 mod text;
 
-use relight::engine::Engine;
-use relight::sessions::{self, Owner};
 use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
 use relight_core::session::{Generation, SessionEvent, SessionStateKind};
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::sessions::{self, Owner};
 use relight_server::view;
 use serde_json::json;
 
@@ -96,7 +96,7 @@ fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
 fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
     let key = environment.session(arguments.key)?;
     let engine = environment.engine()?;
-    let at = relight::os::clock::now();
+    let at = relight_runtime::os::clock::now();
     let event = SessionEvent::Touch { session_id: arguments.id, at };
     let acted = block_on(sessions::act(&engine, &key, event))?;
     let text = format!("session {key} was seen");

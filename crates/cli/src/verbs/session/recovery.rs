@@ -1,8 +1,8 @@
 //! `relight session recover`: what a gateway calls at its start.
 
-use relight::sessions::{self, Decided};
 use relight_core::agent::plain::harmless_json;
 use relight_core::session::{Policy, Rules};
+use relight_runtime::sessions::{self, Decided};
 use relight_server::view;
 
 use crate::arguments::session::RecoverArguments;

@@ -1,9 +1,9 @@
 //! Sessions for people.
 
-use relight::os::clock;
-use relight::sessions::owner_life;
 use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionState, SessionStateKind};
+use relight_runtime::os::clock;
+use relight_runtime::sessions::owner_life;
 
 use crate::output;
 

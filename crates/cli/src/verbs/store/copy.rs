@@ -1,7 +1,7 @@
 //! `relight store copy`.
 
-use relight::store_url::StoreUrl;
 use relight_core::session::SessionStateKind;
+use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
 use relight_store::transfer::{self, Copied, CopyError};
 use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};

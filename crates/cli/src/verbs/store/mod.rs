@@ -3,8 +3,8 @@
 mod copy;
 mod progress;
 
-use relight::os::clock;
-use relight::store_url::StoreUrl;
+use relight_runtime::os::clock;
+use relight_runtime::store_url::StoreUrl;
 use relight_store::transfer::{self, Findings, TableSum};
 use serde_json::json;
 

@@ -11,24 +11,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use relight::fleet::key::FleetKey;
-use relight::os::clock;
-use relight::recovery::operator::Filter;
-use relight::supervise::boots;
-use relight::supervise::control::{
-    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
-};
-use relight::supervise::control_server::{ControlCall, Reception};
-use relight::supervise::notices::{Notice, What};
-use relight::supervise::os_word::Word;
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::{
-    AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor, SupervisorSettings,
-};
-use relight::supervise::systemd::Systemd;
 use relight_core::agent::boots::{BootVerdict, STABLE_AFTER};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
+use relight_runtime::fleet::key::FleetKey;
+use relight_runtime::os::clock;
+use relight_runtime::recovery::operator::Filter;
+use relight_runtime::supervise::boots;
+use relight_runtime::supervise::control::{
+    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
+};
+use relight_runtime::supervise::control_server::{ControlCall, Reception};
+use relight_runtime::supervise::notices::{Notice, What};
+use relight_runtime::supervise::os_word::Word;
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::{
+    AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor, SupervisorSettings,
+};
+use relight_runtime::supervise::systemd::Systemd;
 use relight_server::Server;
 use relight_store::StoreError;
 use tokio::sync::{mpsc, oneshot};

@@ -1,14 +1,14 @@
 //! Agents that are registered over HTTP while the daemon runs.
 
-use relight::os::clock;
-use relight::supervise::control::{
-    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
-};
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::AcquireMode;
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::control::{
+    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
+};
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::AcquireMode;
 use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::oneshot;
 

@@ -1,8 +1,8 @@
 //! The configuration, read again while the daemon runs.
 
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::AcquireMode;
 use relight_core::ids::AgentName;
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::AcquireMode;
 
 use super::Daemon;
 use crate::exit::Failure;

@@ -1,11 +1,11 @@
 //! The daemon as a node: which agents it takes up, stands by for and gives back.
 
-use relight::fleet::Fleet;
-use relight::supervise::spec::AgentSpec;
-use relight::supervise::supervisor::Takeover;
-use relight::supervise::unnoticed_deaths;
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
+use relight_runtime::fleet::Fleet;
+use relight_runtime::supervise::spec::AgentSpec;
+use relight_runtime::supervise::supervisor::Takeover;
+use relight_runtime::supervise::unnoticed_deaths;
 
 use super::{Daemon, Phase};
 use crate::exit::{Exit, Failure};

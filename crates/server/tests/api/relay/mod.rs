@@ -9,9 +9,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use relight::engine::Engine;
-use relight::os::clock;
-use relight::supervise::control::daemon_socket;
 use relight_core::change::Change;
 use relight_core::decide::Guard;
 use relight_core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
@@ -20,6 +17,9 @@ use relight_core::redact::Redactor;
 use relight_core::session::{Session, SessionChange};
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
+use relight_runtime::engine::Engine;
+use relight_runtime::os::clock;
+use relight_runtime::supervise::control::daemon_socket;
 use relight_server::{RelayedStore, Server, Settings};
 use relight_store::conformance::Harness;
 use relight_store::{
@@ -50,7 +50,7 @@ struct Daemon {
 impl Daemon {
     fn over(memory: &MemoryStore) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let key = relight::mark_key_beside(home.path()).unwrap();
+        let key = relight_runtime::mark_key_beside(home.path()).unwrap();
         let engine = Engine::new(Arc::new(memory.clone()), Redactor::new(key));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let server = Some(serve(home.path(), &engine, Settings::default(), false, &asked));
@@ -236,7 +236,7 @@ async fn what_only_daemons_do_is_refused() {
 async fn the_mark_of_a_drain_is_kept_and_nothing_is_not_null() {
     let daemon = daemon();
     let store = daemon.store();
-    let name = relight::drain::NAME;
+    let name = relight_runtime::drain::NAME;
     assert!(store.keep(name, None, Value::Null).await.unwrap());
     assert_eq!(store.kept(name).await.unwrap(), Some(Value::Null));
     assert!(!store.keep(name, None, json!(1)).await.unwrap());

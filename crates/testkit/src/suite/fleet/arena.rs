@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use relight::Relight;
+use relight_runtime::Relight;
 
 use super::super::queue;
 use super::node::{Node, SKEWS};

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use relight::fleet::Keeping;
-use relight::supervise::shim::wire::Rung;
 use relight_core::ids::NodeName;
 use relight_core::node::{ChangeToken, Epoch, TakeoverTurn};
 use relight_core::time::Span;
+use relight_runtime::fleet::Keeping;
+use relight_runtime::supervise::shim::wire::Rung;
 
 /// Moments of true time, in microseconds from the beginning.
 pub(super) type Moment = u64;

@@ -1,7 +1,7 @@
 //! A fleet of a thousand nodes in virtual time: an hour of crashes, freezes, cuts and failovers in
 //! seconds, on the product's own decisions.
 //!
-//! Real: when a node renews, looks and counts as lost (`relight::fleet::Keeping`, `Term`), whose turn a
+//! Real: when a node renews, looks and counts as lost (`relight_runtime::fleet::Keeping`, `Term`), whose turn a
 //! free agent is (`core::node::Turn`), and the store in memory with its leases, sequence numbers and
 //! fences. Simulated: clocks, the way to the store, the store's pace, machines. Nothing sleeps, and one
 //! seed is one run.

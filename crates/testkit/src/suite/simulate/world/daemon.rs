@@ -1,7 +1,7 @@
 //! A node that keeps its place in the fleet.
 
-use relight::fleet::{Due, Keeping};
 use relight_core::node::{SETTLE, SETTLE_ANEW};
+use relight_runtime::fleet::{Due, Keeping};
 
 use super::wire::{Answer, Question, What};
 use super::{Happening, World};

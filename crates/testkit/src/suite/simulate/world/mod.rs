@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use relight::fleet::Timing;
+use relight_runtime::fleet::Timing;
 
 use self::wire::{Answer, Question};
 use super::Options;

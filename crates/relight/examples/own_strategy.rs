@@ -6,11 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relight::core::task::Task;
-use relight::core::time::Span;
 use relight::{
     Answer, Decision, Ended, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, RunningTask,
-    StrategyError,
+    Span, StrategyError, Task,
 };
 
 /// Mail is patient: what cannot be sent is tried once more a little later, then a person is asked.
