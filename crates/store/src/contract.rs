@@ -1,7 +1,8 @@
 //! The contract that every backend implements.
 //!
 //! Three groups: records (reading and committing), leases (who may write, by the store's own clock)
-//! and wake-ups (something was committed). `conformance` is its executable specification.
+//! and wake-ups (something was committed). `relight_testkit::conformance` is its executable
+//! specification.
 
 mod error;
 mod inventory;

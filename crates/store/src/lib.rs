@@ -10,8 +10,6 @@
 mod apply;
 mod bodies;
 mod commit_guards;
-#[cfg(feature = "conformance")]
-pub mod conformance;
 mod contract;
 mod memory;
 #[cfg_attr(not(feature = "postgres"), path = "postgres_absent.rs")]

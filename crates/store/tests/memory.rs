@@ -2,7 +2,7 @@
 
 use relight_store::MemoryStore;
 
-relight_store::conformance_suite!(in_memory);
+relight_testkit::conformance_suite!(in_memory);
 
 fn in_memory() -> MemoryStore {
     MemoryStore::new()

@@ -1,7 +1,7 @@
 //! SQLite passes the suite, as a long-lived process and as a short one.
 
 mod long {
-    relight_store::conformance_suite!(harness);
+    relight_testkit::conformance_suite!(harness);
 
     fn harness() -> crate::sqlite_harness::SqliteHarness {
         crate::sqlite_harness::SqliteHarness::new(relight_store::sqlite::Use::Long)
@@ -9,7 +9,7 @@ mod long {
 }
 
 mod short {
-    relight_store::conformance_suite!(harness);
+    relight_testkit::conformance_suite!(harness);
 
     fn harness() -> crate::sqlite_harness::SqliteHarness {
         crate::sqlite_harness::SqliteHarness::new(relight_store::sqlite::Use::Short)

@@ -251,7 +251,7 @@ fn sources_of(krate: &'static str) -> Vec<Source> {
     let is_test = |path: &Path| {
         tests.iter().any(|test| path.starts_with(test) || path == test.with_extension("rs"))
     };
-    found.retain(|source| !is_test(&source.path) && !source.path.starts_with("conformance"));
+    found.retain(|source| !is_test(&source.path));
     found
 }
 

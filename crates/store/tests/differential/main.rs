@@ -9,8 +9,8 @@ mod plan;
 mod sqlite_harness;
 
 use relight_store::MemoryStore;
-use relight_store::conformance::Harness;
 use relight_store::sqlite::Use;
+use relight_testkit::conformance::Harness;
 
 use dice::Dice;
 use pair::{Pair, TICK};

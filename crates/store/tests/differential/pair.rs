@@ -12,11 +12,11 @@ use relight_core::session::{Session, SessionChange, SessionState};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
-use relight_store::conformance::Harness;
 use relight_store::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, EventQuery,
     SessionQuery, Store, StoreError, TaskQuery,
 };
+use relight_testkit::conformance::Harness;
 use serde_json::Value;
 
 /// Both stores, with the handle that is in use at the moment.

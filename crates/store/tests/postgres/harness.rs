@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
-use relight_store::conformance::{Handles, Harness};
 use relight_store::postgres::{PostgresStore, PostgresUrl};
 use relight_store::{MemoryStore, Store};
+use relight_testkit::conformance::{Handles, Harness};
 
 use crate::server::{Cluster, unique};
 

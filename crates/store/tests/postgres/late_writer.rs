@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use relight_core::time::Time;
 use relight_store::StoreError;
-use relight_store::conformance::Harness as _;
 use relight_store::postgres::{PostgresImporter, PostgresStore};
 use relight_store::transfer::{CopyError, Importer as _};
+use relight_testkit::conformance::Harness as _;
 use tokio_postgres::{Client, NoTls};
 
 use crate::harness::PostgresHarness;

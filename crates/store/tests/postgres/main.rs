@@ -22,7 +22,7 @@ mod transfer;
 use harness::Ground;
 use relight_store::MemoryStore;
 
-relight_store::conformance_suite!(ground);
+relight_testkit::conformance_suite!(ground);
 
 fn ground() -> Ground {
     Ground::new()

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use relight_core::time::Time;
 use relight_store::StoreError;
-use relight_store::conformance::Harness as _;
 use relight_store::postgres::{PostgresExporter, PostgresImporter, PostgresStore, raise_numbers};
 use relight_store::transfer::{CopyError, Importer as _, Table, Verified};
+use relight_testkit::conformance::Harness as _;
 
 use crate::ground::{CutOff, File, InSmallPages, copied, fill, verified};
 use crate::harness::PostgresHarness;

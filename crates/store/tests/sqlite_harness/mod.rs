@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use relight_core::time::Span;
 use relight_store::Store;
-use relight_store::conformance::{Handles, Harness};
 use relight_store::sqlite::{SqliteStore, Use};
+use relight_testkit::conformance::{Handles, Harness};
 
 /// One file in a folder of its own; its handles' clocks are moved together.
 pub(crate) struct SqliteHarness {

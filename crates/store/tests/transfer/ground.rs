@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
-use relight_store::conformance::{Handles, Harness};
 use relight_store::sqlite::{SqliteExporter, SqliteImporter, SqliteStore, Use};
 use relight_store::transfer::{
     Cell, Copied, CopyError, Exporter, Importer, Row, Table, Verified, copy, verify,
 };
 use relight_store::{AgentQuery, MemoryStore, SessionQuery, Store, StoreError, TaskQuery};
+use relight_testkit::conformance::{Handles, Harness};
 
 use crate::dice::Dice;
 use crate::pair::{Pair, all_events};

@@ -20,10 +20,10 @@ use relight_core::node::NewNode;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
-use relight_store::conformance::Harness as _;
 use relight_store::sqlite::{SqliteExporter, SqliteStore, Use, raise_numbers};
 use relight_store::transfer::{Cell, CopyError, Exporter as _, Table};
 use relight_store::{Commit, CommitError, Store, StoreError};
+use relight_testkit::conformance::Harness as _;
 
 const OPERATIONS: u32 = 400;
 

@@ -21,17 +21,17 @@ use relight_runtime::engine::Engine;
 use relight_runtime::os::clock;
 use relight_runtime::supervise::control::daemon_socket;
 use relight_server::{RelayedStore, Server, Settings};
-use relight_store::conformance::Harness;
 use relight_store::{
     AgentCommit, Commit, CommitError, EventQuery, MemoryStore, Store, StoreError, TaskQuery,
 };
+use relight_testkit::conformance::Harness;
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, block_on, serve};
 use lossy::Lossy;
 use whole::Whole;
 
-relight_store::conformance_suite!(daemon);
+relight_testkit::conformance_suite!(daemon);
 
 /// What is waited for comes sooner, and a wait that is not ended comes later.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -17,7 +17,7 @@ use super::given::{
     FREE, add, add_held, add_with, agent, all_of, at_seq, begun, commit_of, created, done, ended,
     fenced, id, key, later, lease_of, mark, new_task, noon, note, put, read, step, steps, to,
 };
-use crate::contract::CommitError;
+use relight_store::CommitError;
 
 /// What one handle was told is done, the next one reads.
 pub async fn a_commit_is_seen_by_every_handle(harness: &dyn Harness) {
@@ -112,7 +112,7 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
     for (count, change) in changes.into_iter().enumerate() {
         let at = later(count as u64);
         let commit = commit_of(&id("t"), FREE, vec![change.clone()]);
-        let committed = store.commit(crate::Commit { at, ..commit }).await;
+        let committed = store.commit(relight_store::Commit { at, ..commit }).await;
         change.apply(&mut expected, at);
         expected.seq += 1;
         assert_eq!(read(&*store, "t").await, expected, "after {change:?}");

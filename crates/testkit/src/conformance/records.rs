@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Harness;
 use super::given::all_events;
-use crate::contract::{Store, StoreEvent};
+use relight_store::{Store, StoreEvent};
 
 async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
     store.kept(name).await.expect("a store that can be read")

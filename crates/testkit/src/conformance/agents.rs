@@ -21,7 +21,7 @@ use super::given_agents::{
     begun_attempt, created_as, done_agent, ended_attempt, events_of, forget_agent, plan, process,
     put_agent, read_agent, spawned_attempt, stopped, tag, taken_by, taken_for,
 };
-use crate::contract::{AgentCommitError, AgentQuery, EventQuery};
+use relight_store::{AgentCommitError, AgentQuery, EventQuery};
 
 const ODD: &str =
     "größer\n'; DROP TABLE agent; --\t\u{1b}[31m🏴 e\u{301} \u{202e}rtl \0 \u{10ffff}";
@@ -95,7 +95,7 @@ pub async fn every_change_of_an_agent_means_what_apply_says(harness: &dyn Harnes
     for change in changes("each") {
         let commit = agent_commit("each", FREE, vec![change.clone()]);
         let at = later(expected.seq);
-        let committed = store.commit_agent(crate::AgentCommit { at, ..commit }).await;
+        let committed = store.commit_agent(relight_store::AgentCommit { at, ..commit }).await;
         change.apply(&mut expected, at);
         expected.seq += 1;
         let committed = committed.expect("a free commit is taken");
@@ -421,7 +421,8 @@ pub async fn a_thousand_agents_commit_at_the_same_time(harness: &dyn Harness) {
     }
     let agents = store.agents(AgentQuery::default()).await.expect("a store that can be read");
     assert!(agents.len() == 1_000 && agents.iter().all(|agent| agent.attempt_number == 2));
-    let query = crate::AttemptQuery { agent: None, ended: true, limit: usize::MAX, before: None };
+    let query =
+        relight_store::AttemptQuery { agent: None, ended: true, limit: usize::MAX, before: None };
     let ended = store.attempts(query).await.expect("a store that can be read");
     assert!(ended.len() == 1_000 && ended.iter().all(|attempt| attempt.number == 1));
 }

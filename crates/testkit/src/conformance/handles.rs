@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use relight_core::time::Span;
 
-use crate::contract::Store;
+use relight_store::Store;
 
 /// All handles that were opened, and how far their clocks are ahead.
 pub struct Handles<S> {

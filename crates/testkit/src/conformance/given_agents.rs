@@ -12,7 +12,7 @@ use relight_core::lease::{Fence, Holder, ProcessIdentity};
 use relight_core::time::{Span, Time};
 
 use super::given::{CLOCK_NOISE_MS_MAX, FREE, agent, all_events, events, noon};
-use crate::contract::{
+use relight_store::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Committed, EventQuery, Store,
 };
 

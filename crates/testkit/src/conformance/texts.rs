@@ -12,7 +12,7 @@ use super::given::{
     FREE, add, add_with, begun, claimant, commit_of, created, done, ended, id, key, mark, new_task,
     noon, output, read, step, steps,
 };
-use crate::contract::TaskQuery;
+use relight_store::TaskQuery;
 
 const SCRIPTS: &str = "Grüße, Привет, こんにちは, 🏴󠁧󠁢󠁳󠁣󠁴󠁿, e\u{301}, \u{202e}rtl, \u{feff}bom, \u{10ffff}, tab\t, line\n, \u{1b}[31m";
 
@@ -116,12 +116,12 @@ pub async fn the_far_ends_of_time_come_back(harness: &dyn Harness) {
     for (task, ms) in [("first", i64::MIN), ("last", i64::MAX), ("before", -1), ("zero", 0)] {
         let at = Time::from_ms(ms);
         let new = new_task(task, |new| new.expires_at = Some(at));
-        let commit = crate::Commit { at, ..created(new) };
+        let commit = relight_store::Commit { at, ..created(new) };
         store.commit(commit).await.expect("a new task is taken");
         let changes =
             vec![Change::NotBefore(Some(at)), begun("s"), super::given::lease_of(Some(100))];
         let commit = commit_of(&id(task), FREE, changes);
-        store.commit(crate::Commit { at, ..commit }).await.expect("a free commit is taken");
+        store.commit(relight_store::Commit { at, ..commit }).await.expect("a free commit is taken");
         let kept = read(&*store, task).await;
         let since = kept.lease.held.expect("the task is held").since;
         assert_eq!([kept.created_at, kept.updated_at, since], [at; 3]);

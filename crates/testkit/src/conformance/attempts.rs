@@ -14,7 +14,7 @@ use super::given_agents::{
     begun_attempt, done_agent, ended_attempt, ended_by, forget_attempts, found_at_death, process,
     put_agent, spawned_attempt, tag,
 };
-use crate::contract::{AttemptQuery, TaskQuery};
+use relight_store::{AttemptQuery, TaskQuery};
 
 const ODD: &str = "größer\n'; --\t\u{1b}[31m🏴 e\u{301} \u{202e}rtl \0 \u{10ffff}";
 
@@ -24,7 +24,7 @@ pub async fn an_attempt_keeps_what_was_begun_started_and_ended(harness: &dyn Har
     let fence = add_supervised(&*store, "a").await;
     let guard = fenced(fence);
     let begin = agent_commit("a", guard, vec![begun_attempt("a", 1)]);
-    store.commit_agent(crate::AgentCommit { at: later(3), ..begin }).await.expect("taken");
+    store.commit_agent(relight_store::AgentCommit { at: later(3), ..begin }).await.expect("taken");
     let begun = Attempt {
         agent: agent("a"),
         number: 1,
@@ -96,7 +96,7 @@ pub async fn attempts_come_newest_first(harness: &dyn Harness) {
     {
         let commit = agent_commit(name, FREE, vec![begun_attempt(name, *number)]);
         let at = later(100 - at as u64);
-        store.commit_agent(crate::AgentCommit { at, ..commit }).await.expect("taken");
+        store.commit_agent(relight_store::AgentCommit { at, ..commit }).await.expect("taken");
     }
     assert_eq!(attempts(&*store, all_attempts()).await, ["a.3", "b.2", "a.2", "b.1", "a.1"]);
     assert_eq!(attempts(&*store, attempts_of("a")).await, ["a.3", "a.2", "a.1"]);
@@ -207,7 +207,7 @@ pub async fn old_deaths_are_forgotten_but_the_newest_attempt_of_each_agent(harne
             changes.extend(ends.then(|| ended_attempt(number)));
             let commit = agent_commit(name, FREE, changes);
             let at = later(u64::from(number));
-            store.commit_agent(crate::AgentCommit { at, ..commit }).await.expect("taken");
+            store.commit_agent(relight_store::AgentCommit { at, ..commit }).await.expect("taken");
         }
     }
     assert_eq!(forget_attempts(&*store, noon()).await, 0);

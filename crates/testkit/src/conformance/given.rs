@@ -11,7 +11,7 @@ use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task};
 use relight_core::time::{Span, Time};
 
-use crate::contract::{Commit, CommitError, Committed, EventQuery, Store};
+use relight_store::{Commit, CommitError, Committed, EventQuery, Store};
 
 /// Leases are measured in steps of this, for a store's clock may go on by itself.
 pub(super) const CLOCK_NOISE_MS_MAX: u64 = 100_000;

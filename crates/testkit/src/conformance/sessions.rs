@@ -14,7 +14,7 @@ use relight_core::time::{Span, Time};
 use super::Harness;
 use super::given::{CLOCK_NOISE_MS_MAX, all_events, events, later, noon};
 use super::given_agents::process;
-use crate::contract::{EventQuery, SessionQuery, Store};
+use relight_store::{EventQuery, SessionQuery, Store};
 
 const ODD: &str = "größer\n'; DROP TABLE session; --\t\u{1b}[31m🏴 \u{202e}rtl \u{10ffff}";
 

@@ -10,7 +10,7 @@ use super::given::{
     FREE, add, add_with, agent, all_events, all_of, at_seq, begun, done, ended, events, id, key,
     later, noon, note, output, put, read, step, to,
 };
-use crate::contract::{Store, TaskGlance, TaskQuery};
+use relight_store::{Store, TaskGlance, TaskQuery};
 
 async fn list(store: &dyn Store, query: TaskQuery) -> Vec<String> {
     let found = store.tasks(query).await.expect("a store that can be read");
@@ -125,7 +125,7 @@ pub async fn unfinished_lists_every_non_terminal_task(harness: &dyn Harness) {
         let task = id(status.as_str());
         let not_before = Some(later(500));
         let changes = vec![to(status), Change::NotBefore(not_before)];
-        let commit = crate::Commit { task: task.clone(), guard: FREE, at, changes };
+        let commit = relight_store::Commit { task: task.clone(), guard: FREE, at, changes };
         store.commit(commit).await.expect("a free commit is taken");
         if !status.is_terminal() {
             let agent = owner;

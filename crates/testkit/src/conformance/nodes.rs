@@ -8,7 +8,7 @@ use relight_core::time::Span;
 
 use super::Harness;
 use super::given::{CLOCK_NOISE_MS_MAX, all_events, events, later, noon};
-use crate::contract::{EventQuery, Joined, Store};
+use relight_store::{EventQuery, Joined, Store};
 
 const TTL: Span = Span::from_ms(10 * CLOCK_NOISE_MS_MAX);
 

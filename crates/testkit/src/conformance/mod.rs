@@ -23,10 +23,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use relight_core::time::Span;
+use relight_store::{MemoryStore, Store};
 
 pub use self::handles::Handles;
-use crate::contract::Store;
-use crate::memory::MemoryStore;
 
 /// One store under test, empty when the harness is made.
 #[async_trait]

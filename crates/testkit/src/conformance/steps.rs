@@ -10,7 +10,7 @@ use super::given::{
     FREE, add, add_held, all_events, all_of, begun, commit_of, done, ended, events, failed, fenced,
     id, later, mark, noon, output, put, read, step, step_key, steps,
 };
-use crate::contract::CommitError;
+use relight_store::CommitError;
 
 /// By their first record, whatever was recorded later.
 pub async fn steps_keep_their_order(harness: &dyn Harness) {
@@ -121,7 +121,7 @@ pub async fn a_step_shows_its_newest_record(harness: &dyn Harness) {
     for (count, (change, state, rule, tries, exit_code)) in cases.into_iter().enumerate() {
         let at = later(count as u64);
         let commit = commit_of(&id("t"), FREE, vec![change]);
-        store.commit(crate::Commit { at, ..commit }).await.expect("a free commit is taken");
+        store.commit(relight_store::Commit { at, ..commit }).await.expect("a free commit is taken");
         let fence = Fence(0);
         let fingerprint = Some(u64::MAX - 1);
         let key = step_key("s");

@@ -13,7 +13,7 @@ use super::given::{
     FREE, add, add_held, all_events, begun, commit_of, done, ended, events, fenced, id, later,
     lease_of, noon, note, output, put, step_key, steps, to,
 };
-use crate::contract::EventQuery;
+use relight_store::EventQuery;
 
 fn ids(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.id).collect()
@@ -128,7 +128,8 @@ pub async fn events_can_be_read_back_in_pages(harness: &dyn Harness) {
 /// It has its place among the others, so that whoever reads in pages gets past it.
 pub async fn an_event_of_no_known_kind_is_read_as_such(harness: &dyn Harness) {
     let store = harness.open().await;
-    let told = |kind| crate::StoreEvent { at: noon(), kind, detail: serde_json::json!({"a": 1}) };
+    let told =
+        |kind| relight_store::StoreEvent { at: noon(), kind, detail: serde_json::json!({"a": 1}) };
     let both = vec![told(EventKind::Drain), told(EventKind::Unknown)];
     let kept = store.keep_and_tell("x", None, 1.into(), both).await;
     assert!(kept.expect("a store that can be written"));
@@ -203,7 +204,7 @@ pub async fn forgotten_events_are_the_old_ones_that_are_no_record_of_a_step(harn
     done(&*store, "t", FREE, vec![begun("s"), ended("s", "out"), note("x"), begun("open")]).await;
     let at = later(60);
     let commit = commit_of(&id("t"), FREE, vec![note("new")]);
-    store.commit(crate::Commit { at, ..commit }).await.expect("a free commit is taken");
+    store.commit(relight_store::Commit { at, ..commit }).await.expect("a free commit is taken");
     let before = super::given::all_of(&*store, "t").await;
     assert_eq!(store.forget_events(noon()).await.expect("a store that can be written"), 0);
     assert_eq!(store.forget_events(at).await.expect("a store that can be written"), 2);

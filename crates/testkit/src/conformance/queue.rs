@@ -9,7 +9,7 @@ use super::Harness;
 use super::given::{
     FREE, add, add_held, add_with, agent, claimant, done, later, lease_of, noon, to,
 };
-use crate::contract::Store;
+use relight_store::Store;
 
 async fn queue(store: &dyn Store, name: &str, now: Time) -> Vec<String> {
     let found = store.claimable(&claimant(name), now, 100).await.expect("a store that can be read");

@@ -9,7 +9,7 @@ use super::given::{
     FREE, add, add_held, all_of, at_seq, begun, commit_of, done, fenced, id, later, lease_of, left,
     note, put, read,
 };
-use crate::contract::CommitError;
+use relight_store::CommitError;
 
 const fn secs(count: u64) -> Option<Span> {
     Some(Span::from_secs(count))
@@ -227,7 +227,10 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
             let at = later(count as u64);
             let change = Change::LeaseTaken { holder: holder.clone(), ttl };
             let commit = commit_of(&id("t"), FREE, vec![change]);
-            store.commit(crate::Commit { at, ..commit }).await.expect("a free commit is taken");
+            store
+                .commit(relight_store::Commit { at, ..commit })
+                .await
+                .expect("a free commit is taken");
             let held = read(&*store, "t").await.lease.held.expect("the task is held");
             assert_eq!(
                 (held.holder, held.ttl, held.since, held.left),
