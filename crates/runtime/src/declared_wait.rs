@@ -1,41 +1,61 @@
-//! A verb that waits says so to the supervisor of the agent it was called in, so that its silence is not
-//! taken for a hang: `task claim --wait`, `drain --wait`, and the same in the library.
+//! A verb that waits says so for the agent it was called in, so that its silence is not taken for a hang:
+//! `task claim --wait`, `drain --wait`, and the same in the library.
 //!
-//! The supervisor forgets the wait when it is told that it is over, and when the process is gone.
+//! The supervisor of an agent is told of the wait; it forgets it when it is told that the wait is over,
+//! and when the process is gone. An agent that reports by itself has no supervisor: the verb sends
+//! heartbeats to the daemon for as long as it waits.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use relight_core::agent::Agent;
 use relight_core::agent::silence::WAITING_MS_MAX;
+use relight_core::ids::{AgentName, in_path};
+use relight_core::lease::Holder;
 use relight_core::time::Span;
+use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use crate::os::{clock, environment};
+use crate::engine::Engine;
+use crate::os::{clock, environment, process};
+use crate::supervise::control::daemon_socket;
+use crate::supervise::daemon_client;
 use crate::supervise::notify::{self, NotifySign, WaitId};
 
 /// Said again so often, for a supervisor that was replaced before it took note of it.
 const AGAIN: Duration = Duration::from_secs(30);
 /// While nobody listens: a supervisor is being replaced.
 const SOON: Duration = Duration::from_millis(500);
+/// What the daemon may take to hear a heartbeat.
+const HEARTBEAT_PATIENCE: Span = Span::from_secs(5);
 
 static WAITS: AtomicU64 = AtomicU64::new(1);
 
 /// Waiting is declared for as long as this lives. Outside of an agent it does nothing.
 #[derive(Debug)]
 #[must_use = "the wait is over when this is dropped"]
-pub struct DeclaredWait(Option<AnnouncedWait>);
-
-#[derive(Debug)]
-struct AnnouncedWait {
-    address: String,
-    id: WaitId,
-    saying: AbortHandle,
+pub struct DeclaredWait {
+    announced: Option<(String, WaitId)>,
+    saying: Option<AbortHandle>,
 }
 
 impl DeclaredWait {
-    /// Begins to wait, for at most so long. Must be called inside a Tokio runtime.
-    pub fn begin(most: Option<Span>) -> Self {
-        let Some(address) = environment::supervisors_socket() else { return Self(None) };
+    /// Begins to wait, for at most so long, in the agent that this process is part of, or in this agent.
+    pub async fn begin(most: Option<Span>, engine: &Engine, agent: Option<&AgentName>) -> Self {
+        if let Some(address) = environment::supervisors_socket() {
+            return Self::announce(address, most);
+        }
+        let found = match agent {
+            // Waiting needs no store: what cannot be read now is not declared.
+            Some(name) => engine.store().agent(name).await.ok().flatten(),
+            None => None,
+        };
+        let beating = found.zip(engine.home()).and_then(|(agent, home)| beat_for(agent, home));
+        Self { announced: None, saying: beating }
+    }
+
+    fn announce(address: String, most: Option<Span>) -> Self {
         let id = WaitId { pid: 0, number: WAITS.fetch_add(1, Ordering::Relaxed) };
         let longest = Span::from_ms(WAITING_MS_MAX);
         let most = most.map_or(longest, |most| most.min(longest));
@@ -47,15 +67,44 @@ impl DeclaredWait {
                 tokio::time::sleep(if said.is_ok() { AGAIN } else { SOON }).await;
             }
         });
-        Self(Some(AnnouncedWait { address, id, saying: saying.abort_handle() }))
+        Self { announced: Some((address, id)), saying: Some(saying.abort_handle()) }
     }
+}
+
+/// Sends heartbeats for an agent that reports to another process, often enough for its limit.
+fn beat_for(agent: Agent, home: PathBuf) -> Option<AbortHandle> {
+    let holder = agent.lease.held.as_ref().map(|held| &held.holder);
+    if !agent.plan.reports_itself() || holder == Some(&Holder::Process(process::me().clone())) {
+        return None;
+    }
+    let every = (agent.plan.silence_max?.as_duration() / 4).clamp(SOON, AGAIN);
+    // Its attempt is named: the agent itself is to learn of a restart.
+    let (socket, attempt) = (daemon_socket(&home), agent.attempt_number.max(1));
+    let path = format!("/api/agents/{}/heartbeat", in_path(agent.name.as_str()));
+    let beating = tokio::spawn(async move {
+        loop {
+            let until = clock::now().plus(Span::from_ms(every.as_millis() as u64 * 2));
+            let body: Value = json!({"attempt": attempt, "waiting_until": until});
+            let (socket, path) = (socket.clone(), path.clone());
+            let send = move || {
+                daemon_client::send(&socket, "POST", &path, Some(&body), HEARTBEAT_PATIENCE)
+            };
+            // A daemon that does not answer may be there the next time.
+            let _ = tokio::task::spawn_blocking(send).await;
+            tokio::time::sleep(every).await;
+        }
+    });
+    Some(beating.abort_handle())
 }
 
 impl Drop for DeclaredWait {
     fn drop(&mut self) {
-        let Some(said) = self.0.take() else { return };
-        said.saying.abort();
+        if let Some(saying) = self.saying.take() {
+            saying.abort();
+        }
         // When nobody hears it, it is over with this process, or at its time.
-        let _ = notify::try_send(&said.address, &[NotifySign::Verb(said.id, None)]);
+        if let Some((address, id)) = self.announced.take() {
+            let _ = notify::try_send(&address, &[NotifySign::Verb(id, None)]);
+        }
     }
 }

@@ -139,7 +139,10 @@ impl Queue {
             if matches!(claimed, Claimed::Task(_)) || left.is_zero() {
                 return Ok(claimed);
             }
-            declared.get_or_insert_with(|| DeclaredWait::begin(Some(wait)));
+            if declared.is_none() {
+                let engine = self.recoverer.engine();
+                declared = Some(DeclaredWait::begin(Some(wait), engine, Some(agent)).await);
+            }
             let pause = self.until_due(sweep).await?.as_duration().min(left);
             if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
                 changed?;

@@ -91,7 +91,8 @@ async fn wait(
         .flatten()
         .map_or(Span::from_secs(5), |config| config.queue.sweep);
     let deadline = most.map(|most| Instant::now() + most.as_duration());
-    let _declared = DeclaredWait::begin(most);
+    let agent = environment.get("RELIGHT_AGENT").and_then(|name| AgentName::new(name).ok());
+    let _declared = DeclaredWait::begin(most, engine, agent.as_ref()).await;
     let mut told = usize::MAX;
     loop {
         let newest = engine.store().newest_event().await?;

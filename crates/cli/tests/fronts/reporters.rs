@@ -7,12 +7,24 @@ use crate::ground::{Ground, until};
 
 /// A daemon to which `bot` reports.
 fn daemon_with_bot() -> (Ground, crate::ground::Supervisor) {
+    daemon_with(&json!({"name": "bot"}), "")
+}
+
+fn daemon_with(bot: &Value, config: &str) -> (Ground, crate::ground::Supervisor) {
     let ground = Ground::new();
-    ground.config("[daemon]\nhttp = false\n");
+    ground.config(&format!("{config}\n[daemon]\nhttp = false\n"));
     let up = ground.up(&[]);
-    let (status, _) = send(&ground, "POST", "/api/agents", &json!({"name": "bot"}).to_string());
-    assert_eq!(status, 201);
+    let (status, answer) = send(&ground, "POST", "/api/agents", &bot.to_string());
+    assert_eq!(status, 201, "{answer}");
     (ground, up)
+}
+
+/// Its only attempt lives.
+fn assert_never_silent(ground: &Ground) {
+    let (_, deaths) = send(ground, "GET", "/api/agents/bot/deaths", "");
+    assert_eq!(deaths["items"], json!([]));
+    let (_, bot) = send(ground, "GET", "/api/agents/bot", "");
+    assert_eq!((&bot["state"], &bot["attempt"]), (&json!("running"), &json!(1)), "{bot}");
 }
 
 fn beat(ground: &Ground, fields: &Value) -> Value {
@@ -39,6 +51,29 @@ fn a_beat_through_either_front_renews_a_short_lease_and_says_the_same() {
     let first_end = beats();
     until("a renewed lease", || (beats() != first_end).then_some(()));
     assert_eq!(ground.json(&["task", "show", "t"])["holder"]["alive"], true);
+}
+
+#[test]
+fn a_running_step_of_an_agent_that_reports_by_itself_is_a_sign_of_life() {
+    let (ground, _up) = daemon_with(&json!({"name": "bot", "silence_max": "2s"}), "");
+    beat(&ground, &json!({}));
+    let fence = ground.json(&["task", "start", "t", "--agent", "bot"])["fence"].to_string();
+    let with = ["--task", "t", "--fence", &fence];
+    let step = ["step", "run", "build", "--timeout", "60s"];
+    let ran = ground.call(&[&step[..], &with, &["--", "sleep", "6"]].concat());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_never_silent(&ground);
+    let done = ground.call(&[&["task", "done", "t"][..], &with[2..]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
+#[test]
+fn a_claim_that_waits_is_a_sign_of_life_of_an_agent_that_reports_by_itself() {
+    let (ground, _up) = daemon_with(&json!({"name": "bot", "silence_max": "2s"}), "");
+    beat(&ground, &json!({}));
+    let claimed = ground.call(&["task", "claim", "--agent", "bot", "--wait", "6s"]);
+    assert_eq!(claimed.code, 1, "{claimed:?}");
+    assert_never_silent(&ground);
 }
 
 #[test]

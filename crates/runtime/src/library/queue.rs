@@ -81,7 +81,10 @@ impl TaskQueue {
             if let Some(task) = self.claim_now(agent, skills).await? {
                 return Ok(task);
             }
-            declared.get_or_insert_with(|| DeclaredWait::begin(None));
+            if declared.is_none() {
+                let engine = self.queue.recoverer().engine();
+                declared = Some(DeclaredWait::begin(None, engine, Some(agent)).await);
+            }
             let pause = self.queue.until_due(SWEEP).await?.as_duration();
             if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
                 changed?;

@@ -1,13 +1,11 @@
 //! The live attempt: its start, signs of life and limits.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use relight_core::agent::silence::{AttemptPhase, SignSource, Silence, SilenceCheck};
 use relight_core::agent::{Attempt, AttemptTag};
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::ids::AgentName;
 use relight_core::lease::ProcessIdentity;
-use relight_core::step::StepKey;
 use relight_core::time::Time;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -16,7 +14,6 @@ use super::Actor;
 use super::lease_guard::Leader;
 use crate::os::clock;
 use crate::os::limits::Room;
-use crate::os::process::TreeUsage;
 use crate::supervise::attempt_waits::{self, Waits};
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::follow_output::AttemptStream;
@@ -24,6 +21,7 @@ use crate::supervise::log::{AgentLog, LogStart};
 use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySign;
 use crate::supervise::oom::Oom;
+use crate::supervise::open_steps::OpenSteps;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::watch_process::ProcessWatch;
 use relight_core::agent::decide::AgentEvent;
@@ -34,9 +32,6 @@ const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// The same, until the agent's own session id was read.
 const SESSION_PAUSE: Duration = Duration::from_millis(10);
-
-/// CPU and I/O use of running steps, and when it last changed.
-pub(super) type StepUsage = HashMap<(TaskId, StepKey), (TreeUsage, u64)>;
 
 /// The live attempt.
 pub(super) struct LiveAttempt {
@@ -52,7 +47,7 @@ pub(super) struct LiveAttempt {
     pub(super) stream: Option<AttemptStream>,
     pub(super) status: Option<String>,
     pub(super) waits: Waits,
-    pub(super) step_usage: StepUsage,
+    pub(super) open_steps: OpenSteps,
     /// It reported itself that it hangs.
     pub(super) asked_for_restart: bool,
     /// Git's HEAD when it began.
@@ -105,7 +100,7 @@ impl LiveAttempt {
             log,
             status: None,
             waits: Waits::default(),
-            step_usage: StepUsage::new(),
+            open_steps: OpenSteps::default(),
             asked_for_restart: false,
             head: None,
             oom: Oom::default(),

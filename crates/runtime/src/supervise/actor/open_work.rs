@@ -4,17 +4,15 @@
 //! Read only when silence is about to be judged. The rule is in `core::agent::silence`.
 
 use relight_core::agent::silence::OpenWork;
-use relight_core::lease::{Fence, Holder};
-use relight_core::step::Step;
+use relight_core::lease::Holder;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{StoreError, TaskQuery};
 
 use super::Actor;
-use super::live_attempt::StepUsage;
-use crate::os::{clock, process};
-use crate::running_step::{Runner, RunningStep};
+use crate::os::clock;
 use crate::supervise::follow_output::AttemptStream;
+use crate::supervise::open_steps::monotonic_of;
 
 /// Maximum number of tasks examined per attempt.
 const TASKS_MAX: usize = 100;
@@ -43,16 +41,9 @@ impl Actor {
         let limit = self.spec.plan.step_silence_max;
         let held = self.held_tasks().await?;
         let moved_at = held.iter().map(|task| task.updated_at).max();
-        let mut work = Vec::new();
-        let known = self.life.as_mut().map(|life| std::mem::take(&mut life.step_usage));
-        let known = known.unwrap_or_default();
-        for task in held.iter().filter(|task| task.steps_open > 0) {
-            let steps = self.context.engine.store().steps(&task.id).await?;
-            for step in steps.iter().filter(|step| step.is_open()) {
-                work.extend(self.running_step(task, step, &known));
-            }
-        }
         let Some(life) = &mut self.life else { return Ok((None, None)) };
+        let (store, home) = (self.context.engine.store(), &self.context.home);
+        let mut work = life.open_steps.look(store.as_ref(), home, &held).await?;
         let of_stream = life.stream.iter().flat_map(AttemptStream::open_work);
         work.extend(of_stream.map(|(since, deadline)| OpenWork {
             deadline_ms: deadline.map(monotonic_of),
@@ -62,37 +53,5 @@ impl Actor {
         // A command that died since the last check waited until about then.
         let died = life.waits.forget_gone().then(clock::monotonic_ms);
         Ok((moved_at, of_work.max(died).max(life.waits.verbs_until().map(monotonic_of))))
-    }
-
-    /// The step as open work; none when its runner is gone or it was begun by an earlier holder.
-    fn running_step(&mut self, task: &Task, step: &Step, known: &StepUsage) -> Option<OpenWork> {
-        let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
-        let runner = RunningStep::runner(&self.context.home, &task.id, &step.key);
-        // An unreadable lock says nothing.
-        match runner.unwrap_or(Runner::None) {
-            Runner::Gone => None,
-            Runner::None => {
-                is_ours.then(|| OpenWork { deadline_ms: None, active_ms: monotonic_of(step.at) })
-            }
-            Runner::Runs { pid, deadline_ms, since } => {
-                let Some(usage) = pid.and_then(process::tree_usage) else {
-                    return Some(OpenWork { deadline_ms, active_ms: monotonic_of(since) });
-                };
-                let key = (task.id.clone(), step.key.clone());
-                let unchanged = known.get(&key).filter(|(before, _)| *before == usage);
-                let active_ms = unchanged.map_or_else(clock::monotonic_ms, |(_, at_ms)| *at_ms);
-                self.life.as_mut()?.step_usage.insert(key, (usage, active_ms));
-                Some(OpenWork { deadline_ms, active_ms })
-            }
-        }
-    }
-}
-
-/// Converts a wall-clock time to the monotonic clock.
-fn monotonic_of(at: Time) -> u64 {
-    let (now, now_ms) = (clock::now(), clock::monotonic_ms());
-    match at > now {
-        true => now_ms.saturating_add(at.since(now).as_ms()),
-        false => now_ms.saturating_sub(now.since(at).as_ms()),
     }
 }

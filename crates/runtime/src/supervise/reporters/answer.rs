@@ -142,10 +142,12 @@ impl Reporters {
 
     /// One that says in which attempt it is learns of a restart whenever it asks; others are told once.
     fn is_to_restart(&self, agent: &Agent, attempt: Option<u32>) -> bool {
+        if let Some(attempt) = attempt {
+            return attempt < agent.attempt_number;
+        }
         let watched = self.watched();
         let told = watched.get(&agent.name);
-        let is_new = told.is_some_and(|watched| watched.restarted.swap(false, Ordering::Relaxed));
-        attempt.map_or(is_new, |attempt| attempt < agent.attempt_number)
+        told.is_some_and(|watched| watched.restarted.swap(false, Ordering::Relaxed))
     }
 
     async fn standing(&self, name: &AgentName) -> Result<Arc<Standing>, ReportError> {

@@ -6,15 +6,18 @@ use std::time::Duration;
 use relight_core::agent::Agent;
 use relight_core::agent::silence::{AttemptPhase, SignSource, Silence, SilenceCheck};
 use relight_core::time::{Span, Time};
+use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Reporters;
 use crate::os::clock;
 use crate::supervise::actor::AgentView;
+use crate::supervise::attempt_waits::Waits;
 use crate::supervise::heartbeats::{Beat, BeatSlot};
 use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySign;
+use crate::supervise::open_steps::{OpenSteps, monotonic_of};
 
 /// After a store that could not be written.
 const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
@@ -25,6 +28,8 @@ pub(super) struct Life {
     slot: Arc<BeatSlot>,
     view: watch::Sender<AgentView>,
     silence: Silence,
+    waits: Waits,
+    open_steps: OpenSteps,
 }
 
 impl Life {
@@ -36,7 +41,8 @@ impl Life {
     ) -> Self {
         let sources = vec![SignSource::Beat, SignSource::Steps];
         let silence = Silence::new(agent.plan.silence_max, sources, clock::monotonic_ms());
-        Self { reporters, agent, slot, view, silence }
+        let (waits, open_steps) = (Waits::default(), OpenSteps::default());
+        Self { reporters, agent, slot, view, silence, waits, open_steps }
     }
 
     /// Until it is silent for too long. May be given up at any time.
@@ -59,32 +65,39 @@ impl Life {
             return;
         }
         let (now_ms, now) = (clock::monotonic_ms(), clock::now());
-        let (mut waiting_until, mut status) = (None, None);
-        self.silence.sign(SignSource::Beat, now_ms);
+        let mut status = None;
         for sign in signs {
             match sign {
-                NotifySign::WaitingUntil(until) | NotifySign::Verb(_, Some(until)) => {
-                    let left_ms = if until > now { until.since(now).as_ms() } else { 0 };
-                    self.silence.waiting(now_ms + left_ms, now_ms);
-                    waiting_until = (left_ms > 0).then_some(until);
+                NotifySign::WaitingUntil(until) => {
+                    self.silence.waiting(monotonic_of(until), now_ms);
+                    self.waits.until = Some(until);
+                }
+                NotifySign::Verb(id, until) => {
+                    self.waits.verb(id, until);
+                    self.silence.verb(now_ms);
                 }
                 NotifySign::Status(text) => status = Some(text),
                 NotifySign::Alive
                 | NotifySign::Ready
                 | NotifySign::Extend(_)
-                | NotifySign::Verb(_, None)
                 | NotifySign::Trigger
-                | NotifySign::Stopping => {}
+                | NotifySign::Stopping => {
+                    self.silence.sign(SignSource::Beat, now_ms);
+                    self.waits.until = None;
+                }
             }
         }
+        let waits_for_work = self.waits.verbs_until().is_some_and(|until| until > now);
         let phase = match self.silence.phase(now_ms) {
+            _ if waits_for_work => "waiting",
             AttemptPhase::Starting => "starting",
             AttemptPhase::Working => "working",
             AttemptPhase::Waiting => "waiting",
         };
         self.view.send_modify(|view| {
             view.last_sign = Some(now);
-            view.waiting_until = waiting_until;
+            view.waiting_until = self.waits.last().filter(|until| *until > now);
+            view.waits_for_work = waits_for_work;
             view.phase = Some(phase);
             if status.is_some() {
                 view.status = status;
@@ -93,23 +106,42 @@ impl Life {
     }
 
     /// How long it was silent, when that is too long. What was not heard at once counts too: beats that
-    /// woke nobody, and writes of its tasks that came by another way.
+    /// woke nobody, and writes of its tasks that came by another way. A step that is being run and a
+    /// request that waits explain its silence, and so does a store that cannot be asked.
     async fn look(&mut self) -> Option<u64> {
+        let looked = self.look_at_work().await;
+        let (moved_at, explained_until_ms) = looked.unwrap_or((None, Some(u64::MAX)));
         let beaten_ms = self.slot.last_ms();
         if beaten_ms > self.silence.last_sign_ms() {
             self.silence.sign(SignSource::Beat, beaten_ms);
         }
-        let held = self.reporters.held_by(&self.agent.name).await;
-        let moved_at = held.ok().and_then(|held| held.iter().map(|task| task.updated_at).max());
         if let Some(moved_ms) = moved_at.map(monotonic_of)
             && moved_ms > self.silence.last_sign_ms()
         {
             self.silence.sign(SignSource::Steps, moved_ms);
         }
-        match self.silence.look(clock::monotonic_ms()) {
+        let now_ms = clock::monotonic_ms();
+        if let Some(until_ms) = explained_until_ms {
+            self.silence.explained(until_ms, now_ms);
+        }
+        match self.silence.look(now_ms) {
             SilenceCheck::Fine | SilenceCheck::Again { .. } => None,
             SilenceCheck::Hung { silent_ms } => Some(silent_ms),
         }
+    }
+
+    /// When a task of it last changed, and until when open work excuses silence, by the monotonic clock.
+    async fn look_at_work(&mut self) -> Result<(Option<Time>, Option<u64>), StoreError> {
+        let held = self.reporters.works_on(&self.agent.name).await?;
+        let moved_at = held.iter().map(|task| task.updated_at).max();
+        let engine = self.reporters.engine();
+        let work = match engine.home() {
+            Some(home) => self.open_steps.look(engine.store().as_ref(), &home, &held).await?,
+            None => Vec::new(),
+        };
+        let limit = self.agent.plan.step_silence_max;
+        let of_work = work.into_iter().map(|work| work.explains_until_ms(limit)).max();
+        Ok((moved_at, of_work.max(self.waits.verbs_until().map(monotonic_of))))
     }
 
     /// Recorded until the store takes it. A report that came meanwhile begins it anew.
@@ -127,11 +159,6 @@ impl Life {
             self.reporters.notices.tell(&name, What::Trouble(error.to_string()));
         }
     }
-}
-
-/// A moment of the wall as the clock that does not jump would have shown it.
-fn monotonic_of(at: Time) -> u64 {
-    clock::monotonic_ms().saturating_sub(clock::now().since(at).as_ms())
 }
 
 async fn at(moment_ms: Option<u64>) {

@@ -357,6 +357,18 @@ impl Reporters {
     /// What it works on under a lease that lasts for a time, the newest first. What an attempt or a
     /// process holds ends with that.
     async fn held_by(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
+        let mut held = self.works_on(name).await?;
+        let by_time = |task: &Task| {
+            let held = task.lease.held.as_ref();
+            held.is_some_and(|held| matches!(held.holder, Holder::Time { .. }))
+        };
+        held.retain(by_time);
+        held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
+        Ok(held)
+    }
+
+    /// What it holds, whoever's life the leases follow.
+    async fn works_on(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
         let query = TaskQuery {
             agent: Some(name.clone()),
             held: true,
@@ -364,12 +376,7 @@ impl Reporters {
             ..TaskQuery::default()
         };
         let mut held = self.engine().store().tasks(query).await?;
-        let by_time = |task: &Task| {
-            let held = task.lease.held.as_ref();
-            held.is_some_and(|held| matches!(held.holder, Holder::Time { .. }))
-        };
-        held.retain(|task| by_time(task) && !task.status.is_terminal());
-        held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
+        held.retain(|task| !task.status.is_terminal());
         Ok(held)
     }
 }
