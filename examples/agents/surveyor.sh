@@ -39,7 +39,7 @@ eval "$started"
 echo "attempt $RELIGHT_ATTEMPT_NUMBER works on report-$number"
 report=$RELIGHT_HOME/report-$number.txt
 
-folders=(crates/core crates/store crates/runtime crates/server crates/cli crates/testkit crates/bench docs examples)
+folders=(crates/core crates/redact crates/store crates/runtime crates/server crates/cli crates/testkit crates/bench docs examples)
 for folder in "${folders[@]}"; do
   relight beat --status "surveying $folder" || true
   relight step run "survey $folder" -- bash -c 'survey "$1"' _ "$folder"

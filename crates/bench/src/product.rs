@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::core::agent::change::AgentChange;
 use relight_runtime::core::agent::death::HowEnded;
 use relight_runtime::core::agent::{
@@ -15,7 +16,6 @@ use relight_runtime::core::decide::Guard;
 use relight_runtime::core::ids::{AgentName, NodeName, SessionId, SessionKey, TaskId};
 use relight_runtime::core::lease::{Holder, HolderLife, ProcessIdentity};
 use relight_runtime::core::node::{Epoch, NewNode};
-use relight_runtime::core::redact::{MarkKey, Redactor};
 use relight_runtime::core::session::{SessionChange, SessionDecisionInput, SessionEvent, decide};
 use relight_runtime::core::status::TaskStatus;
 use relight_runtime::core::task::NewTask;

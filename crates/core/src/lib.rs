@@ -1,4 +1,4 @@
-//! Relight's decisions: agents, states, transitions, repeat rules, budgets, redaction and the checkpoint
+//! Relight's decisions: agents, states, transitions, repeat rules, budgets and the checkpoint
 //! document.
 //!
 //! Pure: no clock, file, process, socket or async. What needs a time or an id takes it as an
@@ -13,8 +13,6 @@ pub mod claimant;
 pub mod decide;
 pub mod error_code;
 pub mod event;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod ids;
 pub mod lease;
 pub mod limits;
@@ -22,7 +20,6 @@ pub mod node;
 pub mod pace;
 pub mod progress;
 pub mod recovery;
-pub mod redact;
 pub mod session;
 pub mod shell;
 pub mod status;

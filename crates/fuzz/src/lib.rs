@@ -4,6 +4,7 @@
 //! `./prove fuzz` (by coverage, as long as one likes) and `./test` (a fixed number of inputs) run.
 
 mod mutate;
+mod targets;
 
 use std::path::PathBuf;
 
@@ -26,10 +27,10 @@ const fn target(name: &'static str, short_inputs: usize, run: fn(&[u8])) -> Targ
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
-    target("active_state", 4_000, relight_core::fuzz::active_state),
+    target("active_state", 4_000, targets::core::active_state),
     target("arguments", 150, relight_cli::fuzz::arguments),
     target("bodies", 2_000, relight_server::fuzz::bodies),
-    target("checkpoint", 4_000, relight_core::fuzz::checkpoint),
+    target("checkpoint", 4_000, targets::core::checkpoint),
     target("client_answer", 8_000, relight_server::fuzz::client_answer),
     target("config", 1_000, relight_cli::fuzz::config),
     target("connection", 1_500, relight_server::fuzz::connection),
@@ -37,17 +38,17 @@ pub const TARGETS: &[Target] = &[
     target("exit_record", 4_000, relight_runtime::fuzz::exit_record),
     target("headers", 4_000, relight_server::fuzz::headers),
     target("notify", 8_000, relight_runtime::fuzz::notify),
-    target("plain", 8_000, relight_core::fuzz::plain),
+    target("plain", 8_000, targets::core::plain),
     target("preset_file", 1_500, relight_runtime::fuzz::preset_file),
     target("preset_stream", 1_500, relight_runtime::fuzz::preset_stream),
     target("queries", 2_000, relight_server::fuzz::queries),
-    target("redaction", 2_000, relight_core::fuzz::redaction),
-    target("session_marks", 4_000, relight_core::fuzz::session_marks),
-    target("strict_json", 8_000, relight_core::fuzz::strict_json),
+    target("redaction", 2_000, targets::core::redaction),
+    target("session_marks", 4_000, targets::core::session_marks),
+    target("strict_json", 8_000, targets::core::strict_json),
     target("terminal", 4_000, relight_cli::fuzz::terminal),
     target("values", 8_000, relight_cli::fuzz::values),
     target("wire", 2_000, relight_runtime::fuzz::wire),
-    target("words", 8_000, relight_core::fuzz::words),
+    target("words", 8_000, targets::core::words),
 ];
 
 impl Target {

@@ -21,10 +21,10 @@ use relight_core::lease::{Fence, Holder, HolderLife};
 use relight_core::limits;
 use relight_core::progress::{Progress, left_open, progress};
 use relight_core::recovery::TaskPolicy;
-use relight_core::redact::Redactor;
 use relight_core::step::{Output, Step, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::{Span, Time};
+use relight_redact::Redactor;
 use relight_store::{Commit, CommitError, Store, StoreError};
 
 use crate::dialect::Dialect;

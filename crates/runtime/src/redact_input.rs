@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use relight_core::decide::TaskEvent;
 use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
 use relight_core::lease::Holder;
-use relight_core::redact::Redactor;
 use relight_core::session::SessionEvent;
 use relight_core::step::{Output, StepKey};
 use relight_core::task::{CheckpointSettings, NewTask};
+use relight_redact::Redactor;
 
 /// An id that itself looks like a secret cannot be marked and is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

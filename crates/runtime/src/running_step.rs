@@ -196,9 +196,9 @@ mod tests {
     use relight_core::decide::{Right, StartLimits, TaskEvent};
     use relight_core::ids::StepName;
     use relight_core::lease::ProcessIdentity;
-    use relight_core::redact::{MarkKey, Redactor};
     use relight_core::step::RepeatRule;
     use relight_core::task::NewTask;
+    use relight_redact::{MarkKey, Redactor};
     use relight_store::MemoryStore;
 
     use super::*;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::sync::Arc;
 
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::core::decide::{Right, StartLimits};
 use relight_runtime::core::event::{Event, EventKind};
 use relight_runtime::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_runtime::core::lease::{Fence, Holder};
-use relight_runtime::core::redact::{MarkKey, Redactor};
 use relight_runtime::core::time::Span;
 use relight_runtime::dialect::{
     Dialect, DialectError, Imported, ResumeError, ResumeRequest, Resumed, StartOutcome,

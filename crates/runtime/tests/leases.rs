@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::core::decide::{Refusal, Right, StartLimits, TaskEvent};
 use relight_runtime::core::ids::TaskId;
 use relight_runtime::core::lease::Holder;
-use relight_runtime::core::redact::{MarkKey, Redactor};
 use relight_runtime::core::status::TaskStatus;
 use relight_runtime::core::time::Span;
 use relight_runtime::engine::{ActError, Engine};

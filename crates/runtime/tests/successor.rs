@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::core::agent::active_state::ActiveState;
 use relight_runtime::core::agent::change::AgentChange;
 use relight_runtime::core::agent::death::{Death, HowEnded};
@@ -13,7 +14,6 @@ use relight_runtime::core::agent::{
 use relight_runtime::core::decide::{Guard, Right, StartLimits, TaskEvent};
 use relight_runtime::core::ids::{AgentName, StepName, TaskId};
 use relight_runtime::core::lease::{Fence, Holder, ProcessIdentity};
-use relight_runtime::core::redact::{MarkKey, Redactor};
 use relight_runtime::core::step::{RepeatRule, StepKey, StepOutcome};
 use relight_runtime::core::task::{NewTask, Task};
 use relight_runtime::core::time::{Span, Time};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 
 use crate::exit::{Exit, Failure};
 

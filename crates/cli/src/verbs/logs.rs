@@ -10,7 +10,7 @@ use std::time::Duration;
 use relight_core::agent::{Agent, Attempt};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
-use relight_core::redact::{RedactedStream, Redactor, SIGHT_BYTES};
+use relight_redact::{RedactedStream, Redactor, SIGHT_BYTES};
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::far_log;
 use relight_runtime::supervise::folder::AgentFolder;

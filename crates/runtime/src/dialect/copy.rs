@@ -9,9 +9,9 @@ use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus}
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
-use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::time::Time;
+use relight_redact::Redactor;
 use relight_store::Commit;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;

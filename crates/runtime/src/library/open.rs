@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use relight_core::recovery::TaskPolicy;
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 use relight_store::StoreError;
 use relight_store::sqlite::Use;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use relight_core::redact::MarkKey;
+use relight_redact::MarkKey;
 
 use crate::os::random;
 

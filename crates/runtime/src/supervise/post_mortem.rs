@@ -9,10 +9,10 @@ use relight_core::agent::{Attempt, PostMortem};
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::TaskId;
 use relight_core::progress::progress;
-use relight_core::redact::Redactor;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState, from_a_line};
 use relight_core::task::Task;
+use relight_redact::Redactor;
 use relight_store::{EventQuery, StoreError, TaskQuery};
 
 use crate::engine::Engine;

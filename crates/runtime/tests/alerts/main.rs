@@ -8,6 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use receiver::{Answer, Post, Receiver};
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::alerts::stale::StaleWatch;
 use relight_runtime::alerts::{
     AlertDelivery, AlertTiming, CommandSink, Sink, Webhook, deliver_now, overview, register,
@@ -18,7 +19,6 @@ use relight_runtime::core::alert::{Alert, AlertKind};
 use relight_runtime::core::decide::{Guard, Right, TaskEvent};
 use relight_runtime::core::event::EventKind;
 use relight_runtime::core::ids::{AgentName, StepName, TaskId};
-use relight_runtime::core::redact::{MarkKey, Redactor};
 use relight_runtime::core::step::{RepeatRule, StepKey};
 use relight_runtime::core::task::NewTask;
 use relight_runtime::core::time::{Span, Time};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_core::recovery::TaskPolicy;
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::engine::Engine;
 use relight_runtime::queue::Queue;
 use relight_runtime::recovery::{Recoverer, Strategies};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use relight_core::redact::{MarkKey, Redactor};
 use relight_core::session::Rules;
 use relight_core::time::Span;
+use relight_redact::{MarkKey, Redactor};
 use relight_runtime::alerts::overview;
 use relight_runtime::engine::Engine;
 use relight_runtime::sessions;

@@ -1,10 +1,39 @@
-//! The funnel in front of everything that is written to disk, printed or served: recognises
-//! secrets and puts a mark, `[redacted:KIND:xxxxxxxx]`, in their place.
+//! Finds secrets in text and puts a mark, `[redacted:KIND:xxxxxxxx]`, in their place.
 //!
-//! Pure: the key of the marks and the environment are given by the caller. What is recognised,
-//! in order of precedence: known values in all their encodings, published token formats, keys
-//! and headers by their shape, values by their names. Randomness alone is never enough: hashes
-//! and ids stay. Work is linear in the length of the text, whatever the text is.
+//! ```
+//! use relight_redact::{MarkKey, Redactor};
+//!
+//! let redactor = Redactor::new(MarkKey::new([7; 32]))
+//!     .with_environment([("SERVICE_TOKEN", "correct-horse-42")].into_iter())
+//!     .with_known("session", "a1b2c3d4e5f6");
+//!
+//! let clean = redactor.text("password=hunter2-hunter3 for run 17");
+//! assert!(clean.starts_with("password=[redacted:") && clean.ends_with(" for run 17"));
+//! assert!(redactor.text("sent correct-horse-42").starts_with("sent [redacted:env:"));
+//! // Counts, hashes, ids and placeholders stay.
+//! let harmless = "max_tokens: 4096, password: $PASSWORD, commit 9fceb02d0ae598e95dc970b74767f19372d61af8";
+//! assert_eq!(redactor.text(harmless), harmless);
+//!
+//! // Text that arrives in pieces is returned line by line.
+//! let mut log = redactor.stream();
+//! assert_eq!(log.pass(b"starting\nexport API_K"), b"starting\n");
+//! assert!(log.pass(b"EY=8fJ2kd93LxQz71\n").starts_with(b"export API_KEY=[redacted:"));
+//! ```
+//!
+//! | to redact | use |
+//! |---|---|
+//! | a text, or bytes that may not be UTF-8 | [`Redactor::text`], [`Redactor::bytes`] |
+//! | a JSON value in place | [`Redactor::json`] |
+//! | one `key=value` pair | [`Redactor::pair`] |
+//! | the words of a command | [`Redactor::command`] |
+//! | a log that still grows | [`Redactor::stream`], [`RedactedStream`] |
+//!
+//! Rules apply in this order: known values in all their encodings, published token formats, keys
+//! and headers by their shape, values under secret names. Randomness is never enough by itself:
+//! hashes and ids stay. Redacting twice gives the same text as redacting once.
+//!
+//! The crate reads no environment, clock or file: the caller passes the key of the marks, the
+//! variables and the known values. The time is linear in the length of the text.
 
 mod assign;
 mod blocks;
@@ -96,10 +125,11 @@ impl Redactor {
     pub fn bytes<'t>(&self, bytes: &'t [u8]) -> Cow<'t, [u8]> {
         let mut redacted = Cow::Borrowed(bytes);
         for _ in 0..ROUNDS_MAX {
-            match self.round(&redacted) {
-                Some(next) => redacted = Cow::Owned(next),
-                None => break,
+            let findings = self.findings(&redacted);
+            if findings.is_empty() {
+                break;
             }
+            redacted = Cow::Owned(self.render(&redacted, &findings));
         }
         redacted
     }
@@ -190,11 +220,6 @@ impl Redactor {
         finding::settle(text, findings, &self.marks(text))
     }
 
-    fn round(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let findings = self.findings(text);
-        if findings.is_empty() { None } else { Some(self.render(text, &findings)) }
-    }
-
     fn render(&self, text: &[u8], findings: &[Finding<'_>]) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len() + findings.len() * 16);
         let mut done = 0;
@@ -224,7 +249,11 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     trigger::scan(text, |start, rule| {
         let found = match rule {
             Rule::Name | Rule::NameEnd => return assign::find(text, start, findings),
-            Rule::Mark => return mark_end(text, start),
+            // Marks hold no names: reading continues behind them.
+            Rule::Mark => {
+                let opening = start.checked_sub(1)?;
+                return mark::mark_len(&text[opening..]).map(|len| opening + len);
+            }
             Rule::Format(index) => format_at(text, start, index),
             Rule::Pem => blocks::pem(text, start),
             Rule::Jwt => blocks::jwt(text, start),
@@ -266,12 +295,6 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     });
     shapes::discord(text, findings);
     shapes::shuffled(text, findings);
-}
-
-/// Where to go on behind the mark whose word stands at `word`: marks hold no names.
-fn mark_end(text: &[u8], word: usize) -> Option<usize> {
-    let start = word.checked_sub(1)?;
-    mark::mark_len(&text[start..]).map(|len| start + len)
 }
 
 fn format_at(text: &[u8], start: usize, index: usize) -> Option<Finding<'static>> {

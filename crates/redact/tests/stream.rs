@@ -3,7 +3,7 @@
 //! Secrets are put together at run time, so that scanners of this repository stay quiet.
 
 use proptest::prelude::*;
-use relight_core::redact::{HELD_BYTES_MAX, MarkKey, Redactor, SIGHT_BYTES};
+use relight_redact::{HELD_BYTES_MAX, MarkKey, Redactor, SIGHT_BYTES};
 
 fn redactor() -> Redactor {
     Redactor::new(MarkKey::new([42; 32])).with_known("env", "kn0wn-value-one")

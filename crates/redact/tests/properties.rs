@@ -2,7 +2,7 @@
 //! stay whole, and time is linear.
 
 use proptest::prelude::*;
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 
 fn redactor() -> Redactor {
     Redactor::new(MarkKey::new([42; 32]))

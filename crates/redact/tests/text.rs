@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 
 fn redactor() -> Redactor {
     Redactor::new(MarkKey::new([42; 32]))

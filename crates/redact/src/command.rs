@@ -429,8 +429,8 @@ mod tests {
             let name = program.name.as_bytes();
             let mut is_visited = false;
             let command = [name, b" -"].concat();
-            super::super::trigger::scan(&command, |at, rule| {
-                is_visited |= at == 0 && rule == super::super::trigger::Rule::Command;
+            crate::trigger::scan(&command, |at, rule| {
+                is_visited |= at == 0 && rule == crate::trigger::Rule::Command;
                 None
             });
             assert!(is_visited, "{}", program.name);

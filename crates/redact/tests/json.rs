@@ -1,6 +1,6 @@
 //! JSON through the funnel: stays valid, keeps its shape, loses its secrets.
 
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 use serde_json::{Value, json};
 
 fn redactor() -> Redactor {

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use relight_core::redact::{MarkKey, Redactor};
+use relight_redact::{MarkKey, Redactor};
 
 const TEXT_BYTES: usize = 8 << 20;
 const TIME_MIN: Duration = Duration::from_millis(600);

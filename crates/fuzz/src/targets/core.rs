@@ -5,22 +5,24 @@
 
 use serde_json::Value;
 
-use crate::agent::active_state::ActiveState;
-use crate::agent::plain::{clipped, plain_line, plain_lines};
-use crate::checkpoint::hash::{HASH_FIELD, content_hash};
-use crate::checkpoint::{Checkpoint, Limits, parse_strict};
-use crate::ids::{AgentName, IdempotencyKey, SessionId, SessionKey, StepName, TaskId, is_obeyed};
-use crate::redact::{MarkKey, Redactor};
-use crate::session::read_marks;
-use crate::time::{Span, Time};
+use relight_core::agent::active_state::ActiveState;
+use relight_core::agent::plain::{clipped, plain_line, plain_lines};
+use relight_core::checkpoint::hash::content_hash;
+use relight_core::checkpoint::{Checkpoint, Limits, parse_strict};
+use relight_core::ids::{
+    AgentName, IdempotencyKey, SessionId, SessionKey, StepName, TaskId, is_obeyed,
+};
+use relight_core::session::read_marks;
+use relight_core::time::{Span, Time};
+use relight_redact::{MarkKey, Redactor};
 
 /// A checkpoint file, as it is and with a hash that fits: what opens is sealed to something that opens
 /// as the same.
-pub fn checkpoint(data: &[u8]) {
+pub(crate) fn checkpoint(data: &[u8]) {
     opened_and_sealed(data);
     if let Ok(Value::Object(mut members)) = parse_strict(data, Limits::CHECKPOINT) {
-        members.remove(HASH_FIELD);
-        members.insert(HASH_FIELD.to_owned(), Value::String(content_hash(&members)));
+        members.remove("checkpointHash");
+        members.insert("checkpointHash".to_owned(), Value::String(content_hash(&members)));
         opened_and_sealed(&serde_json::to_vec(&members).expect("it was JSON"));
     }
 }
@@ -32,14 +34,14 @@ fn opened_and_sealed(data: &[u8]) {
 }
 
 /// Strict JSON: what it takes, the usual reader takes too and understands alike.
-pub fn strict_json(data: &[u8]) {
+pub(crate) fn strict_json(data: &[u8]) {
     let Ok(value) = parse_strict(data, Limits::CHECKPOINT) else { return };
     let usual: Value = serde_json::from_slice(data).expect("the usual reader takes it too");
     assert_eq!(value, usual);
 }
 
 /// `agent_checkpoints.json` of other gateways: each entry is taken or named.
-pub fn session_marks(data: &[u8]) {
+pub(crate) fn session_marks(data: &[u8]) {
     let Ok(marks) = read_marks(data) else { return };
     let value: Value = serde_json::from_slice(data).expect("it was read");
     let entries = value.as_object().map_or(0, serde_json::Map::len);
@@ -47,7 +49,7 @@ pub fn session_marks(data: &[u8]) {
 }
 
 /// Times, durations, ids and names: what is taken is written so that it is taken again.
-pub fn words(data: &[u8]) {
+pub(crate) fn words(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(time) = text.parse::<Time>() {
         assert_eq!(time.to_string().parse(), Ok(time));
@@ -75,7 +77,7 @@ pub fn words(data: &[u8]) {
 }
 
 /// Redaction: once is enough, a known value never comes through, and a stream is the whole in pieces.
-pub fn redaction(data: &[u8]) {
+pub(crate) fn redaction(data: &[u8]) {
     const KNOWN: &str = "kn0wn-value-one";
     let redactor = Redactor::new(MarkKey::new([7; 32])).with_known("test", KNOWN);
     let once = redactor.bytes(data).into_owned();
@@ -96,7 +98,7 @@ pub fn redaction(data: &[u8]) {
 }
 
 /// Agents' text that is shown to people: nothing in it is obeyed, and it is no longer than it may be.
-pub fn plain(data: &[u8]) {
+pub(crate) fn plain(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let line = plain_line(&text);
     assert!(!line.contains(is_obeyed), "nothing is obeyed");
@@ -106,7 +108,7 @@ pub fn plain(data: &[u8]) {
 }
 
 /// `active_state.json` as it is read back.
-pub fn active_state(data: &[u8]) {
+pub(crate) fn active_state(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(state) = ActiveState::from_text(text) else { return };
     let again = ActiveState::from_text(&state.to_text()).expect("what was read is written whole");

@@ -1,0 +1,3 @@
+//! One function for each parser of outside input; it panics when its promise does not hold.
+
+pub(crate) mod core;

@@ -1,0 +1,8 @@
+//! What is redacted and what stays.
+
+mod json;
+mod known;
+mod properties;
+mod recall;
+mod stream;
+mod text;
