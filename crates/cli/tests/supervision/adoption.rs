@@ -269,3 +269,58 @@ fn an_adopted_agent_keeps_its_task_until_it_ends() {
     assert_eq!(ground.run(&[]).end().code, 0);
     assert_eq!(ground.lines("tasks")[2], "3 none", "it had ended");
 }
+
+#[test]
+fn the_daemon_adopts_what_run_left_behind_until_it_ends_and_starts_it_never() {
+    let ground =
+        Ground::with_agent(&format!("{ONLY_ONE}until [ -e enough ]; do sleep 0.05; done; exit 3"));
+    ground.config("");
+    let run = ground.run(&["--grace", "1s", "--cooldown", "1s"]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    let daemon = ground.up(&[]);
+    daemon.until_said("attempt 1 lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    assert_eq!(ground.agent("a")["truth"], "as_recorded");
+    // Its environment and the words of its command are known to its run only.
+    let refused = ground.call(&["restart", "a"]);
+    assert_eq!(refused.code, 75, "{refused:?}");
+    assert!(refused.stderr.contains("relight run --name a --grace 1s"), "{refused:?}");
+    assert!(is_alive(pid));
+    // The configuration read again stops nothing that it never had.
+    signal(daemon.pid(), Signal::HUP);
+    daemon.until_said("the configuration was read again");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    std::fs::write(ground.work("enough"), "").unwrap();
+    daemon.until_said("relight run --name a --grace 1s --cooldown 1s -- ./agent");
+    ground.until_agent("a", |agent| agent["truth"] == "forgotten");
+    assert_eq!(ground.causes("a"), ["failed"]);
+    assert_eq!(ground.births(1).len(), 1);
+    // Nobody holds it any more: the command that was printed works.
+    let run = ground.run(&["--grace", "1s", "--cooldown", "1s", "--max-attempts", "0"]);
+    ground.births(2);
+    run.end();
+    ground.assert_never_doubled();
+}
+
+#[test]
+fn the_daemon_stops_what_it_adopted_and_records_what_died_unnoticed() {
+    let ground = Ground::with_agent(&lives_once());
+    ground.config("");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    let daemon = ground.up(&[]);
+    daemon.until_said("attempt 1 lives and is adopted");
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert!(!is_alive(pid));
+    assert_eq!(ground.causes("a"), ["stopped"]);
+    daemon.kill();
+    let run = ground.start(&["run", "--name", "b", "--", "sleep", "300"]);
+    let pid = ground.until_runs("b", 1);
+    run.kill();
+    signal(pid, Signal::KILL);
+    let _daemon = ground.up(&[]);
+    ground.until_agent("b", |agent| agent["state"] == "suspended");
+    assert_eq!(ground.causes("b"), ["signal"]);
+}

@@ -44,3 +44,10 @@ pub struct AgentSpec {
     /// Limits of its log.
     pub log_limits: LogLimits,
 }
+
+impl AgentSpec {
+    /// Whether its command is known; otherwise it is only supervised until it ends.
+    pub fn can_start(&self) -> bool {
+        !self.command.is_empty()
+    }
+}

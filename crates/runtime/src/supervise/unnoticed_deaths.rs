@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use relight_core::agent::silence::SignSource;
 use relight_core::agent::{Agent, AgentState};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
@@ -123,9 +124,27 @@ pub async fn put_right(
     Ok(refused)
 }
 
-/// A specification from the store's record; enough to judge its end or to stop it, not to start it.
+/// Specifications of the agents that run without a supervisor according to the store, except those
+/// in `wanted`.
+pub async fn left_behind(
+    engine: &Engine,
+    wanted: &[AgentSpec],
+    preset: impl Fn(&str) -> Preset,
+) -> Result<Vec<AgentSpec>, StoreError> {
+    let mut agents = unsupervised(engine).await?;
+    agents.retain(|agent| wanted.iter().all(|spec| spec.name != agent.name));
+    let spec = |agent: Agent| {
+        let preset = preset(&agent.plan.preset);
+        spec_of(agent, preset)
+    };
+    Ok(agents.into_iter().map(spec).collect())
+}
+
+/// A specification from the store's record; enough to supervise it until its end, not to start it:
+/// its command is stored without secrets, and its environment is not stored.
 pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
     AgentSpec {
+        signs: [preset.signs(), &[SignSource::Hook]].concat(),
         name: agent.name,
         command: Vec::new(),
         environment: Vec::new(),
@@ -134,7 +153,6 @@ pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
         input: Input::Null,
         user: None,
         until: None,
-        signs: Vec::new(),
         ladder: None,
         strategy: None,
         placement: Placement::Any,

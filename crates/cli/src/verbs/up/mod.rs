@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use relight_core::agent::boots::{BootVerdict, STABLE_AFTER};
-use relight_core::agent::{Agent, AgentState, Pause, Takes};
+use relight_core::agent::{Agent, AgentState, FOREGROUND, Pause, Takes};
 use relight_core::alert::Alert;
+use relight_core::ids::AgentName;
 use relight_runtime::fleet::key::FleetKey;
 use relight_runtime::os::clock;
 use relight_runtime::recovery::operator::Filter;
@@ -29,6 +30,7 @@ use relight_runtime::supervise::supervisor::{
     AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor, SupervisorSettings,
 };
 use relight_runtime::supervise::systemd::Systemd;
+use relight_runtime::supervise::unnoticed_deaths;
 use relight_server::Server;
 use relight_store::StoreError;
 use tokio::sync::{mpsc, oneshot};
@@ -96,6 +98,8 @@ struct Daemon<'a> {
     telemetry: Option<tracing::Telemetry>,
     /// As it was read last.
     config: Config,
+    /// Agents that are not in it, but lived without a supervisor; supervised until they end.
+    adopted: BTreeSet<AgentName>,
 }
 
 enum Phase {
@@ -183,6 +187,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         begin: AcquireMode::Wake,
         telemetry,
         config,
+        adopted: BTreeSet::new(),
     };
     // Before it says that it is up: from then on a store that is away does not end it.
     reporters.adopt().await?;
@@ -228,8 +233,10 @@ impl Daemon<'_> {
         if count > 100 {
             self.say(&format!("taking up {count} agents"));
         }
+        let left_behind = self.left_behind(&specs).await?;
         self.take_up_or_stand_by(specs).await;
         let running = self.supervisor.names().count();
+        self.adopt(left_behind).await;
         self.supervisor.serve_queue(queue);
         self.say(&match &self.membership {
             None => format!("up with {running} of {count} agents; relight ps shows them"),
@@ -267,16 +274,14 @@ impl Daemon<'_> {
     /// What would be done, were it not held back.
     async fn say_what_is_held_back(&self) -> Result<(), Failure> {
         let mut views: Vec<AgentView> = Vec::new();
-        for name in self.supervisor.names() {
+        for name in self.supervisor.names().filter(|name| !self.adopted.contains(*name)) {
             let Some(mut view) = self.supervisor.follow(name) else { continue };
             // One whose supervision ended meanwhile is shown as it was.
             let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
             views.extend(settled.ok().and_then(Result::ok).map(|view| view.clone()));
         }
-        let is_held = |view: &&AgentView| {
-            matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
-        };
-        let mut held: Vec<&Agent> = views.iter().filter(is_held).map(|view| &view.agent).collect();
+        let held = views.iter().filter(|view| is_held_back(view));
+        let mut held: Vec<&Agent> = held.map(|view| &view.agent).collect();
         let store = self.supervisor.engine().store();
         let mut tasks = BTreeSet::new();
         for agent in held.iter().filter(|agent| agent.plan.takes == Takes::Start) {
@@ -295,7 +300,7 @@ impl Daemon<'_> {
     }
 
     async fn take_up(&mut self, specs: Vec<AgentSpec>, begin: AcquireMode) {
-        for spec in &specs {
+        for spec in specs.iter().filter(|spec| spec.can_start()) {
             self.warn(spec);
         }
         let (environment, early) = (self.environment, &mut self.early);
@@ -308,6 +313,43 @@ impl Daemon<'_> {
         for (name, error) in refused {
             self.say(&format!("{name} is left alone: {error}"));
         }
+    }
+
+    /// Agents that nobody supervises and the configuration does not name, usually of a `relight run` that
+    /// was killed. In a fleet another node may hold them.
+    async fn left_behind(&self, wanted: &[AgentSpec]) -> Result<Vec<AgentSpec>, Failure> {
+        if self.membership.is_some() {
+            return Ok(Vec::new());
+        }
+        let generic = supervision::preset(self.environment, None)?;
+        let preset = |name: &str| {
+            supervision::preset(self.environment, Some(name)).unwrap_or_else(|_| generic.clone())
+        };
+        Ok(unnoticed_deaths::left_behind(self.supervisor.engine(), wanted, preset).await?)
+    }
+
+    /// Supervises them until they end, and records the end of those that are dead.
+    async fn adopt(&mut self, left_behind: Vec<AgentSpec>) {
+        self.adopted.extend(left_behind.iter().map(|spec| spec.name.clone()));
+        self.take_up(left_behind, AcquireMode::HoldBack).await;
+    }
+
+    /// Gives an adopted agent back that has ended: its own command may start it again.
+    fn release_adopted(&mut self, name: &AgentName) {
+        if !self.adopted.remove(name) {
+            return;
+        }
+        let view = self.supervisor.view(name);
+        if let Some(AgentView { agent, .. }) = view.filter(is_held_back) {
+            let remedy = match agent.plan.labels.contains_key(FOREGROUND) {
+                true => agent.command_to_start(None),
+                false => "add it there to start it again".to_owned(),
+            };
+            self.say(&format!(
+                "{name} is not in relight.toml, so it is not started again; {remedy}"
+            ));
+        }
+        drop(self.supervisor.retire(name));
     }
 
     /// What cannot be started now may be there later: it is tried within its limits.
@@ -332,6 +374,7 @@ impl Daemon<'_> {
                         self.leave_if_store_is_replaced().await;
                     }
                     if notice.what == What::AtRest {
+                        self.release_adopted(&notice.agent);
                         self.release_if_draining().await;
                     }
                     if is_lost && self.has_lost_everything() && self.membership.is_none() {
@@ -525,6 +568,10 @@ impl Daemon<'_> {
     fn say(&self, text: &str) {
         output::note(self.environment, text);
     }
+}
+
+fn is_held_back(view: &AgentView) -> bool {
+    matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
 }
 
 /// Whether it is clear what became of an agent that was taken up.

@@ -24,11 +24,13 @@ impl Daemon<'_> {
                 return self.say(&format!("not reloaded: {}{hint}", failure.message));
             }
         };
+        self.adopted.retain(|name| specs.iter().all(|spec| spec.name != *name));
         let gone: Vec<AgentName> = self
             .supervisor
             .names()
             .chain(self.supervisor.standing_by())
             .filter(|name| specs.iter().all(|spec| spec.name != **name))
+            .filter(|name| !self.adopted.contains(*name))
             .cloned()
             .collect();
         for name in gone {

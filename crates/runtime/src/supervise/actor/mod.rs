@@ -285,6 +285,9 @@ impl Actor {
 
     async fn open(&mut self, mail: Mail) -> Result<(), SupervisionLost> {
         match mail {
+            Mail::Start(answer) | Mail::Restart(answer) if !self.spec.can_start() => {
+                let _ = answer.send(self.refused_start());
+            }
             Mail::Start(answer) => {
                 self.retry_failed_task().await;
                 self.holds = None;
@@ -323,6 +326,22 @@ impl Actor {
             Mail::Work(task) => self.given(task).await?,
         }
         Ok(())
+    }
+
+    /// The answer for an agent that only its own command can start.
+    fn refused_start(&self) -> StateChangeResult {
+        let (name, state) = (&self.spec.name, self.agent.state.kind());
+        let start = self.agent.command_to_start(None);
+        StateChangeResult {
+            previous: state,
+            state,
+            task_cancelled: None,
+            problem: Some(format!(
+                "agent {name} is not in relight.toml, so it is not started here"
+            )),
+            hint: Some(format!("relight stop {name} stops it; then: {start}")),
+            has_ended: false,
+        }
     }
 
     fn await_state(&mut self, wanted: WantedState, answer: oneshot::Sender<StateChangeResult>) {
@@ -560,6 +579,9 @@ impl Actor {
     async fn replan(&mut self, mut spec: AgentSpec) -> Result<(), SupervisionLost> {
         if spec.plan.takes == Takes::Start {
             spec.plan.task.clone_from(&self.spec.plan.task);
+        }
+        if spec.can_start() && !self.spec.can_start() {
+            self.holds = None;
         }
         let changed = spec.plan != self.spec.plan;
         self.spec = spec;
