@@ -14,7 +14,7 @@ use relight_runtime::engine::Engine;
 use relight_runtime::queue::Queue;
 use relight_runtime::recovery::{Exec, Recoverer, Strategies};
 
-use crate::config::{self, Config, Recovery};
+use crate::config::{Config, Recovery};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -58,37 +58,24 @@ impl Work {
         environment: &Environment,
         given: Option<&Path>,
     ) -> Result<Self, Failure> {
-        find_config(environment, given)?.as_ref().map_or_else(Self::by_default, Self::of)
+        Self::of(&find_config(environment, given)?.unwrap_or_default())
     }
 
     /// As it is without a configuration.
     pub(crate) fn by_default() -> Result<Self, Failure> {
-        Self::with(
-            &Recovery::default(),
-            &config::Queue::default(),
-            Rules::default(),
-            Path::new("."),
-        )
+        Self::of(&Config::default())
     }
 
     /// As this configuration has it.
     pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
-        Self::with(&config.recovery, &config.queue, config.sessions, &config.folder)
-    }
-
-    fn with(
-        recovery: &Recovery,
-        queue: &config::Queue,
-        sessions: Rules,
-        folder: &Path,
-    ) -> Result<Self, Failure> {
+        let Config { recovery, queue, sessions, folder, .. } = config;
         let strategies = strategies(recovery, folder).with_default(&recovery.strategy);
         Ok(Self {
             strategies: strategies
                 .map_err(|error| Failure::new(Exit::Config, error.to_string()))?,
             policy: queue.policy(recovery),
             sweep: queue.sweep,
-            sessions,
+            sessions: *sessions,
         })
     }
 

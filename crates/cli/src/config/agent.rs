@@ -12,34 +12,9 @@ use relight_core::time::Span;
 use relight_runtime::presets::{Preset, StopRung, nearest, signal_number};
 use relight_runtime::supervise::os_word::Word;
 
-use super::recovery::{self, Recovery, RecoveryChoice};
+use super::recovery::Recovery;
 use super::section::Section;
 use crate::values;
-
-const KEYS: &[&str] = &[
-    "name",
-    "command",
-    "preset",
-    "restart",
-    "folder",
-    "env",
-    "env_pass",
-    "env_inherit",
-    "task",
-    "exit_completes",
-    "signs",
-    "resume_args",
-    "stop",
-    "user",
-    "session",
-    "enabled",
-    "takes",
-    "skills",
-    "concurrency",
-    "placement",
-];
-
-const STOP: &[&str] = &["signal", "wait"];
 
 /// Variables that every agent gets from the daemon; a star stands for any end.
 const PASSED: [&str; 11] =
@@ -94,30 +69,13 @@ pub(crate) struct AgentConfig {
     pub(crate) concurrency: u32,
     /// The node that it runs on; any when none.
     pub(crate) placement: Placement,
-    /// What the file says of its recovery.
-    pub(crate) recovery: RecoveryChoice,
-}
-
-/// The keys of an agent, those of `[recovery]` among them.
-pub(super) fn keys() -> Vec<&'static str> {
-    KEYS.iter().chain(recovery::KEYS).copied().collect()
-}
-
-#[cfg(test)]
-pub(super) fn own_keys() -> &'static [&'static str] {
-    KEYS
+    /// How it is recovered: its own keys over those of `[recovery]`.
+    pub(crate) recovery: Recovery,
 }
 
 impl AgentConfig {
     /// None without a good name or a command, which was told then.
-    pub(super) fn read(
-        section: &Section<'_>,
-        folder: &Path,
-        presets: &[String],
-        recovery: &Recovery,
-    ) -> Option<Self> {
-        let choice = RecoveryChoice::read(section);
-        choice.over(recovery).check(section);
+    pub(super) fn read(section: &Section<'_>, folder: &Path, presets: &[String]) -> Option<Self> {
         let rules = [
             ("on-failure", RestartRule::OnFailure),
             ("always", RestartRule::Always),
@@ -126,33 +84,33 @@ impl AgentConfig {
         let takes = [("claim", Takes::Claim), ("start", Takes::Start)];
         section.required("name", "an agent needs a `name`");
         let has_command = section.required("command", "an agent needs a `command`");
-        let name =
-            section.parsed("name", |text| AgentName::new(text).map_err(|error| error.to_string()));
+        let name = section
+            .optional("name", |text| AgentName::new(text).map_err(|error| error.to_string()));
         let is_whole = name.is_some() && has_command;
         let agent = Self {
             // All its keys are read, so that all mistakes are told.
             name: name.unwrap_or_else(|| AgentName::new("unnamed").expect("a valid name")),
             command: command_words(section),
-            preset: section.parsed("preset", |text| preset(text, presets)).unwrap_or_else(generic),
-            restart: section.one_of("restart", &rules).unwrap_or_default(),
-            folder: join(folder, &section.text("folder").unwrap_or_default()),
+            preset: section.parsed("preset", |text| preset(text, presets)),
+            restart: section.one_of("restart", &rules),
+            folder: section.parsed("folder", |below| Ok(join(folder, below))),
             env: variables(section),
             env_pass: section.each("env_pass", variable_name).unwrap_or_default(),
-            env_inherit: section.flag("env_inherit").unwrap_or(false),
+            env_inherit: section.flag("env_inherit"),
             task: section
-                .parsed("task", |text| TaskId::strict(text).map_err(|error| error.to_string())),
-            exit_completes: section.flag("exit_completes").unwrap_or(false),
+                .optional("task", |text| TaskId::strict(text).map_err(|error| error.to_string())),
+            exit_completes: section.flag("exit_completes"),
             signs: section.each("signs", sign),
             resume_args: section.words("resume_args"),
             stop: ladder(section),
-            user: section.parsed("user", not_empty),
-            session: section.parsed("session", session_id),
-            enabled: section.flag("enabled").unwrap_or(true),
-            takes: section.one_of("takes", &takes).unwrap_or_default(),
+            user: section.optional("user", not_empty),
+            session: section.optional("session", session_id),
+            enabled: section.flag("enabled"),
+            takes: section.one_of("takes", &takes),
             skills: section.each("skills", values::skill).unwrap_or_default(),
-            concurrency: section.count("concurrency", 1..=1_000).unwrap_or(1),
-            placement: section.parsed("placement", placement).unwrap_or_default(),
-            recovery: choice,
+            concurrency: section.count("concurrency", 1..=1_000),
+            placement: section.parsed("placement", placement),
+            recovery: Recovery::read(section),
         };
         if agent.takes == Takes::Start && agent.task.is_some() {
             let text = "an agent that is started with tasks of the queue has none of its own";
@@ -163,15 +121,15 @@ impl AgentConfig {
 
     /// What decisions and successors need of it. The command is as the file has it: whoever stores
     /// it redacts.
-    pub(crate) fn plan(&self, defaults: &Recovery) -> AgentPlan {
-        let recovery = self.recovery.over(defaults);
+    pub(crate) fn plan(&self) -> AgentPlan {
+        let recovery = &self.recovery;
         AgentPlan {
             command: self.command.clone(),
             folder: self.folder.to_string_lossy().into_owned(),
             preset: self.preset.clone(),
             task: self.task.clone(),
             restart: self.restart,
-            policy: recovery.policy,
+            policy: recovery.policy.clone(),
             silence_max: recovery.silence_max,
             step_silence_max: recovery.step_silence_max,
             timeout: recovery.timeout,
@@ -246,10 +204,6 @@ fn is_like(name: &OsStr, pattern: &str) -> bool {
     }
 }
 
-fn generic() -> String {
-    "generic".to_owned()
-}
-
 fn command_words(section: &Section<'_>) -> Vec<String> {
     let words = section.words("command");
     if let Some([] | [_]) = words.as_deref()
@@ -319,16 +273,16 @@ fn session_id(text: &str) -> Result<String, String> {
 }
 
 fn ladder(section: &Section<'_>) -> Option<Vec<StopRung>> {
-    let rungs = section.sections("stop", STOP);
+    let rungs = section.sections("stop", &["signal", "wait"]);
     let read = |rung: &Section<'_>| {
         let has_signal = rung.required("signal", "a rung needs a `signal`");
-        let signal = rung.parsed("signal", |text| {
+        let signal = rung.optional("signal", |text| {
             let number = signal_number(text);
             number.ok_or_else(|| {
                 "there is no such signal; write INT, TERM, HUP or the like".to_owned()
             })
         });
-        let wait = rung.span("wait");
+        let wait = rung.optional_span("wait");
         signal.filter(|_| has_signal).map(|signal| StopRung { signal, wait })
     };
     let rungs: Vec<StopRung> = rungs.iter().filter_map(read).collect();

@@ -9,19 +9,6 @@ use relight_runtime::alerts::{BadWebhook, Webhook};
 
 use super::section::Section;
 
-/// Every key.
-pub(super) const KEYS: &[&str] = &[
-    "command",
-    "webhook",
-    "secret_file",
-    "plain_http",
-    "timeout",
-    "group",
-    "retry",
-    "give_up",
-    "stale",
-];
-
 /// `[alert]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Alert {
@@ -48,24 +35,23 @@ impl Alert {
     }
 
     pub(super) fn read(section: &Section<'_>, folder: &Path) -> Self {
-        let usual = AlertTiming::default();
-        let plain_http = section.flag("plain_http").unwrap_or(false);
-        let timeout = section.span("timeout").unwrap_or(Span::from_secs(10));
+        let plain_http = section.flag("plain_http");
+        let timeout = section.span("timeout");
         if timeout == Span::ZERO {
             section.problem("timeout", "`timeout` must be longer than nothing", None);
         }
         Self {
             command: section.words("command").unwrap_or_default(),
-            webhook: section.parsed("webhook", |text| checked(text, plain_http)),
-            secret_file: section.text("secret_file").map(|file| folder.join(file)),
+            webhook: section.optional("webhook", |text| checked(text, plain_http)),
+            secret_file: section.optional("secret_file", |file| Ok(folder.join(file))),
             plain_http,
             timeout,
             pace: AlertTiming {
-                group: section.span("group").unwrap_or(usual.group),
-                retry: section.span("retry").unwrap_or(usual.retry),
-                give_up: section.span("give_up").unwrap_or(usual.give_up),
+                group: section.span("group"),
+                retry: section.span("retry"),
+                give_up: section.span("give_up"),
             },
-            stale: section.span("stale").filter(|span| *span > Span::ZERO),
+            stale: section.span("stale").as_limit(),
         }
     }
 }

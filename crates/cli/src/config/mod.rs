@@ -4,6 +4,7 @@
 
 mod agent;
 mod alert;
+mod keys;
 mod node;
 mod problem;
 mod queue;
@@ -16,7 +17,7 @@ mod source;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use relight_core::ids::AgentName;
@@ -26,19 +27,17 @@ use toml::de::DeTable;
 
 pub(crate) use agent::{AgentConfig, short_environment};
 pub(crate) use alert::Alert;
+pub(crate) use keys::DEFAULT;
 pub(crate) use node::Node;
 pub(crate) use problem::ConfigError;
 pub(crate) use queue::Queue;
-pub(crate) use recovery::{Recovery, RecoveryChoice};
+pub(crate) use recovery::Recovery;
 pub(crate) use source::{Content, FILE_NAME, Origin, Source};
 
 use crate::exit::{Exit, Failure};
 use crate::log::LogFormat;
 use problem::Problems;
 use section::Section;
-
-/// The file with every key, which is the reference too.
-pub(crate) const DEFAULT: &str = include_str!("default.toml");
 
 /// More is not a configuration.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -97,27 +96,12 @@ pub(crate) struct Daemon {
     pub(crate) tls: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where API and dashboard are served, unless somebody says otherwise.
-pub(crate) const LISTEN_DEFAULT: SocketAddr =
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7717);
-
-const TOP: &[&str] = &[
-    "store",
-    "recovery",
-    "queue",
-    "sessions",
-    "log",
-    "telemetry",
-    "alert",
-    "daemon",
-    "node",
-    "agent",
-];
-const STORE: &[&str] = &["url"];
-const SESSIONS: &[&str] = &["policy", "freshness", "window"];
-const LOG: &[&str] = &["file_max", "files", "format"];
-const TELEMETRY: &[&str] = &["otlp"];
-const DAEMON: &[&str] = &["listen", "http", "commands", "hosts", "tls_cert", "tls_key"];
+/// As it is without a file.
+impl Default for Config {
+    fn default() -> Self {
+        Self::parse("", Path::new(FILE_NAME), &[]).expect("the defaults are valid")
+    }
+}
 
 impl Config {
     /// Reads a file; `presets` is the folder of the user's own presets. One that was found in the working
@@ -168,23 +152,22 @@ impl Config {
         presets: &[String],
         problems: &Problems,
     ) -> Self {
-        let top = Section::new("the file", table, TOP, problems);
-        let section = top.section("recovery", recovery::KEYS);
-        let recovery = RecoveryChoice::read(&section).over(&Recovery::default());
-        recovery.check(&section);
-        let agents = agents(&top, &folder, presets, &recovery);
+        let top = Section::file(table, problems);
+        let section = top.section("recovery");
+        let recovery = Recovery::read(&section);
+        let agents = agents(&top, &folder, presets, &section);
         Self {
             store_url: top
-                .section("store", STORE)
-                .parsed("url", store_url)
+                .section("store")
+                .optional("url", store_url)
                 .map(|url| from_folder(&url, &folder)),
-            queue: Queue::read(&top.section("queue", queue::KEYS)),
-            sessions: sessions(&top.section("sessions", SESSIONS)),
-            log: Log::read(&top.section("log", LOG)),
-            otlp: top.section("telemetry", TELEMETRY).parsed("otlp", http_address),
-            alert: Alert::read(&top.section("alert", alert::KEYS), &folder),
-            daemon: Daemon::read(&top.section("daemon", DAEMON), &folder),
-            node: Node::read(&top.section("node", node::KEYS)),
+            queue: Queue::read(&top.section("queue")),
+            sessions: sessions(&top.section("sessions")),
+            log: Log::read(&top.section("log")),
+            otlp: top.section("telemetry").optional("otlp", http_address),
+            alert: Alert::read(&top.section("alert"), &folder),
+            daemon: Daemon::read(&top.section("daemon"), &folder),
+            node: Node::read(&top.section("node")),
             recovery,
             agents,
             folder,
@@ -195,12 +178,11 @@ impl Config {
 
 /// `[sessions]`.
 fn sessions(section: &Section<'_>) -> Rules {
-    let usual = Rules::default();
     let policies = Policy::ALL.map(|policy| (policy.as_str(), policy));
     Rules {
-        policy: section.one_of("policy", &policies).unwrap_or(usual.policy),
-        freshness: section.span("freshness").unwrap_or(usual.freshness),
-        window: section.span("window").unwrap_or(usual.window),
+        policy: section.one_of("policy", &policies),
+        freshness: section.span("freshness"),
+        window: section.span("window"),
     }
 }
 
@@ -208,9 +190,9 @@ impl Log {
     fn read(section: &Section<'_>) -> Self {
         let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
         Self {
-            file_max: section.parsed("file_max", bytes).unwrap_or(10_000_000),
-            files: section.count("files", 1..=1_000).unwrap_or(10),
-            format: section.one_of("format", &formats).unwrap_or_default(),
+            file_max: section.parsed("file_max", bytes),
+            files: section.count("files", 1..=1_000),
+            format: section.one_of("format", &formats),
         }
     }
 }
@@ -220,40 +202,33 @@ impl Daemon {
         let address = |text: &str| {
             text.parse().map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())
         };
-        let listen = section.parsed("listen", address);
-        let file = |key| section.text(key).map(|path| folder.join(path));
-        let tls = match (file("tls_cert"), file("tls_key")) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (Some(_), None) => {
-                section.problem("tls_cert", "`tls_cert` needs `tls_key` beside it", None);
-                None
+        let file = |key| section.optional(key, |path| Ok(folder.join(path)));
+        let tls = file("tls_cert").zip(file("tls_key"));
+        for (key, other) in [("tls_cert", "tls_key"), ("tls_key", "tls_cert")] {
+            if section.has(key) && !section.has(other) {
+                section.problem(key, &format!("`{key}` needs `{other}` beside it"), None);
             }
-            (None, Some(_)) => {
-                section.problem("tls_key", "`tls_key` needs `tls_cert` beside it", None);
-                None
-            }
-        };
+        }
         Self {
             hosts: section.words("hosts").unwrap_or_default(),
             tls,
-            listen: listen.unwrap_or(LISTEN_DEFAULT),
-            http: section.flag("http").unwrap_or(true),
-            commands: section.flag("commands").unwrap_or(false),
+            listen: section.parsed("listen", address),
+            http: section.flag("http"),
+            commands: section.flag("commands"),
         }
     }
 }
 
-fn agents(
-    top: &Section<'_>,
+fn agents<'t>(
+    top: &Section<'t>,
     folder: &Path,
     presets: &[String],
-    recovery: &Recovery,
+    recovery: &Section<'t>,
 ) -> Vec<AgentConfig> {
     let mut names: BTreeSet<AgentName> = BTreeSet::new();
     let mut agents = Vec::new();
-    for section in top.sections("agent", &agent::keys()) {
-        let Some(agent) = AgentConfig::read(&section, folder, presets, recovery) else { continue };
+    for section in top.agents(recovery) {
+        let Some(agent) = AgentConfig::read(&section, folder, presets) else { continue };
         if !names.insert(agent.name.clone()) {
             let text = format!("there is an agent {:?} already", agent.name.as_str());
             section.problem("name", &text, None);

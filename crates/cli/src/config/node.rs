@@ -6,8 +6,6 @@ use relight_runtime::fleet::{LEASE_MIN, RENEWALS_MIN};
 
 use super::section::Section;
 
-pub(super) const KEYS: &[&str] = &["name", "lease", "renew", "labels", "address"];
-
 /// This machine in a fleet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
@@ -27,14 +25,12 @@ impl Node {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let name = |text: &str| NodeName::new(text).map_err(|error| error.to_string());
         let label = |text: &str| NodeName::new(text).map(String::from).map_err(|e| e.to_string());
-        let given_name = section.parsed("name", name);
-        let (lease, renew) = (section.span("lease"), section.span("renew"));
         let node = Self {
-            name: given_name,
-            lease: lease.unwrap_or(Span::from_secs(8)),
-            renew: renew.unwrap_or(Span::from_secs(2)),
+            name: section.optional("name", name),
+            lease: section.span("lease"),
+            renew: section.span("renew"),
             labels: section.each("labels", label).unwrap_or_default(),
-            address: section.parsed("address", address),
+            address: section.optional("address", address),
         };
         node.check(section);
         node

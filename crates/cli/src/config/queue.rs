@@ -7,9 +7,6 @@ use relight_core::time::Span;
 use super::recovery::Recovery;
 use super::section::Section;
 
-pub(super) const KEYS: &[&str] =
-    &["attempts_max", "no_progress_max", "cost_max", "sweep", "resume_rate", "resume_at_once"];
-
 /// What tasks may use up, and how fast they come back.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Queue {
@@ -27,36 +24,18 @@ pub(crate) struct Queue {
     pub(crate) resume_at_once: u32,
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        Self {
-            attempts_max: TaskPolicy::default().attempts_total_max,
-            no_progress_max: None,
-            cost_micros_max: None,
-            sweep: Span::from_secs(5),
-            resume_rate: 0,
-            resume_at_once: 0,
-        }
-    }
-}
-
 impl Queue {
     pub(super) fn read(section: &Section<'_>) -> Self {
-        let default = Self::default();
         let cost = section.parsed("cost_max", |text| {
             text.parse().map(|Cost(micros)| micros).map_err(|error| error.to_string())
         });
         Self {
-            attempts_max: section
-                .count("attempts_max", 1..=u32::MAX)
-                .unwrap_or(default.attempts_max),
-            no_progress_max: section.span("no_progress_max").and_then(Span::as_limit),
-            cost_micros_max: cost.filter(|micros| *micros > 0),
-            sweep: section.span("sweep").unwrap_or(default.sweep),
-            resume_rate: section.count("resume_rate", 0..=u32::MAX).unwrap_or(default.resume_rate),
-            resume_at_once: section
-                .count("resume_at_once", 0..=u32::MAX)
-                .unwrap_or(default.resume_at_once),
+            attempts_max: section.count("attempts_max", 1..=u32::MAX),
+            no_progress_max: section.span("no_progress_max").as_limit(),
+            cost_micros_max: Some(cost).filter(|micros| *micros > 0),
+            sweep: section.span("sweep"),
+            resume_rate: section.count("resume_rate", 0..=u32::MAX),
+            resume_at_once: section.count("resume_at_once", 0..=u32::MAX),
         }
     }
 

@@ -1,7 +1,6 @@
-//! One table of the file: takes its keys and tells of everything that is not what it should be.
+//! One table of the file: reads its keys, with their defaults, and reports everything that is wrong.
 
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
 use relight_core::time::Span;
@@ -9,13 +8,16 @@ use relight_runtime::presets::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::keys;
 use super::problem::Problems;
 
 /// One table, with the keys that it may have.
 pub(super) struct Section<'t> {
     name: String,
     table: Option<&'t DeTable<'t>>,
-    /// Where it is told of as a whole.
+    /// Tables for keys that it does not set, the most important first.
+    defaults: Vec<&'t DeTable<'t>>,
+    /// Where problems of the table as a whole are reported.
     place: Range<usize>,
     problems: &'t Problems,
     keys: Vec<&'static str>,
@@ -23,74 +25,110 @@ pub(super) struct Section<'t> {
 
 type Value<'t> = Spanned<DeValue<'t>>;
 
+/// Why a value cannot be used.
+struct Mistake {
+    place: Range<usize>,
+    kind: MistakeKind,
+}
+
+enum MistakeKind {
+    /// It has this type instead of the expected one.
+    Type { found: &'static str, expected: String },
+    /// It has the right type; this is the hint.
+    Value(String),
+}
+
 impl<'t> Section<'t> {
-    /// A table; unknown keys are told of at once.
-    pub(super) fn new(
-        name: impl Into<String>,
-        table: &'t DeTable<'t>,
-        keys: &[&'static str],
-        problems: &'t Problems,
-    ) -> Self {
-        let name = name.into();
-        let keys = keys.to_vec();
-        for (key, _) in table {
-            if !keys.contains(&&**key.get_ref()) {
-                let hint = nearest(key.get_ref(), keys.iter().copied());
-                let hint = match hint {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", keys.join(", ")),
-                };
-                let text = format!("unknown key `{}` in {name}", key.get_ref());
-                problems.add(key.span(), &text, Some(&hint));
-            }
-        }
-        Self { name, table: Some(table), place: 0..0, problems, keys }
-    }
-
-    /// The table below this key; one without anything in it when there is none.
-    pub(super) fn section(&self, key: &'static str, keys: &[&'static str]) -> Section<'t> {
-        let name = format!("[{key}]");
-        match self.get(key) {
-            Some(value) => match value.get_ref() {
-                DeValue::Table(table) => Section::new(name, table, keys, self.problems),
-                _ => {
-                    self.wrong(key, value, &format!("a table: write {name}"));
-                    self.empty(name, keys)
-                }
-            },
-            None => self.empty(name, keys),
-        }
-    }
-
-    /// The tables of the array below this key.
-    pub(super) fn sections(&self, key: &'static str, keys: &[&'static str]) -> Vec<Section<'t>> {
-        let Some(value) = self.get(key) else { return Vec::new() };
-        let wanted = match key {
-            "agent" => "tables: write [[agent]]",
-            _ => "an array of tables: write [{ … }, { … }]",
+    /// The whole file.
+    pub(super) fn file(table: &'t DeTable<'t>, problems: &'t Problems) -> Self {
+        let nowhere = Section {
+            name: String::new(),
+            table: None,
+            defaults: Vec::new(),
+            place: 0..0,
+            problems,
+            keys: Vec::new(),
         };
+        nowhere.child("the file".to_owned(), Some(table), keys::table_names(), Vec::new())
+    }
+
+    /// The table of this name; an empty one when the file has none.
+    pub(super) fn section(&self, name: &'static str) -> Section<'t> {
+        let header = format!("[{name}]");
+        let table = self.get(name).and_then(|value| match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            _ => {
+                self.report(name, &[wrong_type(value, format!("a table: write {header}"))]);
+                None
+            }
+        });
+        let keys = keys::of(&header);
+        self.child(header, table, keys, vec![keys::defaults(name)])
+    }
+
+    /// The `[[agent]]` tables. Each may have the keys of `[recovery]` too, whose values are the
+    /// defaults of its own.
+    pub(super) fn agents(&self, recovery: &Section<'t>) -> Vec<Section<'t>> {
+        let mut keys = keys::of("[[agent]]");
+        keys.extend(&recovery.keys);
+        let mut defaults = vec![keys::defaults("agent")];
+        defaults.extend(recovery.table.iter().chain(&recovery.defaults));
+        self.array("agent", "tables: write [[agent]]", &keys, &defaults)
+    }
+
+    /// The tables of an array, which have these keys and no defaults.
+    pub(super) fn sections(&self, key: &'static str, keys: &[&'static str]) -> Vec<Section<'t>> {
+        self.array(key, "an array of tables: write [{ … }, { … }]", keys, &[])
+    }
+
+    fn array(
+        &self,
+        key: &'static str,
+        wanted: &str,
+        keys: &[&'static str],
+        defaults: &[&'t DeTable<'t>],
+    ) -> Vec<Section<'t>> {
+        let Some(value) = self.get(key) else { return Vec::new() };
         let DeValue::Array(items) = value.get_ref() else {
-            self.wrong(key, value, wanted);
+            self.report(key, &[wrong_type(value, wanted)]);
             return Vec::new();
         };
         let table = |item: &'t Value<'t>| match item.get_ref() {
             DeValue::Table(table) => {
-                let section = Section::new(format!("[[{key}]]"), table, keys, self.problems);
+                let name = format!("[[{key}]]");
+                let section = self.child(name, Some(table), keys.to_vec(), defaults.to_vec());
                 Some(Section { place: item.span(), ..section })
             }
             _ => {
-                self.wrong(key, item, wanted);
+                self.report(key, &[wrong_type(item, wanted)]);
                 None
             }
         };
         items.iter().filter_map(table).collect()
     }
 
+    /// A table of this one; unknown keys are reported at once.
+    fn child(
+        &self,
+        name: String,
+        table: Option<&'t DeTable<'t>>,
+        keys: Vec<&'static str>,
+        defaults: Vec<&'t DeTable<'t>>,
+    ) -> Section<'t> {
+        for (key, _) in table.into_iter().flatten() {
+            if !keys.contains(&&**key.get_ref()) {
+                let text = format!("unknown key `{}` in {name}", key.get_ref());
+                self.problems.add(key.span(), &text, Some(&known(key.get_ref(), &keys)));
+            }
+        }
+        Section { name, table, defaults, place: 0..0, problems: self.problems, keys }
+    }
+
     pub(super) fn has(&self, key: &'static str) -> bool {
         self.get(key).is_some()
     }
 
-    /// Whether the key is there; told when not.
+    /// Whether the key is there; reported when not.
     pub(super) fn required(&self, key: &'static str, why: &str) -> bool {
         if !self.has(key) {
             self.problems.add(self.place.clone(), why, None);
@@ -98,77 +136,61 @@ impl<'t> Section<'t> {
         self.has(key)
     }
 
-    pub(super) fn text(&self, key: &'static str) -> Option<String> {
-        self.parsed(key, |text| Ok(text.to_owned()))
-    }
-
-    /// A text that is read further.
-    pub(super) fn parsed<T>(
+    /// A text that is parsed further, of a key without a default.
+    pub(super) fn optional<T>(
         &self,
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<T> {
-        let value = self.get(key)?;
-        self.parse_value(key, value, parse)
+        self.read(key, |value| parse_text(value, &parse))
     }
 
-    pub(super) fn span(&self, key: &'static str) -> Option<Span> {
-        let value = self.get(key)?;
-        match value.get_ref() {
-            DeValue::String(text) => match text.parse() {
-                Ok(span) => Some(span),
-                Err(_) => {
-                    self.bad(key, value, "write a number and a unit, such as \"90s\" or \"10m\"")
-                }
-            },
-            _ => {
-                self.wrong(key, value, "a duration in quotes, such as \"90s\" or \"10m\"");
-                None
-            }
-        }
+    /// A text that is parsed further.
+    pub(super) fn parsed<T>(
+        &self,
+        key: &'static str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> T {
+        self.or_default(key, |value| parse_text(value, &parse))
     }
 
-    pub(super) fn count(&self, key: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
-        let value = self.get(key)?;
-        let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong(key, value, "a number");
-            return None;
-        };
-        let count = i64::from_str_radix(number.as_str(), number.radix()).ok();
-        let count = count.and_then(|count| u32::try_from(count).ok());
-        match count.filter(|count| range.contains(count)) {
-            Some(count) => Some(count),
-            None if *range.end() == u32::MAX => {
-                self.bad(key, value, &format!("write a number from {}", range.start()))
-            }
-            None => {
-                let (start, end) = (range.start(), range.end());
-                self.bad(key, value, &format!("write a number from {start} to {end}"))
-            }
-        }
+    pub(super) fn span(&self, key: &'static str) -> Span {
+        self.or_default(key, span)
     }
 
-    pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
-        let value = self.get(key)?;
-        let flag = value.get_ref().as_bool();
-        if flag.is_none() {
-            self.wrong(key, value, "true or false");
-        }
-        flag
+    pub(super) fn optional_span(&self, key: &'static str) -> Option<Span> {
+        self.read(key, span)
+    }
+
+    pub(super) fn count(&self, key: &'static str, range: RangeInclusive<u32>) -> u32 {
+        self.or_default(key, |value| {
+            let DeValue::Integer(number) = value.get_ref() else {
+                return Err(vec![wrong_type(value, "a number")]);
+            };
+            let count = i64::from_str_radix(number.as_str(), number.radix()).ok();
+            let count = count.and_then(|count| u32::try_from(count).ok());
+            count.filter(|count| range.contains(count)).ok_or_else(|| {
+                let upto = match *range.end() {
+                    u32::MAX => String::new(),
+                    end => format!(" to {end}"),
+                };
+                vec![bad(value, format!("write a number from {}{upto}", range.start()))]
+            })
+        })
+    }
+
+    pub(super) fn flag(&self, key: &'static str) -> bool {
+        self.or_default(key, |value| {
+            value.get_ref().as_bool().ok_or_else(|| vec![wrong_type(value, "true or false")])
+        })
     }
 
     /// One of the words, with what it stands for.
-    pub(super) fn one_of<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
+    pub(super) fn one_of<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> T {
         self.parsed(key, |text| {
             let found = words.iter().find(|(word, _)| *word == text);
             found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-                match nearest(text, words.iter().map(|(word, _)| *word)) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => {
-                        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                        format!("known are {}", known.join(", "))
-                    }
-                }
+                known(text, &words.iter().map(|(word, _)| *word).collect::<Vec<_>>())
             })
         })
     }
@@ -181,45 +203,49 @@ impl<'t> Section<'t> {
         })
     }
 
-    /// An array of texts, each read further.
+    /// An array of texts, each parsed further.
     pub(super) fn each<T>(
         &self,
         key: &'static str,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Vec<T>> {
-        let value = self.get(key)?;
-        match value.get_ref() {
+        let read = |value: &Value<'t>| match value.get_ref() {
             DeValue::Array(items) => {
-                let read = |item| self.parse_value(key, item, &parse);
-                Some(items.iter().filter_map(read).collect())
+                let (mut parsed, mut mistakes) = (Vec::new(), Vec::new());
+                for item in items {
+                    match parse_text(item, &parse) {
+                        Ok(item) => parsed.push(item),
+                        Err(more) => mistakes.extend(more),
+                    }
+                }
+                if mistakes.is_empty() { Ok(parsed) } else { Err(mistakes) }
             }
             DeValue::String(text) => {
                 let words: Vec<String> =
                     text.split_whitespace().map(|it| format!("{it:?}")).collect();
-                self.bad(key, value, &format!("write an array: {key} = [{}]", words.join(", ")))
+                Err(vec![bad(value, format!("write an array: {key} = [{}]", words.join(", ")))])
             }
-            _ => {
-                self.wrong(key, value, "an array of texts");
-                None
-            }
-        }
+            _ => Err(vec![wrong_type(value, "an array of texts")]),
+        };
+        self.read(key, read)
     }
 
     /// A table of texts, each with the place of its name.
     pub(super) fn pairs(&self, key: &'static str) -> Vec<(Range<usize>, String, String)> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let DeValue::Table(table) = value.get_ref() else {
-            self.wrong(key, value, "a table: write { NAME = \"value\" }");
+            self.report(key, &[wrong_type(value, "a table: write { NAME = \"value\" }")]);
             return Vec::new();
         };
         let pair = |(name, value): (&'t Spanned<Cow<'t, str>>, &'t Value<'t>)| {
-            let text = self.parse_value(key, value, |text| Ok(text.to_owned()))?;
+            let text = parse_text(value, &|text: &str| Ok(text.to_owned()));
+            let text = text.map_err(|mistakes| self.report(key, &mistakes)).ok()?;
             Some((name.span(), name.get_ref().to_string(), text))
         };
         table.iter().filter_map(pair).collect()
     }
 
-    /// Tells of a key's value, or of the table when the key is not there.
+    /// Reports a problem of a key's value, or of the table when the key is not there.
     pub(super) fn problem(&self, key: &'static str, text: &str, hint: Option<&str>) {
         let place = self.get(key).map_or_else(|| self.place.clone(), Spanned::span);
         self.problems.add(place, text, hint);
@@ -229,48 +255,91 @@ impl<'t> Section<'t> {
         self.problems.add(place, text, hint);
     }
 
-    fn get(&self, key: &'static str) -> Option<&'t Value<'t>> {
-        assert!(self.keys.contains(&key), "`{key}` is in the list of keys of {}", self.name);
-        let found = self.table?.iter().find(|(name, _)| name.get_ref() == key);
-        found.map(|(_, value)| value)
+    fn or_default<T>(
+        &self,
+        key: &'static str,
+        read: impl Fn(&Value<'t>) -> Result<T, Vec<Mistake>>,
+    ) -> T {
+        self.read(key, read)
+            .unwrap_or_else(|| panic!("default.toml has a default of `{key}` in {}", self.name))
     }
 
-    fn parse_value<T>(
+    /// The value of the file, else the default. A value that cannot be used is reported.
+    fn read<T>(
         &self,
-        key: &str,
-        value: &Value<'t>,
-        parse: impl Fn(&str) -> Result<T, String>,
+        key: &'static str,
+        read: impl Fn(&Value<'t>) -> Result<T, Vec<Mistake>>,
     ) -> Option<T> {
-        let DeValue::String(text) = value.get_ref() else {
-            self.wrong(key, value, "a text in quotes");
-            return None;
-        };
-        match parse(text) {
-            Ok(parsed) => Some(parsed),
-            Err(why) => self.bad(key, value, &why),
+        match self.get(key).map(&read) {
+            Some(Ok(value)) => return Some(value),
+            Some(Err(mistakes)) => self.report(key, &mistakes),
+            None => {}
+        }
+        self.defaults.iter().find_map(|table| find(table, key).and_then(|it| read(it).ok()))
+    }
+
+    fn get(&self, key: &'static str) -> Option<&'t Value<'t>> {
+        assert!(self.keys.contains(&key), "`{key}` is a key of {} in default.toml", self.name);
+        find(self.table?, key)
+    }
+
+    fn report(&self, key: &str, mistakes: &[Mistake]) {
+        for Mistake { place, kind } in mistakes {
+            let name = &self.name;
+            let (text, hint) = match kind {
+                MistakeKind::Type { found, expected } => {
+                    (format!("`{key}` in {name} is {found}"), format!("expected {expected}"))
+                }
+                MistakeKind::Value(hint) => (format!("bad `{key}` in {name}"), hint.clone()),
+            };
+            self.problems.add(place.clone(), &text, Some(&hint));
         }
     }
+}
 
-    fn bad<T>(&self, key: impl Display, value: &Value<'t>, hint: &str) -> Option<T> {
-        self.problems.add(value.span(), &format!("bad `{key}` in {}", self.name), Some(hint));
-        None
-    }
+fn find<'t>(table: &'t DeTable<'t>, key: &str) -> Option<&'t Value<'t>> {
+    table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+}
 
-    fn wrong(&self, key: &str, value: &Value<'t>, wanted: &str) {
-        let found = match value.get_ref() {
-            DeValue::String(_) => "a text",
-            DeValue::Integer(_) => "a number",
-            DeValue::Float(_) => "a number with a fraction",
-            DeValue::Boolean(_) => "true or false",
-            DeValue::Datetime(_) => "a date",
-            DeValue::Array(_) => "an array",
-            DeValue::Table(_) => "a table",
-        };
-        let text = format!("`{key}` in {} is {found}", self.name);
-        self.problems.add(value.span(), &text, Some(&format!("expected {wanted}")));
-    }
+fn parse_text<T>(
+    value: &Value<'_>,
+    parse: &impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Vec<Mistake>> {
+    let DeValue::String(text) = value.get_ref() else {
+        return Err(vec![wrong_type(value, "a text in quotes")]);
+    };
+    parse(text).map_err(|hint| vec![bad(value, hint)])
+}
 
-    fn empty(&self, name: String, keys: &[&'static str]) -> Section<'t> {
-        Section { name, table: None, place: 0..0, problems: self.problems, keys: keys.to_vec() }
+fn span(value: &Value<'_>) -> Result<Span, Vec<Mistake>> {
+    let DeValue::String(text) = value.get_ref() else {
+        return Err(vec![wrong_type(value, "a duration in quotes, such as \"90s\" or \"10m\"")]);
+    };
+    let hint = "write a number and a unit, such as \"90s\" or \"10m\"";
+    text.parse().map_err(|_| vec![bad(value, hint)])
+}
+
+/// The nearest known word, else all of them.
+fn known(word: &str, all: &[&str]) -> String {
+    match nearest(word, all.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", all.join(", ")),
     }
+}
+
+fn bad(value: &Value<'_>, hint: impl Into<String>) -> Mistake {
+    Mistake { place: value.span(), kind: MistakeKind::Value(hint.into()) }
+}
+
+fn wrong_type(value: &Value<'_>, expected: impl Into<String>) -> Mistake {
+    let found = match value.get_ref() {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    };
+    Mistake { place: value.span(), kind: MistakeKind::Type { found, expected: expected.into() } }
 }

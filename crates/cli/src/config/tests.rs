@@ -56,7 +56,7 @@ fn the_example_of_the_contract_is_read() {
         webhook = "https://example.org"
         "#,
     );
-    let plan = config.agents[0].plan(&config.recovery);
+    let plan = config.agents[0].plan();
     assert_eq!(plan.policy.max_attempts, 5);
     assert_eq!(plan.policy.cooldown, Span::from_secs(5));
     assert_eq!(plan.silence_max, None);

@@ -80,8 +80,7 @@ fn pool(agent: &AgentConfig, spec: AgentSpec) -> Result<Vec<AgentSpec>, Failure>
 /// Refuses strategies of agents that could not be asked when they are needed.
 pub(super) fn check_strategies(config: &Config, work: &Work) -> Result<(), Failure> {
     for agent in &config.agents {
-        let name = agent.recovery.over(&config.recovery).strategy;
-        work.strategies.check(&name).map_err(|error| {
+        work.strategies.check(&agent.recovery.strategy).map_err(|error| {
             let text = format!("agent {}: {error}", agent.name);
             Failure::new(Exit::Config, text)
                 .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
@@ -106,7 +105,7 @@ fn spec(
     agent: &AgentConfig,
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
-    let mut plan = agent.plan(&config.recovery);
+    let mut plan = agent.plan();
     engine.check_agent(&agent.name, plan.task.as_ref(), &plan.skills).map_err(|error| {
         // The name may be the secret.
         let name = engine.redactor().text(agent.name.as_str());
@@ -123,7 +122,7 @@ fn spec(
         Some(signs) => signs.clone(),
         None => supervision::signs(&preset),
     };
-    let strategy = agent.recovery.over(&config.recovery).strategy;
+    let strategy = agent.recovery.strategy.clone();
     Ok(AgentSpec {
         strategy: (strategy != config.recovery.strategy).then_some(strategy),
         name: agent.name.clone(),

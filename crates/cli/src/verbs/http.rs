@@ -15,7 +15,7 @@ use relight_runtime::supervise::supervisor::Supervisor;
 use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 
 use crate::arguments::agent::UpArguments;
-use crate::config::{Config, LISTEN_DEFAULT};
+use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, chain};
 use crate::output;
@@ -87,7 +87,7 @@ fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failur
     Ok(Settings {
         listen: is_wanted.then_some(listen),
         // Another daemon of this machine has the usual one already, most likely.
-        may_skip_listen: listen == LISTEN_DEFAULT && arguments.listen.is_none(),
+        may_skip_listen: listen == Config::default().daemon.listen && arguments.listen.is_none(),
         allows_remote: arguments.allow_remote,
         tls,
         hosts: hosts(config),

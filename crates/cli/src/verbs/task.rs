@@ -30,7 +30,6 @@ use crate::arguments::task::{
     AddArguments, DoneArguments, EndArguments, ListArguments, NewArguments, SetArguments,
     SpendArguments, StartArguments, TaskCommand,
 };
-use crate::config::Recovery;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
 use crate::work;
@@ -227,7 +226,7 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
         return task.spec.strategy.clone();
     }
     let config = work::find_config(environment, None).ok()?;
-    Some(config.map_or_else(Recovery::default, |config| config.recovery).strategy)
+    Some(config.unwrap_or_default().recovery.strategy)
 }
 
 fn list(environment: &Environment, arguments: ListArguments) -> Outcome {

@@ -1,0 +1,112 @@
+//! The table of all keys: `default.toml`, which drives what is known, the defaults, the hints and
+//! the reference page.
+
+use std::sync::LazyLock;
+
+use toml::de::{DeTable, DeValue};
+
+/// The file with every key, which `relight setup config` writes.
+pub(crate) const DEFAULT: &str = include_str!("default.toml");
+
+static TABLES: LazyLock<Vec<Table>> = LazyLock::new(tables);
+
+/// All defaults as a file would set them.
+static DEFAULT_TEXT: LazyLock<String> = LazyLock::new(|| {
+    let is_default = |setting: &&Setting| setting.mark == Mark::Default;
+    let lines = TABLES.iter().flat_map(|table| {
+        let settings = table.settings.iter().filter(is_default);
+        std::iter::once(table.header.to_owned())
+            .chain(settings.map(|setting| format!("{} = {}", setting.key, setting.value)))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+});
+
+static DEFAULTS: LazyLock<DeTable<'static>> = LazyLock::new(|| {
+    DeTable::parse(&DEFAULT_TEXT).expect("default.toml is valid TOML").into_inner()
+});
+
+/// One table of `default.toml`.
+pub(super) struct Table {
+    /// `[store]`, `[[agent]]`.
+    pub(super) header: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
+    pub(super) about: String,
+    pub(super) settings: Vec<Setting>,
+}
+
+/// One key, with its default or an example.
+pub(super) struct Setting {
+    pub(super) mark: Mark,
+    pub(super) key: &'static str,
+    pub(super) value: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
+    pub(super) why: String,
+}
+
+/// What a commented line of `default.toml` holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// `#key = value`: the default.
+    Default,
+    /// `#! key = value`: required, with an example.
+    Required,
+    /// `#~ key = value`: no default, an example.
+    Example,
+}
+
+/// The names of all tables.
+pub(super) fn table_names() -> Vec<&'static str> {
+    TABLES.iter().map(|table| table.header.trim_matches(['[', ']'])).collect()
+}
+
+/// The keys of the table with this header.
+pub(super) fn of(header: &str) -> Vec<&'static str> {
+    let table = TABLES.iter().find(|table| table.header == header);
+    let table = table.unwrap_or_else(|| panic!("default.toml has {header}"));
+    table.settings.iter().map(|setting| setting.key).collect()
+}
+
+/// The defaults of the table of this name.
+pub(super) fn defaults(name: &str) -> &'static DeTable<'static> {
+    let value = DEFAULTS.get(name).map(|value| value.get_ref());
+    let table = match value {
+        Some(DeValue::Array(tables)) => tables.iter().next().and_then(|it| it.get_ref().as_table()),
+        value => value.and_then(DeValue::as_table),
+    };
+    table.unwrap_or_else(|| panic!("default.toml has a table {name}"))
+}
+
+/// What a commented line would say.
+pub(super) fn marked(line: &str) -> Option<(Mark, &str)> {
+    let rest = line.strip_prefix('#')?;
+    if let Some(rest) = rest.strip_prefix("! ") {
+        return Some((Mark::Required, rest));
+    }
+    if let Some(rest) = rest.strip_prefix("~ ") {
+        return Some((Mark::Example, rest));
+    }
+    rest.starts_with(|c: char| c.is_ascii_lowercase()).then_some((Mark::Default, rest))
+}
+
+pub(super) fn tables() -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    let mut comment = String::new();
+    for line in DEFAULT.lines() {
+        let (mark, setting) = marked(line).unwrap_or((Mark::Default, line));
+        if setting.starts_with('[') {
+            let about = std::mem::take(&mut comment);
+            tables.push(Table { header: setting, about, settings: Vec::new() });
+        } else if let Some((key, value)) = setting.split_once(" = ").filter(|_| setting != line) {
+            let why = std::mem::take(&mut comment);
+            let table = tables.last_mut().expect("a setting is in a table");
+            table.settings.push(Setting { mark, key, value, why });
+        } else {
+            let text = line.trim_start_matches('#').trim();
+            comment = match text.is_empty() {
+                true => String::new(),
+                false => format!("{comment} {text}").trim_start().to_owned(),
+            };
+        }
+    }
+    tables
+}
