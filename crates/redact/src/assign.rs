@@ -270,7 +270,7 @@ impl Place {
             "header", "path",
         ];
         let value = &text[extent.start..extent.end];
-        let open = value.iter().position(|b| *b == b'(')?;
+        let open = value.iter().position(|b| matches!(b, b'(' | b'['))?;
         let function = value[..open].to_ascii_lowercase();
         if !value.get(open + 1).is_some_and(|b| is_quote(Some(b))) {
             return None;
@@ -331,13 +331,19 @@ impl Place {
         let is_no_token = is_word && names::holds_no_words(self.name.bytes(text));
         match self.tie {
             Tie::Colon => {
-                is_no_token || is_word && !self.is_alone(text, rest) || self.is_result(text, value)
+                // `const TOKEN: type_7 = …`.
+                let is_type = rest.starts_with(b" = ") && value.contains(&b'_');
+                is_type
+                    || is_no_token
+                    || is_word && !self.is_alone(text, rest)
+                    || self.is_result(text, value)
             }
             Tie::SpacedEquals => {
                 let is_code = matches!(rest.first(), Some(b';' | b',' | b')' | b'.'))
                     || !is_line_end(rest)
                     || self.is_variable(text);
-                is_word && (is_code || is_no_token) || value::is_snake(value)
+                is_word && (is_code || is_no_token || self.is_of_other_member(text))
+                    || value::is_snake(value)
             }
             Tie::Flag => value[0] == b'-' || is_word && is_flag_prose(value),
             _ => false,
@@ -352,6 +358,13 @@ impl Place {
             || [b"let ".as_slice(), b"mut ", b"const ", b"var ", b"val ", b"auto ", b"final "]
                 .iter()
                 .any(|keyword| before.ends_with(keyword))
+    }
+
+    /// `creds.email = email`: what is set is a member of the secret thing that is not secret itself.
+    fn is_of_other_member(&self, text: &[u8]) -> bool {
+        let name = self.name.bytes(text);
+        let member = name.iter().rposition(|b| *b == b'.').map(|dot| &name[dot + 1..]);
+        member.is_some_and(|member| names::judge(member) == KeyName::Plain)
     }
 
     /// `PASS: TestLogin`, `pass: test/login.js`: the result of a test, not a password.

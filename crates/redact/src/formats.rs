@@ -4,6 +4,7 @@
 
 use memchr::memmem;
 
+use super::checksum::has_github_checksum;
 use super::value;
 
 /// Characters that a token's body is made of.
@@ -36,6 +37,8 @@ pub(super) enum Alphabet {
     Crypt,
     /// With `_ - . + / = :`.
     Pair,
+    /// With `_ - . / $ @ * : =`, as Kerberos tickets are written for guessing.
+    Ticket,
 }
 
 /// How much the prefix alone says.
@@ -73,8 +76,8 @@ const fn row(
 }
 
 use Alphabet::{
-    Alphanumeric, Base64, Crypt, Digit, Dotted, Hex, Pair, Path, Percent, Tilde, Upper, UpperDash,
-    Url, Wide, Word,
+    Alphanumeric, Base64, Crypt, Digit, Dotted, Hex, Pair, Path, Percent, Ticket, Tilde, Upper,
+    UpperDash, Url, Wide, Word,
 };
 
 /// The table: kind, alphabet, least length, trust and the prefixes. Minimal lengths are below the
@@ -227,7 +230,7 @@ const ROWS: &[Row] = &[
     row("stripe", Base64, 20, Trust::Prefix, &["whsec_"]),
     row("square", Url, 20, Trust::Word, &["sq0atp-", "sq0idp-", "sq0idb-"]),
     row("square", Url, 30, Trust::Word, &["sq0csp-"]),
-    row("square", Url, 22, Trust::Random, &["EAAA"]),
+    row("square", Base64, 22, Trust::Random, &["EAAA"]),
     row("shopify", Alphanumeric, 24, Trust::Prefix, &[
         "shpat_", "shpca_", "shppa_", "shpss_", "shpua_", "shptka_",
     ]),
@@ -445,9 +448,13 @@ const ROWS: &[Row] = &[
     row("gemini", Alphanumeric, 20, Trust::Random, &["master-", "account-"]),
     row("bannerbear", Hex, 30, Trust::Word, &["bb_pr_", "bb_ma_"]),
     row("password-hash", Crypt, 40, Trust::Prefix, &[
-        "$2a$", "$2b$", "$2y$", "$2x$", "$8$", "$krb5asrep$", "$krb5tgs$", "$argon2", "$6$", "$5$", "$y$", "$scrypt$", "$9$", "$pbkdf2",
+        "$2a$", "$2b$", "$2y$", "$2x$", "$8$", "$argon2", "$6$", "$5$", "$y$", "$scrypt$", "$9$", "$pbkdf2",
     ]),
+    row("kerberos", Ticket, 40, Trust::Prefix, &["$krb5asrep$", "$krb5tgs$", "$krb5pa$"]),
     row("password-hash", Crypt, 24, Trust::Prefix, &["$apr1$", "$1$"]),
+    row("zoho", Dotted, 60, Trust::Random, &["1000."]),
+    row("fullstory", Base64, 60, Trust::Random, &["na1.", "eu1."]),
+    row("fleetbase", Alphanumeric, 16, Trust::Prefix, &["flb_live_", "flb_test_"]),
     row("password-hash", Crypt, 30, Trust::Word, &["pbkdf2_sha256$"]),
     row("password-hash", Crypt, 30, Trust::Prefix, &["$P$", "$H$"]),
     row("password-hash", Base64, 28, Trust::Prefix, &["{SSHA}", "{SSHA512}"]),
@@ -558,6 +565,7 @@ pub(super) const INFIXES: &[Infix] = &[
     infix("NRAL", "newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0)),
     infix("-NRMA", "newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0)),
     infix("!AQ", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
+    infix("!AR", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
     infix("_PF84_", "webex", (Alphanumeric, 60, 70), (Url, 36, 36)),
     infix("_P0A1_", "webex", (Alphanumeric, 60, 70), (Url, 36, 36)),
     infix(".v1.", "airtable", (Alphanumeric, 8, 24), (Dotted, 60, 400)),
@@ -674,6 +682,7 @@ pub(super) fn is_in(byte: u8, alphabet: Alphabet) -> bool {
         Percent => byte.is_ascii_alphanumeric() || byte == b'%',
         Wide => byte.is_ascii_alphanumeric() || b"_-.+/=".contains(&byte),
         Pair => byte.is_ascii_alphanumeric() || b"_-.+/=:".contains(&byte),
+        Ticket => byte.is_ascii_alphanumeric() || b"_-./$@*:=".contains(&byte),
         Crypt => byte.is_ascii_alphanumeric() || b"./$=,+-".contains(&byte),
     }
 }
@@ -710,38 +719,10 @@ pub(super) fn without_colour(text: &[u8]) -> &[u8] {
     if len > 0 { escape.unwrap_or(before) } else { text }
 }
 
-/// Whether the last six characters are the CRC-32 of the others in base 62, as GitHub makes
-/// them. Tells a real token from a made-up one; a wrong sum does not make it harmless.
-fn has_github_checksum(body: &[u8]) -> bool {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    if body.len() != 36 {
-        return false;
-    }
-    let (random, sum) = body.split_at(30);
-    let mut rest = crc32(random) as usize;
-    sum.iter().rev().all(|digit| {
-        let expected = DIGITS[rest % 62];
-        rest /= 62;
-        *digit == expected
-    })
-}
-
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc: u32, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xEDB8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::checksum::crc32;
     use super::*;
-
-    #[test]
-    fn the_check_value_of_crc32_comes_out() {
-        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
-    }
 
     #[test]
     fn a_right_checksum_beats_a_monotonous_body() {

@@ -37,6 +37,7 @@
 
 mod assign;
 mod blocks;
+mod checksum;
 mod command;
 mod extent;
 mod finding;

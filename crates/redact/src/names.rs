@@ -62,7 +62,7 @@ pub(super) fn ends_with_key(name: &[u8]) -> bool {
 
 /// `KEY`, `acmeACCESS`, `acmePRIVATEkey`: in capitals a name, in a sentence too.
 pub(super) fn has_capitals(name: &[u8]) -> bool {
-    let ends = [b"KEY".as_slice(), b"ACCESS", b"PRIVATE"];
+    let ends = [b"KEY".as_slice(), b"ACCESS", b"PRIVATE", b"TOKEN"];
     let ends_in = |name: &[u8]| ends.iter().any(|end| name.ends_with(end));
     let without_key = name.strip_suffix(b"key").unwrap_or(name);
     ends_in(name) || ends_in(without_key) || without_key.ends_with(b"SECRET")

@@ -150,6 +150,7 @@ const WORDS: &[(&str, Rule)] = &[
     ("login(", Rule::Call),
     ("mysqli(", Rule::Call),
     ("pdo(", Rule::Call),
+    ("directoryentry(", Rule::Call),
     ("contrase", Rule::Name),
     ("bundle_", Rule::Name),
     ("kennwort", Rule::Name),

@@ -47,6 +47,7 @@ fn may_hold_value(text: &[u8], name: &Name) -> bool {
     let near = &text[name.end..text.len().min(name.end + VALUE_REACH)];
     near.iter().any(|b| b.is_ascii_digit() || b"\"'`=".contains(b))
         || memmem::find(near, b"alue").is_some()
+        || names::has_capitals(name.bytes(text))
         || is_behind_keyword(text, name)
         || is_in_netrc(text, name)
         || name.bytes(text).eq_ignore_ascii_case(b"requirepass")
@@ -255,10 +256,14 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
         && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     let is_file =
         !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
-    let is_run =
-        |token| value::is_run(token) || value::is_signed_run(token) || value::is_uuid(token);
-    let is_generated = value::is_random(token) || (is_secret || is_vendor) && is_run(token);
-    let is_token = start > at && is_generated && !is_digest && !is_file;
+    let is_run = value::is_run(token)
+        || value::is_signed_run(token)
+        || value::is_uuid(token)
+        || value::is_licence(token);
+    let is_generated = value::is_random(token)
+        || (is_secret || is_vendor) && is_run
+        || (is_constant || is_secret) && value::is_unspoken(token);
+    let is_token = start > at && is_generated && !is_digest && (!is_file || is_constant);
     // `mixpanel x`: hashes and ids are hexadecimal.
     let is_named = is_secret || is_quoted || is_vendor;
     if !is_token || key == KeyName::Weak && links == 0 && !is_named {

@@ -185,18 +185,18 @@ pub(super) fn is_code(value: &[u8]) -> bool {
     let (ident, rest) = value.split_at(ident_len);
     let starts_like_name =
         ident.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'&'));
-    if is_type(value) {
+    if is_type(value) || is_notation(value) {
         return true;
     }
+    let opens = matches!(rest.first(), Some(b'(' | b'[' | b'<' | b'{'));
     if value.len() > PLACEHOLDER_LEN_MAX
         || !starts_like_name
         || ident.iter().filter(|b| b.is_ascii_digit()).count() > 3
     {
         return false;
     }
-    let opens = matches!(rest.first(), Some(b'(' | b'[' | b'<' | b'{'));
     let is_argument = ident.ends_with(b"!")
-        || rest.get(1).is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'&_)]>#*".contains(b));
+        || rest.get(1).is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'`&_([{)]>#*/|".contains(b));
     let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3;
     let is_call = opens && is_argument && has_word && looks_spoken(ident);
     let is_path = ident.windows(2).any(|pair| pair == b"::");
@@ -205,10 +205,29 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         || rest.is_empty() && (is_path || is_reference || names_a_secret(ident) || is_member(ident))
 }
 
+/// `(name, value) => x`, `!request.auth`, `{"a": 1}`, `/^[a-z]+$/`, `1*tchar`: what begins a function, a
+/// condition, a map, a regular expression or a rule of a grammar.
+fn is_notation(value: &[u8]) -> bool {
+    let in_name = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.');
+    match value {
+        [b'(', name @ ..] => {
+            let name = name.strip_suffix(b")").unwrap_or(name);
+            let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+            digits <= 2 && name.first().is_some_and(in_name) && {
+                name[..name.len() - digits].iter().all(in_name)
+            }
+        }
+        [b'!', name @ ..] => is_member(name),
+        [b'{', b'"' | b'\'', ..] | [b'/', b'^', ..] | [b'1', b'*', ..] => true,
+        _ => false,
+    }
+}
+
 /// `&[u8]`, `*mut c_int`, `<Token![:]>`, `::core::x`, `u32`: what stands behind a name in a declaration.
 fn is_type(value: &[u8]) -> bool {
     const STARTS: &[&[u8]] =
-        &[b"&[", b"&'", b"*mut", b"*const", b"::", b"fn(", b"[u8", b"__u", b"Fn"];
+        &[b"&[", b"&'", b"&<", b"*mut", b"*const", b"::", b"fn(", b"[u8", b"__u", b"Fn"];
+    let value = value.strip_suffix(b">").unwrap_or(value);
     let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
     let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
     let is_number = matches!(&value[..letters], b"u" | b"i" | b"f" | b"int" | b"uint" | b"float")
@@ -217,12 +236,16 @@ fn is_type(value: &[u8]) -> bool {
     is_number || is_generic || STARTS.iter().any(|start| value.starts_with(start))
 }
 
-/// `config.db.value`, `request.form`: words between dots.
+/// `config.db.value`, `node.dot2_token`: words between dots.
 fn is_member(ident: &[u8]) -> bool {
     let is_part = |part: &[u8]| {
-        (1..=24).contains(&part.len()) && part.iter().all(|b| b.is_ascii_alphabetic() || *b == b'_')
+        (1..=24).contains(&part.len())
+            && !part[0].is_ascii_digit()
+            && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
     };
-    ident.contains(&b'.') && ident.split(|b| *b == b'.').all(is_part)
+    let digits = ident.iter().filter(|b| b.is_ascii_digit()).count();
+    let is_named = digits == 0 || digits == 1 && ident.contains(&b'_');
+    is_named && ident.contains(&b'.') && ident.split(|b| *b == b'.').all(is_part)
 }
 
 /// `user_input`: what programs call things, and hardly anybody a password.
@@ -382,7 +405,7 @@ pub(super) fn is_signed_run(value: &[u8]) -> bool {
 }
 
 /// `ZAQ3S-XCDER-VBGTR-FRTGU`: four and more groups of one length, in capitals.
-fn is_licence(value: &[u8]) -> bool {
+pub(super) fn is_licence(value: &[u8]) -> bool {
     let len = value.iter().take_while(|b| **b != b'-').count();
     let in_group = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
     let is_group = |group: &[u8]| group.len() == len && group.iter().all(in_group);
@@ -402,6 +425,18 @@ pub(super) fn is_run(value: &[u8]) -> bool {
         && value.len() >= 16
         && (digits >= 4 && letters >= 4 || is_base32)
         && !is_alphabet
+}
+
+/// No word and no name of a program: letters and digits without a sign, shorter than in `is_run` or
+/// letters of one case only, and groups of them between dots. For names in capitals.
+pub(super) fn is_unspoken(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    let is_plain = digits + letters == value.len() && !is_monotonous(value);
+    let is_long = value.len() >= 24 && (digits >= 2 || changes(value) <= 2);
+    let is_short = value.len() >= 15 && digits >= 4 && letters >= 4;
+    let is_grouped = value.len() >= 20 && letters >= 4 && digits * 3 >= value.len();
+    is_plain && (is_long || is_short) || !is_plain && is_grouped && value[1..].contains(&b'.')
 }
 
 /// `1/1203456789012345:9f86d081884c7d65…`.

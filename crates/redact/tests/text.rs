@@ -1132,3 +1132,63 @@ fn tokens_in_the_paths_of_hooks_are_found() {
     ]);
     check_kept(&["https://example.com/docs/webhooks/how-to-write-a-handler-for-events"]);
 }
+
+#[test]
+fn values_after_names_in_capitals_need_no_digits_in_no_order() {
+    check_plain(&[
+        ("acmecorp SECRET abcDE1234567890", "acmecorp SECRET [assignment]"),
+        ("acmecorp TOKEN ZYXWV9876543210", "acmecorp TOKEN [assignment]"),
+        ("acmecorp KEY qwertzuiopasdfghjklyxcvbnm", "acmecorp KEY [assignment]"),
+        ("acmecorp SECRET a1b2c3.d4e5f6.g7h8i9-j0k1", "acmecorp SECRET [assignment]"),
+        ("acmecorp Token 1234567-ABC1234-XYZ5678-0123456", "acmecorp Token [assignment]"),
+        (
+            "password = env[\"PASS\"] ?: \"jWny3kd92Xk\"",
+            "password = env[\"PASS\"] ?: \"[assignment]\"",
+        ),
+    ]);
+    check_kept(&[
+        "acmecorp KEY internationalisation",
+        "the SECRET getTheSecretOfTheFirstItem",
+        "password = env[\"PASS\"] ?: \"changeme\"",
+    ]);
+}
+
+#[test]
+fn more_formats_of_services_are_known() {
+    let (long, digest) = (random(80), hex(32));
+    check(&[
+        (format!("1000.{digest}.{digest}"), "[zoho]"),
+        (format!("na1.{long}"), "[fullstory]"),
+        (format!("flb_live_{}", random(20)), "[fleetbase]"),
+        (format!("EAAA{}+{}=x", random(30), random(20)), "[square]"),
+        (format!("$krb5asrep$23$ann@example.com:{digest}${long}"), "[kerberos]"),
+        (
+            "new DirectoryEntry(\"LDAP://a\", \"ann\", \"Rrhh1234\")".to_owned(),
+            "new DirectoryEntry(\"LDAP://a\", \"ann\", \"[password]\")",
+        ),
+    ]);
+}
+
+#[test]
+fn what_programs_write_behind_a_name_stays() {
+    check_kept(&[
+        "const createToken = (name, value, isGlobal) => {",
+        "const noAuth = !request.headers.authorization",
+        "exports.TOKEN = exports.STRICT_TOKEN.concat([' ']);",
+        "const TOKEN_CHARS = CHARS.filter((c) => c !== 44);",
+        "TOKEN_MAP = {\"NAME\": token.NAME,",
+        "const HTTP_TOKEN = /^[!#$%&'*+a-z]+$/",
+        "token = 1*tchar",
+        "creds.email = email",
+        "tokenData.packages = packages",
+        "dot2_token: node.dot2_token,",
+        "Input: Stream<Token = u8> + Clone,",
+        "fn append(self, token_start: &<I as Stream>::Checkpoint)",
+        "pub const IFLA_INET6_TOKEN: _bindgen_ty_7 = _bindgen_ty_7::IFLA_INET6_TOKEN;",
+    ]);
+    check_plain(&[
+        ("creds.email = x8fJ2kd93LxQz71", "creds.email = [assignment]"),
+        ("creds.password = letmein", "creds.password = [assignment]"),
+        ("password = (h4x0r)8", "password = [assignment]"),
+    ]);
+}
