@@ -9,7 +9,7 @@ use std::time::Duration;
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
-use relight_core::lease::{Fence, Holder};
+use relight_core::lease::{Fence, Holder, LEASE_DEFAULT};
 use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_redact::{MarkKey, Redactor};
@@ -32,8 +32,6 @@ use crate::node_file::NodeFile;
 use crate::store_way::{self, StoreWay};
 use crate::values;
 
-/// How long a lease lasts that follows nobody's life.
-const LEASE: Span = Span::from_secs(600);
 /// How long the record of our own attempt is waited for.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long it may take to find out whether somebody listens at a socket.
@@ -470,7 +468,7 @@ impl Environment {
         if let Some(holder) = crate::block_on(self.attempt(store))? {
             return Ok((holder, given.lease));
         }
-        let lease = given.lease.unwrap_or(LEASE);
+        let lease = given.lease.unwrap_or(LEASE_DEFAULT);
         let by = format!("{} (a lease of {lease})", self.who(agent));
         Ok((Holder::Time { by }, Some(lease)))
     }

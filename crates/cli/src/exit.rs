@@ -75,7 +75,7 @@ impl Exit {
     fn code(self) -> (&'static str, u16) {
         match self {
             Self::No => ("conflict", 409),
-            Self::Usage => ("usage", 400),
+            Self::Usage => (ErrorCode::INVALID.name, ErrorCode::INVALID.status),
             Self::Data => ("invalid_data", 422),
             Self::Unreachable => ("unreachable", 503),
             Self::Bug => ("internal", 500),

@@ -27,6 +27,9 @@ impl fmt::Display for Fence {
     }
 }
 
+/// The length of a time-limited lease when none is given. Whoever works on a task without a lease
+/// counts as alive for as long after the last write.
+pub const LEASE_DEFAULT: Span = Span::from_secs(10 * 60);
 /// The longest time-limited lease.
 pub const LEASE_MAX: Span = Span::from_secs(365 * 24 * 60 * 60);
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, Holder, HolderLife};
+use relight_core::lease::{Fence, Holder, HolderLife, LEASE_DEFAULT};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -160,6 +160,27 @@ pub(crate) async fn is_run_by_orphan(engine: &Engine, task: &Task) -> Result<boo
     }
 }
 
+/// Whether nobody works any more on a task that is in progress without a lease: its steps were begun
+/// without a fence. Whoever did that counts as alive while a command of `step run` runs, and otherwise as
+/// long after the last write as a time lease lasts. A `step run` that was killed is known at once.
+pub(crate) async fn is_left_without_lease(
+    engine: &Engine,
+    task: &Task,
+    now: Time,
+) -> Result<bool, StoreError> {
+    let mut is_left = now.since(task.updated_at) >= LEASE_DEFAULT;
+    let Some(home) = engine.home().filter(|_| task.steps_open > 0) else { return Ok(is_left) };
+    for step in engine.store().steps(&task.id).await?.iter().filter(|step| step.is_open()) {
+        match RunningStep::runner(&home, &task.id, &step.key) {
+            Ok(Runner::Runs { .. }) => return Ok(false),
+            Ok(Runner::Gone) => is_left = true,
+            // A lock that cannot be looked at tells nothing.
+            Ok(Runner::None) | Err(_) => {}
+        }
+    }
+    Ok(is_left)
+}
+
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result
 /// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
 /// for it would be for ever.)
@@ -265,5 +286,28 @@ mod tests {
         drop(running);
         assert!(check_start(&engine, &id, None).await.is_ok());
         assert_eq!(lost(&engine).await.unwrap().len(), 1);
+    }
+
+    /// Nobody can see who begins steps without a lease: the last write counts as a sign of life.
+    #[tokio::test]
+    async fn a_task_without_a_lease_is_left_when_nothing_was_written_for_as_long_as_a_lease_lasts()
+    {
+        let home = tempfile::tempdir().unwrap();
+        let redactor = Redactor::new(MarkKey::new([0; 32]));
+        let engine = Engine::new(Arc::new(MemoryStore::new()), redactor).with_home(home.path());
+        let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
+        engine.add(NewTask::bare(id.clone())).await.unwrap();
+        let rule = RepeatRule::Keyed;
+        let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+        engine.act(&id, Right::Unfenced, begin).await.unwrap();
+        let task = engine.task(&id).await.unwrap();
+        let later = task.updated_at.plus(LEASE_DEFAULT);
+        let is_left = async |now| is_left_without_lease(&engine, &task, now).await.unwrap();
+        assert!(!is_left(task.updated_at).await);
+        assert!(is_left(later).await);
+        let running = RunningStep::take(home.path(), &id, &key).unwrap();
+        assert!(!is_left(later).await, "its command runs");
+        drop(running);
+        assert_eq!(lost(&engine).await.unwrap().len(), 0);
     }
 }

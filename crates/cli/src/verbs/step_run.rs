@@ -1,7 +1,7 @@
 //! `relight step run`: records the intent, runs the command, records how it ended.
 
 use std::ffi::OsStr;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -395,8 +395,14 @@ async fn watch(
     let (ended, over) = tokio::sync::watch::channel(false);
     let (mut stdout, mut stderr) = (KeptBytes::default(), Tail::default());
     let outward = (!json).then(tokio::io::stdout);
-    let copy_out = copy(out, outward, over.clone(), |part| stdout.push(part));
-    let copy_err = copy(err, Some(tokio::io::stderr()), over, |part| stderr.push(part));
+    let write_out = |part: &[u8]| {
+        let mut out = std::io::stdout();
+        out.write_all(part).and_then(|()| out.flush())
+    };
+    let write_err = |part: &[u8]| std::io::stderr().write_all(part);
+    let copy_out = copy(out, outward, write_out, over.clone(), |part| stdout.push(part));
+    let outward = Some(tokio::io::stderr());
+    let copy_err = copy(err, outward, write_err, over, |part| stderr.push(part));
     let wait = async {
         let result = wait(&mut child, group, arguments.timeout.and_then(Span::as_limit)).await;
         let _ = ended.send(true);
@@ -483,10 +489,12 @@ impl Group {
     }
 }
 
-/// Passes on all that is read, and lets `keep` have it.
+/// Passes on all that is read, and lets `keep` have it. A host that has no thread for a write in the
+/// background gets it written at once.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: Option<impl tokio::io::AsyncWrite + Unpin>,
+    write_at_once: impl Fn(&[u8]) -> std::io::Result<()>,
     mut over: tokio::sync::watch::Receiver<bool>,
     mut keep: impl FnMut(&[u8]),
 ) -> Option<std::io::Error> {
@@ -504,7 +512,12 @@ async fn copy(
                 out.write_all(&part[..count]).await?;
                 out.flush().await
             };
-            if let Err(error) = passed.await {
+            let has_no_thread = |error: &std::io::Error| error.raw_os_error().is_none();
+            let passed = match passed.await {
+                Err(error) if has_no_thread(&error) => write_at_once(&part[..count]),
+                passed => passed,
+            };
+            if let Err(error) = passed {
                 // The step goes on and is recorded. That nobody reads any more is no loss.
                 to = None;
                 lost = Some(error).filter(|e| e.kind() != std::io::ErrorKind::BrokenPipe);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
@@ -126,6 +127,7 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
     let limits = work::start_limits(environment, config, arguments.force)?;
     let id = environment.task(arguments.id)?;
     let right = environment.right(&id, arguments.fence)?;
+    let is_named = arguments.holder.owner_pid.is_some();
     let context = operate::context(environment)?;
     let engine = &context.engine;
     let (holder, ttl) = environment.holder(
@@ -136,7 +138,14 @@ fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
     let started = block_on(async {
         check_start(engine, &id, arguments.fence.map(Fence)).await?;
         let new = new_task(id, arguments.new);
-        let started = drain::start(engine, new, right, holder, ttl, limits).await?;
+        let started = drain::start(engine, new, right, holder.clone(), ttl, limits).await?;
+        let held = started.view.task.lease.held.as_ref();
+        // A lease that is continued keeps its holder; the process that was named is not passed over.
+        if let Some(held) = held.filter(|held| is_named && held.holder != holder) {
+            let (task, held) = (started.view.task.id.clone(), Box::new(held.clone()));
+            let agent = started.view.task.agent.clone();
+            return Err(Refusal::Held { task, agent, held }.into());
+        }
         Ok::<_, Failure>(started)
     })?;
     print_started(environment, engine, &started, arguments.export)?;

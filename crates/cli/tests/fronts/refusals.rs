@@ -22,11 +22,11 @@ fn refused(story: &[(&str, Value)], code: &str) {
             continue;
         }
         // A value that is not one is told by the parser of the command line, with the flag's name.
-        if error["code"] == "usage" {
-            error["code"] = json!("invalid");
-            error["status"] = json!(422);
-            let message = error["message"].as_str().unwrap().to_owned();
-            error["message"] = json!(message.split_once(": ").unwrap().1);
+        let message = error["message"].as_str().unwrap().to_owned();
+        if let Some((_, reason)) =
+            message.split_once(": ").filter(|_| message.starts_with("invalid value"))
+        {
+            error["message"] = json!(reason);
         }
         // Who holds it, and for how long, is the front's own.
         if error["code"] == "held" {

@@ -227,7 +227,7 @@ fn bad_input_says_what_is_wrong_and_what_to_type() {
         }
     }
     let usage = place.fails("--json task add", 2).error();
-    assert_eq!((&usage["code"], &usage["status"]), (&"usage".into(), &400.into()));
+    assert_eq!((&usage["code"], &usage["status"]), (&"invalid".into(), &422.into()));
     place.relight("task done t").env("RELIGHT_FENCE", "99").run().with_code(77);
     place
         .relight("task done t")

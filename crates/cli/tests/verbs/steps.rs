@@ -786,6 +786,39 @@ fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
     assert!(place.work("again").exists(), "its end was refused, so its rule lets it run again");
 }
 
+/// Whoever works without a lease is known to be gone when neither its `step run` nor the command lives.
+#[test]
+fn a_step_run_without_a_lease_that_was_killed_does_not_keep_its_task_running() {
+    let place = Place::new();
+    place.ok("task add t");
+    let mut runner =
+        place.shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'").spawn();
+    let command: u32 = runner.line().parse().unwrap();
+    assert_eq!(place.ok("recover").text().trim(), "nothing to recover", "it runs");
+    place.fails("task claim --agent w", 1);
+    cases::kill(runner.pid());
+    assert_eq!(place.ok("recover").text().trim(), "nothing to recover", "its command runs");
+    cases::kill(command);
+    let found = place.json("recover --dry-run")["waiting"].clone();
+    assert_eq!((&found[0]["task"], &found[0]["status"]), (&json!("t"), &json!("in_progress")));
+    assert_eq!(place.json("task claim --agent w")["in_doubt"], json!(["a"]));
+}
+
+/// It was cut off before; who begins it again is not the one who was killed.
+#[test]
+fn a_step_that_is_begun_again_without_a_lease_is_not_taken_for_the_killed_one() {
+    let place = Place::new();
+    place.ok("task add t");
+    let mut runner =
+        place.shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'").spawn();
+    let command: u32 = runner.line().parse().unwrap();
+    cases::kill(runner.pid());
+    cases::kill(command);
+    place.ok("step begin a --task t");
+    assert_eq!(place.ok("recover").text().trim(), "nothing to recover");
+    place.ok("step end a --task t");
+}
+
 /// Nothing is wrong with the program: it can be run later, and it is known that it was not.
 #[test]
 fn a_host_without_free_descriptors_is_75_and_the_step_is_run_later() {

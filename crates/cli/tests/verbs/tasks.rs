@@ -894,6 +894,22 @@ fn a_person_may_start_an_agents_task_and_is_told_whose_it_was() {
     assert_eq!(place.json("task start t --agent a")["handed_over"], json!(null));
 }
 
+/// The lease goes on for its own holder; that the named process is not it must not be overlooked.
+#[test]
+fn a_named_owner_is_refused_while_the_lease_of_the_shown_fence_has_another_holder() {
+    let place = Place::new();
+    place.ok("task start t --lease 1h");
+    let mut owner = place.shell("echo up; exec sleep 300").spawn();
+    owner.line();
+    let named = format!("task start t --fence 1 --owner-pid {}", owner.pid());
+    place.fails(&named, 75).says(&["is held by", "relight task release t --force"]);
+    place.ok("task release t --force");
+    place.ok(&named.replace(" --fence 1", ""));
+    assert_eq!(place.json("task show t")["holder"]["pid"], owner.pid());
+    place.ok(&named.replace("--fence 1", "--fence 3"));
+    owner.kill();
+}
+
 #[test]
 fn a_named_owner_takes_over_from_a_dead_one_whose_fence_was_inherited() {
     let place = Place::new();

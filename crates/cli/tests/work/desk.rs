@@ -61,7 +61,7 @@ fn a_person_resumes_restarts_abandons_and_hands_over() {
         failed(&place, task);
     }
     let told = "task resumed may continue with a; it waits in the queue until: \
-                relight task claim --agent a, or relight task start resumed\n";
+                relight task start resumed --agent a\n";
     assert_eq!(place.ok("recover resumed --resume").text(), told);
     place.ok("recover restarted --restart");
     place.ok("recover abandoned --abandon --reason no-longer-needed");
@@ -172,7 +172,7 @@ fn work_that_nobody_would_take_waits_in_the_queue_and_says_what_to_type() {
     let place = Place::new();
     lose(&place, "t");
     let told = "task t is interrupted; it waits in the queue until: \
-                relight task claim --agent NAME, or relight task start t";
+                relight task start t";
     assert_eq!(place.ok("recover").text().trim_end(), told);
     let listed = place.ok("recover --dry-run").text();
     assert!(

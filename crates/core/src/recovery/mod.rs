@@ -92,7 +92,7 @@ impl HolderDeath {
     pub fn vanished(task: &Task, at: Time) -> Self {
         let reason = match &task.lease.held {
             Some(held) => format!("its holder is gone: {}", held.holder),
-            None => "its holder is gone".to_owned(),
+            None => "nobody holds it, and whoever worked on it is gone".to_owned(),
         };
         Self::of(task, Cause::Lost, reason, at)
     }

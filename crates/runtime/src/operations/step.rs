@@ -15,7 +15,7 @@ use super::task::usage;
 use super::{Context, Operation, Written, check_reason, fields, right};
 use crate::engine::{ActError, Acted, Engine};
 use crate::redact_input;
-use crate::running_step::RunningStep;
+use crate::running_step::{Runner, RunningStep};
 
 request! {
     /// A step that is about to act.
@@ -57,6 +57,10 @@ impl Operation for StepBegin {
         let (engine, id) = (&context.engine, self.task);
         let key = key(engine, self.step, self.occurrence);
         check_not_running(context, &id, &key)?;
+        // What a killed `step run` left is not this caller's end.
+        if let Ok(Runner::Gone) = RunningStep::runner(&context.home, &id, &key) {
+            drop(RunningStep::take(&context.home, &id, &key));
+        }
         let (advice, acted) = begin(engine, &id, right(self.fence), &key, self.rule).await?;
         let written = match acted {
             Some(acted) => context.refresh_after_step(acted).await?,
@@ -118,7 +122,8 @@ request! {
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
         pub output: Output,
         /// 0, or 1 for one that failed, when none.
-        pub exit_code: Option<i32>,
+        #[cfg_attr(feature = "schema", schema(value_type = Option<i32>, minimum = 0, maximum = 255))]
+        pub exit_code: Option<u8>,
         /// What it cost, such as `0.25`.
         #[serde(default, deserialize_with = "fields::optional_text")]
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -169,7 +174,7 @@ impl Operation for StepEnd {
             true => (StepOutcome::Failed, StepState::Failed),
             false => (StepOutcome::Done, StepState::Done),
         };
-        let exit_code = self.exit_code.unwrap_or(i32::from(self.failed));
+        let exit_code = i32::from(self.exit_code.unwrap_or(u8::from(self.failed)));
         let ended = (outcome, Output { exit_code, ..self.output });
         match engine.end_step(&id, right(self.fence), key.clone(), ended, usage).await {
             // Said twice; the first time counts.

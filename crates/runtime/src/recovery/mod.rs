@@ -15,4 +15,4 @@ pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Strategies, StrategyAnswer, UnknownStrategy};
 pub use strategy::{Answer, RecoveryStrategy, StrategyError};
 pub use sweep::{OrphanedTask, TaskSweep, lost, sweep, sweep_all};
-pub(crate) use sweep::{held, interrupted, left_by};
+pub(crate) use sweep::{held, interrupted, left_by, left_without_lease};

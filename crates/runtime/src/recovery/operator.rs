@@ -134,6 +134,8 @@ pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreE
     let leases = held.iter().filter_map(|task| task.lease.held.as_ref());
     holders::look_for(engine.store().as_ref(), leases).await?;
     found.extend(held.into_iter().filter(is_lost));
+    let (left, _) = super::left_without_lease(engine).await?;
+    found.extend(left.iter().map(|left| left.task().clone()));
     found.retain(|task| is_wanted(task));
     found.sort_by_key(|task| (std::cmp::Reverse(task.spec.priority), task.created_at));
     Ok(found)
@@ -199,15 +201,17 @@ pub async fn command_to_continue(
         return Ok(Some(agent.command_to_start(None)));
     }
     let id = shell_word(task.id.as_str());
-    let start = match task.checkpoint {
-        Some(_) => format!("relight checkpoint resume --workflow {id}"),
-        None => format!("relight task start {id}"),
+    let name = |name: &AgentName| format!(" --agent {}", shell_word(name.as_str()));
+    let name = task.agent.as_ref().map(name).unwrap_or_default();
+    // A claim might take another task.
+    let start = match (&task.checkpoint, task.status) {
+        (Some(_), _) => format!("relight checkpoint resume --workflow {id}"),
+        (None, TaskStatus::Failed) => {
+            format!("relight task retry {id} && relight task start {id}{name}")
+        }
+        (None, _) => format!("relight task start {id}{name}"),
     };
-    let name = task.agent.as_ref().map_or("NAME".to_owned(), |name| shell_word(name.as_str()));
-    Ok(Some(match agent {
-        Some(_) => format!("relight up, or {start}"),
-        None => format!("relight task claim --agent {name}, or {start}"),
-    }))
+    Ok(Some(if agent.is_some() { format!("relight up, or {start}") } else { start }))
 }
 
 fn last_finished(steps: &[Step]) -> Option<String> {

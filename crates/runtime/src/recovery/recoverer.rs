@@ -185,8 +185,13 @@ impl Recoverer {
         };
         let events =
             if task.steps_open > 0 { self.engine.store().events(query).await? } else { Vec::new() };
-        let right = Right::Fence(task.lease.fence);
+        let is_held = task.lease.held.is_some();
+        let right = if is_held { Right::Fence(task.lease.fence) } else { Right::Unfenced };
         let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+            // Without a lease nothing but the number of its commits tells that somebody works on it.
+            if !is_held && view.task.seq != task.seq {
+                return Err(ActError::Contended(task.id.clone()));
+            }
             let mut plan = Vec::new();
             for step in view.steps.iter().filter(|step| may_be_what_killed(step, task)) {
                 plan.extend(step_deaths::decide(&task.id, &events, &step.key));

@@ -19,7 +19,7 @@ use super::recoverer::{Recovered, Recoverer};
 use crate::engine::{ActError, Engine};
 use crate::holders;
 use crate::os::{clock, process};
-use crate::running_step::is_run_by_orphan;
+use crate::running_step::{is_left_without_lease, is_run_by_orphan};
 
 /// Concurrent recoveries; their commits share a sync.
 const AT_ONCE: usize = 64;
@@ -54,8 +54,28 @@ pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
             found.push(lost);
         }
     }
+    found.extend(left_without_lease(engine).await?.0);
     found.extend(left_by_terminated(engine).await?);
     Ok(found)
+}
+
+/// Tasks in progress that nobody holds and nobody works on any more, and whether somebody still works on
+/// others. Workflows are not among them: they hold nothing between two commands.
+pub(crate) async fn left_without_lease(
+    engine: &Engine,
+) -> Result<(Vec<OrphanedTask>, bool), StoreError> {
+    let query = TaskQuery { statuses: vec![TaskStatus::InProgress], ..TaskQuery::default() };
+    let (mut left, mut are_others) = (Vec::new(), false);
+    for task in engine.store().tasks(query).await? {
+        if task.lease.held.is_some() || task.checkpoint.is_some() {
+            continue;
+        }
+        match is_left_without_lease(engine, &task, clock::now()).await? {
+            true => left.push(OrphanedTask::Holder(task)),
+            false => are_others = true,
+        }
+    }
+    Ok((left, are_others))
 }
 
 /// Held tasks, oldest first, whether the holder lives or not.
@@ -164,6 +184,7 @@ pub async fn sweep_all(recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
             break;
         }
     }
+    swept.add(sweep(recoverer, left_without_lease(engine).await?.0).await);
     swept.add(sweep(recoverer, left_by_terminated(engine).await?).await);
     Ok(swept)
 }
@@ -230,7 +251,10 @@ async fn one(
     };
     match recovered {
         // Someone else was faster.
-        Err(ActError::Refused(Refusal::Fenced { .. } | Refusal::Held { .. })) => None,
+        Err(
+            ActError::Refused(Refusal::Fenced { .. } | Refusal::Held { .. })
+            | ActError::Contended(_),
+        ) => None,
         Err(error) => Some(Err((Box::new(task), error))),
         Ok(recovered) => Some(Ok(recovered)),
     }

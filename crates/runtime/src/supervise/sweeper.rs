@@ -87,6 +87,9 @@ impl Sweeper {
                 look.lost.push(OrphanedTask::Holder(task));
             }
         }
+        let (left, are_others) = recovery::left_without_lease(engine).await?;
+        look.lost.extend(left);
+        look.has_to_look_again |= are_others;
         for task in recovery::interrupted(engine).await? {
             let Some(agent) = task.agent.clone() else { continue };
             if self.is_gone(&agent).await? {

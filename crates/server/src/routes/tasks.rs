@@ -7,7 +7,7 @@ use axum::response::Response;
 use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
-use relight_core::lease::{Fence, Holder, of_length};
+use relight_core::lease::{Fence, Holder, LEASE_DEFAULT, of_length};
 use relight_core::status::TaskStatus;
 use relight_core::task::{NewTask, TaskSpec};
 use relight_core::time::Span;
@@ -30,9 +30,6 @@ use crate::guard::Caller;
 use crate::wire;
 use crate::wire::list::{List, Page};
 use crate::wire::task::StartTask;
-
-/// How long a lease lasts that nobody gave a length.
-const LEASE: Span = Span::from_secs(600);
 
 /// Which tasks.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -163,7 +160,7 @@ impl App {
 
 /// The length of a lease.
 pub(crate) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
-    let lease = given.map(span).transpose()?.unwrap_or(LEASE);
+    let lease = given.map(span).transpose()?.unwrap_or(LEASE_DEFAULT);
     of_length(lease).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
