@@ -1,5 +1,6 @@
 //! Flags of the smaller commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -389,11 +390,15 @@ pub(crate) struct RemoveArguments {
 /// `completions`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  relight completions bash > ~/.local/share/bash-completion/completions/relight"
+    after_help = "Example:\n  relight completions bash > ~/.local/share/bash-completion/completions/relight\n\n\
+    In bash, zsh and fish, names of agents, tasks and presets are completed too."
 )]
 pub(crate) struct CompletionsArguments {
     /// The shell
     pub(crate) shell: Shell,
+    /// The command line up to the cursor: prints the names that its last word may become, for the script
+    #[arg(last = true, hide = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// `man`.

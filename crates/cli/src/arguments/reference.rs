@@ -103,7 +103,8 @@ fn section(command: &Command) -> String {
     let usage = usage.trim_start_matches("Usage: ");
     let mut text =
         format!("\n## {}\n\n{}.\n\n```text\n{usage}\n```\n", name(command), about(command));
-    let own: Vec<&Arg> = command.get_arguments().filter(|arg| !is_global(arg)).collect();
+    let own: Vec<&Arg> =
+        command.get_arguments().filter(|arg| !is_global(arg) && !arg.is_hide_set()).collect();
     if !own.is_empty() {
         let _ = write!(text, "\n{}", table(own.into_iter()));
     }

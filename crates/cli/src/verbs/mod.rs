@@ -15,6 +15,7 @@ pub(crate) mod drain;
 pub(crate) mod events;
 mod http;
 pub(crate) mod inflight;
+mod live_names;
 pub(crate) mod logs;
 #[cfg_attr(not(feature = "mcp"), path = "absent/mcp.rs")]
 pub(crate) mod mcp;

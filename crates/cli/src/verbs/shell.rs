@@ -3,19 +3,65 @@
 use std::path::Path;
 
 use clap::{Command, CommandFactory};
+use clap_complete::Shell;
 use clap_mangen::Man;
 use serde_json::json;
 
+use super::live_names;
 use crate::arguments::Cli;
 use crate::arguments::other::{CompletionsArguments, ManArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Outcome};
 use crate::{output, whole_file};
 
+/// Live names first, else what the generated script offers.
+const BASH: &str = r#"_relight() {
+    local line="${COMP_LINE:0:COMP_POINT}" words current
+    read -ra words <<<"$line"
+    [[ "$line" == *' ' ]] && words+=("")
+    current="${words[${#words[@]}-1]}"
+    COMPREPLY=($(relight completions bash -- "${words[@]}" 2>/dev/null))
+    # Bash replaces only what follows the last of these characters.
+    COMPREPLY=("${COMPREPLY[@]#"${current%"${current##*[:=@]}"}"}")
+    [[ ${#COMPREPLY[@]} -gt 0 ]] || _relight_static "$@"
+}
+
+"#;
+const ZSH: &str = r#"_relight() {
+    local names="$(relight completions zsh -- "${(@)words[1,CURRENT]}" 2>/dev/null)"
+    if [[ -n "$names" ]]; then
+        compadd -- "${(@f)names}"
+    else
+        _relight_static "$@"
+    fi
+}
+
+"#;
+const FISH: &str = "complete -c relight -a \
+    '(relight completions fish -- (commandline -opc) (commandline -ct) 2>/dev/null)'\n";
+
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
+    if !arguments.words.is_empty() {
+        let names = live_names::candidates(&arguments.words);
+        output::write_out(
+            names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes(),
+        );
+        return Ok(0);
+    }
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "relight", &mut script);
-    output::write_out(&script);
+    let script = String::from_utf8(script).expect("the flags are UTF-8");
+    let with = |first: &str| {
+        assert!(script.contains("_relight() {"), "the generated function has this name");
+        script.replacen("_relight() {", &format!("{first}_relight_static() {{"), 1)
+    };
+    let script = match arguments.shell {
+        Shell::Bash => with(BASH),
+        Shell::Zsh => with(ZSH),
+        Shell::Fish => script + FISH,
+        _ => script,
+    };
+    output::write_out(script.as_bytes());
     Ok(0)
 }
 
