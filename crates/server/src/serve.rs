@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use relight_runtime::os::threads;
 use relight_runtime::supervise::control::Control;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -95,6 +96,8 @@ pub struct Threads(Option<Runtime>);
 impl Threads {
     /// Idle until something is served.
     pub fn new() -> io::Result<Self> {
+        // Tokio would panic.
+        threads::check_room(WORKERS)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(BLOCKING_MAX)

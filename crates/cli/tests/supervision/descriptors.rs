@@ -91,6 +91,15 @@ fn too_few_descriptors_to_wait_for_anything_are_an_error_and_no_panic() {
 }
 
 #[test]
+fn a_host_that_refuses_threads_is_an_error_and_no_panic() {
+    let ground = Ground::with_agent("exit 0");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let ran = ground.start_without_threads(&["up", "--no-http"]).end();
+    assert_eq!(ran.code, 74, "{ran:?}");
+    assert!(ran.stderr.contains("cannot start threads"), "{ran:?}");
+}
+
+#[test]
 fn an_attempt_that_waits_for_room_is_not_charged_when_its_supervisor_is_killed() {
     const AGENTS: usize = 16;
     let ground = Ground::with_agent("echo $RELIGHT_AGENT >>births; exec sleep 1000");

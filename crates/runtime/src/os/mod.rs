@@ -12,3 +12,4 @@ pub mod limits;
 pub mod pidfd;
 pub mod process;
 pub mod random;
+pub mod threads;

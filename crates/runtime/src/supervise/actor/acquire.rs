@@ -24,7 +24,7 @@ use super::tree::{ConnectedShim, Orphan, Tree};
 use super::{Actor, AgentView, Mail, SupervisionLost};
 use crate::holders;
 use crate::os::limits::{self, Room};
-use crate::os::{clock, file, fleet as node_leases, process};
+use crate::os::{clock, file, fleet as node_leases, process, threads};
 use crate::supervise::attempt_waits;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
@@ -246,8 +246,7 @@ async fn has_died(holder: &Holder) -> bool {
         return false;
     }
     let pid = process.pid;
-    let died = tokio::task::spawn_blocking(move || process::has_died_within(pid, DEATH_MAX)).await;
-    died.unwrap_or(false)
+    threads::run(move || process::has_died_within(pid, DEATH_MAX)).await.unwrap_or(false)
 }
 
 impl Actor {

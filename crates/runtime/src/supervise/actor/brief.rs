@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::Actor;
 use crate::engine::TaskView;
-use crate::os::clock;
+use crate::os::{clock, threads};
 use crate::supervise::notices::What;
 use crate::supervise::successor::{self, Asker};
 
@@ -120,7 +120,7 @@ impl Actor {
     pub(super) async fn await_changes(&self, tag: &AttemptTag, brief: Brief) -> Brief {
         let (workspace, asker) = (brief.workspace.clone(), self.asker(tag));
         let ask = move || successor::dirty_files(&workspace, GIT_WAIT, &asker());
-        let dirty = tokio::task::spawn_blocking(ask).await.ok().flatten();
+        let dirty = threads::run(ask).await.flatten();
         self.with_changes(brief, dirty)
     }
 
@@ -148,7 +148,7 @@ impl Actor {
                 drop(place);
                 dirty
             };
-            tokio::task::spawn_blocking(ask).await.ok().flatten()
+            threads::run(ask).await.flatten()
         });
     }
 

@@ -20,7 +20,7 @@ use relight_core::time::Span;
 use super::tree::{Orphan, Tree, TreeEvent};
 use super::{Actor, SupervisionLost, lease_guard};
 use crate::engine::ActError;
-use crate::os::{clock, process};
+use crate::os::{clock, process, threads};
 use crate::recovery::Recoverer;
 use crate::supervise::log::{AgentLog, LogPosition};
 use crate::supervise::notices::What;
@@ -416,7 +416,7 @@ impl Actor {
         let session = shim.filter(|shim| !process::is_alive(shim)).map(|shim| shim.pid);
         let group = leader.map(|leader| leader.pid);
         let look = move || process::in_session_or_group(session, group);
-        let left = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        let left = threads::run(look).await.unwrap_or_default();
         let mut text = "; without a cgroup its tree cannot be proved empty".to_owned();
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().take(PIDS_MAX).map(u32::to_string).collect();

@@ -25,7 +25,7 @@ use super::tree::{ConnectedShim, KILL_WAIT, Tree, kill_shim};
 use super::{Actor, SupervisionLost};
 use crate::engine::ActError;
 use crate::os::limits::{self, Room};
-use crate::os::{clock, pidfd, process, random};
+use crate::os::{clock, pidfd, process, random, threads};
 use crate::presets::Launch;
 use crate::supervise::cgroup::Cleared;
 use crate::supervise::log::{AgentLog, LogStart};
@@ -300,7 +300,7 @@ impl Actor {
         if let Some(shim) = tree.shim().cloned() {
             let text = format!("its shim (pid {}) was left behind, and is killed", shim.pid);
             self.tell(What::Trouble(text));
-            let _ = tokio::task::spawn_blocking(move || kill_shim(&shim)).await;
+            threads::run(move || kill_shim(&shim)).await;
         }
     }
 
@@ -317,17 +317,17 @@ impl Actor {
 
     /// Sweeps on a blocking thread and sends a notice with the result.
     async fn sweep(&self, clear: impl FnOnce() -> io::Result<SweepOutcome> + Send + 'static) {
-        match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(SweepOutcome { stopped, survivors })) => {
+        match threads::run(clear).await {
+            Some(Ok(SweepOutcome { stopped, survivors })) => {
                 let survivors = u32::try_from(survivors.len()).unwrap_or(u32::MAX);
                 if stopped > 0 || survivors > 0 {
                     self.tell(What::Swept { stopped, survivors });
                 }
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 self.tell(What::Trouble(format!("cannot look for leftovers: {error}")));
             }
-            Err(_) => {}
+            None => {}
         }
     }
 
@@ -343,8 +343,8 @@ impl Actor {
         let Some(cgroups) = self.context.cgroups.clone() else { return true };
         let name = self.spec.name.clone();
         let clear = move || cgroups.clear(&name, KILL_WAIT);
-        match tokio::task::spawn_blocking(clear).await {
-            Ok(Ok(Cleared { found, is_empty })) => {
+        match threads::run(clear).await {
+            Some(Ok(Cleared { found, is_empty })) => {
                 if found > 0 {
                     // Processes that cannot be stopped are counted too.
                     let survivors = if is_empty { 0 } else { found };
@@ -352,11 +352,11 @@ impl Actor {
                 }
                 is_empty
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 self.tell(What::Trouble(format!("its old cgroups cannot be removed: {error}")));
                 true
             }
-            Err(_) => true,
+            None => true,
         }
     }
 

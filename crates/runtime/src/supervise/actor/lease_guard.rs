@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use super::Actor;
 use super::tree::{self, Tree};
 use crate::fleet::{Fleet, Standing};
-use crate::os::{clock, pidfd};
+use crate::os::{clock, pidfd, threads};
 use crate::supervise::shim::client::Orders;
 use crate::supervise::shim::kill_below;
 use crate::supervise::shim::wire::{Order, Rung};
@@ -83,7 +83,7 @@ impl AttemptGuard {
                 () = overdue(kill_at_ms.filter(|_| kill_at_ms != killed_for)) => {
                     // Its shim does the same, unless it was stopped.
                     let shim = self.shim.clone();
-                    let _ = tokio::task::spawn_blocking(move || kill_below(&shim)).await;
+                    threads::run_at_once(move || kill_below(&shim)).await;
                     killed_for = kill_at_ms;
                 }
             }
@@ -110,7 +110,8 @@ impl AttemptGuard {
     fn end(self, left: Span) {
         let grace = tree::sum(&tree::cut(self.ladder, left));
         let leader = self.leader.get().cloned();
-        tokio::task::spawn_blocking(move || tree::end(leader.as_ref(), self.tag, grace));
+        let end = move || tree::end(leader.as_ref(), self.tag, grace);
+        tokio::spawn(threads::run_at_once(end));
     }
 }
 

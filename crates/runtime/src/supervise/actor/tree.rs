@@ -10,7 +10,7 @@ use relight_core::time::Span;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
-use crate::os::{clock, pidfd};
+use crate::os::{clock, pidfd, threads};
 use crate::supervise::shim;
 use crate::supervise::shim::client::ShimConnection;
 use crate::supervise::shim::wire::{Order, Rung, ShimReport, StartOrder};
@@ -189,7 +189,7 @@ impl Tree {
             Self::Orphan(orphan) => {
                 let (process, tag) = (orphan.watch.process().clone(), orphan.tag.clone());
                 let grace = sum(&ladder);
-                tokio::task::spawn_blocking(move || end(Some(&process), tag, grace));
+                threads::start(move || end(Some(&process), tag, grace));
             }
         }
     }
@@ -277,11 +277,11 @@ impl Owed {
             if std::mem::replace(&mut self.has_lost_tree, true) {
                 self.look_at = now + ANSWER_WAIT;
                 let killed = shim.clone();
-                tokio::task::spawn_blocking(move || kill_shim(&killed));
+                threads::start(move || kill_shim(&killed));
                 return Some(TreeEvent::ShimKilled(shim));
             }
             self.until = now + ANSWER_WAIT;
-            tokio::task::spawn_blocking(move || {
+            threads::start(move || {
                 shim::kill_below(&shim);
                 pidfd::continue_stopped(&shim)
             });
