@@ -46,6 +46,21 @@ fn recover_beside_a_dead_daemon_gives_away_nothing_that_lives() {
 }
 
 #[test]
+fn an_agent_with_a_dead_daemon_and_a_stopped_shim_is_ended_in_time() {
+    let fleet = Fleet::new(Meet::InOneFile, "");
+    let a = fleet.up("a");
+    let pid = fleet.until_lives("a", 1);
+    let shim = fleet.ground.shim("a");
+    let _b = fleet.up("b");
+    a.kill();
+    signal(shim, Signal::STOP);
+    until("its shim ends it", || (!is_alive(pid)).then_some(()));
+    assert_eq!(fleet.ground.births(1), [pid], "nobody was faster");
+    fleet.until_lives("b", 2);
+    fleet.ground.assert_never_doubled();
+}
+
+#[test]
 fn a_node_that_leaves_keeps_its_lease_while_something_of_an_agent_is_left() {
     let fleet = Fleet::new(Meet::InOneFile, "");
     let a = fleet.up("a");

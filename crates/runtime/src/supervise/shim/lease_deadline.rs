@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use relight_core::time::Span;
 
+use super::system::ContinueTimer;
 use super::wire::Deadline;
 use crate::os::clock;
 
@@ -18,6 +19,8 @@ pub(super) struct DeadlineGuard {
     is_due: bool,
     /// Also counts while the host sleeps, unlike the timeout of `poll`.
     timer: Option<OwnedFd>,
+    /// Continues the shim at that time, if an agent has stopped it.
+    wake: Option<ContinueTimer>,
 }
 
 impl DeadlineGuard {
@@ -25,6 +28,10 @@ impl DeadlineGuard {
     pub(super) fn set(&mut self, deadline: Deadline) {
         // Without a timer only the timeout of `poll` is left.
         self.timer = clock::boot_timer(deadline.stop_at_ms).ok();
+        self.wake = self.wake.take().or_else(|| ContinueTimer::new().ok());
+        if let Some(wake) = &self.wake {
+            wake.set(deadline.stop_at_ms);
+        }
         self.deadline = Some(deadline);
         self.is_due = false;
     }

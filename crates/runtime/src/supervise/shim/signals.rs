@@ -9,11 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{FORBIDDEN, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
+use signal_hook::consts::{FORBIDDEN, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-/// Only the supervisor ends a shim, by its order.
-const DEAF_TO: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Only the supervisor ends a shim, by its order. A timer by an ignored SIGCONT would fire once only.
+const DEAF_TO: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 
 /// Installs the handlers; a byte can be read from what is returned whenever a child ended.
 pub(super) fn install() -> io::Result<UnixStream> {

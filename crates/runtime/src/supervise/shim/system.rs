@@ -1,10 +1,14 @@
-//! The two calls of the product that need `unsafe`, because neither the standard library nor rustix has
-//! them: waiting for a child with what it used, and closing what nobody here opened.
+//! The calls of the product that need `unsafe`, because neither the standard library nor rustix has
+//! them: waiting for a child with what it used, closing what nobody here opened, and a timer that
+//! continues a stopped process.
 #![expect(unsafe_code, reason = "C functions; the reason why each use is sound stands beside it")]
 
 use std::io;
 
 use relight_core::agent::death::HowEnded;
+
+/// How often a shim whose deadline has passed is continued.
+const CONTINUE_EVERY_MS: u64 = 100;
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,6 +60,43 @@ pub(super) fn close_inherited_files() {
     // SAFETY: takes numbers only; by the rule above nothing here owns one of these files. A kernel
     // without the call (before 5.9) says so, and the files stay open.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
+}
+
+/// A timer by which the kernel sends SIGCONT to this process: an agent may have stopped its shim, and
+/// after its supervisor's death nobody else would continue it.
+#[derive(Debug)]
+pub(super) struct ContinueTimer(libc::timer_t);
+
+impl ContinueTimer {
+    pub(super) fn new() -> io::Result<Self> {
+        let mut timer = std::ptr::null_mut();
+        // SAFETY: `sigevent` is plain numbers and pointers, for which zeros are valid; both pointers are
+        // to locals that outlive the call.
+        let made = unsafe {
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_SIGNAL;
+            event.sigev_signo = libc::SIGCONT;
+            libc::timer_create(libc::CLOCK_BOOTTIME, &raw mut event, &raw mut timer)
+        };
+        if made == 0 { Ok(Self(timer)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Continues this process at this boot time, and again and again from then on, because it may be
+    /// stopped again.
+    pub(super) fn set(&self, at_ms: u64) {
+        let time = |ms: u64| libc::timespec {
+            tv_sec: i64::try_from(ms / 1_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(ms % 1_000 * 1_000_000).unwrap_or(0),
+        };
+        // Zero would switch it off.
+        let spec =
+            libc::itimerspec { it_interval: time(CONTINUE_EVERY_MS), it_value: time(at_ms.max(1)) };
+        // SAFETY: the timer was made by `new` and is never deleted; the pointer is to a local that outlives
+        // the call.
+        let _ = unsafe {
+            libc::timer_settime(self.0, libc::TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
+        };
+    }
 }
 
 fn how_ended(status: i32) -> HowEnded {
