@@ -10,7 +10,7 @@ pub(crate) enum AlertsCommand {
     /// List delivered and pending alerts
     #[command(after_help = "Example:\n  relight alerts list\n\n\
         Each line holds: time, number, kind, subject, sinks delivered to or pending, text.")]
-    List(ListArguments),
+    List(AlertListArguments),
     /// Send a test alert through every sink of relight.toml, and print the result
     #[command(after_help = "Example:\n  relight alerts test\n\n\
         Exit code 1: a delivery failed; 78: there is no sink, or it is not configured correctly.")]
@@ -29,7 +29,7 @@ pub(crate) enum AlertsCommand {
 
 /// `alerts list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct AlertListArguments {
     /// Number of newest alerts to show
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50)]
     pub(crate) newest: usize,

@@ -15,7 +15,7 @@ pub(crate) enum CheckpointCommand {
     #[command(
         after_help = "Example:\n  relight checkpoint start --workflow deploy-42 --agent ops --step backup --remaining migrate restart --idempotency deploy-42-2026-05-01"
     )]
-    Start(StartArguments),
+    Start(CheckpointStartArguments),
     /// Record which step is finished and which is next
     #[command(
         after_help = "Example:\n  relight checkpoint update --workflow deploy-42 --complete backup --step migrate"
@@ -33,7 +33,7 @@ pub(crate) enum CheckpointCommand {
     #[command(
         after_help = "Example:\n  relight checkpoint list --json\n\nA damaged file is listed as NAME and INVALID; standard error says what is wrong with it."
     )]
-    List(ListArguments),
+    List(CheckpointListArguments),
     /// Show one workflow
     #[command(after_help = "Example:\n  relight checkpoint show --workflow deploy-42")]
     Show(ShowArguments),
@@ -44,7 +44,7 @@ pub(crate) enum CheckpointCommand {
     #[command(
         after_help = "Example:\n  relight checkpoint import /mnt/old/memory/checkpoints/deploy-42.json"
     )]
-    Import(ImportArguments),
+    Import(CheckpointImportArguments),
 }
 
 /// Where the files are.
@@ -57,7 +57,7 @@ pub(crate) struct Folder {
 
 /// `checkpoint start`.
 #[derive(Debug, Args)]
-pub(crate) struct StartArguments {
+pub(crate) struct CheckpointStartArguments {
     /// The workflow's id: up to 512 bytes of any text without control characters
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: TaskId,
@@ -171,7 +171,7 @@ pub(crate) struct ResumeArguments {
 
 /// `checkpoint list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct CheckpointListArguments {
     /// Workflows of every folder, not only of this one
     #[arg(long)]
     pub(crate) all: bool,
@@ -204,7 +204,7 @@ pub(crate) struct VerifyArguments {
 
 /// `checkpoint import`.
 #[derive(Debug, Args)]
-pub(crate) struct ImportArguments {
+pub(crate) struct CheckpointImportArguments {
     /// The file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,

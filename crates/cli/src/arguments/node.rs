@@ -16,7 +16,7 @@ pub(crate) enum NodeCommand {
         Running agents continue until they end; then another node takes them over. relight down on\n\
         that machine hands everything over at once. Exit code 1: there is no such node."
     )]
-    Drain(DrainArguments),
+    Drain(NodeDrainArguments),
     /// Remove a node that is gone
     #[command(after_help = "Example:\n  relight node remove build-1\n\n\
         Exit code 1: there is no such node; 75: its lease is still valid.")]
@@ -25,7 +25,7 @@ pub(crate) enum NodeCommand {
 
 /// `node drain`.
 #[derive(Debug, Args)]
-pub(crate) struct DrainArguments {
+pub(crate) struct NodeDrainArguments {
     /// The node
     pub(crate) name: NodeName,
     /// Let it take work again

@@ -20,12 +20,12 @@ pub(crate) enum SessionCommand {
         code 75: another live owner has a turn in flight; 1: the session was suspended on purpose.\n\
         Without --owner-pid, outside of relight run, all callers of one user count as one owner."
     )]
-    Begin(BeginArguments),
+    Begin(SessionBeginArguments),
     /// End a turn; clears only its own mark
     #[command(after_help = "Example:\n  relight session end telegram:dm:42 --generation 7\n\n\
         Exit code 77: the turn is not the newest, or its mark was removed; nothing was changed. 1: there\n\
         is no such session.")]
-    End(EndArguments),
+    End(SessionEndArguments),
     /// Record activity in a session whose turns are not marked
     #[command(
         after_help = "Example:\n  relight session touch telegram:dm:42 --id \"$conversation\"\n\n\
@@ -35,15 +35,15 @@ pub(crate) enum SessionCommand {
     Touch(TouchArguments),
     /// List sessions
     #[command(after_help = "Example:\n  relight session list --state resume_pending --json")]
-    List(ListArguments),
+    List(SessionListArguments),
     /// Show a session
     #[command(after_help = "Example:\n  relight session show telegram:dm:42 --json")]
-    Show(OneArguments),
+    Show(SessionKeyArguments),
     /// Resume a session that was cut off, suspended or expired
     #[command(after_help = "Example:\n  relight session resume telegram:dm:42\n\n\
         The session becomes idle; the answer has its id and context. Its count of deaths is reset. Exit\n\
         code 1: there is nothing to resume; 75: a turn is in flight.")]
-    Resume(OneArguments),
+    Resume(SessionKeyArguments),
     /// Suspend a session: no turn begins until it is resumed
     #[command(
         after_help = "Example:\n  relight session suspend telegram:dm:42 --reason 'waits for the customer'\n\n\
@@ -52,7 +52,7 @@ pub(crate) enum SessionCommand {
     Suspend(SuspendArguments),
     /// Clear a session's mark, reason, deaths and context
     #[command(after_help = "Example:\n  relight session clear telegram:dm:42")]
-    Clear(OneArguments),
+    Clear(SessionKeyArguments),
     /// Discard the marks of a gateway that stops cleanly
     #[command(after_help = "Example:\n  relight session shutdown --owner-pid $$\n\n\
         Turns of other owners keep their marks.")]
@@ -64,14 +64,14 @@ pub(crate) enum SessionCommand {
         lost three owners in a row without a finished turn is suspended, whatever the policy. Flags that\n\
         are not given default to [sessions] in relight.toml."
     )]
-    Recover(RecoverArguments),
+    Recover(SessionRecoverArguments),
     /// Import the turns in flight that a gateway keeps in agent_checkpoints.json
     #[command(
         after_help = "Example:\n  relight session import agent_checkpoints.json && relight session recover\n\n\
         Exit code 65: the file or some of its entries are damaged, and the others were imported; 1: the\n\
         store has a newer generation than some of them."
     )]
-    Import(ImportArguments),
+    Import(SessionImportArguments),
     /// Write the turns in flight as agent_checkpoints.json
     #[command(after_help = "Example:\n  relight session export agent_checkpoints.json")]
     Export(FileArguments),
@@ -79,7 +79,7 @@ pub(crate) enum SessionCommand {
 
 /// `session begin`.
 #[derive(Debug, Args)]
-pub(crate) struct BeginArguments {
+pub(crate) struct SessionBeginArguments {
     /// The session: up to 512 bytes of any text without control characters [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The agent's own id of the conversation
@@ -98,7 +98,7 @@ pub(crate) struct BeginArguments {
 
 /// `session end`.
 #[derive(Debug, Args)]
-pub(crate) struct EndArguments {
+pub(crate) struct SessionEndArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The turn's generation, as begin printed it [default: $RELIGHT_GENERATION]
@@ -118,7 +118,7 @@ pub(crate) struct TouchArguments {
 
 /// One session.
 #[derive(Debug, Args)]
-pub(crate) struct OneArguments {
+pub(crate) struct SessionKeyArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
 }
@@ -135,7 +135,7 @@ pub(crate) struct SuspendArguments {
 
 /// `session list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct SessionListArguments {
     /// Only in this state: idle, active, resume_pending, suspended or expired (repeat for more)
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<SessionStateKind>,
@@ -158,7 +158,7 @@ pub(crate) struct ShutdownArguments {
 
 /// `session recover`.
 #[derive(Debug, Args)]
-pub(crate) struct RecoverArguments {
+pub(crate) struct SessionRecoverArguments {
     /// What happens to them: suspend or resume_pending [default: from relight.toml, else suspend]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<Policy>,
@@ -180,7 +180,7 @@ pub(crate) struct RecoverArguments {
 
 /// `session import`.
 #[derive(Debug, Args)]
-pub(crate) struct ImportArguments {
+pub(crate) struct SessionImportArguments {
     /// Which file.
     #[command(flatten)]
     pub(crate) file: FileArguments,

@@ -20,19 +20,19 @@ pub(crate) enum StepCommand {
         relight step run push --repeat verify --verify 'test -n \"$(git ls-remote origin v1)\"' -- git push origin v1\n\n\
         Exit code: the command's own (128+n for a signal, 124 for a timeout);\n\
         75 if the step is in doubt and must not be repeated.")]
-    Run(RunArguments),
+    Run(StepRunArguments),
     /// Record that a step is about to run; exits with 0 (run it), 1 (finished) or 75 (in doubt)
     #[command(
         after_help = "Example:\n  relight step begin publish --repeat once && ./publish.sh && relight step end publish"
     )]
-    Begin(BeginArguments),
+    Begin(StepBeginArguments),
     /// Record that a step has run
     #[command(after_help = "Examples:\n  relight step end publish --output result.txt\n  \
         relight step end draft --cost 0.12 --turns 4")]
-    End(EndArguments),
+    End(StepEndArguments),
     /// List the steps of a task
     #[command(after_help = "Example:\n  relight step list --task report-7")]
-    List(ListArguments),
+    List(StepListArguments),
     /// Record whether a step in doubt happened (for people: needs no fence)
     #[command(after_help = "Example:\n  relight step resolve publish --task report-7 --happened")]
     Resolve(ResolveArguments),
@@ -60,7 +60,7 @@ pub(crate) struct OfTask {
 
 /// `step run`.
 #[derive(Debug, Args)]
-pub(crate) struct RunArguments {
+pub(crate) struct StepRunArguments {
     /// The step's name
     pub(crate) name: StepName,
     /// Of which task.
@@ -88,7 +88,7 @@ pub(crate) struct RunArguments {
 
 /// `step begin`.
 #[derive(Debug, Args)]
-pub(crate) struct BeginArguments {
+pub(crate) struct StepBeginArguments {
     /// The step's name
     pub(crate) name: StepName,
     /// Of which task.
@@ -101,7 +101,7 @@ pub(crate) struct BeginArguments {
 
 /// `step end`.
 #[derive(Debug, Args)]
-pub(crate) struct EndArguments {
+pub(crate) struct StepEndArguments {
     /// The step's name
     pub(crate) name: StepName,
     /// Of which task.
@@ -120,7 +120,7 @@ pub(crate) struct EndArguments {
 
 /// `step list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct StepListArguments {
     /// The task [default: $RELIGHT_TASK]
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
@@ -136,7 +136,7 @@ pub(crate) struct ResolveArguments {
     pub(crate) of: OfTask,
     /// What became of it.
     #[command(flatten)]
-    pub(crate) answer: Answer,
+    pub(crate) answer: StepResolution,
 }
 
 /// `step skip`.
@@ -155,7 +155,7 @@ pub(crate) struct SkipArguments {
 /// What became of a step in doubt.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Answer {
+pub(crate) struct StepResolution {
     /// It happened: count it as finished
     #[arg(long)]
     pub(crate) happened: bool,

@@ -20,7 +20,7 @@ pub(crate) enum TaskCommand {
     #[command(
         after_help = "Example:\n  eval \"$(relight task start report-7 --owner-pid $$ --export)\"\n  echo \"fence $RELIGHT_FENCE, next: $RELIGHT_NEXT_STEP\""
     )]
-    Start(StartArguments),
+    Start(TaskStartArguments),
     /// Take the next task of the queue
     #[command(
         after_help = "Examples:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json\n  \
@@ -40,7 +40,7 @@ pub(crate) enum TaskCommand {
     Done(DoneArguments),
     /// Hand a task in for review
     #[command(after_help = "Example:\n  relight task review report-7")]
-    Review(EndArguments),
+    Review(TaskEndArguments),
     /// Record that a task failed; its strategy decides what happens next
     #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
         Prints whether it may be taken again. Exit code 0 for every decision; 78: the configuration is\n\
@@ -71,10 +71,10 @@ pub(crate) enum TaskCommand {
     Release(ReleaseArguments),
     /// Show a task with its steps
     #[command(after_help = "Example:\n  relight task show report-7 --json")]
-    Show(OneArguments),
+    Show(TaskIdArguments),
     /// List tasks
     #[command(after_help = "Example:\n  relight task list --status interrupted --status blocked")]
-    List(ListArguments),
+    List(TaskListArguments),
     /// Print the table of allowed transitions
     #[command(after_help = "Example:\n  relight task states")]
     States,
@@ -133,7 +133,7 @@ pub(crate) struct AddArguments {
 
 /// `task start`.
 #[derive(Debug, Args)]
-pub(crate) struct StartArguments {
+pub(crate) struct TaskStartArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
     /// What it is, when it is absent.
@@ -180,7 +180,7 @@ pub(crate) struct ClaimArguments {
 
 /// Which task, by what right.
 #[derive(Debug, Args)]
-pub(crate) struct EndArguments {
+pub(crate) struct TaskEndArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
     /// The fence of the lease [default: $RELIGHT_FENCE]
@@ -193,7 +193,7 @@ pub(crate) struct EndArguments {
 pub(crate) struct DoneArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// Finish it even if declared steps are open or failed; they are recorded
     #[arg(long)]
     pub(crate) force: bool,
@@ -215,7 +215,7 @@ pub(crate) struct SetArguments {
 pub(crate) struct FailArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// Why
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: String,
@@ -229,7 +229,7 @@ pub(crate) struct FailArguments {
 pub(crate) struct SpendArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// How much.
     #[command(flatten)]
     pub(crate) usage: UsageArguments,
@@ -240,7 +240,7 @@ pub(crate) struct SpendArguments {
 pub(crate) struct ReasonArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// Why
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: String,
@@ -251,7 +251,7 @@ pub(crate) struct ReasonArguments {
 pub(crate) struct DeferArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// When it continues: a time, or a duration from now
     #[arg(long, value_name = "TIME|DURATION", value_parser = values::later)]
     pub(crate) until: Moment,
@@ -288,7 +288,7 @@ pub(crate) struct RetryArguments {
 pub(crate) struct ReleaseArguments {
     /// Which, by what right.
     #[command(flatten)]
-    pub(crate) which: EndArguments,
+    pub(crate) which: TaskEndArguments,
     /// Take it even from a live holder, whose later writes are refused
     #[arg(long)]
     pub(crate) force: bool,
@@ -296,14 +296,14 @@ pub(crate) struct ReleaseArguments {
 
 /// One task.
 #[derive(Debug, Args)]
-pub(crate) struct OneArguments {
+pub(crate) struct TaskIdArguments {
     /// The task [default: $RELIGHT_TASK]
     pub(crate) id: Option<TaskId>,
 }
 
 /// `task list`.
 #[derive(Debug, Args)]
-pub(crate) struct ListArguments {
+pub(crate) struct TaskListArguments {
     /// Only tasks with this status (repeat for more)
     #[arg(long = "status", value_name = "STATUS")]
     pub(crate) statuses: Vec<TaskStatus>,

@@ -7,7 +7,7 @@ use relight_runtime::engine::Engine;
 use serde_json::{Value, json};
 
 use super::{alerting, configured, supervision};
-use crate::arguments::alerts::{AlertsCommand, ListArguments, SinksArguments};
+use crate::arguments::alerts::{AlertListArguments, AlertsCommand, SinksArguments};
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,7 +22,7 @@ pub(crate) fn run(environment: &Environment, command: &AlertsCommand) -> Outcome
     }
 }
 
-fn list(environment: &Environment, arguments: &ListArguments) -> Outcome {
+fn list(environment: &Environment, arguments: &AlertListArguments) -> Outcome {
     let engine = environment.engine()?;
     let mut found = crate::block_on(overview(engine.store().as_ref(), arguments.newest))?;
     if arguments.pending {

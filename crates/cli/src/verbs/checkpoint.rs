@@ -19,8 +19,9 @@ use serde_json::{Value, json};
 
 use super::operate::{not_copied, set_aside_text};
 use crate::arguments::checkpoint::{
-    CheckpointCommand, CompleteArguments, Folder, ImportArguments, ListArguments, ResumeArguments,
-    ShowArguments, StartArguments, Status, UpdateArguments, VerifyArguments,
+    CheckpointCommand, CheckpointImportArguments, CheckpointListArguments,
+    CheckpointStartArguments, CompleteArguments, Folder, ResumeArguments, ShowArguments, Status,
+    UpdateArguments, VerifyArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, held_text};
@@ -45,7 +46,7 @@ fn dialect(environment: &Environment, folder: &Folder) -> Result<Dialect, Failur
     Ok(Dialect::new(environment.engine()?, folder))
 }
 
-fn start(environment: &Environment, given: StartArguments) -> Outcome {
+fn start(environment: &Environment, given: CheckpointStartArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     let days = u64::from(given.ttl_days);
     let lifetime = (days > 0).then(|| Span::from_secs(days * 24 * 60 * 60));
@@ -209,7 +210,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     Ok(0)
 }
 
-fn list(environment: &Environment, given: &ListArguments) -> Outcome {
+fn list(environment: &Environment, given: &CheckpointListArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     let survey = block_on(dialect.survey(given.all))?;
     if environment.json {
@@ -383,7 +384,7 @@ fn verify_one(file: &std::path::Path) -> Result<String, Unverified> {
     Ok(checkpoint.workflow_id)
 }
 
-fn import(environment: &Environment, given: &ImportArguments) -> Outcome {
+fn import(environment: &Environment, given: &CheckpointImportArguments) -> Outcome {
     let dialect = dialect(environment, &given.folder)?;
     match block_on(dialect.import(&given.file, given.force))? {
         Imported::Taken(saved) => saved_answer(environment, &saved, "imported", "taken in", None),

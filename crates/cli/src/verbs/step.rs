@@ -19,8 +19,8 @@ use super::inflight::resolve_command;
 use super::operate::{context, operate};
 use super::step_run;
 use crate::arguments::step::{
-    BeginArguments, EndArguments, ListArguments, OfTask, ResolveArguments, SkipArguments,
-    StepCommand,
+    OfTask, ResolveArguments, SkipArguments, StepBeginArguments, StepCommand, StepEndArguments,
+    StepListArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -88,8 +88,8 @@ pub(super) fn resolve_hint(task: &TaskId, key: &StepKey) -> String {
     format!("find out, then: {}", resolve_command(task, key))
 }
 
-fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
-    let BeginArguments { name, of, repeat: rule } = arguments;
+fn begin(environment: &Environment, arguments: StepBeginArguments) -> Outcome {
+    let StepBeginArguments { name, of, repeat: rule } = arguments;
     let task = environment.task(of.task)?;
     let fence = environment.right(&task, of.fence)?.fence();
     let request = StepBegin { task, step: name, occurrence: Some(of.occurrence), fence, rule };
@@ -117,8 +117,8 @@ fn key_of(step: &StepName, occurrence: u32) -> StepKey {
     StepKey { name: step.clone(), occurrence }
 }
 
-fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
-    let EndArguments { name, of, failed, usage, output } = arguments;
+fn end(environment: &Environment, arguments: StepEndArguments) -> Outcome {
+    let StepEndArguments { name, of, failed, usage, output } = arguments;
     let output = output.map(|path| read_output(&path)).transpose()?.unwrap_or_default();
     let task = environment.task(of.task)?;
     let fence = environment.right(&task, of.fence)?.fence();
@@ -159,7 +159,7 @@ fn read_output(path: &Path) -> Result<Output, Failure> {
     }
 }
 
-fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
+fn list(environment: &Environment, arguments: StepListArguments) -> Outcome {
     let task = environment.task(arguments.task)?;
     let engine = environment.engine()?;
     let view = block_on(engine.view(&task))?;

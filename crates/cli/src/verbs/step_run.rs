@@ -27,7 +27,7 @@ use super::operate;
 use super::step::{Place, resolve_hint};
 use super::supervision::cannot_wait;
 use crate::arguments::UsageArguments;
-use crate::arguments::step::RunArguments;
+use crate::arguments::step::StepRunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -45,7 +45,7 @@ const TIMED_OUT: u8 = 124;
 /// The exit codes by which a shell passes on that a signal ended what it ran.
 const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
-pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcome {
+pub(super) fn run(environment: &Environment, arguments: &StepRunArguments) -> Outcome {
     let rule = rule(arguments)?;
     let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
@@ -53,7 +53,7 @@ pub(super) fn run(environment: &Environment, arguments: &RunArguments) -> Outcom
 }
 
 /// `--verify` alone means the rule; beside another rule it would be passed over without a word.
-fn rule(arguments: &RunArguments) -> Result<RepeatRule, Failure> {
+fn rule(arguments: &StepRunArguments) -> Result<RepeatRule, Failure> {
     match (arguments.repeat, &arguments.verify) {
         (Some(RepeatRule::Verify), None) => {
             Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"))
@@ -87,7 +87,7 @@ fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, 
 async fn step(
     environment: &Environment,
     place: &Place,
-    arguments: &RunArguments,
+    arguments: &StepRunArguments,
     rule: RepeatRule,
 ) -> Outcome {
     let before = place.step().await?;
@@ -147,7 +147,7 @@ async fn replay(environment: &Environment, place: &Place) -> Outcome {
 async fn ask(
     environment: &Environment,
     place: &Place,
-    arguments: &RunArguments,
+    arguments: &StepRunArguments,
 ) -> Result<Option<u8>, Failure> {
     let Some(question) = &arguments.verify else { return Err(place.in_doubt()) };
     let mut command = Command::from(process::command("sh", &["-c", question.as_str()]));
@@ -195,7 +195,7 @@ async fn resolve(place: &Place, happened: bool) -> Result<(), Failure> {
 async fn execute(
     environment: &Environment,
     place: &Place,
-    arguments: &RunArguments,
+    arguments: &StepRunArguments,
     rule: RepeatRule,
     running: Option<&RunningStep>,
 ) -> Outcome {
@@ -387,7 +387,7 @@ struct Ran {
 async fn watch(
     mut child: Child,
     group: Group,
-    arguments: &RunArguments,
+    arguments: &StepRunArguments,
     json: bool,
 ) -> Result<Ran, Failure> {
     let out = child.stdout.take().expect("standard output is a pipe");

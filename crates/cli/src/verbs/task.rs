@@ -28,8 +28,8 @@ use super::operate::{self, operate};
 use super::task_queue;
 use super::task_view::{list_text, view_text};
 use crate::arguments::task::{
-    AddArguments, DoneArguments, EndArguments, ListArguments, NewArguments, SetArguments,
-    SpendArguments, StartArguments, TaskCommand,
+    AddArguments, DoneArguments, NewArguments, SetArguments, SpendArguments, TaskCommand,
+    TaskEndArguments, TaskListArguments, TaskStartArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
@@ -120,7 +120,7 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
     outcome
 }
 
-fn start(environment: &Environment, mut arguments: StartArguments) -> Outcome {
+fn start(environment: &Environment, mut arguments: TaskStartArguments) -> Outcome {
     check_strategy(environment, &arguments.new)?;
     arguments.new.agent = environment.starter(arguments.new.agent)?;
     let config = arguments.new.config.config.as_deref();
@@ -172,7 +172,7 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
         return Err(Failure::new(Exit::Usage, "nothing to set; write KEY=VALUE"));
     }
     let count = pairs.len();
-    let (task, fence) = holder(environment, EndArguments { id, fence: arguments.fence })?;
+    let (task, fence) = holder(environment, TaskEndArguments { id, fence: arguments.fence })?;
     let request = TaskSet { task, fence, set: pairs };
     operate(environment, request, |task| format!("task {}: {count} set", task.id))?;
     Ok(0)
@@ -181,7 +181,7 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
 /// The task, and the fence of its holder.
 fn holder(
     environment: &Environment,
-    which: EndArguments,
+    which: TaskEndArguments,
 ) -> Result<(TaskId, Option<Fence>), Failure> {
     let id = environment.task(which.id)?;
     let fence = environment.right(&id, which.fence)?.fence();
@@ -238,7 +238,7 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
     Some(config.unwrap_or_default().recovery.strategy)
 }
 
-fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
+fn list(environment: &Environment, arguments: TaskListArguments) -> Outcome {
     let engine = environment.engine()?;
     let query = TaskQuery {
         statuses: arguments.statuses,

@@ -9,7 +9,7 @@ use relight_core::session::{read_marks, write_marks};
 use relight_runtime::sessions::{self, Imported};
 use serde_json::{Value, json};
 
-use crate::arguments::session::{FileArguments, ImportArguments};
+use crate::arguments::session::{FileArguments, SessionImportArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{block_on, output, whole_file};
@@ -17,7 +17,7 @@ use crate::{block_on, output, whole_file};
 /// No list of turns in flight is longer.
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 
-pub(super) fn import(environment: &Environment, arguments: &ImportArguments) -> Outcome {
+pub(super) fn import(environment: &Environment, arguments: &SessionImportArguments) -> Outcome {
     let file = &arguments.file.file;
     let engine = environment.engine()?;
     let process = |pid| environment.named_process(pid, engine.store().as_ref());

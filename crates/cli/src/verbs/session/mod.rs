@@ -16,7 +16,8 @@ use serde_json::json;
 use self::text::{list_text, show_text};
 use crate::arguments::HolderArguments;
 use crate::arguments::session::{
-    BeginArguments, EndArguments, ListArguments, SessionCommand, ShutdownArguments, TouchArguments,
+    SessionBeginArguments, SessionCommand, SessionEndArguments, SessionListArguments,
+    ShutdownArguments, TouchArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Failure, Outcome};
@@ -43,7 +44,7 @@ pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome
     }
 }
 
-fn begin(environment: &Environment, arguments: BeginArguments) -> Outcome {
+fn begin(environment: &Environment, arguments: SessionBeginArguments) -> Outcome {
     let key = environment.session(arguments.key)?;
     let engine = environment.engine()?;
     let (owner, ttl) = owner(environment, &engine, &arguments.holder)?;
@@ -80,7 +81,7 @@ fn owner(
     })
 }
 
-fn end(environment: &Environment, arguments: EndArguments) -> Outcome {
+fn end(environment: &Environment, arguments: SessionEndArguments) -> Outcome {
     let key = environment.session(arguments.key)?;
     let generation = Generation(environment.generation(&key, arguments.generation)?);
     let engine = environment.engine()?;
@@ -104,7 +105,7 @@ fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
     Ok(0)
 }
 
-fn list(environment: &Environment, arguments: ListArguments) -> Outcome {
+fn list(environment: &Environment, arguments: SessionListArguments) -> Outcome {
     let engine = environment.engine()?;
     let listing = sessions::list(&engine, arguments.states, arguments.after, arguments.limit);
     let (found, next) = block_on(listing)?;

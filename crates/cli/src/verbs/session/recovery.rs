@@ -5,7 +5,7 @@ use relight_core::session::{Policy, Rules};
 use relight_runtime::sessions::{self, Decided};
 use relight_server::view;
 
-use crate::arguments::session::RecoverArguments;
+use crate::arguments::session::SessionRecoverArguments;
 use crate::environment::Environment;
 use crate::exit::{Failure, Outcome};
 use crate::work::find_config;
@@ -14,7 +14,7 @@ use crate::{block_on, output};
 /// So much of the answer is printed at a time.
 const PRINTED_AT_ONCE_BYTES: usize = 64 << 10;
 
-pub(super) fn recover(environment: &Environment, arguments: &RecoverArguments) -> Outcome {
+pub(super) fn recover(environment: &Environment, arguments: &SessionRecoverArguments) -> Outcome {
     let rules = rules(environment, arguments)?;
     let engine = environment.long_engine()?;
     let mut page = Page::begin(environment, arguments.dry_run, rules.policy);
@@ -86,7 +86,7 @@ impl Page {
 }
 
 /// What the flags say, over what the configuration says.
-fn rules(environment: &Environment, arguments: &RecoverArguments) -> Result<Rules, Failure> {
+fn rules(environment: &Environment, arguments: &SessionRecoverArguments) -> Result<Rules, Failure> {
     let configured = find_config(environment, arguments.config.as_deref())?;
     let configured = configured.map_or_else(Rules::default, |config| config.sessions);
     Ok(configured.with(arguments.policy, arguments.freshness, arguments.window))
