@@ -15,10 +15,10 @@ pub(crate) const LINES_MAX: usize = 1_000;
 
 /// Says lines, and waits for nobody.
 #[derive(Debug, Clone)]
-pub(crate) struct Voice(Arc<Shared>);
+pub(crate) struct Voice(Arc<LineQueue>);
 
 #[derive(Debug)]
-struct Shared {
+struct LineQueue {
     said: Mutex<Said>,
     lines_max: usize,
     /// There is something to write.
@@ -59,7 +59,7 @@ impl Voice {
     pub(crate) fn new(mut to: impl Write + Send + 'static, lines_max: usize) -> io::Result<Self> {
         let said = Mutex::new(Said::default());
         let (more, done) = (Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { said, lines_max, more, done });
+        let shared = Arc::new(LineQueue { said, lines_max, more, done });
         let voice = Self(Arc::clone(&shared));
         std::thread::Builder::new().name("relight-voice".to_owned()).spawn(move || {
             loop {
@@ -90,7 +90,7 @@ impl Voice {
     }
 }
 
-impl Shared {
+impl LineQueue {
     /// What was said stays whole, whoever panicked meanwhile.
     fn said(&self) -> MutexGuard<'_, Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)

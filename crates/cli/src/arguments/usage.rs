@@ -16,8 +16,8 @@ pub(crate) fn wants_json(words: &[OsString]) -> bool {
 
 /// What is wrong with the command line, and what to type instead.
 pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
-    let told = Told::of(error);
-    let Told { message, tip, usage } = &told;
+    let told = UsageMessage::of(error);
+    let UsageMessage { message, tip, usage } = &told;
     let given = context(error, ContextKind::InvalidArg);
     let (message, hint) = match (error.kind(), given) {
         (ErrorKind::ValueValidation, Some(flag)) => match number_trouble(error, message) {
@@ -48,13 +48,13 @@ pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
 }
 
 /// What clap would print, in its parts.
-struct Told {
+struct UsageMessage {
     message: String,
     tip: Option<String>,
     usage: Option<String>,
 }
 
-impl Told {
+impl UsageMessage {
     fn of(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let mut told = Self { message: String::new(), tip: None, usage: None };

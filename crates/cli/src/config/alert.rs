@@ -11,7 +11,7 @@ use super::section::Section;
 
 /// `[alert]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Alert {
+pub(crate) struct AlertConfig {
     /// Gets the alert on standard input; nothing is run when empty.
     pub(crate) command: Vec<String>,
     /// Where it is posted.
@@ -28,7 +28,7 @@ pub(crate) struct Alert {
     pub(crate) stale: Option<Span>,
 }
 
-impl Alert {
+impl AlertConfig {
     /// The same for whoever does not look for stale work.
     pub(crate) fn without_stale(self) -> Self {
         Self { stale: None, ..self }

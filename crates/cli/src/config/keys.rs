@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 /// The file with every key, which `relight setup config` writes.
 pub(crate) const DEFAULT: &str = include_str!("default.toml");
 
-static TABLES: LazyLock<Vec<Table>> = LazyLock::new(tables);
+static TABLES: LazyLock<Vec<KeyTable>> = LazyLock::new(tables);
 
 /// All defaults as a file would set them.
 static DEFAULT_TEXT: LazyLock<String> = LazyLock::new(|| {
@@ -26,7 +26,7 @@ static DEFAULTS: LazyLock<DeTable<'static>> = LazyLock::new(|| {
 });
 
 /// One table of `default.toml`.
-pub(super) struct Table {
+pub(super) struct KeyTable {
     /// `[store]`, `[[agent]]`.
     pub(super) header: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
@@ -88,14 +88,14 @@ pub(super) fn marked(line: &str) -> Option<(Mark, &str)> {
     rest.starts_with(|c: char| c.is_ascii_lowercase()).then_some((Mark::Default, rest))
 }
 
-pub(super) fn tables() -> Vec<Table> {
-    let mut tables: Vec<Table> = Vec::new();
+pub(super) fn tables() -> Vec<KeyTable> {
+    let mut tables: Vec<KeyTable> = Vec::new();
     let mut comment = String::new();
     for line in DEFAULT.lines() {
         let (mark, setting) = marked(line).unwrap_or((Mark::Default, line));
         if setting.starts_with('[') {
             let about = std::mem::take(&mut comment);
-            tables.push(Table { header: setting, about, settings: Vec::new() });
+            tables.push(KeyTable { header: setting, about, settings: Vec::new() });
         } else if let Some((key, value)) = setting.split_once(" = ").filter(|_| setting != line) {
             let why = std::mem::take(&mut comment);
             let table = tables.last_mut().expect("a setting is in a table");

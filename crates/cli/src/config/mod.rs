@@ -26,11 +26,11 @@ use relight_runtime::presets::Preset;
 use toml::de::DeTable;
 
 pub(crate) use agent::{AgentConfig, short_environment};
-pub(crate) use alert::Alert;
+pub(crate) use alert::AlertConfig;
 pub(crate) use keys::DEFAULT;
-pub(crate) use node::Node;
+pub(crate) use node::NodeConfig;
 pub(crate) use problem::ConfigError;
-pub(crate) use queue::Queue;
+pub(crate) use queue::QueueConfig;
 pub(crate) use recovery::Recovery;
 pub(crate) use source::{Content, FILE_NAME, Origin, Source};
 
@@ -54,7 +54,7 @@ pub(crate) struct Config {
     /// What becomes of agents and tasks that died.
     pub(crate) recovery: Recovery,
     /// The limits of tasks, and the pace of taking work up again.
-    pub(crate) queue: Queue,
+    pub(crate) queue: QueueConfig,
     /// What becomes of sessions that were cut off.
     pub(crate) sessions: Rules,
     /// How much output is kept.
@@ -62,11 +62,11 @@ pub(crate) struct Config {
     /// Where traces go.
     pub(crate) otlp: Option<String>,
     /// Who is told.
-    pub(crate) alert: Alert,
+    pub(crate) alert: AlertConfig,
     /// What the daemon serves.
-    pub(crate) daemon: Daemon,
+    pub(crate) daemon: DaemonConfig,
     /// This machine in a fleet.
-    pub(crate) node: Node,
+    pub(crate) node: NodeConfig,
     /// The agents, in the order of the file.
     pub(crate) agents: Vec<AgentConfig>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Log {
 
 /// `[daemon]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Daemon {
+pub(crate) struct DaemonConfig {
     pub(crate) listen: SocketAddr,
     /// Whether it listens there at all.
     pub(crate) http: bool,
@@ -161,13 +161,13 @@ impl Config {
                 .section("store")
                 .optional("url", store_url)
                 .map(|url| from_folder(&url, &folder)),
-            queue: Queue::read(&top.section("queue")),
+            queue: QueueConfig::read(&top.section("queue")),
             sessions: sessions(&top.section("sessions")),
             log: Log::read(&top.section("log")),
             otlp: top.section("telemetry").optional("otlp", http_address),
-            alert: Alert::read(&top.section("alert"), &folder),
-            daemon: Daemon::read(&top.section("daemon"), &folder),
-            node: Node::read(&top.section("node")),
+            alert: AlertConfig::read(&top.section("alert"), &folder),
+            daemon: DaemonConfig::read(&top.section("daemon"), &folder),
+            node: NodeConfig::read(&top.section("node")),
             recovery,
             agents,
             folder,
@@ -197,7 +197,7 @@ impl Log {
     }
 }
 
-impl Daemon {
+impl DaemonConfig {
     fn read(section: &Section<'_>, folder: &Path) -> Self {
         let address = |text: &str| {
             text.parse().map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())

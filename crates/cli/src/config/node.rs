@@ -8,7 +8,7 @@ use super::section::Section;
 
 /// This machine in a fleet.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct NodeConfig {
     /// The host's name when none.
     pub(crate) name: Option<NodeName>,
     /// How long its agents and tasks stay its own without a renewal.
@@ -21,7 +21,7 @@ pub(crate) struct Node {
     pub(crate) address: Option<String>,
 }
 
-impl Node {
+impl NodeConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let name = |text: &str| NodeName::new(text).map_err(|error| error.to_string());
         let label = |text: &str| NodeName::new(text).map(String::from).map_err(|e| e.to_string());

@@ -15,10 +15,10 @@ const LINE_CHARS_MAX: usize = 160;
 
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
-pub(super) struct Problems(RefCell<Vec<Found>>);
+pub(super) struct Problems(RefCell<Vec<ReadProblem>>);
 
 #[derive(Debug)]
-struct Found {
+struct ReadProblem {
     place: Range<usize>,
     text: String,
     hint: Option<String>,
@@ -27,7 +27,7 @@ struct Found {
 impl Problems {
     pub(super) fn add(&self, place: Range<usize>, text: &str, hint: Option<&str>) {
         let (text, hint) = (text.to_owned(), hint.map(str::to_owned));
-        self.0.borrow_mut().push(Found { place, text, hint });
+        self.0.borrow_mut().push(ReadProblem { place, text, hint });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -38,7 +38,7 @@ impl Problems {
     pub(super) fn into_error(self, text: &str, file: &Path) -> ConfigError {
         let mut found = self.0.into_inner();
         found.sort_by_key(|problem| (problem.place.start, problem.place.end));
-        let problems = found.iter().map(|found| Problem::new(found, text)).collect();
+        let problems = found.iter().map(|found| ConfigProblem::new(found, text)).collect();
         ConfigError { file: file.to_path_buf(), problems }
     }
 }
@@ -47,12 +47,12 @@ impl Problems {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     pub(crate) file: PathBuf,
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<ConfigProblem>,
 }
 
 /// One mistake.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct ConfigProblem {
     /// From 1.
     pub(crate) line: usize,
     /// In characters, from 1.
@@ -67,8 +67,8 @@ pub(crate) struct Problem {
     width: usize,
 }
 
-impl Problem {
-    fn new(found: &Found, text: &str) -> Self {
+impl ConfigProblem {
+    fn new(found: &ReadProblem, text: &str) -> Self {
         let start = floor_boundary(text, found.place.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line = text[line_start..].lines().next().unwrap_or_default();
@@ -90,7 +90,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.problems.iter().take(TOLD_MAX).enumerate() {
             let gap = if at > 0 { "\n\n" } else { "" };
-            let Problem { line, column, text, .. } = problem;
+            let ConfigProblem { line, column, text, .. } = problem;
             write!(f, "{gap}{}:{line}:{column}: {text}", self.file.display())?;
             problem.picture(f)?;
         }
@@ -101,7 +101,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl Problem {
+impl ConfigProblem {
     fn picture(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hint = self.hint.as_deref().unwrap_or_default();
         let Some(shown) = &self.shown else {

@@ -9,7 +9,7 @@ use super::section::Section;
 
 /// What tasks may use up, and how fast they come back.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Queue {
+pub(crate) struct QueueConfig {
     /// Starts of one task in all.
     pub(crate) attempts_max: u32,
     /// How long a task may be tried again without a finished step.
@@ -24,7 +24,7 @@ pub(crate) struct Queue {
     pub(crate) resume_at_once: u32,
 }
 
-impl Queue {
+impl QueueConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let cost = section.parsed("cost_max", |text| {
             text.parse().map(|Cost(micros)| micros).map_err(|error| error.to_string())

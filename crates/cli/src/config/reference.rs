@@ -12,7 +12,7 @@ use relight_core::task::STRATEGY_DEFAULT;
 use relight_runtime::alerts::AlertTiming;
 
 use super::Config;
-use super::keys::{DEFAULT, Mark, Setting, Table, marked, tables};
+use super::keys::{DEFAULT, KeyTable, Mark, Setting, marked, tables};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
 
@@ -66,7 +66,7 @@ fn page() -> String {
                     Durations are written `90s`, `10m`, `2h` or `7d`, sizes `10MB` or `512KiB`. \
                     Relative paths start at the folder of the file.\n"
         .to_owned();
-    for Table { header, about, settings } in tables() {
+    for KeyTable { header, about, settings } in tables() {
         let _ = write!(text, "\n## `{header}`\n\n{about}\n\n| key | default | |\n|---|---|---|\n");
         for Setting { mark, key, value, why } in settings {
             let value = value.replace('|', "\\|");

@@ -11,7 +11,7 @@ use relight_runtime::engine::Engine;
 use relight_runtime::supervise::os_word::Word;
 use tokio::task::JoinSet;
 
-use crate::config::{Alert, Config};
+use crate::config::{AlertConfig, Config};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, chain};
 use crate::output;
@@ -77,7 +77,7 @@ pub(super) fn sinks(
 }
 
 #[cfg(feature = "webhooks")]
-fn webhook(url: &str, keys: Vec<secret::Key>, alert: &Alert) -> Result<Sink, Failure> {
+fn webhook(url: &str, keys: Vec<secret::SigningKey>, alert: &AlertConfig) -> Result<Sink, Failure> {
     let webhook = Webhook::new(url, keys, alert.timeout, alert.plain_http);
     webhook
         .map(Sink::Webhook)
@@ -85,14 +85,14 @@ fn webhook(url: &str, keys: Vec<secret::Key>, alert: &Alert) -> Result<Sink, Fai
 }
 
 #[cfg(not(feature = "webhooks"))]
-fn webhook(_: &str, _: Vec<secret::Key>, _: &Alert) -> Result<Sink, Failure> {
+fn webhook(_: &str, _: Vec<secret::SigningKey>, _: &AlertConfig) -> Result<Sink, Failure> {
     Err(Failure::not_built("webhooks", "webhooks"))
 }
 
 /// What webhooks are signed with; made when nobody gave any.
 pub(super) fn secret_text(
     environment: &Environment,
-    alert: &Alert,
+    alert: &AlertConfig,
     home: &Path,
 ) -> Result<String, Failure> {
     if let Some(text) = environment.get(secret::VARIABLE) {

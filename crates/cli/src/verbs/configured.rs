@@ -90,7 +90,7 @@ pub(super) fn check_strategies(config: &Config, work: &Work) -> Result<(), Failu
 }
 
 /// What it says of the queue.
-pub(super) fn queue_settings(queue: &config::Queue) -> QueueSettings {
+pub(super) fn queue_settings(queue: &config::QueueConfig) -> QueueSettings {
     QueueSettings {
         sweep: queue.sweep,
         resume_rate: queue.resume_rate,

@@ -87,13 +87,13 @@ fn failure(error: &io::Error) -> Failure {
 }
 
 /// From where, to where; to the end when none.
-struct Part {
+struct LogRange {
     from: LogPosition,
     to: Option<LogPosition>,
 }
 
 /// The output of an attempt ends where that of the next one begins.
-fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure> {
+fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<LogRange, Failure> {
     let name = &agent.name;
     // They are numbered in order: the wanted one is so far from the newest.
     let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
@@ -107,7 +107,7 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<Part, Failure>
     };
     let after = attempts.iter().filter(|attempt| attempt.number > number);
     let to = after.min_by_key(|attempt| attempt.number).and_then(log);
-    Ok(Part { from, to })
+    Ok(LogRange { from, to })
 }
 
 fn print_end(
@@ -118,18 +118,18 @@ fn print_end(
     let start = LogPosition::START;
     let from = if arguments.all { start } else { log.last_lines_from(arguments.lines, start)? };
     look_before(log, from, printer)?;
-    each_chunk(log, &Part { from, to: None }, |_, chunk| printer.print(chunk))
+    each_chunk(log, &LogRange { from, to: None }, |_, chunk| printer.print(chunk))
 }
 
 fn print_part(
     log: &AgentLog,
     arguments: &LogsArguments,
-    part: &Part,
+    part: &LogRange,
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
     let from = if arguments.all { part.from } else { last_lines_of(log, part, arguments.lines)? };
     look_before(log, from, printer)?;
-    each_chunk(log, &Part { from, to: part.to }, |_, chunk| printer.print(chunk))
+    each_chunk(log, &LogRange { from, to: part.to }, |_, chunk| printer.print(chunk))
 }
 
 /// What stands before the first line that is wanted tells of it: a key may have begun there.
@@ -138,12 +138,12 @@ fn look_before(log: &AgentLog, from: LogPosition, printer: &mut Printer<'_>) -> 
     if offset == from.offset {
         return Ok(());
     }
-    let before = Part { from: LogPosition { offset, ..from }, to: Some(from) };
+    let before = LogRange { from: LogPosition { offset, ..from }, to: Some(from) };
     each_chunk(log, &before, |_, chunk| printer.pass_over(chunk)).map(drop)
 }
 
 /// Where the last lines of a part begin.
-fn last_lines_of(log: &AgentLog, part: &Part, count: usize) -> io::Result<LogPosition> {
+fn last_lines_of(log: &AgentLog, part: &LogRange, count: usize) -> io::Result<LogPosition> {
     let mut starts = VecDeque::from([part.from]);
     let mut last_end = part.from;
     let end = each_chunk(log, part, |at, chunk| {
@@ -166,7 +166,7 @@ fn last_lines_of(log: &AgentLog, part: &Part, count: usize) -> io::Result<LogPos
 /// Gives what is there, piece by piece, each with its place; answers where it ended.
 fn each_chunk(
     log: &AgentLog,
-    part: &Part,
+    part: &LogRange,
     mut take: impl FnMut(LogPosition, &[u8]),
 ) -> io::Result<LogPosition> {
     let mut reader = log.reader(part.from);
@@ -247,7 +247,7 @@ async fn at(moment: Option<Instant>) {
 }
 
 /// How the bytes reach the reader.
-enum Form {
+enum OutputForm {
     /// With all that a terminal would obey.
     Raw,
     /// Without that, but with colours.
@@ -258,7 +258,7 @@ enum Form {
 
 struct Printer<'a> {
     arguments: &'a LogsArguments,
-    form: Form,
+    form: OutputForm,
     stream: RedactedStream<'a>,
     has_printed: bool,
 }
@@ -270,17 +270,19 @@ impl<'a> Printer<'a> {
         redactor: &'a Redactor,
     ) -> Self {
         let form = match (environment.json, arguments.raw || !output::is_terminal()) {
-            (true, _) => Form::Json(Vec::new()),
-            (false, true) => Form::Raw,
-            (false, false) => Form::Clean(TerminalFilter::new(output::has_colours(environment))),
+            (true, _) => OutputForm::Json(Vec::new()),
+            (false, true) => OutputForm::Raw,
+            (false, false) => {
+                OutputForm::Clean(TerminalFilter::new(output::has_colours(environment)))
+            }
         };
         Self { arguments, form, stream: redactor.stream(), has_printed: false }
     }
 
     fn pass_over(&mut self, chunk: &[u8]) {
         match &mut self.form {
-            Form::Clean(filter) => self.stream.pass_over(filter.pass(chunk).as_bytes()),
-            Form::Raw | Form::Json(_) => self.stream.pass_over(chunk),
+            OutputForm::Clean(filter) => self.stream.pass_over(filter.pass(chunk).as_bytes()),
+            OutputForm::Raw | OutputForm::Json(_) => self.stream.pass_over(chunk),
         }
     }
 
@@ -288,19 +290,19 @@ impl<'a> Printer<'a> {
     fn print(&mut self, chunk: &[u8]) {
         self.has_printed |= !chunk.is_empty();
         match &mut self.form {
-            Form::Raw => output::write_out(self.stream.pass(chunk)),
-            Form::Clean(filter) => {
+            OutputForm::Raw => output::write_out(self.stream.pass(chunk)),
+            OutputForm::Clean(filter) => {
                 output::write_out(self.stream.pass(filter.pass(chunk).as_bytes()));
             }
-            Form::Json(line) => print_lines(self.arguments, line, self.stream.pass(chunk)),
+            OutputForm::Json(line) => print_lines(self.arguments, line, self.stream.pass(chunk)),
         }
     }
 
     /// Prints what is there of a line that does not come to its end.
     fn print_words(&mut self) {
         match &self.form {
-            Form::Raw | Form::Clean(_) => output::write_out(self.stream.words()),
-            Form::Json(_) => {}
+            OutputForm::Raw | OutputForm::Clean(_) => output::write_out(self.stream.words()),
+            OutputForm::Json(_) => {}
         }
     }
 
@@ -308,12 +310,12 @@ impl<'a> Printer<'a> {
     fn finish(&mut self) {
         let rest = self.stream.finish();
         match &mut self.form {
-            Form::Raw => output::write_out(rest),
-            Form::Clean(filter) => {
+            OutputForm::Raw => output::write_out(rest),
+            OutputForm::Clean(filter) => {
                 output::write_out(rest);
                 output::write_out(filter.finish().as_bytes());
             }
-            Form::Json(line) => {
+            OutputForm::Json(line) => {
                 print_lines(self.arguments, line, rest);
                 print_line(self.arguments, line);
             }

@@ -39,7 +39,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(30);
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// Called with errors of deliveries.
-type Report = Arc<dyn Fn(&str) + Send + Sync>;
+type ReportError = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The delivery tasks of all sinks.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl AlertDelivery {
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let (hurry, hurried) = watch::channel(false);
-        let report: Report = Arc::new(report);
+        let report: ReportError = Arc::new(report);
         let mut tasks = JoinSet::new();
         for sink in sinks {
             let route = Route::new(engine, sink, pace, Arc::clone(&report));
@@ -138,7 +138,7 @@ struct Route {
     engine: Engine,
     sink: Arc<Sink>,
     pace: AlertTiming,
-    report: Report,
+    report: ReportError,
     token: u64,
     owner: Option<ProcessIdentity>,
     /// No alert exists between the cursor and this event.
@@ -150,7 +150,7 @@ struct Route {
 }
 
 impl Route {
-    fn new(engine: &Engine, sink: Sink, pace: AlertTiming, report: Report) -> Self {
+    fn new(engine: &Engine, sink: Sink, pace: AlertTiming, report: ReportError) -> Self {
         Self {
             engine: engine.clone(),
             sink: Arc::new(sink),
@@ -320,12 +320,12 @@ impl Route {
                     Vec::new()
                 }
                 Err(error) => match self.not_told(&mut cursor, &message, error).await? {
-                    Failed::Over(told) => told,
-                    Failed::TryAgain(at) => {
+                    DeliveryFailure::Over(told) => told,
+                    DeliveryFailure::TryAgain(at) => {
                         self.write(read, cursor, Vec::new()).await?;
                         return Ok(NextWait::Retry(at));
                     }
-                    Failed::Gone(told) => {
+                    DeliveryFailure::Gone(told) => {
                         self.write(read, cursor, told).await?;
                         return Ok(NextWait::Nothing);
                     }
@@ -349,7 +349,7 @@ impl Route {
         cursor: &mut Cursor,
         message: &Message,
         error: NotSent,
-    ) -> Result<Failed, StoreError> {
+    ) -> Result<DeliveryFailure, StoreError> {
         self.engine.meter().alert_refused();
         let now = clock::now();
         let (place, why) = (self.sink.place(), error.to_string());
@@ -363,7 +363,7 @@ impl Route {
                 let text =
                     format!("the {} {place} is not called any more: {why}", self.sink.name());
                 self.report_once(&text);
-                return Ok(Failed::Gone(self.undelivered(message, &text, now)));
+                return Ok(DeliveryFailure::Gone(self.undelivered(message, &text, now)));
             }
         };
         let batch = cursor.batch.as_mut().expect("a batch is being told");
@@ -378,7 +378,7 @@ impl Route {
             );
             self.report_once(&text);
             self.last_error = Some(why);
-            return Ok(Failed::Over(self.undelivered(message, &text, now)));
+            return Ok(DeliveryFailure::Over(self.undelivered(message, &text, now)));
         }
         let at = self.pace.next_try(batch.tries, asked, now);
         (batch.next_at, batch.why, batch.claim) = (Some(at), Some(why.clone()), None);
@@ -387,7 +387,7 @@ impl Route {
             self.sink.name()
         ));
         self.last_error = Some(why);
-        Ok(Failed::TryAgain(at))
+        Ok(DeliveryFailure::TryAgain(at))
     }
 
     /// The alert about a failed delivery, for other sinks. A failure of such an alert creates no
@@ -482,7 +482,7 @@ impl Route {
 }
 
 /// How a failed delivery continues.
-enum Failed {
+enum DeliveryFailure {
     /// It is given up, with these events.
     Over(Vec<StoreEvent>),
     /// It is retried at this time.

@@ -23,17 +23,17 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// One key. Never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Vec<u8>);
+pub struct SigningKey(Vec<u8>);
 
-impl Key {
+impl SigningKey {
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("SigningKey(…)")
     }
 }
 
@@ -68,18 +68,18 @@ pub enum SecretError {
 }
 
 /// Parses keys, one per line: `whsec_` and base64, or plain text.
-pub fn parse(text: &str) -> Result<Vec<Key>, SecretError> {
+pub fn parse(text: &str) -> Result<Vec<SigningKey>, SecretError> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let keys = lines.map(key).collect::<Result<Vec<Key>, SecretError>>()?;
+    let keys = lines.map(key).collect::<Result<Vec<SigningKey>, SecretError>>()?;
     if keys.is_empty() { Err(SecretError::Empty) } else { Ok(keys) }
 }
 
-fn key(line: &str) -> Result<Key, SecretError> {
+fn key(line: &str) -> Result<SigningKey, SecretError> {
     let bytes = match line.strip_prefix(PREFIX) {
         Some(encoded) => BASE64_STANDARD.decode(encoded).map_err(|_| SecretError::NotBase64)?,
         None => line.as_bytes().to_vec(),
     };
-    if bytes.len() < KEY_BYTES_MIN { Err(SecretError::Short) } else { Ok(Key(bytes)) }
+    if bytes.len() < KEY_BYTES_MIN { Err(SecretError::Short) } else { Ok(SigningKey(bytes)) }
 }
 
 /// Reads a file that only its owner can read.
@@ -144,7 +144,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), why, "{text:?}");
         }
-        assert_eq!(format!("{:?}", parse("a text of some length").unwrap()), "[Key(…)]");
+        assert_eq!(format!("{:?}", parse("a text of some length").unwrap()), "[SigningKey(…)]");
     }
 
     #[test]

@@ -5,15 +5,15 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::secret::Key;
+use super::secret::SigningKey;
 
 /// The value of `webhook-signature`: one signature per key, so that keys can be rotated.
-pub(super) fn signatures(keys: &[Key], id: &str, seconds: i64, body: &[u8]) -> String {
-    let one = |key: &Key| format!("v1,{}", signature(key, id, seconds, body));
+pub(super) fn signatures(keys: &[SigningKey], id: &str, seconds: i64, body: &[u8]) -> String {
+    let one = |key: &SigningKey| format!("v1,{}", signature(key, id, seconds, body));
     keys.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn signature(key: &Key, id: &str, seconds: i64, body: &[u8]) -> String {
+fn signature(key: &SigningKey, id: &str, seconds: i64, body: &[u8]) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key of any length");
     mac.update(format!("{id}.{seconds}.").as_bytes());
     mac.update(body);

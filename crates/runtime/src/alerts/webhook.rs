@@ -6,7 +6,7 @@ use relight_core::time::{Span, Time};
 use ureq::http::{Response, StatusCode, Uri};
 
 use super::message::Message;
-use super::secret::Key;
+use super::secret::SigningKey;
 use super::signature::signatures;
 use super::sink::NotSent;
 use crate::http_client;
@@ -18,7 +18,7 @@ pub struct Webhook {
     url: String,
     place: String,
     is_loopback: bool,
-    keys: Vec<Key>,
+    keys: Vec<SigningKey>,
     timeout: Span,
 }
 
@@ -45,7 +45,12 @@ pub enum BadWebhook {
 
 impl Webhook {
     /// `plain` also allows `http://` to other machines.
-    pub fn new(url: &str, keys: Vec<Key>, timeout: Span, plain: bool) -> Result<Self, BadWebhook> {
+    pub fn new(
+        url: &str,
+        keys: Vec<SigningKey>,
+        timeout: Span,
+        plain: bool,
+    ) -> Result<Self, BadWebhook> {
         let parsed: Uri = url.parse().map_err(|_| BadWebhook::NotAUrl)?;
         let (Some(scheme), Some(host)) = (parsed.scheme_str(), parsed.host()) else {
             return Err(BadWebhook::NotAUrl);

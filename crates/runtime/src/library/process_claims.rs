@@ -58,9 +58,9 @@ pub(super) fn own_lease() -> Holder {
 
 /// Where seats are counted: one store, however often this process has opened it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Place(Arc<str>);
+pub(super) struct StoreIdentity(Arc<str>);
 
-impl Place {
+impl StoreIdentity {
     pub(super) fn of(engine: &Engine) -> Self {
         let name = match engine.store().file() {
             Some(path) => path.canonicalize().unwrap_or(path).display().to_string(),
@@ -74,11 +74,11 @@ impl Place {
 #[derive(Debug)]
 pub(super) struct ProcessClaims(SeatKey);
 
-type SeatKey = (Place, TaskId);
+type SeatKey = (StoreIdentity, TaskId);
 
 impl ProcessClaims {
     /// Takes the seat; refused when a handle of this process has it.
-    pub(super) fn take(place: &Place, task: &TaskId) -> Result<Self, ActError> {
+    pub(super) fn take(place: &StoreIdentity, task: &TaskId) -> Result<Self, ActError> {
         let key = (place.clone(), task.clone());
         let mut seats = seats();
         if seats.contains_key(&key) {
@@ -93,7 +93,7 @@ impl ProcessClaims {
     }
 
     /// Sits down with a new lease; whoever still sits there has lost its own.
-    pub(super) fn join(place: &Place, task: &TaskId) -> Self {
+    pub(super) fn join(place: &StoreIdentity, task: &TaskId) -> Self {
         let key = (place.clone(), task.clone());
         *seats().entry(key.clone()).or_default() += 1;
         Self(key)

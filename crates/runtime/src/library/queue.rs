@@ -6,7 +6,7 @@ use relight_core::ids::AgentName;
 use relight_core::lease::LEASE_MAX;
 use relight_core::time::Span;
 
-use super::process_claims::{Place, ProcessClaims, lease};
+use super::process_claims::{ProcessClaims, StoreIdentity, lease};
 use super::task::RunningTask;
 use super::task_builder::holder;
 use crate::declared_wait::DeclaredWait;
@@ -24,12 +24,12 @@ const SWEEP: Span = Span::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct TaskQueue {
     queue: Queue,
-    place: Place,
+    place: StoreIdentity,
     ttl: Option<Span>,
 }
 
 impl TaskQueue {
-    pub(super) fn new(queue: Queue, place: Place) -> Self {
+    pub(super) fn new(queue: Queue, place: StoreIdentity) -> Self {
         Self { queue, place, ttl: None }
     }
 

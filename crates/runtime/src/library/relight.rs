@@ -11,7 +11,7 @@ use relight_store::StoreError;
 
 use super::boundary::End;
 use super::open::{OpenError, RelightBuilder};
-use super::process_claims::{Place, own_lease, own_process};
+use super::process_claims::{StoreIdentity, own_lease, own_process};
 use super::queue::TaskQueue;
 use super::session::SessionBuilder;
 use super::task::RunningTask;
@@ -46,7 +46,7 @@ use crate::sessions::{self, Decided, Owner, SessionError};
 #[derive(Debug, Clone)]
 pub struct Relight {
     queue: Queue,
-    place: Place,
+    place: StoreIdentity,
 }
 
 impl Relight {
@@ -97,7 +97,7 @@ impl Relight {
 
     /// Uses an engine, strategies and limits that are there.
     pub fn with_recoverer(recoverer: Recoverer) -> Self {
-        let place = Place::of(recoverer.engine());
+        let place = StoreIdentity::of(recoverer.engine());
         Self { queue: Queue::new(recoverer), place }
     }
 

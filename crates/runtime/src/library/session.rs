@@ -108,14 +108,14 @@ impl SessionBuilder {
 /// process dies instead, the next recovery finds it.
 #[derive(Debug)]
 pub struct Turn {
-    shared: Arc<Shared>,
+    shared: Arc<TurnShared>,
     previous: Option<Session>,
     renewal: Option<JoinHandle<()>>,
     ended: bool,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct TurnShared {
     engine: Engine,
     key: SessionKey,
     generation: Generation,
@@ -125,7 +125,7 @@ struct Shared {
 
 impl Turn {
     fn new(engine: Engine, acted: Acted, ttl: Option<Span>) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TurnShared {
             engine,
             key: acted.after.key.clone(),
             generation: acted.after.generation,
@@ -160,7 +160,7 @@ impl Turn {
     }
 }
 
-impl Shared {
+impl TurnShared {
     async fn act(&self, event: SessionEvent) -> Result<(), SessionError> {
         let known = self.session.lock().expect("nothing panics while it is locked").clone();
         let acted = sessions::act_upon(&self.engine, &self.key, Some(known), event).await?;
@@ -188,7 +188,7 @@ impl Drop for Turn {
 }
 
 /// Renews the mark three times in its length, until the turn is somebody else's.
-async fn renew(shared: Arc<Shared>, ttl: Span) {
+async fn renew(shared: Arc<TurnShared>, ttl: Span) {
     let (pause, generation) = (ttl.as_duration() / 3, shared.generation);
     loop {
         tokio::time::sleep(pause).await;

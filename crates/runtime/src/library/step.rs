@@ -9,7 +9,7 @@ use relight_store::DeferredCommit;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::task::{RunningTask, Shared};
+use super::task::{RunningTask, TaskShared};
 use crate::engine::ActError;
 use crate::os::clock;
 use crate::redact_input;
@@ -207,7 +207,7 @@ impl<'t> StepBuilder<'t> {
 
     fn check_input<E>(
         &self,
-        shared: &Shared,
+        shared: &TaskShared,
         key: &StepKey,
         known: Option<&Step>,
     ) -> Result<(), StepError<E>> {
@@ -236,14 +236,14 @@ impl<'t> StepBuilder<'t> {
 
 /// The count of one name, put right however the step ends.
 struct Pass<'s> {
-    shared: &'s Shared,
+    shared: &'s TaskShared,
     name: StepName,
     occurrence: u32,
     finished: bool,
 }
 
 impl<'s> Pass<'s> {
-    fn enter(shared: &'s Shared, name: StepName) -> Self {
+    fn enter(shared: &'s TaskShared, name: StepName) -> Self {
         let occurrence = shared.enter(&name);
         Self { shared, name, occurrence, finished: false }
     }
@@ -263,7 +263,7 @@ impl Drop for Pass<'_> {
 /// declared done, or the store has lost it (a standby that was behind took over, a backup was
 /// restored): then what the store says now holds.
 async fn look_up(
-    shared: &Shared,
+    shared: &TaskShared,
     key: &StepKey,
 ) -> Result<(Option<Step>, Option<Output>), ActError> {
     let known = shared.known(key).await?;
@@ -286,7 +286,7 @@ fn recorded<T: DeserializeOwned, E>(
 }
 
 async fn execute<T, E, F, Fut>(
-    shared: &Shared,
+    shared: &TaskShared,
     mut mark: StepMark,
     in_doubt: bool,
     run: F,
@@ -323,7 +323,7 @@ where
     Ok(value)
 }
 
-fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
+fn failure(shared: &TaskShared, error: &dyn std::fmt::Display) -> Output {
     let mut output = Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
     redact_input::clean_output(shared.engine.redactor(), &mut output);
     output
@@ -331,7 +331,7 @@ fn failure(shared: &Shared, error: &dyn std::fmt::Display) -> Output {
 
 /// A step whose future is dropped half way: the store may have its begin, or even its end.
 struct GivenUp<'s> {
-    shared: &'s Shared,
+    shared: &'s TaskShared,
     key: Option<StepKey>,
 }
 
@@ -351,7 +351,7 @@ impl Drop for GivenUp<'_> {
 
 /// Records the begin: before the step acts where its rule needs that, else on the way.
 async fn begin<E>(
-    shared: &Shared,
+    shared: &TaskShared,
     mark: &StepMark,
 ) -> Result<Option<DeferredCommit>, StepError<E>> {
     let change = Change::StepBegun(mark.clone());
@@ -365,7 +365,7 @@ async fn begin<E>(
 /// Records the end. A begin that nobody waited for may have been lost, or an earlier one may have
 /// come through after all: then the store is asked, once, and the end follows what is there.
 async fn end<E>(
-    shared: &Shared,
+    shared: &TaskShared,
     mut mark: StepMark,
     outcome: StepOutcome,
     output: Output,
@@ -392,7 +392,7 @@ async fn end<E>(
 
 /// The whole value, however long: half of it could not be given back.
 fn value_output<T: Serialize + DeserializeOwned, E>(
-    shared: &Shared,
+    shared: &TaskShared,
     step: &StepKey,
     value: &T,
 ) -> Result<Output, StepError<E>> {
@@ -408,7 +408,7 @@ fn value_output<T: Serialize + DeserializeOwned, E>(
     Ok(output)
 }
 
-fn step_run(shared: &Shared, mark: &StepMark, in_doubt: bool) -> StepRun {
+fn step_run(shared: &TaskShared, mark: &StepMark, in_doubt: bool) -> StepRun {
     let idempotency_key = mark.key.idempotency_key(&shared.id);
     StepRun { idempotency_key, tries: mark.tries, in_doubt }
 }

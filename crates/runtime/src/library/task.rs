@@ -33,7 +33,7 @@ use crate::recovery::{Recovered, Recoverer};
 /// Dropped without an end it counts as interrupted, and anybody may continue it.
 #[derive(Debug)]
 pub struct RunningTask {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<TaskShared>,
     renewal: Option<JoinHandle<()>>,
     resumed: bool,
     record: Task,
@@ -42,7 +42,7 @@ pub struct RunningTask {
 }
 
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct TaskShared {
     pub(super) engine: Engine,
     recoverer: Recoverer,
     pub(super) id: TaskId,
@@ -74,7 +74,7 @@ impl RunningTask {
     ) -> Self {
         let steps = started.view.steps.into_iter().map(|step| (step.key.clone(), step));
         let record = started.view.task;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TaskShared {
             engine: recoverer.engine().clone(),
             recoverer,
             id: record.id.clone(),
@@ -224,7 +224,7 @@ impl RunningTask {
     }
 
     pub(super) async fn end_as_failed(&self, reason: &str) -> Result<Recovered, ActError> {
-        let Shared { recoverer, id, fence, .. } = &*self.shared;
+        let TaskShared { recoverer, id, fence, .. } = &*self.shared;
         let result = recoverer.fail(id, Right::Fence(*fence), reason).await;
         self.shared.note(&result);
         let recovered = result?;
@@ -262,7 +262,7 @@ impl Drop for RunningTask {
     }
 }
 
-impl Shared {
+impl TaskShared {
     /// Who else has the lease, as far as this handle was told.
     pub(super) fn lost_to(&self) -> Option<Fence> {
         *self.lost.borrow()
@@ -352,7 +352,7 @@ impl Shared {
 }
 
 /// Renews the lease three times in its length, until it is lost.
-async fn renew(shared: Arc<Shared>, ttl: Span) {
+async fn renew(shared: Arc<TaskShared>, ttl: Span) {
     let pause = ttl.as_duration() / 3;
     loop {
         tokio::time::sleep(pause).await;

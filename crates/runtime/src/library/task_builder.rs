@@ -8,7 +8,7 @@ use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 
-use super::process_claims::{Place, ProcessClaims, lease, own_lease, own_process};
+use super::process_claims::{ProcessClaims, StoreIdentity, lease, own_lease, own_process};
 use super::task::RunningTask;
 use crate::drain;
 use crate::engine::ActError;
@@ -19,7 +19,7 @@ use crate::recovery::{Recoverer, UnknownStrategy};
 #[derive(Debug)]
 pub struct TaskBuilder {
     recoverer: Recoverer,
-    place: Place,
+    place: StoreIdentity,
     new: NewTask,
     ttl: Option<Span>,
     lifetime: Option<Span>,
@@ -27,7 +27,7 @@ pub struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    pub(super) fn new(recoverer: Recoverer, place: Place, new: NewTask) -> Self {
+    pub(super) fn new(recoverer: Recoverer, place: StoreIdentity, new: NewTask) -> Self {
         Self { recoverer, place, new, ttl: None, lifetime: None, force: false }
     }
 

@@ -52,7 +52,7 @@ impl Telemetry {
         say: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (ends, ending) = tokio::sync::watch::channel(false);
-        let exporter = Exporter {
+        let exporter = SpanExporter {
             engine,
             collector,
             say: Box::new(say),
@@ -79,7 +79,7 @@ impl Drop for Telemetry {
     }
 }
 
-struct Exporter {
+struct SpanExporter {
     engine: Engine,
     collector: Collector,
     say: Box<dyn Fn(&str) + Send + Sync>,
@@ -93,7 +93,7 @@ struct Exporter {
     pause: Duration,
 }
 
-impl Exporter {
+impl SpanExporter {
     async fn serve(mut self, mut ends: tokio::sync::watch::Receiver<bool>) {
         while self.begin().await.is_err() {
             sleep(TROUBLE_PAUSE).await;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, PostgresServer, Script, values};
 use super::error::PostgresFailure;
-use super::lease_clock::LeaseClock;
+use super::lease_clock::PostgresLeaseClock;
 use super::open;
 use super::operation;
 use super::step_batch::{self, StepBatch};
@@ -40,7 +40,7 @@ const LITTLE_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct BatchCommitter {
     server: Arc<PostgresServer>,
-    clock: Arc<LeaseClock>,
+    clock: Arc<PostgresLeaseClock>,
     connection: Option<Connection>,
     mark: Option<WriterMark>,
     /// Key of the advisory lock that orders the journal.
@@ -60,12 +60,12 @@ enum Undone {
     /// It was not committed.
     Never(PostgresFailure),
     /// The commit was sent, but its result is unknown.
-    Unknown(Sent, String),
+    Unknown(SentStatement, String),
 }
 
 /// What was sent, to determine the answers.
 #[derive(Debug)]
-enum Sent {
+enum SentStatement {
     Batch(Vec<Reply>),
     /// Steps; the answers are read from their tasks.
     Steps,
@@ -104,7 +104,7 @@ const NOT_IDLE: &str = "SELECT set_config('idle_in_transaction_session_timeout',
 impl BatchCommitter {
     pub(super) fn new(
         server: Arc<PostgresServer>,
-        clock: Arc<LeaseClock>,
+        clock: Arc<PostgresLeaseClock>,
         journal_key: i64,
     ) -> Self {
         Self { server, clock, connection: None, mark: None, journal_key }
@@ -211,7 +211,7 @@ impl BatchCommitter {
                 let row = row.expect("a function gives a row");
                 Ok(Some(steps.replies(&row).map_err(|bad| db.damaged(&bad))?))
             }
-            Err(PostgresFailure::Lost(why)) => Err(Undone::Unknown(Sent::Steps, why)),
+            Err(PostgresFailure::Lost(why)) => Err(Undone::Unknown(SentStatement::Steps, why)),
             Err(PostgresFailure::Again | PostgresFailure::Refused(_)) => Ok(None),
         }
     }
@@ -249,7 +249,7 @@ impl BatchCommitter {
         match db.run(script).await {
             Ok(_) => Ok(replies),
             Err(PostgresFailure::Lost(why)) if has_changes => {
-                Err(Undone::Unknown(Sent::Batch(replies), why))
+                Err(Undone::Unknown(SentStatement::Batch(replies), why))
             }
             Err(failure) => Err(self.rolled_back(failure).await.into()),
         }
@@ -294,7 +294,7 @@ impl BatchCommitter {
     /// Determines the result of the newest batch by its number, after its transaction has ended.
     /// That may take long while a commit waits for a standby or a disk; callers then get an error
     /// with an unknown outcome.
-    async fn read_back(&mut self, mut sent: Sent, operations: &[Operation]) -> ReadBack {
+    async fn read_back(&mut self, mut sent: SentStatement, operations: &[Operation]) -> ReadBack {
         self.connection = None;
         let until = Instant::now() + self.patience();
         let mut tries = 0;
@@ -323,7 +323,7 @@ impl BatchCommitter {
 
     async fn read_mark(
         &mut self,
-        sent: &mut Sent,
+        sent: &mut SentStatement,
         operations: &[Operation],
     ) -> Result<Option<Vec<Reply>>, PostgresFailure> {
         self.connect().await?;
@@ -335,8 +335,8 @@ impl BatchCommitter {
             return Ok(None);
         }
         match sent {
-            Sent::Batch(replies) => Ok(Some(std::mem::take(replies))),
-            Sent::Steps => {
+            SentStatement::Batch(replies) => Ok(Some(std::mem::take(replies))),
+            SentStatement::Steps => {
                 let steps = StepBatch::of(operations).expect("they were steps when they were sent");
                 let row = db.query_opt(step_batch::SEQS, &values![steps.task_ids()]).await?;
                 let row = row.expect("an aggregate gives a row");

@@ -222,9 +222,9 @@ impl Connection {
         for (sql, values) in &script.statements {
             statements.push((self.prepared(sql).await?, borrowed(values)));
         }
-        let asking = statements
-            .iter()
-            .map(|(statement, values)| Box::pin(self.client.query(statement, values)) as Asked<'_>);
+        let asking = statements.iter().map(|(statement, values)| {
+            Box::pin(self.client.query(statement, values)) as PendingQuery<'_>
+        });
         let answers = within(self.patience, together(asking.collect())).await?;
         let mut rows = Vec::with_capacity(answers.len());
         for answer in answers {
@@ -289,12 +289,12 @@ fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
 }
 
-type Answered = Result<Vec<Row>, tokio_postgres::Error>;
-type Asked<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
+type QueryRows = Result<Vec<Row>, tokio_postgres::Error>;
+type PendingQuery<'a> = Pin<Box<dyn Future<Output = QueryRows> + Send + 'a>>;
 
 /// Starts all in order, then waits for all.
-async fn together(mut asked: Vec<Asked<'_>>) -> Vec<Answered> {
-    let mut answers: Vec<Option<Answered>> = asked.iter().map(|_| None).collect();
+async fn together(mut asked: Vec<PendingQuery<'_>>) -> Vec<QueryRows> {
+    let mut answers: Vec<Option<QueryRows>> = asked.iter().map(|_| None).collect();
     poll_fn(move |context| {
         let mut is_ready = true;
         for (question, answer) in asked.iter_mut().zip(&mut answers) {

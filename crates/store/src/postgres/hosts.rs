@@ -35,12 +35,12 @@ pub(super) struct ServerHosts {
     /// The URL allows a password to be sent unencrypted.
     may_send_plainly: bool,
     /// The last usable server, tried first.
-    first: Mutex<Target>,
+    first: Mutex<ServerAddress>,
 }
 
 /// One server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Target {
+struct ServerAddress {
     /// Its index in the address.
     place: usize,
     /// A resolved address; none for a Unix socket.
@@ -52,7 +52,7 @@ impl ServerHosts {
         Self {
             config: url.config.clone(),
             may_send_plainly: url.says_mode,
-            first: Mutex::new(Target { place: 0, address: None }),
+            first: Mutex::new(ServerAddress { place: 0, address: None }),
         }
     }
 
@@ -88,7 +88,7 @@ impl ServerHosts {
 
     async fn connect_to(
         &self,
-        target: Target,
+        target: ServerAddress,
         tls: &PostgresTls,
         store: &str,
     ) -> Result<(Client, Driver), PostgresFailure> {
@@ -106,7 +106,7 @@ impl ServerHosts {
     }
 
     /// Whether TLS is required: a password is only sent encrypted, unless the URL allows otherwise.
-    fn needs_tls(&self, target: Target) -> bool {
+    fn needs_tls(&self, target: ServerAddress) -> bool {
         let is_beyond = target.address.is_some_and(|address| !address.to_canonical().is_loopback());
         is_beyond && self.config.get_password().is_some() && !self.may_send_plainly
     }
@@ -117,13 +117,13 @@ impl ServerHosts {
         (0..count).map(|further| (first + further) % count).collect()
     }
 
-    fn after(&self, place: usize) -> Target {
-        Target { place: (place + 1) % self.config.get_hosts().len(), address: None }
+    fn after(&self, place: usize) -> ServerAddress {
+        ServerAddress { place: (place + 1) % self.config.get_hosts().len(), address: None }
     }
 
     /// All addresses of a server, the last usable one first.
-    async fn targets(&self, place: usize) -> Result<Vec<Target>, PostgresFailure> {
-        let at = |address| Target { place, address };
+    async fn targets(&self, place: usize) -> Result<Vec<ServerAddress>, PostgresFailure> {
+        let at = |address| ServerAddress { place, address };
         let name = match &self.config.get_hosts()[place] {
             Host::Unix(_) => return Ok(vec![at(None)]),
             Host::Tcp(name) => name,
@@ -136,7 +136,7 @@ impl ServerHosts {
         let found = found.map_err(|error| {
             PostgresFailure::Lost(format!("error connecting to server: {error}"))
         })?;
-        let mut targets: Vec<Target> = found.map(|address| at(Some(address.ip()))).collect();
+        let mut targets: Vec<ServerAddress> = found.map(|address| at(Some(address.ip()))).collect();
         let first = self.first();
         targets.sort_by_key(|target| *target != first);
         Ok(targets)
@@ -154,16 +154,16 @@ impl ServerHosts {
         ports.get(place).or(ports.first()).copied().unwrap_or(5432)
     }
 
-    fn first(&self) -> Target {
+    fn first(&self) -> ServerAddress {
         *self.first.lock().expect("nothing panics while it is locked")
     }
 
-    fn ask_first(&self, target: Target) {
+    fn ask_first(&self, target: ServerAddress) {
         *self.first.lock().expect("nothing panics while it is locked") = target;
     }
 
     /// The configuration for one server.
-    fn only(&self, target: Target) -> Config {
+    fn only(&self, target: ServerAddress) -> Config {
         let all = &self.config;
         let mut one = Config::new();
         match &all.get_hosts()[target.place] {
@@ -231,7 +231,7 @@ mod tests {
     fn a_password_leaves_the_machine_only_encrypted() {
         let mode = |url: &str, address: Option<&str>| {
             let address = address.map(|address| address.parse().unwrap());
-            hosts(url).only(Target { place: 0, address }).get_ssl_mode()
+            hosts(url).only(ServerAddress { place: 0, address }).get_ssl_mode()
         };
         let (with, without) = ("postgres://ann:s3cret@db/work", "postgres://ann@db/work");
         for beyond in ["192.0.2.7", "2001:db8::7", "::ffff:192.0.2.7"] {
@@ -296,7 +296,7 @@ mod tests {
              &options=-cgeqo%3Doff&channel_binding=require",
         );
         let address = Some("10.0.0.2".parse().unwrap());
-        let one = all.only(Target { place: 1, address });
+        let one = all.only(ServerAddress { place: 1, address });
         let mut same = "postgres://ann:s3cret@db2:5434/work?hostaddr=10.0.0.2&sslmode=require\
                         &options=-cgeqo%3Doff&channel_binding=require"
             .parse::<PostgresUrl>()
@@ -311,7 +311,7 @@ mod tests {
     fn the_last_good_one_is_asked_first() {
         let all = hosts("postgres://a,b,c/work");
         assert_eq!(all.order(), [0, 1, 2]);
-        all.ask_first(Target { place: 2, address: None });
+        all.ask_first(ServerAddress { place: 2, address: None });
         assert_eq!(all.order(), [2, 0, 1]);
     }
 

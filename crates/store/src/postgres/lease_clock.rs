@@ -19,11 +19,11 @@ const BY_WALL_CLOCKS: bool = cfg!(feature = "broken-wall-clock");
 
 /// How far tests moved the clock for one handle; nothing elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct LeaseClock {
+pub(super) struct PostgresLeaseClock {
     ahead_ms: AtomicI64,
 }
 
-impl LeaseClock {
+impl PostgresLeaseClock {
     pub(super) fn ahead_ms(&self) -> i64 {
         self.ahead_ms.load(Ordering::Relaxed) + if BY_WALL_CLOCKS { wall_clock_ms() } else { 0 }
     }

@@ -54,7 +54,7 @@ use self::batch_committer::BatchCommitter;
 use self::commit_watch::PostgresWatch;
 use self::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer};
 use self::error::PostgresFailure;
-use self::lease_clock::LeaseClock;
+use self::lease_clock::PostgresLeaseClock;
 use self::open::Expected;
 use self::pool::Pool;
 use self::remover::Remover;
@@ -71,7 +71,7 @@ use crate::contract::{
 #[derive(Debug)]
 pub struct PostgresStore {
     server: Arc<PostgresServer>,
-    clock: Arc<LeaseClock>,
+    clock: Arc<PostgresLeaseClock>,
     watch: Arc<PostgresWatch>,
     writer: Arc<PostgresWriter>,
     pool: Arc<Pool>,
@@ -93,7 +93,7 @@ impl PostgresStore {
             Some(Err(failure)) => return Err(failure.into_store_error(&server.place)),
             None => return Err(server.unreachable("no answer")),
         };
-        let clock = Arc::new(LeaseClock::default());
+        let clock = Arc::new(PostgresLeaseClock::default());
         let watch = PostgresWatch::new(Arc::clone(&server));
         let writer = PostgresWriter::new(&server.place);
         let pool = Arc::new(Pool::new(Arc::clone(&server), opened.connection));

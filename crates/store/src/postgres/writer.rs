@@ -38,7 +38,7 @@ const STEPS_TO_SPLIT: usize = 32;
 const STEPS_BESIDE_MIN: usize = 16;
 
 #[derive(Debug)]
-enum Job {
+enum BatchJob {
     /// Somebody waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
     /// Nobody does, and it may be cancelled.
@@ -47,7 +47,7 @@ enum Job {
 
 #[derive(Debug, Default)]
 struct PostgresWriteQueue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<BatchJob>,
     /// How many of them somebody waits for.
     awaited: usize,
     /// When the first job that nobody waits for must be written.
@@ -93,7 +93,7 @@ impl PostgresWriter {
             if queue.closing {
                 return Err(self.stopped().into());
             }
-            queue.jobs.push_back(Job::Awaited(operation, reply));
+            queue.jobs.push_back(BatchJob::Awaited(operation, reply));
             queue.awaited += 1;
         }
         self.bell.notify_one();
@@ -103,7 +103,7 @@ impl PostgresWriter {
     /// Durable with the next one, or soon.
     pub(super) fn run_deferred(&self, deferred: DeferredCommit) {
         let mut queue = self.queue();
-        queue.jobs.push_back(Job::Deferred(deferred));
+        queue.jobs.push_back(BatchJob::Deferred(deferred));
         if queue.due.is_none() {
             queue.due = Some(Instant::now() + SOON);
             drop(queue);
@@ -126,7 +126,7 @@ impl PostgresWriter {
         watch: Arc<PostgresWatch>,
         pool: Arc<Pool>,
     ) {
-        let (mut running, mut under_way) = (Running::new(), UnderWay::default());
+        let (mut running, mut under_way) = (RunningBatches::new(), UnderWay::default());
         let mut crowd = 0;
         loop {
             let next = tokio::select! {
@@ -216,11 +216,11 @@ impl PostgresWriteQueue {
                 break;
             }
             let (operation, reply) = match self.jobs.pop_front() {
-                Some(Job::Awaited(operation, reply)) => {
+                Some(BatchJob::Awaited(operation, reply)) => {
                     self.awaited -= 1;
                     (operation, Some(reply))
                 }
-                Some(Job::Deferred(deferred)) => match deferred.take() {
+                Some(BatchJob::Deferred(deferred)) => match deferred.take() {
                     Some(commit) => (Operation::Commit(commit), None),
                     None => continue,
                 },
@@ -229,7 +229,7 @@ impl PostgresWriteQueue {
             bytes += operation::weight(&operation);
             batch.push(operation, reply);
         }
-        if !self.jobs.iter().any(|job| matches!(job, Job::Deferred(_))) {
+        if !self.jobs.iter().any(|job| matches!(job, BatchJob::Deferred(_))) {
             self.due = None;
         }
         batch
@@ -247,7 +247,7 @@ impl PostgresWriteQueue {
     }
 }
 
-impl Job {
+impl BatchJob {
     fn is_cancelled(&self) -> bool {
         matches!(self, Self::Deferred(deferred) if deferred.is_over())
     }
@@ -283,9 +283,9 @@ impl WriteBatch {
 }
 
 /// Batches at the server, each with its committer, which comes back with how many waited for it.
-type Running = JoinSet<(BatchCommitter, usize)>;
+type RunningBatches = JoinSet<(BatchCommitter, usize)>;
 /// How one ended.
-type Ended = Result<(Id, (BatchCommitter, usize)), JoinError>;
+type EndedBatch = Result<(Id, (BatchCommitter, usize)), JoinError>;
 
 /// What is known of the batches that were sent and not answered.
 #[derive(Debug, Default)]
@@ -314,7 +314,7 @@ impl UnderWay {
     fn send(
         &mut self,
         batch: WriteBatch,
-        running: &mut Running,
+        running: &mut RunningBatches,
         make_desk: &impl Fn() -> BatchCommitter,
     ) {
         if batch.operations.is_empty() {
@@ -329,7 +329,7 @@ impl UnderWay {
     }
 
     /// How many waited for it.
-    fn take_back(&mut self, ended: Ended) -> usize {
+    fn take_back(&mut self, ended: EndedBatch) -> usize {
         let (id, crowd) = match ended {
             Ok((id, (committer, crowd))) => {
                 self.desks.push(committer);

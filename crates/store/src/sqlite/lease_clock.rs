@@ -23,12 +23,12 @@ impl LeaseNow {
 
 /// The boot-time clock, with an offset that tests move.
 #[derive(Debug)]
-pub(super) struct LeaseClock {
+pub(super) struct SqliteLeaseClock {
     boot: i64,
     ahead_ms: AtomicI64,
 }
 
-impl LeaseClock {
+impl SqliteLeaseClock {
     pub(super) fn start() -> Self {
         Self { boot: boot_number(), ahead_ms: AtomicI64::new(0) }
     }

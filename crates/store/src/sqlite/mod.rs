@@ -45,7 +45,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use self::error::store_error;
-use self::lease_clock::LeaseClock;
+use self::lease_clock::SqliteLeaseClock;
 pub use self::open::Use;
 use self::replaced_file::StoreFiles;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
@@ -65,7 +65,7 @@ pub struct SqliteStore {
     path: PathBuf,
     place: Arc<StoreFiles>,
     usage: Use,
-    clock: Arc<LeaseClock>,
+    clock: Arc<SqliteLeaseClock>,
     watch: Arc<commit_watch::SqliteWatch>,
     /// Closed before the writer's, which knows how the log is to be left.
     readers: Mutex<Vec<Connection>>,
@@ -76,7 +76,7 @@ impl SqliteStore {
     /// Opens the file, creating it when there is none.
     pub fn open(path: &Path, usage: Use) -> Result<Self, StoreError> {
         let connection = open::open(path, usage)?;
-        let clock = Arc::new(LeaseClock::start());
+        let clock = Arc::new(SqliteLeaseClock::start());
         let watch = commit_watch::SqliteWatch::new(path);
         let place = Arc::new(StoreFiles::of_open(path)?);
         let writer = SqliteWriter::new(path, usage, connection, &place, &clock, &watch);

@@ -16,7 +16,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::error::store_error;
-use super::lease_clock::LeaseClock;
+use super::lease_clock::SqliteLeaseClock;
 use super::open::{self, Use};
 use super::refusal::ApplyError;
 use super::replaced_file::StoreFiles;
@@ -29,14 +29,14 @@ const BATCH_MAX: usize = 512;
 const SOON: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
-enum Job {
+enum WriterJob {
     /// A caller waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
     /// A deferred commit, which may be cancelled.
     Deferred(DeferredCommit),
 }
 
-impl Job {
+impl WriterJob {
     fn is_awaited(&self) -> bool {
         matches!(self, Self::Awaited(..))
     }
@@ -59,7 +59,7 @@ enum HandedIn {
 
 #[derive(Debug, Default)]
 struct SqliteWriteQueue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<WriterJob>,
     /// Jobs with a waiting caller.
     awaited: usize,
     /// A commit is running.
@@ -90,7 +90,7 @@ struct WriterShared {
     name: Arc<str>,
     place: Arc<StoreFiles>,
     usage: Use,
-    clock: Arc<LeaseClock>,
+    clock: Arc<SqliteLeaseClock>,
     watch: Arc<commit_watch::SqliteWatch>,
     queue: Mutex<SqliteWriteQueue>,
     wake: Condvar,
@@ -110,7 +110,7 @@ impl SqliteWriter {
         usage: Use,
         connection: Connection,
         place: &Arc<StoreFiles>,
-        clock: &Arc<LeaseClock>,
+        clock: &Arc<SqliteLeaseClock>,
         watch: &Arc<commit_watch::SqliteWatch>,
     ) -> Self {
         let slot = WriterConnection { connection: Some(connection), acknowledged: 0 };
@@ -176,7 +176,7 @@ impl SqliteWriter {
     /// Queues a deferred commit: durable with the next operation, or soon.
     pub(super) fn run_deferred(&self, deferred: DeferredCommit) {
         let mut queue = self.shared.queue();
-        queue.jobs.push_back(Job::Deferred(deferred));
+        queue.jobs.push_back(WriterJob::Deferred(deferred));
         if queue.due.is_none() {
             queue.due = Some(now() + SOON);
         }
@@ -209,7 +209,7 @@ impl SqliteWriter {
         queue.leading = true;
         drop(queue);
         let mut operations: Vec<Operation> =
-            jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation).collect();
+            jobs.into_iter().filter_map(WriterJob::open).map(|(operation, _)| operation).collect();
         operations.push(operation);
         let leading = Leading(&self.shared);
         let own = self.shared.batch(&operations).pop().expect("one answer for each operation");
@@ -251,7 +251,7 @@ impl Drop for SqliteWriter {
         }
         let jobs = self.shared.queue().take(usize::MAX);
         let is_short = self.shared.usage == Use::Short;
-        let left = jobs.into_iter().filter_map(Job::open).map(|(operation, _)| operation);
+        let left = jobs.into_iter().filter_map(WriterJob::open).map(|(operation, _)| operation);
         self.shared.batch(&left.collect::<Vec<_>>());
         if let (true, Some(connection)) = (is_short, &mut self.shared.slot().connection) {
             open::shorten_log(&self.shared.path, connection);
@@ -271,14 +271,14 @@ impl Drop for Leading<'_> {
 impl SqliteWriteQueue {
     fn push(&mut self, operation: Operation) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
-        self.jobs.push_back(Job::Awaited(operation, reply));
+        self.jobs.push_back(WriterJob::Awaited(operation, reply));
         self.awaited += 1;
         answer
     }
 
-    fn take(&mut self, most: usize) -> Vec<Job> {
+    fn take(&mut self, most: usize) -> Vec<WriterJob> {
         let count = most.min(self.jobs.len());
-        let jobs: Vec<Job> = self.jobs.drain(..count).collect();
+        let jobs: Vec<WriterJob> = self.jobs.drain(..count).collect();
         self.awaited -= jobs.iter().filter(|job| job.is_awaited()).count();
         if self.jobs.is_empty() {
             self.due = None;
@@ -337,7 +337,7 @@ impl WriterShared {
         drop(queue);
         let leading = Leading(self);
         let (operations, replies): (Vec<_>, Vec<_>) =
-            jobs.into_iter().filter_map(Job::open).unzip();
+            jobs.into_iter().filter_map(WriterJob::open).unzip();
         let answers = self.batch(&operations);
         drop(leading);
         for (reply, answer) in replies.into_iter().zip(answers) {

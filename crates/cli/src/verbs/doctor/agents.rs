@@ -4,7 +4,7 @@ use relight_core::agent::{Agent, AgentState, Attempt, Pause};
 use relight_runtime::os::process;
 use relight_store::{AgentQuery, Store, StoreError};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::output;
 use crate::verbs::ps::{Truth, supervisor_of};
 
@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 5;
 
 /// What an agent may need a person for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Need {
+enum AgentNeed {
     /// Recovery is used up.
     Terminated,
     /// It died, and nobody noticed.
@@ -29,7 +29,7 @@ enum Need {
     HeldBack,
 }
 
-impl Need {
+impl AgentNeed {
     const ALL: [Self; 7] = [
         Self::Terminated,
         Self::DiedUnnoticed,
@@ -58,7 +58,7 @@ impl Need {
         }
     }
 
-    fn finding(self, agents: &[&Agent]) -> Option<Finding> {
+    fn finding(self, agents: &[&Agent]) -> Option<DoctorFinding> {
         let agent = agents.first()?;
         let (first, start) = (&agent.name, agent.command_to_start(output::here().as_deref()));
         let named = agents.iter().take(NAMED_MAX).map(|agent| agent.name.as_str());
@@ -89,32 +89,32 @@ impl Need {
             ),
             Self::HeldBack => ("held back", start),
         };
-        Some(Finding::warning("agents", format!("{count} {what} ({named})")).hint(hint))
+        Some(DoctorFinding::warning("agents", format!("{count} {what} ({named})")).hint(hint))
     }
 }
 
 /// Nothing where no agent needs anybody.
-pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
-    let mut needy: Vec<(Need, Agent)> = Vec::new();
+pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
+    let mut needy: Vec<(AgentNeed, Agent)> = Vec::new();
     let mut findings = Vec::new();
     for agent in store.agents(AgentQuery::default()).await? {
         let attempt = match &agent.state {
             AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
             _ => None,
         };
-        let need = Need::of(&agent, attempt.as_ref());
+        let need = AgentNeed::of(&agent, attempt.as_ref());
         let shim = attempt.as_ref().and_then(|attempt| attempt.shim.as_ref());
         if let Some(shim) = shim.filter(|shim| process::is_stopped(shim)) {
             let text =
                 format!("the shim of {} (pid {}) is stopped (SIGSTOP)", agent.name, shim.pid);
             let hint = format!("kill -CONT {}, or relight stop {}", shim.pid, agent.name);
-            findings.push(Finding::warning("agents", text).hint(hint));
+            findings.push(DoctorFinding::warning("agents", text).hint(hint));
         }
         needy.extend(need.map(|need| (need, agent)));
     }
-    let agents = |wanted: Need| -> Vec<&Agent> {
+    let agents = |wanted: AgentNeed| -> Vec<&Agent> {
         needy.iter().filter(|(need, _)| *need == wanted).map(|(_, agent)| agent).collect()
     };
-    findings.extend(Need::ALL.into_iter().filter_map(|need| need.finding(&agents(need))));
+    findings.extend(AgentNeed::ALL.into_iter().filter_map(|need| need.finding(&agents(need))));
     Ok(findings)
 }

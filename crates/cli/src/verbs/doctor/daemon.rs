@@ -8,14 +8,14 @@ use relight_core::time::Span;
 use relight_runtime::supervise::control::{AskError, SupervisorStatus, daemon_socket};
 use relight_server::{client, tokens};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use super::machine::quoted;
 use crate::environment::Environment;
 
 /// Longer than a daemon that is well takes.
 const PATIENCE: Span = Span::from_secs(3);
 
-pub(super) fn look(environment: &Environment) -> Vec<Finding> {
+pub(super) fn look(environment: &Environment) -> Vec<DoctorFinding> {
     let Ok(home) = environment.state_folder() else { return Vec::new() };
     let socket = daemon_socket(&home);
     let mut findings = vec![daemon(&socket)];
@@ -28,24 +28,24 @@ pub(super) fn look(environment: &Environment) -> Vec<Finding> {
     findings
 }
 
-fn daemon(socket: &Path) -> Finding {
+fn daemon(socket: &Path) -> DoctorFinding {
     let topic = "daemon";
     let health = match client::send(socket, "GET", "/api/health", None, PATIENCE) {
         Ok(health) => health.body,
         Err(AskError::Nobody(_)) if socket.exists() => {
             let text = "it left its socket behind, and nobody answers";
-            return Finding::warning(topic, text).hint("relight up");
+            return DoctorFinding::warning(topic, text).hint("relight up");
         }
         Err(AskError::Nobody(_)) => {
-            return Finding::ok(topic, "none runs here; only relight up needs one");
+            return DoctorFinding::ok(topic, "none runs here; only relight up needs one");
         }
         Err(AskError::TooSlow(_)) => {
             let text = format!("it does not answer within {PATIENCE}");
-            return Finding::problem(topic, text).hint("relight up --take-over");
+            return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
         Err(AskError::Broken(error)) => {
             let text = format!("whoever listens at {} is no daemon: {error}", socket.display());
-            return Finding::problem(topic, text).hint("relight up --take-over");
+            return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
     };
     let version = health["version"].as_str().unwrap_or("unknown").to_owned();
@@ -56,41 +56,41 @@ fn daemon(socket: &Path) -> Finding {
     let own = env!("CARGO_PKG_VERSION");
     if version != own {
         let text = format!("version {version} answers{who}, and this is {own}");
-        return Finding::warning(topic, text)
+        return DoctorFinding::warning(topic, text)
             .hint("relight down --keep-agents, then relight up: agents live on");
     }
-    Finding::ok(topic, format!("version {version} answers{who}"))
+    DoctorFinding::ok(topic, format!("version {version} answers{who}"))
 }
 
-fn rights_of(socket: &Path) -> Option<Finding> {
+fn rights_of(socket: &Path) -> Option<DoctorFinding> {
     let found = fs::symlink_metadata(socket).ok()?;
     let mode = found.mode() & 0o777;
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
     let text = format!("{} (mode {mode:04o}, uid {})", socket.display(), found.uid());
     if mode & 0o077 != 0 {
         return Some(
-            Finding::problem("socket", format!("{text} is open to others"))
+            DoctorFinding::problem("socket", format!("{text} is open to others"))
                 .hint(format!("chmod 600 {}", quoted(socket))),
         );
     }
     if !is_ours {
         return Some(
-            Finding::warning("socket", format!("{text} is another user's"))
+            DoctorFinding::warning("socket", format!("{text} is another user's"))
                 .hint("set RELIGHT_HOME to a folder of your own"),
         );
     }
-    Some(Finding::ok("socket", text))
+    Some(DoctorFinding::ok("socket", text))
 }
 
 /// A file of tokens, where there is one.
-fn secret(path: &Path) -> Option<Finding> {
+fn secret(path: &Path) -> Option<DoctorFinding> {
     let found = fs::symlink_metadata(path).ok()?;
     let mode = found.mode() & 0o777;
     let text = format!("{} (mode {mode:04o})", path.display());
     if mode & 0o077 != 0 {
         let text = format!("{text} can be read by others: whoever did may do everything");
         let hint = format!("chmod 600 {}, then relight token rotate", quoted(path));
-        return Some(Finding::problem("token", text).hint(hint));
+        return Some(DoctorFinding::problem("token", text).hint(hint));
     }
-    Some(Finding::ok("token", text))
+    Some(DoctorFinding::ok("token", text))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Level {
+pub(super) enum Severity {
     /// As it should be.
     Ok,
     /// Works, but somebody should look.
@@ -16,24 +16,24 @@ pub(super) enum Level {
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
-    pub(super) level: Level,
+pub(super) struct DoctorFinding {
+    pub(super) level: Severity,
     topic: &'static str,
     text: String,
     hint: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, topic, text: text.into(), hint: None }
+        Self { level: Severity::Ok, topic, text: text.into(), hint: None }
     }
 
     pub(super) fn warning(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Level::Warning, ..Self::ok(topic, text) }
+        Self { level: Severity::Warning, ..Self::ok(topic, text) }
     }
 
     pub(super) fn problem(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Level::Problem, ..Self::ok(topic, text) }
+        Self { level: Severity::Problem, ..Self::ok(topic, text) }
     }
 
     /// What to type next.
@@ -44,9 +44,9 @@ impl Finding {
 
     pub(super) fn line(&self) -> String {
         let level = match self.level {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Problem => "problem",
+            Severity::Ok => "ok",
+            Severity::Warning => "warning",
+            Severity::Problem => "problem",
         };
         let hint = self.hint.as_ref().map(|hint| format!("; try: {hint}")).unwrap_or_default();
         format!("{level:<8} {:<11} {}{hint}", self.topic, self.text).replace('\n', " ")

@@ -5,7 +5,7 @@ use relight_core::time::{Span, Time};
 use relight_runtime::os::clock;
 use relight_store::{Store, StoreError};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 
 /// This program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -14,9 +14,9 @@ const OFFSET_MAX_MS: i64 = 1_000;
 /// How long it takes at most until what a dead node had is taken up, once its lease ran out.
 const TAKEOVER: Span = Span::from_secs(1);
 
-pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
+pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
     let nodes = store.nodes().await?;
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<DoctorFinding> =
         [states(&nodes), leases(&nodes), versions(&nodes)].into_iter().flatten().collect();
     let before = clock::now();
     if let Some(theirs) = store.clock().await? {
@@ -25,26 +25,26 @@ pub(super) async fn look(store: &dyn Store) -> Result<Vec<Finding>, StoreError> 
     Ok(findings)
 }
 
-fn states(nodes: &[Node]) -> Option<Finding> {
+fn states(nodes: &[Node]) -> Option<DoctorFinding> {
     let gone: Vec<&str> =
         nodes.iter().filter(|node| !node.is_live()).map(|node| node.new.name.as_str()).collect();
     let live = nodes.len() - gone.len();
     match gone.first() {
         _ if nodes.is_empty() => None,
-        None => Some(Finding::ok("nodes", format!("{live} live"))),
+        None => Some(DoctorFinding::ok("nodes", format!("{live} live"))),
         Some(first) => {
             let text = format!("{live} live, {} gone ({})", gone.len(), gone.join(", "));
             let hint = format!("relight up there, or relight node remove {first}");
-            Some(Finding::warning("nodes", text).hint(hint))
+            Some(DoctorFinding::warning("nodes", text).hint(hint))
         }
     }
 }
 
 /// What the longest lease means for whoever waits.
-fn leases(nodes: &[Node]) -> Option<Finding> {
+fn leases(nodes: &[Node]) -> Option<DoctorFinding> {
     let longest = nodes.iter().filter(|node| node.is_live()).map(|node| node.new.ttl).max()?;
     let until = Span::from_ms(longest.as_ms().saturating_add(TAKEOVER.as_ms()));
-    Some(Finding::ok(
+    Some(DoctorFinding::ok(
         "lease",
         format!(
             "{longest}: what a dead node had goes on elsewhere within {until}; a node that cannot \
@@ -54,7 +54,7 @@ fn leases(nodes: &[Node]) -> Option<Finding> {
 }
 
 /// Old and new nodes work together while they know the same schema.
-fn versions(nodes: &[Node]) -> Option<Finding> {
+fn versions(nodes: &[Node]) -> Option<DoctorFinding> {
     let others: Vec<String> = nodes
         .iter()
         .filter(|node| node.is_live() && node.new.version != VERSION)
@@ -64,11 +64,14 @@ fn versions(nodes: &[Node]) -> Option<Finding> {
         return None;
     }
     let text = format!("this is {VERSION}; other versions run on: {}", others.join(", "));
-    Some(Finding::warning("versions", text).hint("upgrade one node after the other until all are"))
+    Some(
+        DoctorFinding::warning("versions", text)
+            .hint("upgrade one node after the other until all are"),
+    )
 }
 
 /// Leases follow the store's clock alone; times that people read are of each machine's own.
-fn clocks(before: Time, theirs: Time, after: Time) -> Finding {
+fn clocks(before: Time, theirs: Time, after: Time) -> DoctorFinding {
     let (before_ms, after_ms) = (before.as_ms(), after.as_ms());
     let trip_ms = after_ms.saturating_sub(before_ms).max(0);
     let ahead_ms = theirs.as_ms().saturating_sub(before_ms.saturating_add(trip_ms / 2));
@@ -80,9 +83,10 @@ fn clocks(before: Time, theirs: Time, after: Time) -> Finding {
     };
     let text = format!("the database's is {place} this machine's (within {trip_ms} ms)");
     if ahead_ms.abs() <= OFFSET_MAX_MS.saturating_add(trip_ms) {
-        return Finding::ok("clocks", text);
+        return DoctorFinding::ok("clocks", text);
     }
-    Finding::warning("clocks", text).hint("set the clocks by NTP; leases follow the database's")
+    DoctorFinding::warning("clocks", text)
+        .hint("set the clocks by NTP; leases follow the database's")
 }
 
 #[cfg(test)]

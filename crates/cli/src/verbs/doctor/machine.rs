@@ -8,7 +8,7 @@ use relight_core::time::Time;
 use relight_runtime::os::clock;
 use rustix::process::{Resource, getrlimit};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::environment::Environment;
 
 /// 2026-01-01: no clock that is right shows less.
@@ -19,17 +19,17 @@ const ENTRIES_MAX: usize = 10_000;
 const NAMED_MAX: usize = 3;
 
 /// Everything that needs no folder.
-pub(super) fn look() -> Vec<Finding> {
+pub(super) fn look() -> Vec<DoctorFinding> {
     vec![version(), kernel(), user(), wall_clock(), limits()]
 }
 
 /// The home folder and the rights of what is in it.
-pub(super) fn look_at_home(environment: &Environment) -> Vec<Finding> {
+pub(super) fn look_at_home(environment: &Environment) -> Vec<DoctorFinding> {
     let home = match environment.home() {
         Ok(home) => home,
         Err(failure) => {
             return vec![
-                Finding::problem("home", failure.message)
+                DoctorFinding::problem("home", failure.message)
                     .hint(failure.hint.unwrap_or_else(|| "set RELIGHT_HOME".to_owned())),
             ];
         }
@@ -41,78 +41,81 @@ pub(super) fn look_at_home(environment: &Environment) -> Vec<Finding> {
             findings
         }
         Ok(_) => vec![
-            Finding::problem("home", format!("{} is not a folder", home.display()))
+            DoctorFinding::problem("home", format!("{} is not a folder", home.display()))
                 .hint("set RELIGHT_HOME or give --home DIR"),
         ],
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let text = format!("{} is not there yet; the first write makes it", home.display());
-            vec![Finding::ok("home", text)]
+            vec![DoctorFinding::ok("home", text)]
         }
-        Err(error) => vec![Finding::problem("home", format!("{}: {error}", home.display()))],
+        Err(error) => vec![DoctorFinding::problem("home", format!("{}: {error}", home.display()))],
     }
 }
 
-fn version() -> Finding {
-    Finding::ok("version", concat!("relight ", env!("CARGO_PKG_VERSION")))
+fn version() -> DoctorFinding {
+    DoctorFinding::ok("version", concat!("relight ", env!("CARGO_PKG_VERSION")))
 }
 
-fn kernel() -> Finding {
+fn kernel() -> DoctorFinding {
     let name = rustix::system::uname();
     let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
     let text = [part(name.sysname()), part(name.release()), part(name.machine())].join(" ");
-    Finding::ok("kernel", text)
+    DoctorFinding::ok("kernel", text)
 }
 
-fn user() -> Finding {
+fn user() -> DoctorFinding {
     if rustix::process::geteuid().is_root() {
         let text = "it runs as root; what it makes can only be used by root";
-        return Finding::warning("user", text).hint("run it as the user whose agents these are");
+        return DoctorFinding::warning("user", text)
+            .hint("run it as the user whose agents these are");
     }
-    Finding::ok("user", format!("uid {}", rustix::process::geteuid().as_raw()))
+    DoctorFinding::ok("user", format!("uid {}", rustix::process::geteuid().as_raw()))
 }
 
-fn wall_clock() -> Finding {
+fn wall_clock() -> DoctorFinding {
     let now = clock::now();
     if now < Time::from_ms(CLOCK_MIN_MS) {
         let text = format!("the clock says {now}, which is long past");
-        return Finding::warning("clock", text).hint("set the clock; timedatectl shows why");
+        return DoctorFinding::warning("clock", text).hint("set the clock; timedatectl shows why");
     }
-    Finding::ok("clock", now.to_string())
+    DoctorFinding::ok("clock", now.to_string())
 }
 
-fn limits() -> Finding {
+fn limits() -> DoctorFinding {
     let files = getrlimit(Resource::Nofile).current;
     let size = getrlimit(Resource::Fsize).current;
     let shown = |limit: Option<u64>| limit.map_or_else(|| "any".to_owned(), |n| n.to_string());
     let text = format!("open files {}, bytes in a file {}", shown(files), shown(size));
     if files.is_some_and(|limit| limit < OPEN_FILES_MIN) {
-        return Finding::warning("limits", text).hint(format!("ulimit -n {OPEN_FILES_MIN}"));
+        return DoctorFinding::warning("limits", text).hint(format!("ulimit -n {OPEN_FILES_MIN}"));
     }
     if size.is_some() {
-        return Finding::warning("limits", text).hint("ulimit -f unlimited");
+        return DoctorFinding::warning("limits", text).hint("ulimit -f unlimited");
     }
-    Finding::ok("limits", text)
+    DoctorFinding::ok("limits", text)
 }
 
-fn folder(home: &Path, found: &Metadata) -> Finding {
+fn folder(home: &Path, found: &Metadata) -> DoctorFinding {
     let mode = found.mode() & 0o777;
     let text = format!("{} (mode {mode:04o})", home.display());
     if !is_our_own(found) {
-        return Finding::warning("home", format!("{text} belongs to uid {}", found.uid()))
+        return DoctorFinding::warning("home", format!("{text} belongs to uid {}", found.uid()))
             .hint("set RELIGHT_HOME to a folder of your own");
     }
     if mode != 0o700 {
         let hint = format!("chmod 700 {}", quoted(home));
-        return Finding::warning("home", format!("{text} should be 0700")).hint(hint);
+        return DoctorFinding::warning("home", format!("{text} should be 0700")).hint(hint);
     }
-    Finding::ok("home", text)
+    DoctorFinding::ok("home", text)
 }
 
 /// Whoever can read the store can read what agents did.
-fn files(home: &Path) -> Option<Finding> {
+fn files(home: &Path) -> Option<DoctorFinding> {
     let entries = match fs::read_dir(home) {
         Ok(entries) => entries.take(ENTRIES_MAX),
-        Err(error) => return Some(Finding::problem("home", format!("cannot list it: {error}"))),
+        Err(error) => {
+            return Some(DoctorFinding::problem("home", format!("cannot list it: {error}")));
+        }
     };
     let mut open: Vec<PathBuf> = Vec::new();
     let mut seen = 0;
@@ -125,12 +128,15 @@ fn files(home: &Path) -> Option<Finding> {
         }
     }
     if open.is_empty() {
-        return Some(Finding::ok("files", format!("{seen} in the home folder, all private")));
+        return Some(DoctorFinding::ok("files", format!("{seen} in the home folder, all private")));
     }
     open.sort();
     let names: Vec<String> = open.iter().take(NAMED_MAX).map(|path| quoted(path)).collect();
     let text = format!("{} in the home folder can be read or run by others", open.len());
-    Some(Finding::warning("files", text).hint(format!("chmod go-rwx,u-x+X {}", names.join(" "))))
+    Some(
+        DoctorFinding::warning("files", text)
+            .hint(format!("chmod go-rwx,u-x+X {}", names.join(" "))),
+    )
 }
 
 fn is_our_own(found: &Metadata) -> bool {

@@ -19,7 +19,7 @@ use std::path::Path;
 use relight_runtime::presets::Preset;
 use serde_json::{Value, json};
 
-use self::finding::{Finding, Level};
+use self::finding::{DoctorFinding, Severity};
 use super::setup::{self, State};
 use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
@@ -37,7 +37,7 @@ pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Out
     findings.extend(config(environment));
     findings.push(presets(environment));
     findings.push(agents_md());
-    let has_problem = findings.iter().any(|finding| finding.level == Level::Problem);
+    let has_problem = findings.iter().any(|finding| finding.level == Severity::Problem);
     let Some(to) = &arguments.salvage else {
         print(environment, &findings, None);
         let exit_otherwise = if has_problem { Exit::No as u8 } else { 0 };
@@ -56,10 +56,14 @@ pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Out
     }
 }
 
-fn print(environment: &Environment, findings: &[Finding], salvaged: Option<&salvage::Salvage>) {
+fn print(
+    environment: &Environment,
+    findings: &[DoctorFinding],
+    salvaged: Option<&salvage::Salvage>,
+) {
     if environment.json {
         let mut value = json!({
-            "worst": findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok),
+            "worst": findings.iter().map(|finding| finding.level).max().unwrap_or(Severity::Ok),
             "findings": findings,
         });
         value["salvage"] = salvaged.map_or(Value::Null, salvage::Salvage::json);
@@ -67,7 +71,7 @@ fn print(environment: &Environment, findings: &[Finding], salvaged: Option<&salv
         return;
     }
     for finding in findings {
-        if !environment.quiet || finding.level == Level::Problem {
+        if !environment.quiet || finding.level == Severity::Problem {
             output::line(&output::clean(&finding.line()));
         }
     }
@@ -78,7 +82,7 @@ fn print(environment: &Environment, findings: &[Finding], salvaged: Option<&salv
 
 /// The configuration that `relight up` would read here, and what a daemon does by the clock; it is told
 /// of everything else.
-fn config(environment: &Environment) -> Vec<Finding> {
+fn config(environment: &Environment) -> Vec<DoctorFinding> {
     let read = find_config(environment, None).and_then(|config| {
         let work = config.as_ref().map_or_else(Work::by_default, Work::of)?;
         Ok((config, work))
@@ -88,7 +92,7 @@ fn config(environment: &Environment) -> Vec<Finding> {
         Err(failure) => {
             let hint =
                 failure.hint.unwrap_or_else(|| "relight setup config shows every key".to_owned());
-            return vec![Finding::problem("config", failure.message).hint(hint)];
+            return vec![DoctorFinding::problem("config", failure.message).hint(hint)];
         }
     };
     let text = match &config {
@@ -105,18 +109,18 @@ fn config(environment: &Environment) -> Vec<Finding> {
         work.sweep,
         renew.unwrap_or_default()
     );
-    let mut findings = vec![Finding::ok("config", text), Finding::ok("queue", sweep)];
+    let mut findings = vec![DoctorFinding::ok("config", text), DoctorFinding::ok("queue", sweep)];
     let approved = config
         .map_or(Ok(()), |config| trust::require_for(environment, &config, &trust::keys(&config)));
     if let Err(failure) = approved {
-        let finding = Finding::warning("trust", failure.message);
+        let finding = DoctorFinding::warning("trust", failure.message);
         findings.push(finding.hint(failure.hint.unwrap_or_default()));
     }
     findings
 }
 
 /// Whether the user's own presets can be read.
-fn presets(environment: &Environment) -> Finding {
+fn presets(environment: &Environment) -> DoctorFinding {
     let all = Preset::all(environment.presets_folder().as_deref());
     let count = all.len();
     let broken: Vec<String> = all
@@ -124,30 +128,30 @@ fn presets(environment: &Environment) -> Finding {
         .filter_map(|(name, preset)| Some(format!("{name}: {}", chain(&preset.err()?))))
         .collect();
     match broken.first() {
-        None => Finding::ok("presets", format!("{count}, all of them good")),
+        None => DoctorFinding::ok("presets", format!("{count}, all of them good")),
         Some(first) => {
-            Finding::warning("presets", format!("{} cannot be used ({first})", broken.len()))
+            DoctorFinding::warning("presets", format!("{} cannot be used ({first})", broken.len()))
                 .hint("relight presets list")
         }
     }
 }
 
 /// Whether agents that start in this folder are told of Relight.
-fn agents_md() -> Finding {
+fn agents_md() -> DoctorFinding {
     let topic = "agents-md";
     let state = match setup::agents_md_state(Path::new("AGENTS.md")) {
         Ok(Some(state)) => state,
-        Ok(None) => return Finding::ok(topic, "there is no AGENTS.md in this folder"),
-        Err(failure) => return Finding::warning(topic, failure.message),
+        Ok(None) => return DoctorFinding::ok(topic, "there is no AGENTS.md in this folder"),
+        Err(failure) => return DoctorFinding::warning(topic, failure.message),
     };
     let text = format!("the Relight block of AGENTS.md is {}", state.as_str());
     match state {
-        State::Current | State::Newer { .. } | State::Edited => Finding::ok(topic, text),
+        State::Current | State::Newer { .. } | State::Edited => DoctorFinding::ok(topic, text),
         State::Absent | State::Outdated { .. } => {
-            Finding::warning(topic, text).hint("relight setup agents-md")
+            DoctorFinding::warning(topic, text).hint("relight setup agents-md")
         }
         State::Broken { .. } => {
-            Finding::warning(topic, text).hint("relight setup agents-md --check")
+            DoctorFinding::warning(topic, text).hint("relight setup agents-md --check")
         }
     }
 }

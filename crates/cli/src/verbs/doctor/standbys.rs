@@ -2,25 +2,26 @@
 
 use relight_store::{Replication, Standby};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 
 const TOPIC: &str = "standby";
 
-pub(super) fn describe(replication: &Replication) -> Finding {
+pub(super) fn describe(replication: &Replication) -> DoctorFinding {
     let standbys = &replication.standbys;
     let synchronous = standbys.iter().find(|standby| standby.is_synchronous);
     match (synchronous, &replication.waits_for, standbys.first()) {
         (Some(standby), _, _) => {
             let text = format!("yes, {} has it before it is acknowledged", name(standby));
-            Finding::ok(TOPIC, asked(&text))
+            DoctorFinding::ok(TOPIC, asked(&text))
         }
         (None, _, Some(standby)) if standbys.iter().all(is_hidden) => {
             let text = format!("not known: this role may not see {}", name(standby));
-            Finding::warning(TOPIC, asked(&text)).hint("GRANT pg_monitor TO the role of the store")
+            DoctorFinding::warning(TOPIC, asked(&text))
+                .hint("GRANT pg_monitor TO the role of the store")
         }
         (None, Some(wanted), _) => {
             let text = format!("no standby of {wanted:?} is there: every commit waits for one");
-            Finding::problem(TOPIC, text)
+            DoctorFinding::problem(TOPIC, text)
                 .hint("bring the standby back, or set synchronous_standby_names")
         }
         (None, None, Some(_)) => {
@@ -28,10 +29,10 @@ pub(super) fn describe(replication: &Replication) -> Finding {
             let text = format!("no, and leases would end too early: {}", behind.join(", "));
             let first = standbys.iter().find_map(|standby| standby.name.clone());
             let hint = format!("synchronous_standby_names = '{}'", first.as_deref().unwrap_or("*"));
-            Finding::warning(TOPIC, asked(&text)).hint(hint)
+            DoctorFinding::warning(TOPIC, asked(&text)).hint(hint)
         }
         (None, None, None) => {
-            Finding::ok(TOPIC, asked("no: PostgreSQL knows of no standby; see its backups"))
+            DoctorFinding::ok(TOPIC, asked("no: PostgreSQL knows of no standby; see its backups"))
         }
     }
 }

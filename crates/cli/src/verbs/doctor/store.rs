@@ -15,7 +15,7 @@ use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
 use rustix::fs::Access;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use super::machine::quoted;
 use super::{agents, fleet, standbys, waiting};
 use crate::block_on;
@@ -29,7 +29,7 @@ const CLOCK_SLACK: Span = Span::from_secs(60);
 const NAMED_MAX: usize = 5;
 
 /// The findings, and the exit code that they lead to.
-pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8) {
+pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<DoctorFinding>, u8) {
     let open = || environment.open_store(Use::Short);
     if environment.relay().is_some() {
         return look_at(open, whole, Vec::new());
@@ -39,7 +39,7 @@ pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8)
         Ok(StoreUrl::Postgres(_)) => return look_at(open, whole, Vec::new()),
         Ok(StoreUrl::Memory) => {
             let text = "memory: keeps nothing past the end of a command";
-            return (vec![Finding::warning("store", text)], 0);
+            return (vec![DoctorFinding::warning("store", text)], 0);
         }
         Err(failure) => return (vec![as_finding(&failure)], failure.exit as u8),
     };
@@ -55,8 +55,8 @@ pub(super) fn look(environment: &Environment, whole: bool) -> (Vec<Finding>, u8)
 fn look_at(
     open: impl FnOnce() -> Result<Arc<dyn Store>, Failure>,
     whole: bool,
-    mut findings: Vec<Finding>,
-) -> (Vec<Finding>, u8) {
+    mut findings: Vec<DoctorFinding>,
+) -> (Vec<DoctorFinding>, u8) {
     let exit = match inventory(open, whole) {
         Ok((store, inventory)) => {
             findings.extend(describe(&inventory, whole));
@@ -88,11 +88,11 @@ fn is_absent(path: &Path) -> bool {
 }
 
 /// Opening would make one; a doctor does not.
-fn absent(path: &Path) -> (Vec<Finding>, u8) {
+fn absent(path: &Path) -> (Vec<DoctorFinding>, u8) {
     let log = with_suffix(path, "-wal");
     if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         let text = format!("{} is gone, but its log (-wal) is there", path.display());
-        let finding = Finding::problem("store", text)
+        let finding = DoctorFinding::problem("store", text)
             .hint(format!("bring it back from where it went, or move {} away", quoted(&log)));
         return (vec![finding], Exit::Data as u8);
     }
@@ -101,12 +101,12 @@ fn absent(path: &Path) -> (Vec<Finding>, u8) {
     match rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => {
             let text = format!("{} is not there yet; the first write makes it", path.display());
-            (vec![Finding::ok("store", text)], 0)
+            (vec![DoctorFinding::ok("store", text)], 0)
         }
         Err(error) => {
             let text =
                 format!("{} cannot be made in {}: {error}", path.display(), folder.display());
-            let finding = Finding::problem("store", text).hint(A_HOME_OF_YOUR_OWN);
+            let finding = DoctorFinding::problem("store", text).hint(A_HOME_OF_YOUR_OWN);
             (vec![finding], Exit::Io as u8)
         }
     }
@@ -121,18 +121,18 @@ fn inventory(
     Ok((store, inventory))
 }
 
-fn as_finding(failure: &Failure) -> Finding {
-    let finding = Finding::problem("store", failure.message.clone());
+fn as_finding(failure: &Failure) -> DoctorFinding {
+    let finding = DoctorFinding::problem("store", failure.message.clone());
     match &failure.hint {
         Some(hint) => finding.hint(hint.clone()),
         None => finding,
     }
 }
 
-fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
+fn describe(inventory: &Inventory, whole: bool) -> Vec<DoctorFinding> {
     let mut findings = vec![
-        Finding::ok("backend", inventory.backend.clone()),
-        Finding::ok(
+        DoctorFinding::ok("backend", inventory.backend.clone()),
+        DoctorFinding::ok(
             "store",
             format!(
                 "{} (schema {}, {} bytes, {} events)",
@@ -148,18 +148,20 @@ fn describe(inventory: &Inventory, whole: bool) -> Vec<Finding> {
         counted("sessions", &inventory.sessions),
     ]);
     for damage in &inventory.damage {
-        findings.push(Finding::problem("damage", damage.clone()).hint("relight doctor --salvage"));
+        findings.push(
+            DoctorFinding::problem("damage", damage.clone()).hint("relight doctor --salvage"),
+        );
     }
     if inventory.damage.is_empty() {
         let text = if whole { "every page was read" } else { "not every page was read" };
-        let finding = Finding::ok("damage", format!("none found; {text}"));
+        let finding = DoctorFinding::ok("damage", format!("none found; {text}"));
         findings.push(if whole { finding } else { finding.hint("relight doctor --whole") });
     }
     findings
 }
 
 /// What makes an acknowledged write survive a power cut.
-fn durability(inventory: &Inventory) -> Finding {
+fn durability(inventory: &Inventory) -> DoctorFinding {
     let pairs: Vec<String> =
         inventory.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
     let is = |name: &str, wanted: &str| {
@@ -170,29 +172,32 @@ fn durability(inventory: &Inventory) -> Finding {
     // Each connection of ours raises `synchronous_commit` from off by itself.
     let is_durable_server = is("fsync", "on") && is("full_page_writes", "on");
     if is_durable_file || is_durable_server {
-        return Finding::ok("durability", text);
+        return DoctorFinding::ok("durability", text);
     }
-    Finding::problem("durability", format!("{text}; a power cut may lose acknowledged writes"))
+    DoctorFinding::problem(
+        "durability",
+        format!("{text}; a power cut may lose acknowledged writes"),
+    )
 }
 
-fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> Finding {
+fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> DoctorFinding {
     let counts: Vec<String> =
         counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     let text = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
-    Finding::ok(what, text)
+    DoctorFinding::ok(what, text)
 }
 
-async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, StoreError> {
+async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<DoctorFinding>, StoreError> {
     let mut findings = Vec::new();
     findings.push(match in_doubt {
-        0 => Finding::ok("in doubt", "no step"),
+        0 => DoctorFinding::ok("in doubt", "no step"),
         _ => steps_in_doubt(store).await?,
     });
     findings.extend(agents::look(store).await?);
     findings.extend(fleet::look(store).await?);
     if let Some(drain) = drain::now(store).await? {
         let text = format!("since {} nothing is begun", drain.since);
-        findings.push(Finding::warning("draining", text).hint("relight drain --cancel"));
+        findings.push(DoctorFinding::warning("draining", text).hint("relight drain --cancel"));
     }
     let newest = EventQuery {
         after: 0,
@@ -207,14 +212,15 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<Finding>, S
         let now = clock::now();
         if event.at > now.plus(CLOCK_SLACK) {
             let text = format!("the newest event is of {}, but the clock says {now}", event.at);
-            findings.push(Finding::warning("clock", text).hint("the clock was set back; set it"));
+            findings
+                .push(DoctorFinding::warning("clock", text).hint("the clock was set back; set it"));
         }
     }
     Ok(findings)
 }
 
 /// A step that a live holder has begun is under way; only without one it is in doubt.
-async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
+async fn steps_in_doubt(store: &dyn Store) -> Result<DoctorFinding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
     let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
     holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
@@ -228,36 +234,37 @@ async fn steps_in_doubt(store: &dyn Store) -> Result<Finding, StoreError> {
         }
     }
     if in_doubt.is_empty() {
-        return Ok(Finding::ok(
+        return Ok(DoctorFinding::ok(
             "in doubt",
             format!("no step; tasks with a step under way: {under_way}"),
         ));
     }
     let named = in_doubt.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
     let text = format!("{} tasks have a step begun and not ended: {named}", in_doubt.len());
-    Ok(Finding::warning("in doubt", text).hint("relight inflight"))
+    Ok(DoctorFinding::warning("in doubt", text).hint("relight inflight"))
 }
 
-fn room(path: &Path) -> Finding {
+fn room(path: &Path) -> DoctorFinding {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     match rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let text = format!("{} MiB are free for the store", free >> 20);
             if free < FREE_BYTES_MIN {
-                return Finding::warning("room", text).hint("make room; relight prune --dry-run");
+                return DoctorFinding::warning("room", text)
+                    .hint("make room; relight prune --dry-run");
             }
-            Finding::ok("room", text)
+            DoctorFinding::ok("room", text)
         }
-        Err(error) => Finding::warning("room", format!("cannot be told: {error}")),
+        Err(error) => DoctorFinding::warning("room", format!("cannot be told: {error}")),
     }
 }
 
-fn rights(path: &Path) -> Option<Finding> {
+fn rights(path: &Path) -> Option<DoctorFinding> {
     let mode = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.mode() & 0o777;
     (mode & 0o177 != 0).then(|| {
         let text = format!("{} has mode {mode:04o}, should be 0600", path.display());
-        Finding::warning("store", text).hint(format!("chmod 600 {}", quoted(path)))
+        DoctorFinding::warning("store", text).hint(format!("chmod 600 {}", quoted(path)))
     })
 }
 

@@ -11,26 +11,26 @@ use relight_runtime::sessions;
 use relight_runtime::supervise::unnoticed_deaths::{self, Discrepancy};
 use relight_store::{Store, StoreError};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::exit::Failure;
 
 /// Alerts that are looked at.
 const ALERTS_MAX: usize = 1_000;
 
-pub(super) async fn look(store: &Arc<dyn Store>) -> Vec<Finding> {
+pub(super) async fn look(store: &Arc<dyn Store>) -> Vec<DoctorFinding> {
     let mut findings = match to_recover(store).await {
         Ok(finding) => vec![finding],
-        Err(failure) => vec![Finding::warning("recover", failure.message)],
+        Err(failure) => vec![DoctorFinding::warning("recover", failure.message)],
     };
     match alerts(store.as_ref()).await {
         Ok(found) => findings.extend(found),
-        Err(error) => findings.push(Finding::warning("alerts", error.to_string())),
+        Err(error) => findings.push(DoctorFinding::warning("alerts", error.to_string())),
     }
     findings
 }
 
 /// What `relight recover` would put right.
-async fn to_recover(store: &Arc<dyn Store>) -> Result<Finding, Failure> {
+async fn to_recover(store: &Arc<dyn Store>) -> Result<DoctorFinding, Failure> {
     // Nothing is written, so nothing is marked by this key.
     let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
     let lost = unnoticed_deaths::find(&engine).await?;
@@ -40,18 +40,18 @@ async fn to_recover(store: &Arc<dyn Store>) -> Result<Finding, Failure> {
     let dead =
         lost.iter().filter(|one| matches!(one, Discrepancy::Agent { lives: false, .. })).count();
     if tasks + dead + sessions == 0 {
-        return Ok(Finding::ok("recover", "nothing waits to be recovered"));
+        return Ok(DoctorFinding::ok("recover", "nothing waits to be recovered"));
     }
     let text = format!("{dead} agents, {tasks} tasks and {sessions} sessions lost their holder");
-    Ok(Finding::warning("recover", text).hint("relight recover --dry-run"))
+    Ok(DoctorFinding::warning("recover", text).hint("relight recover --dry-run"))
 }
 
-async fn alerts(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
+async fn alerts(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
     let found = overview(store, ALERTS_MAX).await?;
     if found.sinks.is_empty() {
         let text =
             "nobody is told: there is no [alert] command or webhook, or no daemon ran with it";
-        return Ok(vec![Finding::ok("alerts", text)]);
+        return Ok(vec![DoctorFinding::ok("alerts", text)]);
     }
     let pending = found.alerts.iter().filter(|told| !told.pending.is_empty()).count();
     let mut findings = Vec::new();
@@ -60,16 +60,18 @@ async fn alerts(store: &dyn Store) -> Result<Vec<Finding>, StoreError> {
             let text =
                 format!("the {} answered that it is gone and is not called any more", sink.name);
             findings.push(
-                Finding::warning("alerts", text).hint("mend [alert], then relight alerts test"),
+                DoctorFinding::warning("alerts", text)
+                    .hint("mend [alert], then relight alerts test"),
             );
         } else if let Some(why) = &sink.why {
             let text =
                 format!("the {} could not be told in {} tries: {why}", sink.name, sink.tries);
-            findings.push(Finding::warning("alerts", text).hint("relight alerts list --pending"));
+            findings
+                .push(DoctorFinding::warning("alerts", text).hint("relight alerts list --pending"));
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok("alerts", format!("{pending} wait to be told")));
+        findings.push(DoctorFinding::ok("alerts", format!("{pending} wait to be told")));
     }
     Ok(findings)
 }

@@ -6,28 +6,28 @@ use std::process::{Command, Stdio};
 use relight_core::time::Span;
 use relight_runtime::os::process;
 
-use super::plan::{Job, Plan};
-use super::{Part, Report, Scheduler, name, unreachable};
+use super::plan::{Plan, ServiceJob};
+use super::{Scheduler, ServicePart, ServiceReport, name, unreachable};
 use crate::arguments::other::Scheduled;
 use crate::exit::{Exit, Failure};
 
 /// Some crons take no longer line.
 const LINE_BYTES_MAX: usize = 990;
 
-pub(super) fn parts(plan: &Plan) -> Result<Vec<Part>, Failure> {
+pub(super) fn parts(plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
     let times = match plan.job {
-        Job::Check { every, .. } => times(every)?,
-        Job::Daemon { .. } => "@reboot".to_owned(),
+        ServiceJob::Check { every, .. } => times(every)?,
+        ServiceJob::Daemon { .. } => "@reboot".to_owned(),
     };
     let line = format!("{times} {} {}", command_line(plan)?, mark(plan.what()));
     if line.len() > LINE_BYTES_MAX {
         return Err(Failure::new(Exit::Usage, "the line is too long for cron")
             .hint("use --systemd, or shorter paths (--root, --config, PATH)"));
     }
-    Ok(vec![Part { place: "crontab".to_owned(), text: line }])
+    Ok(vec![ServicePart { place: "crontab".to_owned(), text: line }])
 }
 
-pub(super) fn install(plan: &Plan, parts: Vec<Part>) -> Result<Report, Failure> {
+pub(super) fn install(plan: &Plan, parts: Vec<ServicePart>) -> Result<ServiceReport, Failure> {
     let old = read()?;
     let new = with_line(&old, &parts[0].text, plan.what());
     let changed = new != old;
@@ -35,7 +35,7 @@ pub(super) fn install(plan: &Plan, parts: Vec<Part>) -> Result<Report, Failure> 
         write(&new)?;
     }
     let mut report = report(parts, changed);
-    if let Job::Daemon { .. } = plan.job {
+    if let ServiceJob::Daemon { .. } = plan.job {
         let note = "cron starts it when the host starts; a daemon that dies stays dead until then";
         report.notes.push(note.to_owned());
         // To a shell a percent sign is one without a backslash.
@@ -44,12 +44,12 @@ pub(super) fn install(plan: &Plan, parts: Vec<Part>) -> Result<Report, Failure> 
     Ok(report)
 }
 
-pub(super) fn remove(what: Scheduled, only_look: bool) -> Result<Report, Failure> {
+pub(super) fn remove(what: Scheduled, only_look: bool) -> Result<ServiceReport, Failure> {
     let old = read()?;
-    let parts: Vec<Part> = old
+    let parts: Vec<ServicePart> = old
         .lines()
         .filter(|line| is_ours(line, what))
-        .map(|line| Part { place: format!("crontab: {line}"), text: line.to_owned() })
+        .map(|line| ServicePart { place: format!("crontab: {line}"), text: line.to_owned() })
         .collect();
     let changed = !parts.is_empty() && !only_look;
     if changed {
@@ -59,8 +59,8 @@ pub(super) fn remove(what: Scheduled, only_look: bool) -> Result<Report, Failure
     Ok(report(parts, changed))
 }
 
-fn report(parts: Vec<Part>, changed: bool) -> Report {
-    Report { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] }
+fn report(parts: Vec<ServicePart>, changed: bool) -> ServiceReport {
+    ServiceReport { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] }
 }
 
 /// What the shell is told; what it prints is of no use, what it complains of is mailed.

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use super::plan::{Job, Plan};
-use super::{Part, Report, Scheduler, name};
+use super::plan::{Plan, ServiceJob};
+use super::{Scheduler, ServicePart, ServiceReport, name};
 use crate::arguments::other::Scheduled;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::output::shell_quote;
 use crate::whole_file;
 
-pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
+pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
     let place = path(environment, plan.what())?.display().to_string();
-    Ok(vec![Part { place, text: plist(plan) }])
+    Ok(vec![ServicePart { place, text: plist(plan) }])
 }
 
-pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
+pub(super) fn install(parts: Vec<ServicePart>) -> Result<ServiceReport, Failure> {
     let path = Path::new(&parts[0].place);
     let text = parts[0].text.as_bytes();
     let old = whole_file::read(path).map_err(|e| whole_file::failure("read", path, &e))?;
@@ -26,15 +26,15 @@ pub(super) fn install(parts: Vec<Part>) -> Result<Report, Failure> {
     let type_next =
         vec![format!("launchctl bootstrap gui/$(id -u) {}", shell_quote(&parts[0].place))];
     let notes = vec!["launchd is untested; see that it runs".to_owned()];
-    Ok(Report { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
+    Ok(ServiceReport { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
 }
 
 pub(super) fn remove(
     environment: &Environment,
     what: Scheduled,
     only_look: bool,
-) -> Result<Report, Failure> {
-    let mut report = Report {
+) -> Result<ServiceReport, Failure> {
+    let mut report = ServiceReport {
         scheduler: Scheduler::Launchd,
         parts: vec![],
         changed: false,
@@ -45,7 +45,7 @@ pub(super) fn remove(
     let old = whole_file::read(&path).map_err(|e| whole_file::failure("read", &path, &e))?;
     let Some(text) = old else { return Ok(report) };
     let text = String::from_utf8_lossy(&text).into_owned();
-    report.parts.push(Part { place: path.display().to_string(), text });
+    report.parts.push(ServicePart { place: path.display().to_string(), text });
     if !only_look {
         whole_file::remove(&path).map_err(|e| whole_file::failure("remove", &path, &e))?;
         report.changed = true;
@@ -64,8 +64,8 @@ fn plist(plan: &Plan) -> String {
         variables += &format!("    <key>{name}</key>\n    <string>{}</string>\n", xml(value));
     }
     let when = match &plan.job {
-        Job::Check { every, .. } => now_and_then(every.as_ms() / 1_000),
-        Job::Daemon { folder, .. } => always(folder.as_deref()),
+        ServiceJob::Check { every, .. } => now_and_then(every.as_ms() / 1_000),
+        ServiceJob::Daemon { folder, .. } => always(folder.as_deref()),
     };
     let (label, name) = (label(plan.what()), name(plan.what()));
     format!(

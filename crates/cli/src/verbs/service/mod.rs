@@ -10,7 +10,7 @@ mod systemd;
 
 use serde_json::{Value, json};
 
-use self::plan::{Job, Plan};
+use self::plan::{Plan, ServiceJob};
 use crate::arguments::other::{
     InstallCommand, PlacementArguments, RemoveArguments, Scheduled, SchedulerChoice, ServiceCommand,
 };
@@ -70,15 +70,15 @@ fn name(what: Scheduled) -> &'static str {
 }
 
 /// One text at one place: a unit's file, or a line of the crontab.
-struct Part {
+struct ServicePart {
     place: String,
     text: String,
 }
 
 /// What became of it.
-struct Report {
+struct ServiceReport {
     scheduler: Scheduler,
-    parts: Vec<Part>,
+    parts: Vec<ServicePart>,
     changed: bool,
     /// What the person has to type so that it runs.
     type_next: Vec<String>,
@@ -108,14 +108,14 @@ fn install(environment: &Environment, plan: &Plan, placement: &PlacementArgument
     };
     let deed = if report.changed { "installed" } else { "was installed already" };
     let (name, when) = match &plan.job {
-        Job::Check { every, .. } => ("check", format!("every {every}")),
-        Job::Daemon { .. } => ("up", "from the host's start on".to_owned()),
+        ServiceJob::Check { every, .. } => ("check", format!("every {every}")),
+        ServiceJob::Daemon { .. } => ("up", "from the host's start on".to_owned()),
     };
     let mut text = format!("relight {name} {deed}: {}, {when}", scheduler.as_str());
     for part in &report.parts {
         text += &format!("\n  {}", part.place);
     }
-    if let Job::Check { log, .. } = &plan.job {
+    if let ServiceJob::Check { log, .. } = &plan.job {
         text += &format!("\n  what it finds goes to {log}");
     }
     tell(environment, &[report], &text);
@@ -141,7 +141,7 @@ fn remove(environment: &Environment, arguments: &RemoveArguments) -> Outcome {
         };
         reports.push(report);
     }
-    let found: Vec<Report> = reports.into_iter().filter(|r| !r.parts.is_empty()).collect();
+    let found: Vec<ServiceReport> = reports.into_iter().filter(|r| !r.parts.is_empty()).collect();
     let verb = if arguments.print { "would be removed" } else { "removed" };
     let lines: Vec<String> = found
         .iter()
@@ -152,7 +152,7 @@ fn remove(environment: &Environment, arguments: &RemoveArguments) -> Outcome {
     Ok(0)
 }
 
-fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[Part]) {
+fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[ServicePart]) {
     if environment.json {
         let parts: Vec<Value> = parts.iter().map(part_json).collect();
         output::json(&json!({"scheduler": scheduler.as_str(), "parts": parts}));
@@ -167,7 +167,7 @@ fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[Part]) 
     }
 }
 
-fn tell(environment: &Environment, reports: &[Report], text: &str) {
+fn tell(environment: &Environment, reports: &[ServiceReport], text: &str) {
     let items: Vec<Value> = reports.iter().map(report_json).collect();
     output::answer(environment, &json!({"items": items, "next": null}), text);
     for report in reports {
@@ -180,11 +180,11 @@ fn tell(environment: &Environment, reports: &[Report], text: &str) {
     }
 }
 
-fn part_json(part: &Part) -> Value {
+fn part_json(part: &ServicePart) -> Value {
     json!({"place": part.place, "text": part.text})
 }
 
-fn report_json(report: &Report) -> Value {
+fn report_json(report: &ServiceReport) -> Value {
     json!({
         "scheduler": report.scheduler.as_str(),
         "parts": report.parts.iter().map(part_json).collect::<Vec<_>>(),

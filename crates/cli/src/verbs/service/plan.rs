@@ -20,12 +20,12 @@ pub(super) struct Plan {
     pub(super) arguments: Vec<String>,
     /// Variables that the scheduler would not have.
     pub(super) variables: Vec<(&'static str, String)>,
-    pub(super) job: Job,
+    pub(super) job: ServiceJob,
 }
 
 /// What the command is for.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum ServiceJob {
     /// A look now and then.
     Check {
         /// Whole seconds.
@@ -59,7 +59,7 @@ impl Plan {
         arguments.extend(["--log".to_owned(), log.clone()]);
         let mut variables = variables(environment, &home)?;
         variables.extend(store_of_check(environment, &home)?);
-        let job = Job::Check { every: given.every, log };
+        let job = ServiceJob::Check { every: given.every, log };
         Ok(Self { program: program()?, arguments, variables, job })
     }
 
@@ -84,13 +84,18 @@ impl Plan {
         }
         let folder = config.as_deref().and_then(Path::parent).map(text).transpose()?;
         let secrets = text(&environment.config_home()?.join("relight/daemon.env"))?;
-        Ok(Self { program: program()?, arguments, variables, job: Job::Daemon { folder, secrets } })
+        Ok(Self {
+            program: program()?,
+            arguments,
+            variables,
+            job: ServiceJob::Daemon { folder, secrets },
+        })
     }
 
     pub(super) fn what(&self) -> Scheduled {
         match self.job {
-            Job::Check { .. } => Scheduled::Check,
-            Job::Daemon { .. } => Scheduled::Daemon,
+            ServiceJob::Check { .. } => Scheduled::Check,
+            ServiceJob::Daemon { .. } => Scheduled::Daemon,
         }
     }
 

@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use relight_runtime::os::process;
 
-use super::plan::{Job, Plan};
-use super::{Part, Report, Scheduler, name, unreachable};
+use super::plan::{Plan, ServiceJob};
+use super::{Scheduler, ServicePart, ServiceReport, name, unreachable};
 use crate::arguments::other::Scheduled;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
@@ -40,15 +40,16 @@ pub(super) fn answers() -> bool {
     systemctl(&["show-environment"]).is_ok()
 }
 
-pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>, Failure> {
+pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
     let folder = folder(environment)?;
-    let part = |name: &str, text| Part { place: folder.join(name).display().to_string(), text };
+    let part =
+        |name: &str, text| ServicePart { place: folder.join(name).display().to_string(), text };
     Ok(match &plan.job {
-        Job::Check { every, .. } => vec![
+        ServiceJob::Check { every, .. } => vec![
             part("relight-check.service", check(plan)),
             part("relight-check.timer", timer(every.as_ms() / 1_000)),
         ],
-        Job::Daemon { folder, secrets } => {
+        ServiceJob::Daemon { folder, secrets } => {
             vec![part("relight.service", daemon(plan, folder.as_deref(), secrets))]
         }
     })
@@ -57,8 +58,8 @@ pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<Part>,
 pub(super) fn install(
     environment: &Environment,
     what: Scheduled,
-    parts: Vec<Part>,
-) -> Result<Report, Failure> {
+    parts: Vec<ServicePart>,
+) -> Result<ServiceReport, Failure> {
     let unit = units(what).names[0];
     let mut changed = false;
     for part in &parts {
@@ -69,8 +70,13 @@ pub(super) fn install(
             changed = true;
         }
     }
-    let mut report =
-        Report { scheduler: Scheduler::Systemd, parts, changed, type_next: vec![], notes: vec![] };
+    let mut report = ServiceReport {
+        scheduler: Scheduler::Systemd,
+        parts,
+        changed,
+        type_next: vec![],
+        notes: vec![],
+    };
     if !answers() {
         report.notes.push("systemctl --user does not answer here; the units are written".into());
         report.type_next.push("systemctl --user daemon-reload".into());
@@ -101,7 +107,7 @@ pub(super) fn remove(
     environment: &Environment,
     what: Scheduled,
     only_look: bool,
-) -> Result<Report, Failure> {
+) -> Result<ServiceReport, Failure> {
     let folder = folder(environment)?;
     let units = units(what);
     let unit = units.names[0];
@@ -110,10 +116,10 @@ pub(super) fn remove(
         let path = folder.join(name);
         if let Some(text) = ours(&path, what)? {
             let text = String::from_utf8_lossy(&text).into_owned();
-            parts.push(Part { place: path.display().to_string(), text });
+            parts.push(ServicePart { place: path.display().to_string(), text });
         }
     }
-    let mut report = Report {
+    let mut report = ServiceReport {
         scheduler: Scheduler::Systemd,
         changed: !parts.is_empty() && !only_look,
         parts,

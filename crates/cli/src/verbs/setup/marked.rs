@@ -58,7 +58,7 @@ impl State {
 }
 
 /// Judges a text by its stamp.
-pub(super) fn judge(edition: Edition, stamp: Option<Stamp>, text: &[u8]) -> State {
+pub(super) fn judge(edition: Edition, stamp: Option<MarkerStamp>, text: &[u8]) -> State {
     match stamp {
         Some(stamp) if stamp.hash == hash(text) => {
             if stamp.version > edition.version {
@@ -84,7 +84,7 @@ pub(super) fn state(edition: Edition, content: &[u8]) -> State {
 
 /// The block alone, with LF.
 pub(super) fn block(edition: Edition) -> String {
-    let stamp = Stamp::of(edition);
+    let stamp = MarkerStamp::of(edition);
     format!("<!-- relight:begin {stamp} -->\n{}<!-- relight:end -->\n", edition.text)
 }
 
@@ -122,12 +122,12 @@ pub(super) fn take_out(content: &[u8]) -> Vec<u8> {
 
 /// What the marker says about the text: `v1 0123456789abcdef`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct MarkerStamp {
     version: u32,
     hash: String,
 }
 
-impl Stamp {
+impl MarkerStamp {
     pub(super) fn of(edition: Edition) -> Self {
         Self { version: edition.version, hash: hash(edition.text.as_bytes()) }
     }
@@ -141,7 +141,7 @@ impl Stamp {
     }
 }
 
-impl std::fmt::Display for Stamp {
+impl std::fmt::Display for MarkerStamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "v{} {}", self.version, self.hash)
     }
@@ -161,12 +161,12 @@ struct Block {
     whole: Range<usize>,
     /// Between the markers' lines.
     text: Range<usize>,
-    stamp: Option<Stamp>,
+    stamp: Option<MarkerStamp>,
 }
 
 /// Markers count only when they start their line.
 fn find(content: &[u8]) -> Result<Option<Block>, &'static str> {
-    let mut begin: Option<(usize, usize, Option<Stamp>)> = None;
+    let mut begin: Option<(usize, usize, Option<MarkerStamp>)> = None;
     let mut found: Option<Block> = None;
     let mut at = 0;
     for line in content.split_inclusive(|byte| *byte == b'\n') {
@@ -179,7 +179,7 @@ fn find(content: &[u8]) -> Result<Option<Block>, &'static str> {
             if begin.is_some() || found.is_some() {
                 return Err("it has more than one begin marker");
             }
-            begin = Some((start + indent, end, Stamp::read(rest)));
+            begin = Some((start + indent, end, MarkerStamp::read(rest)));
         } else if marker.starts_with(END) {
             let (start_of_block, text_start, stamp) =
                 begin.take().ok_or("it has an end marker without a begin marker")?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::marked::{self, Edition, Stamp, State};
+use super::marked::{self, Edition, MarkerStamp, State};
 
 const AGENTS_MD: Edition = Edition { version: 2, text: include_str!("agents_md.md") };
 const SKILL: Edition = Edition { version: 2, text: include_str!("skill.md") };
@@ -42,7 +42,9 @@ impl Piece {
     pub(super) fn text(&self) -> String {
         match self {
             Self::AgentsMd(_) => marked::block(AGENTS_MD),
-            Self::Skill(_) => format!("{}{SKILL_STAMP}{} -->\n", SKILL.text, Stamp::of(SKILL)),
+            Self::Skill(_) => {
+                format!("{}{SKILL_STAMP}{} -->\n", SKILL.text, MarkerStamp::of(SKILL))
+            }
         }
     }
 
@@ -102,7 +104,7 @@ fn skill_state(content: &[u8]) -> State {
     let trimmed = content.trim_ascii_end();
     let last_line = trimmed.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (text, stamp) = trimmed.split_at(last_line);
-    let stamp = stamp.strip_prefix(SKILL_STAMP.as_bytes()).and_then(Stamp::read);
+    let stamp = stamp.strip_prefix(SKILL_STAMP.as_bytes()).and_then(MarkerStamp::read);
     marked::judge(SKILL, stamp, text)
 }
 
@@ -117,8 +119,8 @@ mod tests {
     /// A changed text needs a raised version, or nobody is told that theirs is outdated.
     #[test]
     fn the_texts_are_those_of_their_versions() {
-        insta::assert_snapshot!(Stamp::of(AGENTS_MD), @"v2 500ac736b8be17ea");
-        insta::assert_snapshot!(Stamp::of(SKILL), @"v2 dc9c5b341a8f4fb6");
+        insta::assert_snapshot!(MarkerStamp::of(AGENTS_MD), @"v2 500ac736b8be17ea");
+        insta::assert_snapshot!(MarkerStamp::of(SKILL), @"v2 dc9c5b341a8f4fb6");
     }
 
     /// What agents are told to type is what the flags take.

@@ -10,7 +10,7 @@ use crate::contract::StoreError;
 use crate::record::bad_value;
 use crate::record::{Cell, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 use crate::sqlite::error::{bad_row, store_error};
-use crate::sqlite::lease_clock::LeaseClock;
+use crate::sqlite::lease_clock::SqliteLeaseClock;
 use crate::sqlite::open::{self, Use};
 use crate::sqlite::rows::columns;
 use crate::transfer::Exporter;
@@ -23,7 +23,7 @@ const DAMAGE_MAX: usize = 20;
 pub struct SqliteExporter {
     path: PathBuf,
     db: Connection,
-    clock: LeaseClock,
+    clock: SqliteLeaseClock,
     newest_event: i64,
 }
 
@@ -47,7 +47,7 @@ impl SqliteExporter {
         };
         let newest_event = newest().map_err(|error| store_error(path, error))?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, db, clock: LeaseClock::start(), newest_event })
+        Ok(Self { path, db, clock: SqliteLeaseClock::start(), newest_event })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> SqlResult<T>) -> Result<T, StoreError> {

@@ -10,7 +10,7 @@ use crate::bodies::to_json;
 use crate::contract::StoreError;
 use crate::record::{Cell, LEASE_LEFT, Row, Table};
 use crate::sqlite::error::store_error;
-use crate::sqlite::lease_clock::LeaseClock;
+use crate::sqlite::lease_clock::SqliteLeaseClock;
 use crate::sqlite::open;
 use crate::sqlite::{rows, salvage};
 use crate::transfer::{CopyError, CopyMark, Exporter, Importer, MARK};
@@ -20,7 +20,7 @@ use crate::transfer::{CopyError, CopyMark, Exporter, Importer, MARK};
 pub struct SqliteImporter {
     path: PathBuf,
     db: Connection,
-    clock: LeaseClock,
+    clock: SqliteLeaseClock,
     mark: Option<CopyMark>,
 }
 
@@ -29,7 +29,7 @@ impl SqliteImporter {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let db = open::open_half_copied(path)?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, db, clock: LeaseClock::start(), mark: None })
+        Ok(Self { path, db, clock: SqliteLeaseClock::start(), mark: None })
     }
 
     /// All or nothing, and only while no other copy has taken over.
