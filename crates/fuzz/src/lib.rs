@@ -1,6 +1,6 @@
 //! Every parser of outside input by its name, each with what must hold whatever it is given.
 //!
-//! The functions stand in the crates of their parsers (`fuzz.rs`); here is the one table that both
+//! The functions are in `targets/`; here is the one table that both
 //! `./prove fuzz` (by coverage, as long as one likes) and `./test` (a fixed number of inputs) run.
 
 mod mutate;
@@ -29,25 +29,25 @@ const fn target(name: &'static str, short_inputs: usize, run: fn(&[u8])) -> Targ
 pub const TARGETS: &[Target] = &[
     target("active_state", 4_000, targets::core::active_state),
     target("arguments", 150, relight_cli::fuzz::arguments),
-    target("bodies", 2_000, relight_server::fuzz::bodies),
+    target("bodies", 2_000, targets::server::bodies),
     target("checkpoint", 4_000, targets::core::checkpoint),
-    target("client_answer", 8_000, relight_server::fuzz::client_answer),
+    target("client_answer", 8_000, targets::server::client_answer),
     target("config", 1_000, relight_cli::fuzz::config),
-    target("connection", 1_500, relight_server::fuzz::connection),
-    target("exec_answer", 8_000, relight_runtime::fuzz::exec_answer),
-    target("exit_record", 4_000, relight_runtime::fuzz::exit_record),
-    target("headers", 4_000, relight_server::fuzz::headers),
-    target("notify", 8_000, relight_runtime::fuzz::notify),
+    target("connection", 1_500, targets::server::connection),
+    target("exec_answer", 8_000, targets::runtime::exec_answer),
+    target("exit_record", 4_000, targets::runtime::exit_record),
+    target("headers", 4_000, targets::server::headers),
+    target("notify", 8_000, targets::runtime::notify),
     target("plain", 8_000, targets::core::plain),
-    target("preset_file", 1_500, relight_runtime::fuzz::preset_file),
-    target("preset_stream", 1_500, relight_runtime::fuzz::preset_stream),
-    target("queries", 2_000, relight_server::fuzz::queries),
+    target("preset_file", 1_500, targets::runtime::preset_file),
+    target("preset_stream", 1_500, targets::runtime::preset_stream),
+    target("queries", 2_000, targets::server::queries),
     target("redaction", 2_000, targets::core::redaction),
     target("session_marks", 4_000, targets::core::session_marks),
     target("strict_json", 8_000, targets::core::strict_json),
     target("terminal", 4_000, relight_cli::fuzz::terminal),
     target("values", 8_000, relight_cli::fuzz::values),
-    target("wire", 2_000, relight_runtime::fuzz::wire),
+    target("wire", 2_000, targets::runtime::wire),
     target("words", 8_000, targets::core::words),
 ];
 

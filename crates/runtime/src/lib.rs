@@ -15,8 +15,6 @@ pub mod dialect;
 pub mod drain;
 pub mod engine;
 pub mod fleet;
-#[doc(hidden)]
-pub mod fuzz;
 pub mod handover;
 pub mod holders;
 #[cfg(feature = "http-client")]

@@ -11,8 +11,6 @@ pub mod client;
 mod error;
 mod event_stream;
 mod extract;
-#[doc(hidden)]
-pub mod fuzz;
 mod guard;
 mod idempotency;
 mod listen;

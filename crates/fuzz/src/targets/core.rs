@@ -1,7 +1,4 @@
-//! What fuzzers throw at the parsers of the core, and what must hold whatever they throw.
-//!
-//! One function a parser of outside input; each panics when its promise does not hold. Run by
-//! `./prove fuzz`, and for a moment by `./test`.
+//! Parsers of the core and redaction.
 
 use serde_json::Value;
 

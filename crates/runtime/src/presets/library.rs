@@ -88,7 +88,7 @@ impl Preset {
     }
 
     /// A preset by the text of its file.
-    pub(crate) fn parse(name: &str, text: &str, file: &Path) -> Result<Self, PresetError> {
+    pub fn parse(name: &str, text: &str, file: &Path) -> Result<Self, PresetError> {
         let preset: Self = toml::from_str(text).map_err(|source| PresetError::Invalid {
             file: file.to_path_buf(),
             source: Box::new(source),

@@ -138,7 +138,7 @@ impl Exec {
 }
 
 /// Parses the output of a command.
-pub(crate) fn read(text: &str, now: Time) -> Result<Answer, String> {
+pub fn read(text: &str, now: Time) -> Result<Answer, String> {
     let said: StrategyOutput =
         serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     let decision = match said.decision.as_str() {

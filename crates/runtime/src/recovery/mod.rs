@@ -9,7 +9,7 @@ mod strategies;
 mod strategy;
 mod sweep;
 
-pub(crate) use exec::read as read_exec_answer;
+pub use exec::read as read_exec_answer;
 pub use exec::{Exec, ExecError};
 pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Strategies, StrategyAnswer, UnknownStrategy};

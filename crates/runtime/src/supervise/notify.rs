@@ -27,8 +27,8 @@ use super::folder::AgentFolder;
 use crate::os::descriptor;
 
 pub(super) use sign::clean;
-pub(crate) use sign::signs;
-pub use sign::{NotifySign, STATUS_BYTES_MAX, WaitId};
+
+pub use sign::{NotifySign, STATUS_BYTES_MAX, WaitId, signs};
 
 /// Maximum datagram size; longer ones are dropped.
 pub const DATAGRAM_BYTES_MAX: usize = 8 * 1024;

@@ -22,8 +22,3 @@ pub(crate) use answers::Answers;
 pub(crate) use call::{BYTES_MAX, PATH};
 pub(crate) use route::serve;
 pub use store::RelayedStore;
-
-/// Whether a question is understood; for fuzzers.
-pub(crate) fn try_question(data: &[u8]) -> Result<(), crate::ApiError> {
-    route::understood(data).map(drop)
-}

@@ -19,8 +19,6 @@ pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
-use axum::extract::Query;
-use axum::http::Uri;
 use axum::routing::{get, post};
 use relight_core::error_code::ErrorCode;
 use relight_core::time::{Moment, Span, Time};
@@ -29,8 +27,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::Named;
 use crate::{openapi, pages};
-
-pub(crate) use events::{kinds, last_seen};
 
 /// Every route.
 pub(crate) fn all() -> Router<App> {
@@ -196,13 +192,4 @@ fn span(text: &str) -> Result<Span, ApiError> {
 /// A moment to come in a request: a time, or a duration from now.
 pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
     Ok(text.parse::<Moment>()?.after(now)?)
-}
-
-/// Reads a query as each list does; for fuzzers.
-pub(crate) fn queries(uri: &Uri) {
-    let _ = Query::<agents::WhichAgents>::try_from_uri(uri);
-    let _ = Query::<deaths::WhichAttempts>::try_from_uri(uri);
-    let _ = Query::<logs::HowMuch>::try_from_uri(uri);
-    let _ = Query::<sessions::WhichSessions>::try_from_uri(uri);
-    let _ = Query::<tasks::WhichTasks>::try_from_uri(uri);
 }

@@ -55,15 +55,6 @@ impl Keyring {
         Ok(Self { home: home.to_owned(), known, bell })
     }
 
-    /// One token that may do everything, in no file; for fuzzers.
-    pub(crate) fn of_one(secret: &str) -> Self {
-        let grant = Grant { id: "first".to_owned(), scope: Scope::Admin };
-        let keys = vec![(*blake3::hash(secret.as_bytes()).as_bytes(), grant)];
-        let home = PathBuf::from("/proc/self/nowhere");
-        let bell = Bell::hang_in(&home);
-        Self { home, known: RwLock::new(Known { keys, ..Known::default() }), bell }
-    }
-
     /// What this secret gives; none when it is not known.
     pub fn find(&self, secret: &[u8]) -> Option<Grant> {
         self.look_again();

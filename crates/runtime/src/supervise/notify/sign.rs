@@ -67,7 +67,7 @@ impl NotifySign {
     }
 
     /// Formats it as a line of a datagram.
-    pub(crate) fn to_line(&self) -> String {
+    pub fn to_line(&self) -> String {
         match self {
             Self::Ready => "READY=1".to_owned(),
             Self::Alive => "WATCHDOG=1".to_owned(),
@@ -87,7 +87,7 @@ impl NotifySign {
 }
 
 /// The messages in a datagram; empty when no line is known.
-pub(crate) fn signs(datagram: &[u8]) -> Vec<NotifySign> {
+pub fn signs(datagram: &[u8]) -> Vec<NotifySign> {
     String::from_utf8_lossy(datagram).lines().filter_map(NotifySign::from_line).collect()
 }
 

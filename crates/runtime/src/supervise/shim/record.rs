@@ -58,7 +58,7 @@ fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
 }
 
 /// What the first line of a file says; none when it is not whole.
-pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let end = memchr::memchr(b'\n', text)?;
     serde_json::from_slice(&text[..end]).ok()
 }

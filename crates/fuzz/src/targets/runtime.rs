@@ -1,7 +1,4 @@
-//! What fuzzers throw at the parsers of the runtime, and what must hold whatever they throw.
-//!
-//! One function a parser of outside input; each panics when its promise does not hold. Run by
-//! `./prove fuzz`, and for a moment by `./test`.
+//! Parsers of the runtime: datagrams, lines between processes, records, presets.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -12,16 +9,16 @@ use relight_core::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::presets::{BUILT_IN, Fact, Preset};
-use crate::recovery::read_exec_answer;
-use crate::store_url::StoreUrl;
-use crate::supervise::control::{ControlReply, Request};
-use crate::supervise::notify::{NotifySign, STATUS_BYTES_MAX, signs};
-use crate::supervise::shim::record;
-use crate::supervise::shim::wire::{ExitRecord, Order, ShimReport};
+use relight_runtime::presets::{BUILT_IN, Fact, Preset};
+use relight_runtime::recovery::read_exec_answer;
+use relight_runtime::store_url::StoreUrl;
+use relight_runtime::supervise::control::{ControlReply, Request};
+use relight_runtime::supervise::notify::{NotifySign, STATUS_BYTES_MAX, signs};
+use relight_runtime::supervise::shim::record;
+use relight_runtime::supervise::shim::wire::{ExitRecord, Order, ShimReport};
 
 /// `sd_notify` datagrams: a status is short and steers no terminal.
-pub fn notify(data: &[u8]) {
+pub(crate) fn notify(data: &[u8]) {
     for sign in signs(data) {
         if let NotifySign::Status(text) = &sign {
             assert!(text.len() <= STATUS_BYTES_MAX && !text.contains(is_obeyed));
@@ -31,7 +28,7 @@ pub fn notify(data: &[u8]) {
 }
 
 /// Lines between supervisor, shim and CLI: what is understood is said again in the same words.
-pub fn wire(data: &[u8]) {
+pub(crate) fn wire(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         said_again::<Order>(line);
         said_again::<ShimReport>(line);
@@ -48,7 +45,7 @@ fn said_again<T: DeserializeOwned + Serialize>(line: &[u8]) {
 }
 
 /// The file that tells how an attempt ended, as it is read back after any crash.
-pub fn exit_record(data: &[u8]) {
+pub(crate) fn exit_record(data: &[u8]) {
     let Some(found) = record::parse::<ExitRecord>(data) else { return };
     let mut line = serde_json::to_vec(&found).expect("a record is plain JSON");
     line.push(b'\n');
@@ -58,7 +55,7 @@ pub fn exit_record(data: &[u8]) {
 }
 
 /// What a user's strategy answers: a decision that is not further away than is believed, or a refusal.
-pub fn exec_answer(data: &[u8]) {
+pub(crate) fn exec_answer(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let now = Time::from_ms(1_700_000_000_000);
     if let Err(why) = read_exec_answer(text, now) {
@@ -67,7 +64,7 @@ pub fn exec_answer(data: &[u8]) {
 }
 
 /// Output of agents, as every preset reads it: only ids of a safe shape are taken.
-pub fn preset_stream(data: &[u8]) {
+pub(crate) fn preset_stream(data: &[u8]) {
     static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
         let preset = |(name, _): &(&str, &str)| Preset::by_name(name, None);
         BUILT_IN.iter().map(preset).collect::<Result<_, _>>().expect("ours are valid")
@@ -88,7 +85,7 @@ pub fn preset_stream(data: &[u8]) {
 }
 
 /// A user's own preset, and a store's URL.
-pub fn preset_file(data: &[u8]) {
+pub(crate) fn preset_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(preset) = Preset::parse("mine", text, Path::new("mine.toml")) {
         let mut reader = preset.reader();
