@@ -174,7 +174,16 @@ pub(crate) fn one_line(text: &str) -> String {
 /// Columns under each other, as wide as their widest cell. A long cell is cut, so that one row does
 /// not make the whole list unreadable.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let cell = |cell: &String| shorten(&one_line(cell), CELL_CHARS_MAX);
+    laid_out(rows, CELL_CHARS_MAX)
+}
+
+/// One thing, a fact in each row: nothing is cut.
+pub(crate) fn facts(rows: &[Vec<String>]) -> String {
+    laid_out(rows, usize::MAX)
+}
+
+fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
+    let cell = |cell: &String| shorten(&one_line(cell), chars_max);
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {

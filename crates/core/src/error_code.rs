@@ -71,6 +71,8 @@ codes! {
     IO = "io", 74, 503;
     /// The store cannot be used now.
     STORE_UNAVAILABLE = "store_unavailable", 69, 503;
+    /// The daemon does not answer.
+    UNREACHABLE = "unreachable", 69, 503;
     /// Nothing is begun now.
     DRAINING = "draining", 75, 503;
     /// The daemon ends.

@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use relight_core::agent::Agent;
 use relight_core::agent::silence::WAITING_MS_MAX;
-use relight_core::ids::{AgentName, in_path};
+use relight_core::ids::AgentName;
 use relight_core::lease::Holder;
 use relight_core::time::Span;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
 use crate::os::{clock, environment, process};
-use crate::supervise::control::daemon_socket;
 use crate::supervise::daemon_client;
 use crate::supervise::notify::{self, NotifySign, WaitId};
 
@@ -79,16 +78,13 @@ fn beat_for(agent: Agent, home: PathBuf) -> Option<AbortHandle> {
     }
     let every = (agent.plan.silence_max?.as_duration() / 4).clamp(SOON, AGAIN);
     // Its attempt is named: the agent itself is to learn of a restart.
-    let (socket, attempt) = (daemon_socket(&home), agent.attempt_number.max(1));
-    let path = format!("/api/agents/{}/heartbeat", in_path(agent.name.as_str()));
+    let attempt = agent.attempt_number.max(1);
     let beating = tokio::spawn(async move {
         loop {
             let until = clock::now().plus(Span::from_ms(every.as_millis() as u64 * 2));
-            let body: Value = json!({"attempt": attempt, "waiting_until": until});
-            let (socket, path) = (socket.clone(), path.clone());
-            let send = move || {
-                daemon_client::send(&socket, "POST", &path, Some(&body), HEARTBEAT_PATIENCE)
-            };
+            let beat = json!({"attempt": attempt, "waiting_until": until});
+            let (home, name) = (home.clone(), agent.name.clone());
+            let send = move || daemon_client::heartbeat(&home, &name, &beat, HEARTBEAT_PATIENCE);
             // A daemon that does not answer may be there the next time.
             let _ = tokio::task::spawn_blocking(send).await;
             tokio::time::sleep(every).await;

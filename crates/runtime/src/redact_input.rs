@@ -109,7 +109,8 @@ pub fn clean_session_event(
             }
             check_name(redactor, "session id", session_id.as_str())
         }
-        SessionEvent::Touch { session_id, .. } => {
+        SessionEvent::Touch { session_id, by, .. } => {
+            clean_owner(redactor, by);
             check_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Suspend { reason } => {

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 use relight_core::ids::NodeName;
 use relight_core::session::Rules;
-use relight_core::time::Span;
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::key::FleetKey;
 use relight_runtime::queue::Queue;
@@ -31,8 +30,6 @@ pub struct Backend {
     pub beats: Beats,
     /// Where agents that report by themselves are heard.
     pub reporters: Reporters,
-    /// How long one of them may be silent, unless it is registered otherwise.
-    pub silence_max: Option<Span>,
     /// What becomes of sessions that were cut off, unless the caller says otherwise.
     pub sessions: Rules,
     /// The folder of the state.

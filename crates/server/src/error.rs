@@ -169,6 +169,9 @@ impl From<ReportError> for ApiError {
         let text = error.to_string();
         match error {
             ReportError::Unknown(_) => Self::not_found(text).hint("GET /api/agents"),
+            ReportError::Exists(_) => {
+                Self::conflict(text).hint("take another name, or DELETE it first")
+            }
             ReportError::NotReporting(_) => Self::conflict(text),
             ReportError::Full | ReportError::Contended(_) => Self::conflict(text),
             ReportError::Store(error) => error.into(),

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{is_write, read_body};
 use crate::guard::Caller;
+use crate::known_fields;
 
 const HEADER: &str = "idempotency-key";
 /// Says that an answer was given before.
@@ -63,15 +64,21 @@ enum Found {
     OtherRequest,
 }
 
-/// Reads the body of a write within its limits, and looks for its key.
+/// Reads the body of a write within its limits, checks that its fields are known, and looks for its key.
 pub(crate) async fn remember(State(app): State<App>, request: Request, next: Next) -> Response {
     if !is_write(request.method()) {
-        return next.run(request).await;
+        return match known_fields::check(&request, b"") {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        };
     }
     let (request, body) = match read_body(request, app.body_wait_max).await {
         Ok(read) => read,
         Err(error) => return error.into_response(),
     };
+    if let Err(error) = known_fields::check(&request, &body) {
+        return error.into_response();
+    }
     match key_of(&request) {
         Err(error) => error.into_response(),
         Ok(None) => next.run(request).await,

@@ -13,6 +13,7 @@ mod event_stream;
 mod extract;
 mod guard;
 mod idempotency;
+mod known_fields;
 mod listen;
 mod login;
 #[cfg(feature = "mcp")]

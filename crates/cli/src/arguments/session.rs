@@ -112,8 +112,15 @@ pub(crate) struct TouchArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The agent's own id of the conversation
-    #[arg(long, value_name = "ID")]
-    pub(crate) id: SessionId,
+    #[arg(long, value_name = "ID", required_unless_present = "generation")]
+    pub(crate) id: Option<SessionId>,
+    /// Renew the mark of this turn, as begin printed it
+    #[arg(long, value_name = "N", conflicts_with_all = ["id", "owner_pid"])]
+    pub(crate) generation: Option<u64>,
+    /// The gateway that saw it [default: the attempt, in an agent under relight run or up; else this
+    /// user]
+    #[arg(long, value_name = "PID")]
+    pub(crate) owner_pid: Option<u32>,
 }
 
 /// One session.

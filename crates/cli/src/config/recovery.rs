@@ -1,5 +1,6 @@
 //! `[recovery]`, whose keys may also stand in an `[[agent]]`.
 
+use relight_core::agent::AgentPlan;
 use relight_core::budget::RestartPolicy;
 use relight_core::task::STRATEGIES;
 use relight_core::time::Span;
@@ -27,6 +28,19 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
+    /// The limits of an agent of which nothing else is said.
+    pub(crate) fn limits(&self) -> AgentPlan {
+        AgentPlan {
+            policy: self.policy.clone(),
+            silence_max: self.silence_max,
+            step_silence_max: self.step_silence_max,
+            timeout: self.timeout,
+            grace: self.grace,
+            defer: self.defer,
+            ..AgentPlan::default()
+        }
+    }
+
     /// Of `[recovery]`, or of an `[[agent]]`, whose defaults `[recovery]` sets.
     pub(super) fn read(section: &Section<'_>) -> Self {
         let strategies = STRATEGIES.map(|name| (name, name));

@@ -5,13 +5,13 @@
 use std::io;
 
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::{AgentName, in_path};
+use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_runtime::os::clock;
-use relight_runtime::supervise::control::{AskError, Refused, RefusedCode, daemon_socket};
+use relight_runtime::supervise::control::{AskError, Refused, RefusedCode};
+use relight_runtime::supervise::daemon_client;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify::{self, NotifySign};
-use relight_server::client;
 use serde_json::json;
 
 use super::control::{no_answer, refusal};
@@ -19,7 +19,7 @@ use super::ps::no_such_agent;
 use crate::arguments::agent::BeatArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
+use crate::{block_on, output};
 
 /// What the daemon may take.
 const PATIENCE: Span = Span::from_secs(10);
@@ -45,11 +45,11 @@ fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments
         "waiting_until": until, "status": arguments.status, "attempt": arguments.attempt,
         "task": arguments.task,
     });
-    let path = format!("/api/agents/{}/heartbeat", in_path(name.as_str()));
-    let socket = daemon_socket(&environment.state_folder()?);
-    let answered = match client::send(&socket, "POST", &path, Some(&body), PATIENCE) {
+    let home = environment.state_folder()?;
+    let answered = match daemon_client::heartbeat(&home, name, &body, PATIENCE) {
         Ok(answered) if answered.status != 404 => answered,
-        Ok(_) | Err(AskError::Nobody(_)) => return Err(unknown(environment, name)?),
+        Ok(_) => return Err(unknown(environment, name)?),
+        Err(AskError::Nobody(_)) => return Err(no_daemon(environment, name)?),
         Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
     };
     match answered.refusal() {
@@ -71,6 +71,16 @@ fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments
         "wait" => Exit::Busy as u8,
         _ => 0,
     })
+}
+
+/// Only now the store is asked whether the agent would report to the daemon.
+fn no_daemon(environment: &Environment, name: &AgentName) -> Result<Failure, Failure> {
+    let known = block_on(environment.engine()?.store().agent(name))?;
+    if known.is_none_or(|agent| !agent.plan.reports_itself()) {
+        return unknown(environment, name);
+    }
+    let text = format!("agent {name} reports to the daemon, and no daemon runs here");
+    Ok(Failure::new(Exit::Unreachable, text).hint("relight up starts it; try again then"))
 }
 
 /// No store is asked: of a fleet this machine knows its own agents alone.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use relight_core::agent::{Agent, AgentState, AgentStateKind, FOREGROUND, Stopper};
+use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
@@ -243,7 +243,8 @@ fn nobody_listens(
     let work = Work::find(environment, None)?;
     supervision::runtime()?.block_on(async {
         let recoverer = work.recoverer(environment.long_engine()?);
-        let reporters = Reporters::new(recoverer, Beats::default(), Notices::channel().0);
+        let (beats, notices) = (Beats::default(), Notices::channel().0);
+        let reporters = Reporters::new(recoverer, beats, notices, AgentPlan::default());
         let stopped = reporters.stop(name).await;
         stopped.map_err(|error| Failure::new(Exit::Busy, error.to_string()))
     })

@@ -96,7 +96,7 @@ impl Death {
         ];
         let present = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let rows: Vec<_> = present.map(|(name, value)| vec![name.to_owned(), value]).collect();
-        let mut text = output::table(&rows);
+        let mut text = output::facts(&rows);
         if !found.last_output.trim().is_empty() {
             text += "\n\nlast output:\n";
             text += found.last_output.trim_end();

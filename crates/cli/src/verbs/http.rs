@@ -56,7 +56,6 @@ pub(super) fn start(
         calls,
         beats: ground.supervisor.beats(),
         reporters: ground.reporters,
-        silence_max: ground.config.recovery.silence_max,
         sessions: ground.config.sessions,
         home: ground.home.to_path_buf(),
         node: ground.node,

@@ -568,7 +568,7 @@ fn print(environment: &Environment, arguments: &PsArguments, views: &[View], now
         return;
     }
     if let (Some(_), [view]) = (&arguments.name, views) {
-        output::line(&output::table(&view.facts(now)));
+        output::line(&output::facts(&view.facts(now)));
         return;
     }
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];

@@ -14,7 +14,6 @@ use relight_runtime::recovery::{OrphanedTask, Recovered, Recoverer, lost, sweep}
 use relight_runtime::sessions::{self, Decided};
 use relight_runtime::supervise::supervisor::Supervisor;
 use relight_runtime::supervise::unnoticed_deaths::{self, Discrepancy};
-use relight_server::view;
 use relight_store::EventQuery;
 use serde_json::{Value, json};
 
@@ -84,7 +83,7 @@ impl Report {
             "left_alone": self.left_alone,
             "recovered": recovered,
             "waiting": self.waiting,
-            "sessions": self.sessions.iter().map(view::decided_session).collect::<Vec<_>>(),
+            "sessions": self.sessions,
             "failed": self.failed.iter().map(Failure::json).collect::<Vec<_>>(),
         })
     }

@@ -34,15 +34,10 @@ pub(super) fn plan(config: &Config, new: AgentRegistration) -> AgentPlan {
         folder: folder.to_string_lossy().into_owned(),
         preset: new.preset.unwrap_or_else(|| "generic".to_owned()),
         restart: new.restart,
-        policy: recovery.policy.clone(),
         silence_max,
-        step_silence_max: recovery.step_silence_max,
-        timeout: recovery.timeout,
-        grace: recovery.grace,
-        defer: recovery.defer,
         skills: new.skills,
         labels: [(REGISTERED.to_owned(), "true".to_owned())].into(),
-        ..AgentPlan::default()
+        ..recovery.limits()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::client::{Client, Speaks};
 use crate::front::{Front, send};
 use crate::ground::{Ground, until};
 
@@ -127,4 +128,66 @@ fn events_and_deaths_have_one_form() {
     let (_, deaths) = send(&ground, "GET", "/api/agents/bot/deaths", "");
     assert_eq!(ground.json(&["deaths", "bot"]), deaths);
     assert_eq!(deaths["items"][0]["attempt"], 1);
+}
+
+#[test]
+fn a_heartbeat_over_mcp_renews_leases_and_is_answered() {
+    let (ground, _up) = daemon_with_bot();
+    let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "bot")]);
+    ground.json(&["task", "start", "t", "--agent", "bot", "--lease", "10s"]);
+    let told = client.call("heartbeat", &json!({"status": "thinks"}));
+    assert_eq!((&told["heard"], &told["action"]), (&json!(true), &json!("continue")), "{told}");
+    assert_eq!(told["tasks"][0]["task"], "t", "{told}");
+    until("its status", || {
+        let (_, bot) = send(&ground, "GET", "/api/agents/bot", "");
+        (bot["state"] == "running" && bot["status_text"] == "thinks").then_some(())
+    });
+    assert_eq!(ground.call(&["stop", "bot"]).code, 0);
+    let told = client.call("heartbeat", &json!({}));
+    assert_eq!(told["action"], "stop", "{told}");
+}
+
+#[test]
+fn a_beat_without_a_daemon_says_that_it_cannot_be_reached() {
+    let (ground, _up) = daemon_with_bot();
+    assert_eq!(ground.call(&["down"]).code, 0);
+    let ran = ground.call(&["beat", "bot"]);
+    assert_eq!(ran.code, 69, "{ran:?}");
+    assert!(ran.stderr.contains("daemon"), "{ran:?}");
+    let ran = ground.call(&["beat", "nosuch"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "bot")]);
+    let told = client.call("heartbeat", &json!({}));
+    assert_eq!((&told["code"], &told["exit"]), (&json!("unreachable"), &json!(69)), "{told}");
+}
+
+#[test]
+fn the_cooldown_of_the_configuration_counts_for_agents_that_report_by_themselves() {
+    let bot = json!({"name": "bot", "silence_max": "1s"});
+    let (ground, _up) = daemon_with(&bot, "[recovery]\ncooldown = \"2s\"\n");
+    let shown = || send(&ground, "GET", "/api/agents/bot", "").1;
+    let waits = until("a cooldown", || {
+        let bot = shown();
+        if bot["state"] == "crashed" && bot["again_at"].is_string() {
+            return Some(bot);
+        }
+        if bot["state"] != "running" {
+            beat(&ground, &json!({}));
+        }
+        None
+    });
+    let at = |text: &Value| text.as_str().unwrap().parse::<relight_core::time::Time>().unwrap();
+    let cooldown = at(&waits["again_at"]).since(at(&waits["last_death"]["at"]));
+    assert!(cooldown.as_ms() <= 5_000, "{cooldown} in {waits}");
+}
+
+#[test]
+fn a_removed_agent_holds_nothing_any_more() {
+    let (ground, _up) = daemon_with_bot();
+    beat(&ground, &json!({}));
+    ground.json(&["task", "start", "t", "--agent", "bot", "--lease", "1h"]);
+    let (status, answer) = send(&ground, "DELETE", "/api/agents/bot", "");
+    assert_eq!(status, 204, "{answer}");
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!((&task["holder"], &task["status"]), (&json!(null), &json!("interrupted")), "{task}");
 }

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use serde_json::{Value, json};
 
 use crate::front::{Answer, Front};
+use crate::ground::until;
 
 /// A process that can own a turn, until this is dropped.
 pub(crate) struct Owner(Child);
@@ -116,5 +117,58 @@ fn an_owner_that_is_not_there_is_refused() {
         let Some(refused) = front.call("session.begin", &begin) else { continue };
         let error = refused.unwrap_err();
         assert_eq!(error["message"], format!("there is no process {pid}"), "{}", front.name());
+    }
+}
+
+#[test]
+fn a_shutdown_discards_only_the_marks_of_its_owner() {
+    for mut front in Front::all() {
+        let owner = Owner::spawn();
+        let begin = json!({"session": "c", "id": "c", "owner_pid": owner.pid()});
+        let Some(begun) = front.call("session.begin", &begin) else { continue };
+        begun.unwrap();
+        front.call("session.touch", &json!({"session": "seen", "id": "s"})).unwrap().unwrap();
+        let shutdown = json!({"owner_pid": owner.pid()});
+        let done = front.call("session.shutdown", &shutdown).unwrap().unwrap();
+        assert_eq!(done["discarded"], json!(["c"]), "{}", front.name());
+        let mut show =
+            |key: &str| front.call("session.show", &json!({"session": key})).unwrap().unwrap();
+        assert!(show("seen")["seen_at"].is_string(), "another gateway saw it");
+        let discarded = show("c");
+        assert_eq!((&discarded["state"], &discarded["finished"]), (&json!("idle"), &json!(0)));
+        let again = front.call("session.begin", &begin).unwrap().unwrap();
+        assert_eq!((&again["generation"], &again["resumed"]), (&json!(2), &json!(false)));
+    }
+}
+
+#[test]
+fn the_mark_of_a_turn_is_renewed_by_its_generation() {
+    for mut front in Front::all() {
+        let begin = json!({"session": "c", "id": "c", "lease": "30s"});
+        let Some(begun) = front.call("session.begin", &begin) else { continue };
+        begun.unwrap();
+        let show = json!({"session": "c"});
+        until("time that has passed", || {
+            let left = front.call("session.show", &show).unwrap().unwrap();
+            (left["owner"]["left_ms"].as_u64()? < 30_000).then_some(())
+        });
+        let renew = json!({"session": "c", "generation": 1});
+        let renewed = front.call("session.touch", &renew).unwrap().unwrap();
+        assert_eq!(renewed["owner"]["left_ms"], 30_000, "{}", front.name());
+        let late = json!({"session": "c", "generation": 7});
+        assert_eq!(front.call("session.touch", &late).unwrap().unwrap_err()["code"], "fenced");
+    }
+}
+
+#[test]
+fn a_new_conversation_keeps_the_context_of_its_session() {
+    for mut front in Front::all() {
+        let mut begin = |id: &str, set: Value| {
+            front.call("session.begin", &json!({"session": "c", "id": id, "set": set}))
+        };
+        let Some(begun) = begin("one", json!({"room": "7", "topic": "a"})) else { continue };
+        begun.unwrap();
+        let next = begin("two", json!({"topic": "b"})).unwrap().unwrap();
+        assert_eq!(next["context"], json!({"room": "7", "topic": "b"}));
     }
 }

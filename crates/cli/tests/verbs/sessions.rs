@@ -69,7 +69,7 @@ fn a_clean_shutdown_leaves_none() {
     let (mine, other) = (gateway(&place), gateway(&place));
     mine.begin(&place, "a");
     other.begin(&place, "b");
-    place.ok("session touch seen --id c");
+    place.ok(&format!("session touch seen --id c --owner-pid {}", mine.pid));
     let answer = place.json(&format!("session shutdown --owner-pid {}", mine.pid));
     assert_eq!(answer["discarded"], json!(["a"]));
     mine.die();

@@ -50,6 +50,8 @@ pub enum SessionEvent {
         session_id: SessionId,
         /// When it happened.
         at: Time,
+        /// The gateway that saw it.
+        by: Holder,
     },
     /// A session without marks ended cleanly.
     Settle,
@@ -189,15 +191,20 @@ pub fn decide(
         SessionEvent::Import { session_id, started_at, generation, owner } => {
             import(input, session_id, started_at, generation, owner)
         }
-        SessionEvent::Touch { session_id, at } => Ok(Some(touch(input, session_id, at))),
+        SessionEvent::Touch { session_id, at, by } => Ok(Some(touch(input, session_id, at, by))),
         SessionEvent::End { generation } => end(input, known(input)?, generation),
         SessionEvent::Renew { generation } => {
-            let session = turn(known(input)?, generation)?;
-            Ok(Some(SessionChange { next: session.clone(), told: Vec::new(), renews: true }))
+            let mut next = turn(known(input)?, generation)?.clone();
+            if let SessionState::Active { owner: Some(held), .. } = &mut next.state {
+                held.left = held.ttl;
+            }
+            Ok(Some(SessionChange { next, told: Vec::new(), renews: true }))
         }
         SessionEvent::Discard { generation } => {
             let session = turn(known(input)?, generation)?;
-            Ok(Some(ended(input, session, json!({"discarded": true}))))
+            let mut change = ended(input, session, json!({"discarded": true}));
+            change.next.finished = session.finished;
+            Ok(Some(change))
         }
         SessionEvent::Settle => Ok(settle(input, known(input)?)),
         SessionEvent::Resume => resume(input, known(input)?).map(Some),
@@ -209,7 +216,7 @@ pub fn decide(
 /// An owner without a process is identified by its name, so the name is checked.
 fn check_owner(event: &SessionEvent) -> Result<(), IdError> {
     let owner = match event {
-        SessionEvent::Begin { owner, .. } => Some(owner),
+        SessionEvent::Begin { owner, .. } | SessionEvent::Touch { by: owner, .. } => Some(owner),
         SessionEvent::Import { owner, .. } => owner.as_ref().map(|(owner, _)| owner),
         _ => None,
     };
@@ -268,14 +275,10 @@ fn begin(
         let reason = next.reason.map(|reason| reason.text);
         return Err(SessionRefusal::Suspended { key: next.key, reason });
     }
-    if next.session_id != session_id {
-        // A new conversation under the same key does not use the old context.
-        next.context.clear();
-        next.session_id = session_id;
-    }
+    next.session_id = session_id;
     next.context.extend(context);
     next.generation = next.generation.next();
-    next.seen_at = None;
+    (next.seen_at, next.seen_by) = (None, None);
     next.updated_at = input.now;
     let held = HeldLease { holder: owner, ttl, since: input.now, left: ttl };
     told.push(begun(&next, from, &held.holder));
@@ -346,12 +349,17 @@ fn ended(input: SessionDecisionInput<'_>, session: &Session, mut detail: Value) 
     SessionChange { next, told, renews: false }
 }
 
-fn touch(input: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> SessionChange {
+fn touch(
+    input: SessionDecisionInput<'_>,
+    session_id: SessionId,
+    at: Time,
+    by: Holder,
+) -> SessionChange {
     let new = || Session::new(input.key.clone(), session_id.clone(), input.now);
     let mut next = input.session.cloned().unwrap_or_else(new);
     // Marks are more reliable than times.
     if next.generation == Generation::default() && next.state == SessionState::Idle {
-        next.seen_at = Some(at);
+        (next.seen_at, next.seen_by) = (Some(at), Some(by));
         next.session_id = session_id;
     }
     next.updated_at = input.now;
@@ -360,7 +368,7 @@ fn touch(input: SessionDecisionInput<'_>, session_id: SessionId, at: Time) -> Se
 
 fn settle(input: SessionDecisionInput<'_>, session: &Session) -> Option<SessionChange> {
     session.seen_at?;
-    let next = Session { seen_at: None, updated_at: input.now, ..session.clone() };
+    let next = Session { seen_at: None, seen_by: None, updated_at: input.now, ..session.clone() };
     Some(SessionChange { next, told: Vec::new(), renews: false })
 }
 
@@ -392,8 +400,12 @@ fn suspend(
     reason: Option<String>,
 ) -> SessionChange {
     let given = reason.map(|text| Reason { text, given: true });
-    let reason = given.or_else(|| session.reason.clone());
-    let session = Session { reason, seen_at: None, ..session.clone() };
+    let taken = (session.state.kind() == SessionStateKind::Active).then(|| Reason {
+        text: format!("a person suspended it in turn {}", session.generation),
+        given: false,
+    });
+    let reason = given.or_else(|| session.reason.clone()).or(taken);
+    let session = Session { reason, seen_at: None, seen_by: None, ..session.clone() };
     let since = match session.state {
         SessionState::Suspended { since, .. } => since,
         _ => input.now,
@@ -405,7 +417,8 @@ fn suspend(
 fn clear(input: SessionDecisionInput<'_>, session: &Session) -> SessionChange {
     let mut change = moved(session.clone(), SessionState::Idle, input.now);
     let next = &mut change.next;
-    (next.deaths_in_a_row, next.reason, next.seen_at) = (0, None, None);
+    (next.deaths_in_a_row, next.reason) = (0, None);
+    (next.seen_at, next.seen_by) = (None, None);
     next.context.clear();
     change
 }
@@ -452,7 +465,7 @@ fn import(
     };
     next.session_id = session_id;
     next.generation = generation.unwrap_or_else(|| next.generation.next());
-    next.seen_at = None;
+    (next.seen_at, next.seen_by) = (None, None);
     next.updated_at = input.now;
     let held = owner.map(|(holder, ttl)| HeldLease { holder, ttl, since: started_at, left: ttl });
     let detail = json!({

@@ -21,7 +21,7 @@ pub use file::{FILE_BYTES_MAX, FileError, FileMark, Marks, read_marks, write_mar
 pub use recover::{DEATHS_MAX, Policy, Rules, UnknownPolicy, recover};
 
 use crate::ids::{SessionId, SessionKey};
-use crate::lease::HeldLease;
+use crate::lease::{HeldLease, Holder};
 use crate::time::Time;
 
 /// The number of a turn. The larger one wins; an end only clears its own turn.
@@ -65,6 +65,9 @@ pub struct Session {
     pub context: BTreeMap<String, String>,
     /// When it was last seen, if none of its turns was ever marked.
     pub seen_at: Option<Time>,
+    /// The gateway that saw it then.
+    #[serde(default)]
+    pub seen_by: Option<Holder>,
     /// Number of its commits; compared by every writer.
     pub seq: u64,
     /// When it became idle, while it is.
@@ -235,6 +238,7 @@ impl Session {
             deaths_in_a_row: 0,
             context: BTreeMap::new(),
             seen_at: None,
+            seen_by: None,
             seq: 0,
             idle_since: Some(now),
             created_at: now,
@@ -262,6 +266,12 @@ impl Session {
             | SessionState::Suspended { .. }
             | SessionState::Expired { .. } => None,
         }
+    }
+
+    /// Whether its newest turn was interrupted: it neither ended nor was discarded or cleared.
+    pub fn is_cut_off(&self) -> bool {
+        let is_open = self.state.kind() == SessionStateKind::Active || self.reason.is_some();
+        self.finished < self.generation && is_open
     }
 
     /// Its state at this time, including an expiry that is not recorded yet.

@@ -140,7 +140,7 @@ pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionCha
 /// Handles a session that was only seen recently. A turn may have been open; no death is counted.
 fn seen_recently(session: &Session, age: Span, rules: &Rules, now: Time) -> SessionChange {
     let found = format!("it was active {age} before, and its turns are not marked");
-    let session = with_reason(Session { seen_at: None, ..session.clone() }, found);
+    let session = with_reason(Session { seen_at: None, seen_by: None, ..session.clone() }, found);
     moved(session, by_policy(rules, now), now)
 }
 

@@ -108,7 +108,8 @@ fn an_expired_one_is_called_so_before_anybody_swept() {
 }
 
 fn seen() -> Session {
-    let touch = SessionEvent::Touch { session_id: id("conversation-1"), at: noon() };
+    let touch =
+        SessionEvent::Touch { session_id: id("conversation-1"), at: noon(), by: gateway(1) };
     act(None, HolderLife::Gone, touch).expect("it is not refused").expect("a change").next
 }
 
@@ -125,7 +126,8 @@ fn never_marked_sessions_are_found_by_the_window_alone() {
 #[test]
 fn the_window_is_not_asked_where_something_better_is_known() {
     let marked = after(&after(&seen(), HolderLife::Gone, begin(1)), HolderLife::Alive, end(1));
-    let touch = SessionEvent::Touch { session_id: id("conversation-1"), at: later(60) };
+    let touch =
+        SessionEvent::Touch { session_id: id("conversation-1"), at: later(60), by: gateway(1) };
     let touched = after(&marked, HolderLife::Gone, touch);
     assert_eq!(recovered(&touched, &Rules::default(), 61), touched, "its mark says: finished");
     let settled = after(&seen(), HolderLife::Gone, SessionEvent::Settle);

@@ -109,11 +109,15 @@ fn serve(home: &Path, engine: &Engine) -> Server {
     let backend = Backend {
         engine: engine.clone(),
         queue: Queue::new(recoverer.clone()),
-        reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
+        reporters: Reporters::new(
+            recoverer.clone(),
+            beats.clone(),
+            Notices::channel().0,
+            relight_core::agent::AgentPlan::default(),
+        ),
         recoverer,
         calls,
         beats,
-        silence_max: None,
         sessions: relight_core::session::Rules::default(),
         home: home.to_path_buf(),
         node: None,

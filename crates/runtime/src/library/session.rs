@@ -91,7 +91,7 @@ impl SessionBuilder {
     /// by the time window, for want of anything better.
     pub async fn touch(self, session_id: &str) -> Result<(), BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let event = SessionEvent::Touch { session_id, at: clock::now() };
+        let event = SessionEvent::Touch { session_id, at: clock::now(), by: own_process() };
         sessions::act(&self.engine, &self.key, event).await?;
         Ok(())
     }

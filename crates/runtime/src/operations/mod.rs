@@ -19,6 +19,18 @@ macro_rules! request {
             }
         }
     };
+    ($(#[$doc:meta])* session $name:ident { $($fields:tt)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// Which session. Over HTTP it is in the path.
+            #[cfg_attr(feature = "schema", schema(ignore))]
+            pub key: relight_core::ids::SessionKey,
+            $($fields)*
+        }
+    };
     ($(#[$doc:meta])* task $name:ident { $($fields:tt)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, serde::Deserialize)]
@@ -38,6 +50,7 @@ macro_rules! request {
 }
 
 pub mod fields;
+pub mod session;
 pub mod step;
 pub mod task;
 pub mod view;

@@ -19,6 +19,30 @@ use crate::engine::{self, TaskView};
 use crate::handover::HandedOver;
 use crate::os::process;
 
+/// A page of items.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct List<T> {
+    pub items: Vec<T>,
+    /// Pass it as `after` to get the next page; null on the last page.
+    pub next: Option<String>,
+}
+
+impl<T> List<T> {
+    /// Of one more than fits, where there are more.
+    pub fn cut<S>(
+        mut found: Vec<S>,
+        limit: usize,
+        cursor: impl Fn(&S) -> String,
+        shown: impl Fn(S) -> T,
+    ) -> Self {
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| has_more).map(cursor);
+        Self { items: found.into_iter().map(shown).collect(), next }
+    }
+}
+
 /// One unit of recoverable work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -36,6 +36,14 @@ pub enum SessionError {
     /// The rules say no.
     #[error(transparent)]
     Refused(#[from] SessionRefusal),
+    /// A request that cannot be meant.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// What to write instead.
+        hint: Option<String>,
+    },
     /// A name that must not be written.
     #[error(transparent)]
     SecretName(#[from] redact_input::SecretName),
@@ -52,7 +60,7 @@ impl SessionError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Refused(refusal) => refusal.code(),
-            Self::SecretName(_) => ErrorCode::INVALID,
+            Self::Invalid { .. } | Self::SecretName(_) => ErrorCode::INVALID,
             Self::Contended(_) => ErrorCode::CONTENDED,
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
         }
@@ -63,6 +71,7 @@ impl SessionError {
         match self {
             Self::Refused(refusal) => refusal.hint(),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
+            Self::Invalid { hint, .. } => hint.clone(),
             Self::SecretName(_) => None,
         }
     }
@@ -82,7 +91,7 @@ pub struct Acted {
 impl Acted {
     /// Whether the turn before did not end.
     pub fn was_cut_off(&self) -> bool {
-        self.before.as_ref().is_some_and(|before| before.finished < before.generation)
+        self.before.as_ref().is_some_and(Session::is_cut_off)
     }
 
     /// What it was until then; none when it was new.

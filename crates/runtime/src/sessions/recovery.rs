@@ -21,16 +21,23 @@ use crate::os::clock;
 
 /// A session about which something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = DecidedSession))]
 pub struct Decided {
     /// By which the gateway knows it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: SessionKey,
     /// The agent's own id of it.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub session_id: SessionId,
     /// Its newest turn.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub generation: Generation,
     /// Where it stood.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub from: SessionStateKind,
     /// Where it stands now.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub state: SessionStateKind,
     /// Why.
     pub reason: Option<String>,

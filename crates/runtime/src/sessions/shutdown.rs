@@ -30,9 +30,8 @@ impl Owner {
         }
     }
 
-    fn owns(&self, session: &Session, boot: &str) -> bool {
-        let Some(held) = session.owner() else { return false };
-        match (self, &held.holder) {
+    fn is(&self, holder: &Holder, boot: &str) -> bool {
+        match (self, holder) {
             (Self::Holder(own), theirs) => is_same_owner(own, theirs),
             (Self::GonePid(pid), Holder::Process(theirs)) => {
                 theirs.pid == *pid && theirs.boot == boot
@@ -42,18 +41,23 @@ impl Owner {
     }
 }
 
-/// Discards the marks of this owner, and what was seen of sessions that are never marked; answers the
+/// Discards the marks of this owner, and what it saw of sessions that are never marked; answers the
 /// sessions whose turn was discarded.
 pub async fn shutdown(engine: &Engine, owner: &Owner) -> Result<Vec<SessionKey>, SessionError> {
     let boot = process::boot_id();
     let active = SessionQuery { states: vec![SessionStateKind::Active], ..SessionQuery::default() };
     let discarded = sweep(engine, active, |session| {
         let generation = session.generation;
-        owner.owns(session, &boot).then_some(SessionEvent::Discard { generation })
+        let is_own = session.owner().is_some_and(|held| owner.is(&held.holder, &boot));
+        is_own.then_some(SessionEvent::Discard { generation })
     });
     let discarded = discarded.await?;
     let seen = SessionQuery { seen: true, ..SessionQuery::default() };
-    sweep(engine, seen, |_| Some(SessionEvent::Settle)).await?;
+    let is_seen = |session: &Session| {
+        let by = session.seen_by.as_ref();
+        by.is_some_and(|by| owner.is(by, &boot)).then_some(SessionEvent::Settle)
+    };
+    sweep(engine, seen, is_seen).await?;
     Ok(discarded)
 }
 

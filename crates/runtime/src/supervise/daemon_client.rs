@@ -7,10 +7,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use relight_core::ids::{AgentName, in_path};
 use relight_core::time::Span;
 use serde_json::Value;
 
-use super::control::{AskError, Refused, RefusedCode, call};
+use super::control::{AskError, Refused, RefusedCode, call, daemon_socket};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -43,6 +44,17 @@ impl Answered {
         let message = text("message").unwrap_or_else(|| format!("the daemon said {}", self.status));
         Some(Refused { code, message, hint: text("hint") })
     }
+}
+
+/// Sends a heartbeat of an agent that reports by itself to the daemon of this home.
+pub fn heartbeat(
+    home: &Path,
+    agent: &AgentName,
+    beat: &Value,
+    patience: Span,
+) -> Result<Answered, AskError> {
+    let path = format!("/api/agents/{}/heartbeat", in_path(agent.as_str()));
+    send(&daemon_socket(home), "POST", &path, Some(beat), patience)
 }
 
 /// One request and its answer.

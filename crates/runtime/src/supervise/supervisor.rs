@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use relight_core::agent::{REGISTERED, Stopper};
+use relight_core::agent::{AgentPlan, REGISTERED, Stopper};
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
@@ -243,9 +243,9 @@ impl Supervisor {
     }
 
     /// Receives the reports of agents that are not started by Relight. One instance serves all.
-    pub fn reporters(&self) -> Reporters {
+    pub fn reporters(&self, defaults: AgentPlan) -> Reporters {
         let notices = self.context.notices.clone();
-        Reporters::new(self.context.recoverer.clone(), self.beats.clone(), notices)
+        Reporters::new(self.context.recoverer.clone(), self.beats.clone(), notices, defaults)
     }
 
     fn changes(&mut self) -> StoreChanges {

@@ -1,8 +1,11 @@
 //! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
 
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::time::Span;
 use relight_runtime::inflight::{self, Holding, OpenStep};
 use relight_runtime::os::clock;
+use relight_runtime::supervise::daemon_client;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify::{self, NotifySign};
 use relight_runtime::supervise::successor::{BriefSubject, current_brief};
@@ -14,6 +17,9 @@ use super::reply::{Reply, first};
 use crate::error::ApiError;
 use crate::routes::{heartbeat, moment};
 use crate::wire;
+
+/// What the daemon may take to hear a heartbeat.
+const PATIENCE: Span = Span::from_secs(10);
 
 pub(super) async fn inflight(
     context: &CallContext,
@@ -84,45 +90,79 @@ pub(super) async fn brief_text(
     }
 }
 
+/// Tells whoever judges the agent's silence: over HTTP the daemon itself, else the agent's supervisor, or
+/// the daemon where the agent reports by itself.
 pub(super) async fn heartbeat(
     context: &CallContext,
     given: arguments::Heartbeat,
 ) -> Result<Reply, ApiError> {
-    let name = given.agent.clone().map(AgentName::new).transpose()?;
-    let is_heard = match &context.side {
-        Side::Process(process) => beat(context, process, name, &given).await?,
-        Side::Http { app, .. } => {
-            let name = name.or_else(|| context.agent.clone());
-            let name = name.ok_or_else(|| ApiError::invalid("give agent, your name"))?;
-            let arguments::Heartbeat { status, waiting_until, .. } = given;
-            let beat = wire::agent::Heartbeat { status, waiting_until, ..Default::default() };
+    let arguments::Heartbeat { status, waiting_until, agent } = given;
+    let named = agent.map(AgentName::new).transpose()?;
+    let name = named.clone().or_else(|| context.agent.clone());
+    let task = context.current().map(String::from);
+    let beat = wire::agent::Heartbeat { status, waiting_until, attempt: None, task };
+    let answer = match (&context.side, name) {
+        (Side::Http { app, .. }, Some(name)) => {
             let answer = heartbeat::hear(app, name, beat).await?;
-            let text = answer.why.clone().unwrap_or_else(|| "heard".to_owned());
-            let mut data = serde_json::to_value(answer).expect("wire types have string keys");
-            data["heard"] = json!(true);
-            return Ok(Reply::new(text, data));
+            serde_json::to_value(answer).expect("wire types have string keys")
+        }
+        (Side::Http { .. }, None) => return Err(ApiError::invalid("give agent, your name")),
+        (Side::Process(_), Some(name)) if reports_itself(context, &name).await? => {
+            report(context, name, &beat).await?
+        }
+        (Side::Process(process), _) => {
+            let is_heard = notify(context, process, named, beat).await?;
+            let text = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
+            return Ok(Reply::new(text, json!({"heard": is_heard})));
         }
     };
-    let text = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
-    Ok(Reply::new(text, json!({"heard": is_heard})))
+    let text = answer["why"].as_str().unwrap_or("heard").to_owned();
+    let mut data = answer;
+    data["heard"] = json!(true);
+    Ok(Reply::new(text, data))
 }
 
-/// Whether somebody listens. Blocks for a moment at most, on a thread of its own.
-async fn beat(
+async fn reports_itself(context: &CallContext, name: &AgentName) -> Result<bool, ApiError> {
+    let agent = context.engine.store().agent(name).await?;
+    Ok(agent.is_some_and(|agent| agent.plan.reports_itself()))
+}
+
+/// Sends the heartbeat to the daemon.
+async fn report(
+    context: &CallContext,
+    name: AgentName,
+    beat: &wire::agent::Heartbeat,
+) -> Result<Value, ApiError> {
+    let (home, body) = (context.home.clone(), json!(beat));
+    let send = move || daemon_client::heartbeat(&home, &name, &body, PATIENCE);
+    let sent = tokio::task::spawn_blocking(send).await;
+    let answered =
+        sent.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
+            ApiError::new(ErrorCode::UNREACHABLE, format!("the daemon cannot be reached: {error}"))
+                .hint("relight up starts it; go on meanwhile and try again later")
+        })?;
+    match answered.refusal() {
+        Some(refused) => Err(refused.into()),
+        None => Ok(answered.body),
+    }
+}
+
+/// Whether a supervisor listens. Blocks for a moment at most, on a thread of its own.
+async fn notify(
     context: &CallContext,
     process: &Process,
     name: Option<AgentName>,
-    given: &arguments::Heartbeat,
+    beat: wire::agent::Heartbeat,
 ) -> Result<bool, ApiError> {
     let addresses = match name {
         Some(name) => notify::addresses(&AgentFolder::of(&context.home, &name)),
         None => process.addresses.clone(),
     };
     let mut signs = vec![NotifySign::Alive];
-    if let Some(text) = &given.waiting_until {
+    if let Some(text) = &beat.waiting_until {
         signs.push(NotifySign::WaitingUntil(moment(text, clock::now())?));
     }
-    signs.extend(given.status.clone().map(NotifySign::Status));
+    signs.extend(beat.status.map(NotifySign::Status));
     let send = move || addresses.iter().any(|address| notify::send(address, &signs).is_ok());
     Ok(tokio::task::spawn_blocking(send).await.unwrap_or(false))
 }

@@ -305,7 +305,7 @@ const CHECKPOINT_RESUME: About = About {
 const HEARTBEAT: About = About {
     name: "heartbeat",
     title: "Send a sign of life",
-    text: "Tells the supervisor that you are alive, during long work without output.",
+    text: "Tells that you are alive, during long work without output. Obey the answer's action.",
     effect: Effect::Each,
     fields: &[
         field("status", Kind::Text, Need::Never, "what you do"),

@@ -19,9 +19,10 @@ use crate::routes::Described;
 type AtDoor = (&'static str, &'static str, &'static str);
 
 /// What every route may answer beside what its handler says.
-const EVERYWHERE: [AtDoor; 5] = [
+const EVERYWHERE: [AtDoor; 6] = [
     ("400", "broken", "the request, or the JSON in it, is broken or nested too deeply"),
     ("403", "forbidden", "a foreign host or page, or a scope that does not reach so far"),
+    ("422", "invalid", "the body, the query, the path or a header is not what is asked for here"),
     ("429", "rate_limited", "too many wrong tokens lately"),
     ("500", "internal", "something went wrong inside; the daemon's log says what"),
     ("503", "unavailable", "the store cannot be used now, or the daemon ends"),
@@ -30,12 +31,11 @@ const EVERYWHERE: [AtDoor; 5] = [
 const GUARDED: [AtDoor; 1] =
     [("401", "unauthorized", "a token is needed, or this one is not known")];
 /// What every route may answer that takes something.
-const WRITES: [AtDoor; 5] = [
+const WRITES: [AtDoor; 4] = [
     ("408", "too_slow", "the body did not come in time"),
     ("409", "under_way", "a request with this Idempotency-Key is under way"),
     ("413", "too_large", "the body is larger than 1 MiB"),
     ("415", "unsupported_media_type", "only application/json is taken"),
-    ("422", "invalid", "the body, the path or a header is not what is asked for here"),
 ];
 
 /// The description of the whole API.

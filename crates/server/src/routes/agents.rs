@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight_core::agent::change::AgentChange;
-use relight_core::agent::{Agent, AgentPlan, AgentStateKind, RestartRule, SELF_REPORTING};
-use relight_core::decide::Guard;
+use relight_core::agent::{Agent, AgentStateKind, RestartRule};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::HolderLife;
@@ -20,7 +18,7 @@ use relight_runtime::supervise::control::{
     self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
 };
 use relight_runtime::supervise::folder::AgentFolder;
-use relight_store::{AgentCommit, AgentQuery};
+use relight_store::AgentQuery;
 use serde::Deserialize;
 
 use super::span;
@@ -160,29 +158,10 @@ impl App {
             let text = "folder, preset and restart are of agents with a command";
             return Err(ApiError::invalid(text));
         }
-        let silence_max = match given.silence_max.as_deref().map(span).transpose()? {
-            None => self.backend.silence_max,
-            given => given.and_then(Span::as_limit),
-        };
-        let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
-        let plan = AgentPlan { skills: given.skills, silence_max, labels, ..AgentPlan::default() };
-        self.create(name, plan).await
-    }
-
-    async fn create(&self, name: &AgentName, plan: AgentPlan) -> Result<StatusCode, ApiError> {
-        let store = self.backend.engine.store();
-        if let Some(known) = store.agent(name).await? {
-            if known.plan.reports_itself() && known.plan == plan {
-                return Ok(StatusCode::OK);
-            }
-            return Err(ApiError::conflict(format!("there is an agent {name} already"))
-                .hint("take another name, or DELETE it first"));
-        }
-        let changes = vec![AgentChange::Created(Box::new(plan))];
-        let guard = Guard::default();
-        let commit = AgentCommit { agent: name.clone(), guard, at: clock::now(), changes };
-        store.commit_agent(commit).await?;
-        Ok(StatusCode::CREATED)
+        let silence_max = given.silence_max.as_deref().map(span).transpose()?;
+        let reporters = &self.backend.reporters;
+        let is_new = reporters.register(name, given.skills, silence_max).await?;
+        Ok(if is_new { StatusCode::CREATED } else { StatusCode::OK })
     }
 
     /// An agent with a command. The store is its configuration, so nothing in it may be a secret.

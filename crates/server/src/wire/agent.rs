@@ -129,7 +129,7 @@ pub(crate) struct StartAgent {
 }
 
 /// A sign of life.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Heartbeat {

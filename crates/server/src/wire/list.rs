@@ -1,20 +1,12 @@
 //! Lists: a page of things, and where the next one begins.
 
-use serde::{Deserialize, Serialize};
+pub(crate) use relight_runtime::operations::view::List;
+use serde::Deserialize;
 
 use crate::error::ApiError;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
-
-/// A page of items.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct List<T> {
-    pub(crate) items: Vec<T>,
-    /// Pass it as `after` to get the next page; null on the last page.
-    pub(crate) next: Option<String>,
-}
 
 /// Which page.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -35,20 +27,5 @@ impl Page {
             return Ok(limit);
         }
         Err(ApiError::invalid(format!("limit is {limit}; write 1 to {LIMIT_MAX}")))
-    }
-}
-
-impl<T> List<T> {
-    /// Of one more than fits, where there are more.
-    pub(crate) fn cut<S>(
-        mut found: Vec<S>,
-        limit: usize,
-        cursor: impl Fn(&S) -> String,
-        shown: impl Fn(S) -> T,
-    ) -> Self {
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().filter(|_| has_more).map(cursor);
-        Self { items: found.into_iter().map(shown).collect(), next }
     }
 }

@@ -8,6 +8,5 @@ pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod node;
 pub(crate) mod problem;
-pub(crate) mod session;
 pub(crate) mod stats;
 pub(crate) mod task;

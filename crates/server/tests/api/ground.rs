@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use relight_core::agent::AgentPlan;
 use relight_core::agent::AgentStateKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
-use relight_core::time::Span;
 use relight_redact::Redactor;
 use relight_runtime::engine::Engine;
 use relight_runtime::os::limits;
@@ -161,10 +161,14 @@ pub(crate) fn serve(
         engine: engine.clone(),
         queue: Queue::new(recoverer.clone()),
         calls,
-        reporters: Reporters::new(recoverer.clone(), beats.clone(), Notices::channel().0),
+        reporters: Reporters::new(
+            recoverer.clone(),
+            beats.clone(),
+            Notices::channel().0,
+            AgentPlan::default(),
+        ),
         recoverer,
         beats,
-        silence_max: Some(Span::from_secs(180)),
         sessions: relight_core::session::Rules::default(),
         home: home.to_path_buf(),
         node: None,

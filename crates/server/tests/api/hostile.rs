@@ -97,8 +97,7 @@ fn one_who_may_only_read_writes_nowhere() {
         let answer = ground.ask(&method, &path).token(&read).json(&body).send();
         let expected = match (is_write(&method), path.as_str()) {
             // For a browser that leaves, and one that comes.
-            (true, "/api/logout") => 204,
-            (true, "/api/login") => 422,
+            (true, "/api/logout" | "/api/login") => 422,
             // Looking is a POST there too; each tool asks for its own scope.
             (true, "/mcp") => 406,
             (true, _) => 403,
@@ -321,4 +320,27 @@ fn as_nobody<T: Send + 'static>(
         act(socket)
     });
     thread.join().unwrap()
+}
+
+#[test]
+fn no_route_takes_a_name_that_it_does_not_know() {
+    let ground = Ground::new();
+    let described = routes().into_iter().filter(|(_, path)| {
+        // What a browser loads; any JSON.
+        !["/", "/openapi.json", "/api/unknown", "/mcp"].contains(&path.as_str())
+    });
+    for (method, path) in described {
+        let asked = ground.ask(&method, &format!("{path}?no_such_name=1")).token(&ground.token);
+        let mut answers = vec![asked.send()];
+        if is_write(&method) {
+            answers.push(ground.call(&method, &path, &json!({"no_such_name": 1})));
+        }
+        for answer in answers {
+            assert_eq!(answer.status, 422, "{method} {path}: {}", answer.text);
+            assert!(answer.text.contains("no_such_name"), "{method} {path}: {}", answer.text);
+        }
+    }
+    assert_untouched(&ground);
+    let near = ground.get("/api/agents?stat=running").json();
+    assert_eq!(near["error"]["hint"], "did you mean state?");
 }

@@ -29,6 +29,8 @@ pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue>
     let seen_at = row.some_time("session.seen_at")?;
     let (created_at, updated_at) =
         (row.time("session.created_at")?, row.time("session.updated_at")?);
+    // Of an idle session it is whoever saw it last.
+    let seen_by = owner.clone().filter(|_| kind == SessionStateKind::Idle);
     let need_since = || since.ok_or_else(|| bad_value("session.since", "nothing"));
     let state = match kind {
         SessionStateKind::Idle => SessionState::Idle,
@@ -60,6 +62,7 @@ pub(crate) fn read_session(row: &mut RowReader<'_>) -> Result<Session, BadValue>
         deaths_in_a_row,
         context,
         seen_at,
+        seen_by,
         seq,
         idle_since: since.filter(|_| kind == SessionStateKind::Idle),
         created_at,
@@ -93,7 +96,7 @@ pub(crate) fn session_row(session: &Session, lease_until: Option<i64>) -> Row {
         since.into(),
         also_at.into(),
         by.into(),
-        owner.map(|held| to_json(&held.holder)).into(),
+        owner.map(|held| &held.holder).or(session.seen_by.as_ref()).map(to_json).into(),
         owner.and_then(|held| held.ttl).into(),
         lease_until.into(),
         reason.map(|reason| reason.text.as_str()).into(),

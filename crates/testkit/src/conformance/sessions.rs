@@ -40,6 +40,11 @@ fn active(text: &str, owner: Option<HeldLease>) -> Session {
     Session { generation: Generation(1), state, idle_since: None, ..new(text) }
 }
 
+fn touch(at: Time) -> SessionEvent {
+    let session_id = SessionId::new("a").expect("a valid id");
+    SessionEvent::Touch { session_id, at, by: Holder::Process(process(7)) }
+}
+
 fn begin(ttl: Option<Span>) -> SessionEvent {
     let owner = match ttl {
         Some(_) => Holder::Time { by: "somebody".to_owned() },
@@ -206,8 +211,7 @@ pub async fn each_change_of_a_session_is_told(harness: &dyn Harness) {
     act(&*store, "a", begin(None)).await;
     act(&*store, "a", SessionEvent::End { generation: Generation(1) }).await;
     act(&*store, "a", SessionEvent::Suspend { reason: Some(ODD.to_owned()) }).await;
-    let touch = SessionEvent::Touch { session_id: new("a").session_id, at: noon() };
-    act(&*store, "a", touch).await;
+    act(&*store, "a", touch(noon())).await;
     let told = events(&*store, all_events()).await;
     let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
     use EventKind::{SessionBegun, SessionEnded, SessionState};
@@ -276,7 +280,7 @@ pub async fn sessions_can_be_asked_for_by_state_and_by_being_seen(harness: &dyn 
     act(&*store, "b", begin(None)).await;
     act(&*store, "d", begin(None)).await;
     act(&*store, "c", SessionEvent::Suspend { reason: None }).await;
-    act(&*store, "a", SessionEvent::Touch { session_id: new("a").session_id, at: later(1) }).await;
+    act(&*store, "a", touch(later(1))).await;
     let of = |states: &[SessionStateKind]| SessionQuery {
         states: states.to_vec(),
         ..SessionQuery::default()
@@ -290,6 +294,8 @@ pub async fn sessions_can_be_asked_for_by_state_and_by_being_seen(harness: &dyn 
     assert_eq!(keys(&*store, page).await, ["d"]);
     let seen = SessionQuery { seen: true, ..SessionQuery::default() };
     assert_eq!(keys(&*store, seen).await, ["a"]);
+    let seen_by = Some(Holder::Process(process(7)));
+    assert_eq!(read(&*store, "a").await.seen_by, seen_by, "for a clean shutdown");
 }
 
 /// Not an error.

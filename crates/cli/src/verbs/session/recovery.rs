@@ -3,7 +3,6 @@
 use relight_core::agent::plain::harmless_json;
 use relight_core::session::{Policy, Rules};
 use relight_runtime::sessions::{self, Decided};
-use relight_server::view;
 
 use crate::arguments::session::SessionRecoverArguments;
 use crate::environment::Environment;
@@ -56,7 +55,7 @@ impl Page {
     fn add(&mut self, one: &Decided) {
         if self.json {
             self.text += if self.is_empty { "\n    " } else { ",\n    " };
-            self.text += &harmless_json(&view::decided_session(one).to_string());
+            self.text += &harmless_json(&serde_json::to_string(one).expect("it has string keys"));
         } else {
             self.text += &in_words(one, self.verb);
             self.text.push('\n');

@@ -1,9 +1,7 @@
 //! Sessions for people.
 
-use relight_core::lease::HolderLife;
-use relight_core::session::{Session, SessionState, SessionStateKind};
+use relight_runtime::operations::session::Session;
 use relight_runtime::os::clock;
-use relight_runtime::sessions::owner_life;
 
 use crate::output;
 
@@ -16,19 +14,20 @@ pub(super) fn show_text(session: &Session) -> String {
     };
     row("session", Some(session.key.to_string()));
     row("state", Some(state_text(session)));
-    row("reason", session.reason.as_ref().map(|reason| reason.text.clone()));
+    row("reason", session.reason.clone());
     row("id", Some(session.session_id.to_string()));
     row("turn", Some(format!("{} (ended: {})", session.generation, session.finished)));
-    row("owner", session.owner().map(|held| format!("{} since {}", held.holder, held.since)));
+    row(
+        "owner",
+        session.owner.as_ref().map(|owner| format!("{} since {}", owner.text, owner.since)),
+    );
     row("owner deaths", (session.deaths_in_a_row > 0).then(|| session.deaths_in_a_row.to_string()));
-    if let SessionState::ResumePending { fresh_until: Some(until), .. } = session.state {
-        row("fresh until", Some(until.to_string()));
-    }
+    row("fresh until", session.fresh_until.map(|until| until.to_string()));
     row("updated", Some(ago(session)));
     for (key, value) in &session.context {
         row("context", Some(format!("{key}={value}")));
     }
-    output::table(&rows)
+    output::facts(&rows)
 }
 
 pub(super) fn list_text(sessions: &[Session]) -> String {
@@ -43,9 +42,9 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
             state_text(session),
             session.session_id.to_string(),
             session.generation.to_string(),
-            session.owner().map_or_else(|| "–".to_owned(), |held| held.holder.to_string()),
+            session.owner.as_ref().map_or_else(|| "–".to_owned(), |owner| owner.text.clone()),
             ago(session),
-            session.reason.as_ref().map(|reason| reason.text.clone()).unwrap_or_default(),
+            session.reason.clone().unwrap_or_default(),
         ]);
     }
     output::table(&rows)
@@ -53,9 +52,8 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
 
 /// Nothing is called active whose owner is gone.
 fn state_text(session: &Session) -> String {
-    let state = session.state_at(clock::now());
-    let is_lost = state == SessionStateKind::Active && owner_life(session) == HolderLife::Gone;
-    if is_lost { format!("{state} (owner gone)") } else { state.to_string() }
+    let is_lost = session.owner.as_ref().is_some_and(|owner| !owner.alive);
+    if is_lost { format!("{} (owner gone)", session.state) } else { session.state.to_string() }
 }
 
 fn ago(session: &Session) -> String {

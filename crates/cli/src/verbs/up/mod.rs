@@ -156,7 +156,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let (supervisor, notices) =
         Supervisor::new(engine.clone(), settings).map_err(|error| cannot_use(&home, &error))?;
     let telemetry = tracing::start(environment, &engine, &config)?;
-    let reporters = supervisor.reporters();
+    let reporters = supervisor.reporters(config.recovery.limits());
     let held_back = Arc::new(AtomicBool::new(false));
     let ground = http::Ground {
         environment,

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{AgentDecisionInput, AgentEvent, decide};
 use relight_core::agent::{
-    Agent, AgentState, AgentStateKind, Cause, PostMortem, StopReason, Stopper,
+    Agent, AgentPlan, AgentState, AgentStateKind, Cause, PostMortem, SELF_REPORTING, StopReason,
+    Stopper,
 };
 use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
@@ -61,6 +62,9 @@ pub enum ReportError {
     /// Others change it all the time.
     #[error("agent {0} is being changed by others all the time")]
     Contended(AgentName),
+    /// There is another agent of this name.
+    #[error("there is an agent {0} already")]
+    Exists(AgentName),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -72,6 +76,8 @@ pub struct Reporters {
     recoverer: Recoverer,
     beats: Beats,
     notices: Notices,
+    /// What the configuration says of their limits.
+    defaults: Arc<AgentPlan>,
     watched: Arc<Mutex<HashMap<AgentName, Watched>>>,
     /// What beats are answered from.
     standings: Arc<Mutex<HashMap<AgentName, Arc<Standing>>>>,
@@ -93,22 +99,82 @@ struct Made {
     changes: Vec<AgentChange>,
 }
 
+impl Made {
+    /// Whether an attempt of it was ended.
+    fn has_ended(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, AgentChange::Ended { .. }))
+    }
+}
+
 impl Reporters {
     /// Nobody reports yet. Signs of life are found where those of supervised agents are.
-    pub fn new(recoverer: Recoverer, beats: Beats, notices: Notices) -> Self {
+    /// Of `defaults` their budgets and limits of silence count.
+    pub fn new(recoverer: Recoverer, beats: Beats, notices: Notices, defaults: AgentPlan) -> Self {
         let (watched, standings) = (Arc::default(), Arc::default());
-        Self { recoverer, beats, notices, watched, standings }
+        Self { recoverer, beats, notices, defaults: Arc::new(defaults), watched, standings }
+    }
+
+    /// Makes an agent known that reports by itself; whether it is new. The same one again changes nothing
+    /// but what the configuration says of it.
+    pub async fn register(
+        &self,
+        name: &AgentName,
+        skills: Vec<String>,
+        silence_max: Option<Span>,
+    ) -> Result<bool, ReportError> {
+        let silence_max = match silence_max {
+            None => self.defaults.silence_max,
+            given => given.and_then(Span::as_limit),
+        };
+        let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
+        let plan =
+            self.with_defaults(AgentPlan { skills, silence_max, labels, ..AgentPlan::default() });
+        for _ in 0..ROUNDS_MAX {
+            let Some(known) = self.engine().store().agent(name).await? else {
+                let changes = vec![AgentChange::Created(Box::new(plan.clone()))];
+                let (guard, at) = (Guard::default(), clock::now());
+                let commit = AgentCommit { agent: name.clone(), guard, at, changes };
+                match self.engine().store().commit_agent(commit).await {
+                    Ok(_) => return Ok(true),
+                    Err(AgentCommitError::Store(error)) => return Err(error.into()),
+                    Err(_) => continue,
+                }
+            };
+            if self.with_defaults(known.plan.clone()) != plan {
+                return Err(ReportError::Exists(name.clone()));
+            }
+            if self.settle_plan(&known).await? {
+                return Ok(false);
+            }
+        }
+        Err(ReportError::Contended(name.clone()))
+    }
+
+    fn with_defaults(&self, plan: AgentPlan) -> AgentPlan {
+        let AgentPlan { policy, step_silence_max, .. } = self.defaults.as_ref();
+        AgentPlan { policy: policy.clone(), step_silence_max: *step_silence_max, ..plan }
+    }
+
+    /// Brings its plan up to what the configuration says; false when somebody else changed it since.
+    async fn settle_plan(&self, agent: &Agent) -> Result<bool, StoreError> {
+        let plan = self.with_defaults(agent.plan.clone());
+        if plan == agent.plan {
+            return Ok(true);
+        }
+        self.commit(agent, vec![AgentChange::Planned(Box::new(plan))], clock::now()).await
     }
 
     /// Goes on with those whose daemon is gone. Their last reports were its own to know, so each has a
     /// whole window to be heard in.
     pub async fn adopt(&self) -> Result<(), StoreError> {
-        let states = vec![AgentStateKind::Running];
-        let query = AgentQuery { states, ..AgentQuery::default() };
-        for agent in self.engine().store().agents(query).await? {
-            let is_ours = agent.plan.reports_itself() && !is_held_by_another(&agent);
+        for agent in self.engine().store().agents(AgentQuery::default()).await? {
+            if !agent.plan.reports_itself() || is_held_by_another(&agent) {
+                continue;
+            }
+            self.settle_plan(&agent).await?;
             // One that changes just now is heard of by whoever changes it.
-            if is_ours && let Ok(made) = self.decide(&agent.name, &AgentEvent::Wake).await {
+            let runs = agent.state.kind() == AgentStateKind::Running;
+            if runs && let Ok(made) = self.decide(&agent.name, &AgentEvent::Wake).await {
                 self.watch(made.after, Beat::default());
             }
         }
@@ -155,7 +221,10 @@ impl Reporters {
     pub async fn restart(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
         let made = self.decide(name, &AgentEvent::End(StopReason::Restart)).await?;
-        let task = self.interrupt(name, &made, held).await;
+        let task = match made.has_ended() {
+            true => self.interrupt(name, held).await,
+            false => None,
+        };
         let changed = changed(name, &made, task);
         self.unwatch(name);
         self.watch(made.after, Beat::default());
@@ -170,13 +239,21 @@ impl Reporters {
         let held = self.held_by(name).await?;
         let made = self.decide(name, &AgentEvent::Stop(Stopper::Person)).await?;
         self.unwatch(name);
-        let task = self.interrupt(name, &made, held).await;
+        let task = match made.has_ended() {
+            true => self.interrupt(name, held).await,
+            false => None,
+        };
         Ok(changed(name, &made, task))
     }
 
-    /// Gives it back, for whoever removes it; the agent as it is then.
+    /// Takes from it what it holds and gives it back, for whoever removes it; the agent as it is then.
     pub async fn let_go(&self, name: &AgentName) -> Result<Option<Agent>, ReportError> {
         self.unwatch(name);
+        let found = self.engine().store().agent(name).await?;
+        if found.is_some_and(|agent| !is_held_by_another(&agent)) {
+            let held = self.held_by(name).await?;
+            self.interrupt(name, held).await;
+        }
         for _ in 0..ROUNDS_MAX {
             let Some(agent) = self.engine().store().agent(name).await? else { return Ok(None) };
             if agent.lease.held.is_none() || is_held_by_another(&agent) {
@@ -294,7 +371,7 @@ impl Reporters {
         let event = AgentEvent::Silent { silent, made_progress, post_mortem };
         let made = self.decide(name, &event).await?;
         let number = made.after.attempt_number;
-        if made.changes.iter().any(|change| matches!(change, AgentChange::Ended { .. })) {
+        if made.has_ended() {
             self.notices.tell(name, What::Silent { number, silent_ms: silent.as_ms() });
             self.recover(name, held, silent).await;
         }
@@ -333,12 +410,8 @@ impl Reporters {
         }
     }
 
-    /// Takes from it what it holds, when a life of it was ended. The first of it is answered.
-    async fn interrupt(&self, name: &AgentName, made: &Made, held: Vec<Task>) -> Option<TaskId> {
-        let has_ended = |change: &AgentChange| matches!(change, AgentChange::Ended { .. });
-        if !made.changes.iter().any(has_ended) {
-            return None;
-        }
+    /// Takes from it what it holds. The first of it is answered.
+    async fn interrupt(&self, name: &AgentName, held: Vec<Task>) -> Option<TaskId> {
         let mut first = None;
         for task in held {
             let reason = format!("a person ended agent {name}");

@@ -81,7 +81,10 @@ impl Plan {
                 SessionEvent::Begin { session_id, owner, ttl, context }
             }
             4..7 => SessionEvent::End { generation },
-            7 => SessionEvent::Touch { session_id, at: self.around_now() },
+            7 => {
+                let (at, (by, _)) = (self.around_now(), self.holder());
+                SessionEvent::Touch { session_id, at, by }
+            }
             8 => SessionEvent::Resume,
             9 => SessionEvent::Suspend { reason: self.dice.chance(50).then(|| self.text()) },
             10 => SessionEvent::Renew { generation },

@@ -1,0 +1,479 @@
+//! The verbs of a session: one request, one function, one answer, the same for every front.
+
+#![expect(missing_docs, reason = "the fields are those of the documented JSON")]
+
+use std::collections::BTreeMap;
+
+use relight_core::ids::{OwnerName, SessionId, SessionKey};
+use relight_core::lease::{Holder, of_length};
+use relight_core::session::{self, Generation, Policy, Rules, SessionEvent, SessionStateKind};
+use relight_core::session::{SessionState, Suspender};
+use relight_core::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use super::fields;
+use super::view::{HeldBy, List};
+use crate::engine::Engine;
+use crate::os::{clock, process};
+use crate::sessions::{self, Acted, Decided, Owner, SessionError};
+
+/// How long a mark lasts that nobody's life ends, unless the caller says otherwise.
+const LEASE: Span = Span::from_secs(600);
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Owns marks that name no other owner.
+    pub owner: Holder,
+    /// It is on this machine: the pids that it names are of processes here.
+    pub is_local: bool,
+}
+
+impl Caller {
+    /// Whose life a mark follows, and how long it lasts after each renewal.
+    fn owner(
+        &self,
+        named: Option<OwnerName>,
+        pid: Option<u32>,
+        lease: Option<Span>,
+    ) -> Result<(Holder, Option<Span>), SessionError> {
+        if let Some(pid) = pid {
+            if named.is_some() || lease.is_some() {
+                return Err(invalid("owner_pid stands alone, without owner and lease", None));
+            }
+            self.check_local()?;
+            let found = process::identity(pid).ok_or_else(|| {
+                let hint = "owner_pid takes the pid of a live process; in a shell that is $$";
+                invalid(&format!("there is no process {pid}"), Some(hint))
+            })?;
+            return Ok((Holder::Process(found), None));
+        }
+        let lease = lease.map(of_length).transpose();
+        let lease = lease.map_err(|error| invalid(&error.to_string(), None))?;
+        let holder = self.named(named);
+        let ttl = match holder {
+            Holder::Time { .. } => Some(lease.unwrap_or(LEASE)),
+            Holder::Attempt { .. } | Holder::Process(_) => lease,
+        };
+        Ok((holder, ttl))
+    }
+
+    fn named(&self, owner: Option<OwnerName>) -> Holder {
+        match owner {
+            Some(owner) => Holder::Time { by: format!("{owner} over HTTP") },
+            None => self.owner.clone(),
+        }
+    }
+
+    fn check_local(&self) -> Result<(), SessionError> {
+        if self.is_local {
+            return Ok(());
+        }
+        let hint = "give owner and lease instead, or call the socket of the daemon on that machine";
+        Err(invalid("owner_pid is only for callers of the Unix socket", Some(hint)))
+    }
+}
+
+fn invalid(message: &str, hint: Option<&str>) -> SessionError {
+    SessionError::Invalid { message: message.to_owned(), hint: hint.map(str::to_owned) }
+}
+
+/// A verb of sessions.
+pub trait SessionOperation: serde::de::DeserializeOwned + Send {
+    /// What it answers.
+    type Answer: Serialize + Send;
+
+    /// Checks it and does it.
+    fn run(
+        self,
+        engine: &Engine,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Answer, SessionError>> + Send;
+}
+
+request! {
+    /// A turn that is about to run.
+    session SessionBegin {
+        /// The agent's own id of the conversation.
+        #[cfg_attr(feature = "schema", schema(value_type = String))]
+        pub id: SessionId,
+        /// The owner of the turn, such as the gateway's name. Default: the caller. A new turn of the same
+        /// owner replaces its last one.
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub owner: Option<OwnerName>,
+        /// The process that runs the turn: the mark lasts for as long as it lives. Over the socket only.
+        pub owner_pid: Option<u32>,
+        /// How long the mark lasts; `touch` with the generation renews it. Default: `10m`. Not with
+        /// `owner_pid`.
+        #[serde(default, deserialize_with = "fields::optional_text")]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub lease: Option<Span>,
+        /// Context for resuming it, added to what is there.
+        #[serde(default)]
+        pub set: BTreeMap<String, String>,
+    }
+}
+
+impl SessionOperation for SessionBegin {
+    type Answer = BegunTurn;
+
+    async fn run(self, engine: &Engine, caller: &Caller) -> Result<BegunTurn, SessionError> {
+        let (owner, ttl) = caller.owner(self.owner, self.owner_pid, self.lease)?;
+        let event = SessionEvent::Begin { session_id: self.id, owner, ttl, context: self.set };
+        let acted = sessions::act(engine, &self.key, event).await?;
+        let (resumed, previous_state) = (acted.was_cut_off(), acted.previous_state());
+        let session = acted.after;
+        Ok(BegunTurn {
+            key: session.key,
+            generation: session.generation,
+            session_id: session.session_id,
+            resumed,
+            previous_state,
+            reason: session.reason.map(|reason| reason.text),
+            deaths_in_a_row: session.deaths_in_a_row,
+            context: session.context,
+        })
+    }
+}
+
+request! {
+    /// The number of a turn.
+    session SessionEnd {
+        #[serde(deserialize_with = "fields::number")]
+        pub generation: u64,
+    }
+}
+
+impl SessionOperation for SessionEnd {
+    type Answer = EndedTurn;
+
+    async fn run(self, engine: &Engine, _: &Caller) -> Result<EndedTurn, SessionError> {
+        let generation = Generation(self.generation);
+        let acted = sessions::act(engine, &self.key, SessionEvent::End { generation }).await?;
+        let state = acted.after.state.kind();
+        Ok(EndedTurn { key: self.key, generation, state, ended_before: !acted.changed })
+    }
+}
+
+request! {
+    /// Activity in a session: renews the mark of a turn, or is noted where turns are not marked.
+    session SessionTouch {
+        /// The agent's own id of the conversation, of a session whose turns are not marked.
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub id: Option<SessionId>,
+        /// The turn whose mark is renewed, as `begin` answered.
+        #[serde(default, deserialize_with = "fields::optional_number")]
+        pub generation: Option<u64>,
+        /// The gateway that saw it: its clean shutdown forgets that. Default: the caller.
+        #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+        pub owner: Option<OwnerName>,
+        /// The same as a process. Over the socket only.
+        pub owner_pid: Option<u32>,
+    }
+}
+
+impl SessionOperation for SessionTouch {
+    type Answer = Session;
+
+    async fn run(self, engine: &Engine, caller: &Caller) -> Result<Session, SessionError> {
+        let event = match (self.id, self.generation) {
+            (_, Some(generation)) => SessionEvent::Renew { generation: Generation(generation) },
+            (Some(session_id), None) => {
+                let (by, _) = caller.owner(self.owner, self.owner_pid, None)?;
+                SessionEvent::Touch { session_id, at: clock::now(), by }
+            }
+            (None, None) => {
+                let hint = "id for a session without marks, generation to renew the mark of a turn";
+                return Err(invalid("give id or generation", Some(hint)));
+            }
+        };
+        let acted = sessions::act(engine, &self.key, event).await?;
+        Ok(Session::at(acted.after, clock::now()))
+    }
+}
+
+request! {
+    /// Lets a session continue.
+    session SessionResume {}
+}
+
+request! {
+    /// Keeps a session from continuing.
+    session SessionSuspend {
+        pub reason: Option<String>,
+    }
+}
+
+request! {
+    /// Clears what is owed to a session.
+    session SessionClear {}
+}
+
+impl SessionOperation for SessionResume {
+    type Answer = ChangedSession;
+
+    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+        changed(engine, &self.key, SessionEvent::Resume).await
+    }
+}
+
+impl SessionOperation for SessionSuspend {
+    type Answer = ChangedSession;
+
+    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+        changed(engine, &self.key, SessionEvent::Suspend { reason: self.reason }).await
+    }
+}
+
+impl SessionOperation for SessionClear {
+    type Answer = ChangedSession;
+
+    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+        changed(engine, &self.key, SessionEvent::Clear).await
+    }
+}
+
+async fn changed(
+    engine: &Engine,
+    key: &SessionKey,
+    event: SessionEvent,
+) -> Result<ChangedSession, SessionError> {
+    let acted: Acted = sessions::act(engine, key, event).await?;
+    let previous_state = acted.previous_state();
+    let at = acted.after.updated_at;
+    Ok(ChangedSession { session: Session::at(acted.after, at), previous_state })
+}
+
+/// Shows one session.
+pub async fn show(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
+    Ok(Session::at(sessions::session(engine, key).await?, clock::now()))
+}
+
+/// Lists sessions in the order of their keys.
+pub async fn list(
+    engine: &Engine,
+    states: Vec<SessionStateKind>,
+    after: Option<SessionKey>,
+    limit: usize,
+) -> Result<List<Session>, SessionError> {
+    let (found, next) = sessions::list(engine, states, after, limit).await?;
+    let now = clock::now();
+    let items = found.into_iter().map(|session| Session::at(session, now)).collect();
+    Ok(List { items, next: next.map(String::from) })
+}
+
+/// Whose marks a clean shutdown discards.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SessionShutdown {
+    /// As it was given when the turns began; whoever asks when none.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub owner: Option<OwnerName>,
+    /// A process of this machine, also when it is gone already. Over the socket only.
+    pub owner_pid: Option<u32>,
+}
+
+impl SessionOperation for SessionShutdown {
+    type Answer = Discarded;
+
+    async fn run(self, engine: &Engine, caller: &Caller) -> Result<Discarded, SessionError> {
+        let owner = match self.owner_pid {
+            Some(pid) => {
+                caller.check_local()?;
+                Owner::process(pid)
+            }
+            None => Owner::Holder(caller.named(self.owner)),
+        };
+        Ok(Discarded { discarded: sessions::shutdown(engine, &owner).await? })
+    }
+}
+
+/// How sessions are recovered; what the configuration says where a field is left out.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SessionRecover {
+    /// `suspend` or `resume_pending`.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub policy: Option<Policy>,
+    /// How recently a session that was never marked must have been active; `0s` finds none.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub window: Option<Span>,
+    /// How long a `resume_pending` one may wait to be taken up; `0s` for ever.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub freshness: Option<Span>,
+    /// Only say what would be decided.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+impl SessionRecover {
+    /// Decides every session whose turn was cut off, and answers those.
+    pub async fn run(
+        self,
+        engine: &Engine,
+        configured: Rules,
+    ) -> Result<RecoveredSessions, SessionError> {
+        let rules = configured.with(self.policy, self.freshness, self.window);
+        let items = match self.dry_run {
+            true => sessions::find(engine, &rules).await?,
+            false => sessions::recover(engine, &rules).await?,
+        };
+        Ok(RecoveredSessions { dry_run: self.dry_run, policy: rules.policy, items, next: None })
+    }
+}
+
+/// One conversation, with the turn that is in flight or was cut off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Session {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub key: SessionKey,
+    /// `idle`, `active`, `resume_pending`, `suspended` or `expired`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub state: SessionStateKind,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub session_id: SessionId,
+    /// Number of the newest turn.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
+    pub generation: Generation,
+    /// Number of the newest turn that ended regularly.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
+    pub finished: Generation,
+    /// The owner of the turn in flight.
+    pub owner: Option<HeldBy>,
+    pub reason: Option<String>,
+    /// Owners that died in a turn since the last finished turn.
+    pub deaths_in_a_row: u32,
+    /// Context for resuming it.
+    pub context: BTreeMap<String, String>,
+    /// Start of the current state.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub since: Time,
+    /// When its turn was found to be cut off.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub discovered_at: Option<Time>,
+    /// After this time it expires; null for no limit.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub fresh_until: Option<Time>,
+    /// What suspended it: `person`, `policy` or `limit`.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub suspended_by: Option<Suspender>,
+    /// Last activity, if none of its turns was ever marked.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub seen_at: Option<Time>,
+    /// Number of its commits.
+    pub seq: u64,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub created_at: Time,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub updated_at: Time,
+}
+
+impl Session {
+    /// As it stands at this moment. Call `holders::look_for` first.
+    fn at(session: session::Session, now: Time) -> Self {
+        let (mut discovered_at, mut fresh_until, mut suspended_by) = (None, None, None);
+        match &session.state {
+            SessionState::Suspended { by, .. } => suspended_by = Some(*by),
+            SessionState::Expired { discovered_at: at, .. } => discovered_at = Some(*at),
+            SessionState::ResumePending { discovered_at: at, fresh_until: until } => {
+                (discovered_at, fresh_until) = (Some(*at), *until);
+            }
+            SessionState::Active { .. } | SessionState::Idle => {}
+        }
+        Self {
+            state: session.state_at(now),
+            owner: session.owner().map(HeldBy::from),
+            since: session.since(),
+            key: session.key,
+            session_id: session.session_id,
+            generation: session.generation,
+            finished: session.finished,
+            reason: session.reason.map(|reason| reason.text),
+            deaths_in_a_row: session.deaths_in_a_row,
+            context: session.context,
+            discovered_at,
+            fresh_until,
+            suspended_by,
+            seen_at: session.seen_at,
+            seq: session.seq,
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+        }
+    }
+}
+
+/// A session after it was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ChangedSession {
+    #[serde(flatten)]
+    pub session: Session,
+    /// What it was before.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub previous_state: Option<SessionStateKind>,
+}
+
+/// A turn that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct BegunTurn {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub key: SessionKey,
+    /// The turn's number: its end names it.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
+    pub generation: Generation,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub session_id: SessionId,
+    /// The turn before did not end.
+    pub resumed: bool,
+    /// What the session was before; none when it is new.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub previous_state: Option<SessionStateKind>,
+    pub reason: Option<String>,
+    /// How many owners died in a turn of it since one was finished.
+    pub deaths_in_a_row: u32,
+    /// What whoever resumes it needs.
+    pub context: BTreeMap<String, String>,
+}
+
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EndedTurn {
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub key: SessionKey,
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
+    pub generation: Generation,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub state: SessionStateKind,
+    /// It had ended before.
+    pub ended_before: bool,
+}
+
+/// What recovery decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct RecoveredSessions {
+    pub dry_run: bool,
+    /// `suspend` or `resume_pending`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub policy: Policy,
+    pub items: Vec<Decided>,
+    /// Always null: the answer has all of them.
+    pub next: Option<String>,
+}
+
+/// The marks that a clean shutdown discarded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Discarded {
+    /// Keys of sessions.
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub discarded: Vec<SessionKey>,
+}

@@ -1,0 +1,96 @@
+//! Refuses what the API does not describe: unknown fields of a body and unknown names of a query, for
+//! every route of `openapi.json` before its handler is called.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::LazyLock;
+
+use axum::extract::{MatchedPath, Query, Request};
+use relight_runtime::presets::nearest;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::openapi::OPENAPI;
+
+/// What a route takes.
+struct Known {
+    query: BTreeSet<String>,
+    /// None where it may be any JSON.
+    body: Option<BTreeSet<String>>,
+}
+
+/// By method and path.
+static ROUTES: LazyLock<HashMap<(String, String), Known>> = LazyLock::new(|| {
+    let document: Value = serde_json::from_str(OPENAPI).expect("the checked file is JSON");
+    let paths = document["paths"].as_object().expect("it has paths");
+    let operations = paths.iter().flat_map(|(path, item)| {
+        let operations = item.as_object().into_iter().flatten();
+        operations.map(move |(method, operation)| (method.to_uppercase(), path, operation))
+    });
+    let known = |operation: &Value| Known {
+        query: parameters(operation),
+        body: match operation.get("requestBody") {
+            None => Some(BTreeSet::new()),
+            Some(body) => fields(&document, &body["content"]["application/json"]["schema"]),
+        },
+    };
+    operations.map(|(method, path, op)| ((method, path.clone()), known(op))).collect()
+});
+
+fn parameters(operation: &Value) -> BTreeSet<String> {
+    let all = operation["parameters"].as_array().into_iter().flatten();
+    let of_query = all.filter(|parameter| parameter["in"] == "query");
+    of_query.filter_map(|parameter| Some(parameter["name"].as_str()?.to_owned())).collect()
+}
+
+/// The names in a schema; none where it names none.
+fn fields(document: &Value, schema: &Value) -> Option<BTreeSet<String>> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let place = reference.strip_prefix('#').expect("references stay inside the file");
+        return fields(document, document.pointer(place)?);
+    }
+    if let Some(parts) = schema["allOf"].as_array() {
+        let parts = parts.iter().map(|part| fields(document, part));
+        return Some(parts.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect());
+    }
+    match schema["properties"].as_object() {
+        Some(properties) => Some(properties.keys().cloned().collect()),
+        None => (schema["additionalProperties"] == false).then(BTreeSet::new),
+    }
+}
+
+/// Checks the query, and the body where there is one, of a request that a route was found for.
+pub(crate) fn check(request: &Request, body: &[u8]) -> Result<(), ApiError> {
+    let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(()) };
+    let key = (request.method().to_string(), path.as_str().to_owned());
+    let Some(known) = ROUTES.get(&key) else { return Ok(()) };
+    if let Ok(Query(given)) = Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
+        for (name, _) in given {
+            check_name("query has the unknown name", &name, &known.query)?;
+        }
+    }
+    let (Some(known), false) = (&known.body, body.trim_ascii().is_empty()) else { return Ok(()) };
+    // What is not an object is refused with the reason by whoever reads it, and here where nobody does.
+    match serde_json::from_slice::<HashMap<String, IgnoredAny>>(body) {
+        Ok(given) => {
+            given.keys().try_for_each(|name| check_name("body has the unknown field", name, known))
+        }
+        Err(_) if known.is_empty() => Err(ApiError::invalid("this takes no body, or {}")),
+        Err(_) => Ok(()),
+    }
+}
+
+fn check_name(what: &str, name: &str, known: &BTreeSet<String>) -> Result<(), ApiError> {
+    if known.contains(name) {
+        return Ok(());
+    }
+    let error = ApiError::invalid(format!("the {what} {name:?}"));
+    Err(match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None if known.is_empty() => error.hint("it takes none"),
+        None => {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            error.hint(format!("known are {}", known.join(", ")))
+        }
+    })
+}
