@@ -22,9 +22,8 @@ pub(super) async fn by_name(
     ahead_ms: i64,
 ) -> Result<Option<Agent>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE name = $2", *SELECT));
-    let row = db.query_opt(&SQL, &values![ahead_ms, name.as_str().to_owned()]).await?;
-    let entry = row.as_ref().map(|row| rows::read(row, read_agent)).transpose();
-    Ok(entry.map_err(|bad| db.damaged(&bad))?.map(|entry| entry.agent))
+    let values = values![ahead_ms, name.as_str().to_owned()];
+    Ok(rows::one(db, &SQL, &values, read_agent).await?.map(|entry| entry.agent))
 }
 
 pub(super) async fn list(
@@ -36,7 +35,7 @@ pub(super) async fn list(
     rows::list(db, list, |row| Ok(read_agent(row)?.agent)).await
 }
 
-/// The sums of `Store::agents_mark`, made where the rows are.
+/// The sums of `Store::agents_mark`, computed by the database.
 pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, PostgresFailure> {
     let sql = "SELECT count(*), sum(fence)::bigint, max(n),
                       (sum(hashtextextended(name, 0) >> 20) FILTER (WHERE NOT held))::bigint
@@ -46,12 +45,12 @@ pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, PostgresFailure
     Ok([sum(0), sum(1), sum(2), sum(3), 0])
 }
 
-/// The agents that cannot be read, with the reason.
+/// Unreadable agents with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY name", *SELECT), ("agent", 1), read_agent).await
 }
 
-/// These agents, held until the transaction ends.
+/// Locks these agents until the transaction ends.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Agent, LeaseColumn::Until);
     format!(
@@ -60,7 +59,7 @@ pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Numbers of agents to be.
+/// Reserves numbers for new agents.
 pub(super) const NUMBERS: &str =
     "SELECT nextval('agent_n_seq') FROM generate_series(1, $1::bigint)";
 

@@ -27,8 +27,7 @@ pub(super) async fn by_tag(
     tag: &AttemptTag,
 ) -> Result<Option<Attempt>, PostgresFailure> {
     let sql = format!("{} WHERE a.tag = $1", *SELECT);
-    let row = db.query_opt(&sql, &values![kept_tag(tag)]).await?;
-    row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
+    rows::one(db, &sql, &values![kept_tag(tag)], read_attempt).await
 }
 
 pub(super) async fn list(
@@ -38,12 +37,12 @@ pub(super) async fn list(
     rows::list(db, list_attempts(&SELECT, query), read_attempt).await
 }
 
-/// The attempts that cannot be read, with the reason.
+/// Unreadable attempts with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY a.n", *SELECT), ("attempt", 4), read_attempt).await
 }
 
-/// The attempts of these numbers, and those with these tags, whosever they are.
+/// The attempts of these numbers, and those with these tags, of any agent.
 pub(super) static CONCERNED: LazyLock<String> = LazyLock::new(|| {
     let columns = columns(Table::Attempt, LeaseColumn::Left);
     format!(
@@ -58,12 +57,12 @@ pub(super) fn kept_tag(tag: &AttemptTag) -> String {
     text::kept(tag.as_str()).into_owned()
 }
 
-/// All but its number, which the database gives.
+/// All columns except the number, which the database assigns.
 pub(super) fn written() -> &'static [Column] {
     &Table::Attempt.columns()[1..]
 }
 
-/// New ones in the order they were begun; one of the same number keeps its place.
+/// Inserts new attempts in the order they were begun; an existing number keeps its row.
 pub(super) static WRITE: LazyLock<String> = LazyLock::new(|| {
     let insert = insert_sql("attempt", written());
     format!(

@@ -1,8 +1,8 @@
-//! Wakes whoever waits for a commit, from this process or another.
+//! Wakes callers that wait for a commit of this process or another one.
 //!
 //! A committing process notifies the others outside of its transactions, at most once in a few
-//! milliseconds: inside, the database would put all commits in a row. One connection listens, from the
-//! first waiter on. Twice a minute everybody looks anyway, as a net.
+//! milliseconds, because NOTIFY inside of transactions serializes all commits. One connection listens,
+//! starting with the first waiter. As a safety net, all waiters look twice a minute.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,17 +14,17 @@ use tokio::sync::Notify;
 use super::connection::{PostgresServer, values};
 use super::pool::Pool;
 
-/// At most one notification in this time.
+/// Minimum time between notifications.
 const TELL_EVERY: Duration = Duration::from_millis(5);
-/// Everybody looks by themselves.
-const NET: Duration = Duration::from_secs(30);
-/// Between two attempts to listen.
+/// Waiters look after this time even without a notification.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Pause between attempts to listen.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// A bell has nothing to lose: it does not wait for the disk, where commits would wait for it.
+/// Notifications need no durability, so they do not wait for a disk sync.
 const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')";
 
-/// The bell of one store.
+/// Notifications of one store.
 #[derive(Debug)]
 pub(super) struct PostgresWatch {
     server: Arc<PostgresServer>,
@@ -39,7 +39,7 @@ impl PostgresWatch {
         Arc::new(Self { server, bell, is_telling, listens: OnceLock::new() })
     }
 
-    /// Something was committed here: tells this process at once, the others soon.
+    /// Call after a commit: notifies this process at once, the others soon.
     pub(super) fn tell(self: &Arc<Self>, pool: &Arc<Pool>) {
         self.bell.notify_waiters();
         if self.is_telling.swap(true, Ordering::AcqRel) {
@@ -48,10 +48,10 @@ impl PostgresWatch {
         let (watch, pool) = (Arc::clone(self), Arc::clone(pool));
         tokio::spawn(async move {
             tokio::time::sleep(TELL_EVERY).await;
-            // What is committed from here on is told by the next one.
+            // Commits from here on are covered by the next notification.
             watch.is_telling.store(false, Ordering::Release);
             let channel = watch.channel();
-            // When it is lost, the net is left.
+            // If it is lost, waiters look after `LOOK_EVERY`.
             let _ = pool.read(async |db| db.query(NOTIFY, &values![channel.clone()]).await).await;
         });
     }
@@ -68,15 +68,15 @@ impl PostgresWatch {
         format!("relight_{}", self.server.url.schema)
     }
 
-    /// As long as the store's thread runs.
+    /// Runs until the store's thread ends.
     async fn listen(self: Arc<Self>) {
         loop {
             if let Ok(db) = self.server.connect(Some(Arc::clone(&self.bell))).await
                 && db.brief(&format!("LISTEN \"{}\"", self.channel())).await.is_ok()
             {
-                // What came while nobody listened.
+                // Commits while nothing listened.
                 self.bell.notify_waiters();
-                while tokio::time::timeout(NET, db.lost()).await.is_err() {
+                while tokio::time::timeout(LOOK_EVERY, db.lost()).await.is_err() {
                     self.bell.notify_waiters();
                 }
             }

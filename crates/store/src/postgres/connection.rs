@@ -84,10 +84,9 @@ impl std::fmt::Debug for PostgresServer {
     }
 }
 
-/// Plans are made once, row by row along indexes, whatever the tables held when they were made: a plan
-/// from the time when a table was empty would read all of it for ever. A transaction whose client vanished, or
-/// is frozen, lets go of its rows within seconds. An administrator may ask for more durability than
-/// the usual, but not for less.
+/// Generic plans that use indexes, whatever the tables held when they were made: a plan made for an empty
+/// table would scan it for ever. A transaction whose client vanished or is frozen releases its locks within
+/// seconds. An administrator may ask for more durability than the default, but not for less.
 fn settings(url: &PostgresUrl) -> String {
     let schema = &url.schema;
     // Shorter than the response limit, so that a lock timeout is reported as such.

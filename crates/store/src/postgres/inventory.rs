@@ -12,7 +12,7 @@ use crate::contract::{Inventory, Replication, Standby};
 use crate::record::Table;
 use crate::record::state_from_code;
 
-/// Most findings that a check of the whole reports.
+/// Maximum number of findings of a full check.
 const DAMAGE_MAX: usize = 20;
 
 pub(super) async fn take(
@@ -57,7 +57,7 @@ async fn settings(db: &Connection) -> Result<Vec<(String, String)>, PostgresFail
     Ok(found)
 }
 
-/// As far as our role may know: without `pg_monitor` a standby is seen, but nothing of it.
+/// As far as our role may read it: without `pg_monitor`, a standby is listed without details.
 async fn replication(db: &Connection) -> Result<Replication, PostgresFailure> {
     let sql = "SELECT current_setting('synchronous_commit'),
                       current_setting('synchronous_standby_names')";

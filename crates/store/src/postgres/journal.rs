@@ -1,4 +1,4 @@
-//! The journal: what happened, in order. A step's records are its rows with a name.
+//! The journal: all events in order. A step's records are the rows with a step name.
 
 use std::sync::LazyLock;
 
@@ -14,12 +14,12 @@ use crate::contract::EventQuery;
 use crate::record::{Column, Row, Table};
 use crate::record::{entry_row, list_events, newest_of_each, read_event, read_output, read_step};
 
-/// All but its number, which the database gives.
+/// All columns except the number, which the database assigns.
 fn written() -> &'static [Column] {
     &Table::Journal.columns()[1..]
 }
 
-/// The columns of a step's record, whose task is told apart and who has no agent: moment, kind, fence, name,
+/// The columns of a step's record, without task (passed separately) and agent: time, kind, fence, name,
 /// occurrence, rule, tries, fingerprint, exit code, detail and body.
 fn step_columns() -> Vec<Column> {
     let columns = Table::Journal.columns();
@@ -33,22 +33,22 @@ fn step_row(entry: &JournalEntry<'_>) -> Row {
     row
 }
 
-/// What `append_steps` takes of records.
+/// The parameters of `append_steps` for the records.
 pub(super) fn step_values(entries: &[JournalEntry<'_>]) -> Vec<Value> {
     rows::lists_of(&step_columns(), entries.iter().map(step_row).collect())
 }
 
-/// What `append_step` takes of a record: moment and fence are those of its task.
+/// The parameters of `append_step` for a record; time and fence are those of its task.
 pub(super) fn one_step_values(entry: &JournalEntry<'_>) -> Vec<Value> {
     let columns = step_columns().into_iter().zip(step_row(entry));
     let columns = columns.filter(|((name, _), _)| !["at", "fence"].contains(name));
     columns.map(|((_, kind), cell)| rows::scalar(kind, cell)).collect()
 }
 
-/// From the lock until the transaction ends nobody else draws numbers of the journal: they become
-/// visible in order, or a reader who has seen a later one would never look for an earlier one. The lock
-/// is taken in the same statement, once all its values have arrived: outputs on their way over a slow
-/// link hold up nobody. Numbers are drawn from what the join gives, and so after the lock.
+/// Until the transaction ends, no other writer draws numbers of the journal. They must become visible in
+/// order, because a reader that has seen a later one never looks for an earlier one. The lock is taken in
+/// the same statement, when all its values have arrived, so that outputs on a slow link block no one.
+/// Numbers are drawn from the result of the join, and so after the lock.
 static APPEND: LazyLock<String> = LazyLock::new(|| {
     let (names, unnest, key) = (names(written()), unnest(written(), 1), written().len() + 1);
     format!(
@@ -58,7 +58,7 @@ static APPEND: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Appends these, as one of the last statements of a transaction.
+/// Appends entries; one of the last statements of a transaction.
 pub(super) fn append(script: &mut Script, journal_key: i64, entries: &[JournalEntry<'_>]) {
     let row = |entry: &JournalEntry<'_>| entry_row(entry).into_iter().skip(1).collect();
     let mut values = rows::lists_of(written(), entries.iter().map(row).collect());
@@ -66,8 +66,8 @@ pub(super) fn append(script: &mut Script, journal_key: i64, entries: &[JournalEn
     script.add(&APPEND, values);
 }
 
-/// Where each of these steps stands: its place in the question, the kind of its newest record, and the
-/// detail of a person's word.
+/// The state of each of these steps: its place in the query, the kind of its newest record, and the
+/// detail of a resolution.
 pub(super) static STATES: LazyLock<String> = LazyLock::new(|| {
     let resolved = EventKind::StepResolved.code();
     format!(
@@ -98,9 +98,7 @@ pub(super) async fn step(
              ORDER BY j.id DESC LIMIT 1"
         )
     });
-    let row = db.query_opt(&SQL, &key_values(task, key)).await?;
-    let step = row.as_ref().map(|row| rows::read(row, read_step)).transpose();
-    step.map_err(|bad| db.damaged(&bad))
+    rows::one(db, &SQL, &key_values(task, key), read_step).await
 }
 
 fn key_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
@@ -134,9 +132,7 @@ pub(super) async fn output(
              ORDER BY j.id DESC LIMIT 1"
         )
     });
-    let row = db.query_opt(&SQL, &key_values(task, key)).await?;
-    let output = row.as_ref().map(|row| rows::read(row, read_output)).transpose();
-    Ok(output.map_err(|bad| db.damaged(&bad))?.flatten())
+    Ok(rows::one(db, &SQL, &key_values(task, key), read_output).await?.flatten())
 }
 
 pub(super) async fn events(

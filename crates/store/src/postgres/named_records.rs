@@ -12,10 +12,8 @@ use crate::record::Table;
 
 pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1";
-    let row = db.query_opt(sql, &values![text::kept(name).into_owned()]).await?;
-    let read = |row| rows::read(row, |row| row.json("kept.body"));
-    let body = row.as_ref().map(read).transpose();
-    body.map_err(|bad| db.damaged(&bad))
+    let values = values![text::kept(name).into_owned()];
+    rows::one(db, sql, &values, |row| row.json("kept.body")).await
 }
 
 /// These records, held until the transaction ends.

@@ -65,6 +65,17 @@ pub(super) fn readable<T>(
     rows.iter().filter_map(|row| read(row, &read_one).ok()).collect()
 }
 
+/// The record of the row that is found, if any.
+pub(super) async fn one<T>(
+    db: &Connection,
+    sql: &str,
+    values: &[Value],
+    read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
+) -> Result<Option<T>, PostgresFailure> {
+    let row = db.query_opt(sql, values).await?;
+    row.map(|row| read(&row, read_one)).transpose().map_err(|bad| db.damaged(&bad))
+}
+
 /// The readable records of a list query.
 pub(super) async fn list<T>(
     db: &Connection,

@@ -21,9 +21,7 @@ pub(super) async fn by_key(
     ahead_ms: i64,
 ) -> Result<Option<Session>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE key = $2", *SELECT));
-    let row = db.query_opt(&SQL, &values![ahead_ms, key.as_str().to_owned()]).await?;
-    let session = row.as_ref().map(|row| rows::read(row, read_session)).transpose();
-    session.map_err(|bad| db.damaged(&bad))
+    rows::one(db, &SQL, &values![ahead_ms, key.as_str().to_owned()], read_session).await
 }
 
 pub(super) async fn list(
@@ -34,18 +32,18 @@ pub(super) async fn list(
     rows::list(db, list_sessions(&SELECT, vec![ahead_ms.into()], query), read_session).await
 }
 
-/// The sessions that cannot be read, with the reason.
+/// Unreadable sessions with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     rows::unreadable(db, &format!("{} ORDER BY key", *SELECT), ("session", 1), read_session).await
 }
 
-/// What a writer compares, held until the transaction ends.
+/// Locks what a writer compares until the transaction ends.
 pub(super) const LOCK: &str = "
     SELECT s.* FROM unnest($1::text[]) AS w (wanted)
     CROSS JOIN LATERAL (SELECT key, seq, lease_until FROM session WHERE session.key = w.wanted
                         FOR UPDATE) AS s";
 
-/// All but its number, which the database gives.
+/// All columns except the number, which the database assigns.
 pub(super) fn written() -> &'static [Column] {
     &Table::Session.columns()[1..]
 }

@@ -1,8 +1,8 @@
-//! A batch in which holders record their steps and nothing else: one trip, by a function of the
-//! database (`append_steps`), which compares what has to be compared beside the rows.
+//! A batch of step records of lease holders: one round trip, by a database function (`append_steps`)
+//! that compares the guards.
 //!
-//! This is what a fleet writes most of the time. Where anything is not as it should be the function
-//! changes nothing, and the batch goes the way of all others, which knows each reason to refuse.
+//! These are most of a fleet's writes. If any guard fails, the function changes nothing and the batch is
+//! committed the general way, which knows each reason to refuse.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,7 +20,7 @@ use crate::commit_guards;
 use crate::contract::{Commit, Committed, Operation, OperationResult, Reply};
 use crate::record::BadValue;
 
-/// For many records: what the function takes, then the columns of the records in their order.
+/// For many records: the parameters of the function, then the columns of the records in order.
 const APPEND: &str = "
     SELECT append_steps($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
                         s_at => $16, s_kind => $17::bigint[]::smallint[], s_fence => $18,
@@ -28,14 +28,14 @@ const APPEND: &str = "
                         s_tries => $22, s_fingerprint => $23,
                         s_exit_code => $24::bigint[]::integer[], s_detail => $25, s_body => $26)";
 
-/// For one.
+/// For one record.
 const APPEND_ONE: &str = "
     SELECT append_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
                        s_kind => $14::bigint::smallint, s_name => $15, s_occurrence => $16,
                        s_rule => $17::bigint::smallint, s_tries => $18, s_fingerprint => $19,
                        s_exit_code => $20::bigint::integer, s_detail => $21, s_body => $22)";
 
-/// The task's newest sequence number; none where it is gone.
+/// The task's newest sequence number; none if it was removed.
 pub(super) const SEQS: &str = "
     SELECT array_agg((SELECT seq FROM task WHERE task.id = w.id) ORDER BY w.place)
     FROM unnest($1::text[]) WITH ORDINALITY AS w (id, place)";
@@ -44,13 +44,13 @@ pub(super) const SEQS: &str = "
 #[derive(Debug)]
 pub(super) struct StepBatch<'o> {
     tasks: BTreeMap<&'o TaskId, TaskSteps>,
-    /// What stands in the journal afterwards, and whose it is.
+    /// The journal records, each with its task.
     records: Vec<(&'o TaskId, bool, JournalEntry<'o>)>,
-    /// Whose each commit is, in their order.
+    /// The task of each commit, in order.
     commits: Vec<&'o TaskId>,
 }
 
-/// What all steps of one task change in its row.
+/// The changes of all steps of one task to its row.
 #[derive(Debug)]
 struct TaskSteps {
     guard: Guard,
@@ -61,7 +61,7 @@ struct TaskSteps {
 }
 
 impl<'o> StepBatch<'o> {
-    /// None when one of them is something else, or follows another of the same batch.
+    /// None if an operation is anything else, or follows another one for the same step.
     pub(super) fn of(operations: &'o [Operation]) -> Option<Self> {
         if !commit_guards::fence_checked() {
             return None;
@@ -86,7 +86,7 @@ impl<'o> StepBatch<'o> {
         let first = TaskSteps { guard: commit.guard, fence, commits: 0, at: 0, counts };
         let steps = self.tasks.entry(&commit.task).or_insert(first);
         let is_first = steps.commits == 0;
-        // Only the first of a task's commits knows the number that it was decided upon.
+        // Only a task's first commit was decided on the stored sequence number.
         if steps.fence != fence || (!is_first && commit.guard.seq.is_some()) {
             return None;
         }
@@ -111,7 +111,7 @@ impl<'o> StepBatch<'o> {
         self.tasks.keys().map(|id| id.as_str().to_owned()).collect()
     }
 
-    /// The statement, and what it takes after the mark, the schema, the clock and the journal's key.
+    /// The statement, and its parameters after the mark, the schema, the clock and the journal's key.
     pub(super) fn statement(&mut self) -> (&'static str, Vec<Value>) {
         if self.records.len() > 1 {
             return (APPEND, self.values());
@@ -162,7 +162,7 @@ impl<'o> StepBatch<'o> {
         all
     }
 
-    /// What each commit is answered, from the newest number of each task.
+    /// The answer to each commit, from the newest sequence number of each task.
     pub(super) fn replies(&self, row: &Row) -> Result<Vec<Reply>, BadValue> {
         let seqs: Vec<Option<i64>> = get(row, 0)?;
         let mut next: BTreeMap<&TaskId, (u64, Fence)> = BTreeMap::new();

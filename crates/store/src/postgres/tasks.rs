@@ -1,19 +1,15 @@
-//! Tasks as rows: hot row, body and lease, read together and written apart.
+//! Tasks as rows: hot row, body and lease, read together and written separately.
 
 use std::sync::LazyLock;
 
 use relight_core::ids::{IdempotencyKey, TaskId};
-use relight_core::status::TaskStatus;
 use relight_core::task::Task;
-use tokio_postgres::Row;
 
 use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, names, some_columns, unnest, update_sql};
 use crate::contract::{TaskGlance, TaskQuery};
-use crate::record::{
-    BODY, BadValue, HOT, LEASE, REASON, RowReader, agent_of, list_tasks, read_task,
-};
+use crate::record::{BODY, HOT, LEASE, REASON, UNFINISHED, list_tasks, read_glance, read_task};
 use crate::record::{Column, LEASE_LEFT, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -23,10 +19,6 @@ static SELECT: LazyLock<String> = LazyLock::new(|| {
          FROM task t JOIN task_body b ON b.n = t.n LEFT JOIN lease l ON l.n = t.n"
     )
 });
-
-fn read(row: &Row) -> Result<Task, BadValue> {
-    Ok(rows::read(row, read_task)?.task)
-}
 
 pub(super) async fn by_ids(
     db: &Connection,
@@ -48,8 +40,7 @@ pub(super) async fn by_id(
     ahead_ms: i64,
 ) -> Result<Option<Task>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE t.id = $2", *SELECT));
-    let row = db.query_opt(&SQL, &values![ahead_ms, id.as_str().to_owned()]).await?;
-    row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
+    one(db, &SQL, ahead_ms, id.as_str()).await
 }
 
 pub(super) async fn by_key(
@@ -58,8 +49,17 @@ pub(super) async fn by_key(
     ahead_ms: i64,
 ) -> Result<Option<Task>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE b.key = $2", *SELECT));
-    let row = db.query_opt(&SQL, &values![ahead_ms, key.as_str().to_owned()]).await?;
-    row.as_ref().map(read).transpose().map_err(|bad| db.damaged(&bad))
+    one(db, &SQL, ahead_ms, key.as_str()).await
+}
+
+async fn one(
+    db: &Connection,
+    sql: &str,
+    ahead_ms: i64,
+    name: &str,
+) -> Result<Option<Task>, PostgresFailure> {
+    let values = values![ahead_ms, name.to_owned()];
+    Ok(rows::one(db, sql, &values, read_task).await?.map(|entry| entry.task))
 }
 
 pub(super) async fn list(
@@ -71,7 +71,7 @@ pub(super) async fn list(
     rows::list(db, list, |row| Ok(read_task(row)?.task)).await
 }
 
-/// The tasks that cannot be read, with the reason.
+/// Unreadable tasks with the reason.
 pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>, PostgresFailure> {
     let orphans = "SELECT id FROM task t WHERE NOT EXISTS
                        (SELECT 1 FROM task_body b WHERE b.n = t.n) ORDER BY n LIMIT $1";
@@ -85,7 +85,7 @@ pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>
         let Some(last) = rows.last() else { return Ok(found) };
         after = last.get(0);
         for row in &rows {
-            if let Err(error) = read(row) {
+            if let Err(error) = rows::read(row, read_task) {
                 found.push(format!(
                     "task {} cannot be read: {error}",
                     row.get::<_, String>(Table::Task.place("id"))
@@ -96,30 +96,18 @@ pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>
 }
 
 pub(super) async fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>, PostgresFailure> {
-    let sql = "SELECT id, status, agent, updated_at, not_before, expires_at FROM task
-               WHERE status < 10 ORDER BY n";
-    let rows = db.query(sql, &[]).await?;
-    let glance = |row: &mut RowReader<'_>| {
-        Ok(TaskGlance {
-            id: row.parse("task.id")?,
-            status: row.code("task.status", TaskStatus::from_code)?,
-            agent: row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?,
-            updated_at: row.time("task.updated_at")?,
-            not_before: row.some_time("task.not_before")?,
-            expires_at: row.some_time("task.expires_at")?,
-        })
-    };
-    Ok(rows::readable(&rows, glance))
+    let rows = db.query(UNFINISHED, &[]).await?;
+    Ok(rows::readable(&rows, read_glance))
 }
 
-// What a writer reads, in this order: the second and third see what the first waited for.
+// What a writer reads, in this order: later statements see what was committed while the first waited.
 
-/// The hot rows of these tasks, held until the transaction ends; in the order that was asked, which is
-/// the same for every writer.
+/// Locks the hot rows of these tasks until the transaction ends, in the requested order, which is the
+/// same for every writer.
 pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| lock("FOR UPDATE"));
 
-/// The same, without those that another writer holds. After the others: who holds these waits for no
-/// task any more.
+/// The same, without rows that another writer has locked. Run it after `LOCK`: the holders of these
+/// locks wait for no other task.
 pub(super) static LOCK_FREE: LazyLock<String> = LazyLock::new(|| lock("FOR UPDATE SKIP LOCKED"));
 
 fn lock(how: &str) -> String {
@@ -141,27 +129,27 @@ pub(super) const LEASES: &str = "
     CROSS JOIN LATERAL (SELECT n FROM task WHERE task.id = w.id OFFSET 0) AS t
     CROSS JOIN LATERAL (SELECT holder, since FROM lease WHERE n = t.n OFFSET 0) AS l";
 
-/// Whose these keys are.
+/// The tasks with these idempotency keys.
 pub(super) const KEYS: &str = "
     SELECT w.key, t.id FROM unnest($1::text[]) AS w (key)
     CROSS JOIN LATERAL (SELECT n FROM task_body WHERE task_body.key = w.key OFFSET 0) AS b
     CROSS JOIN LATERAL (SELECT id FROM task WHERE n = b.n OFFSET 0) AS t";
 
-/// Numbers of tasks to be.
+/// Reserves numbers for new tasks.
 pub(super) const NUMBERS: &str = "SELECT nextval('task_n_seq') FROM generate_series(1, $1::bigint)";
 
-// What a writer writes: many rows by one statement.
+// What a writer writes: many rows in one statement.
 
-/// What changes with every commit.
+/// The columns that change with every commit.
 pub(super) fn hot() -> &'static [Column] {
     &Table::Task.columns()[HOT.start..=REASON]
 }
 
-/// Values that are as they were keep the new version of the row out of every index.
+/// If no indexed value changes, the new version of the row needs no index entries.
 pub(super) static UPDATE: LazyLock<String> =
     LazyLock::new(|| update_sql("task", hot(), "n", &["id", "created_at", "steps_from"]));
 
-/// A number, then what people wrote: what claims need of it stands in the hot row.
+/// The number and the body; what claims need of the body is also in the hot row.
 pub(super) fn body() -> Vec<Column> {
     let columns = Table::Task.columns();
     [&columns[..1], &columns[BODY]].concat()
@@ -179,12 +167,11 @@ pub(super) static UPDATE_BODIES: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What a task needs, out of its JSON list.
+/// The skills that a task needs, from a JSON list.
 const NEEDS: &str = "CASE WHEN u.needs IS NOT NULL
     THEN ARRAY(SELECT json_array_elements_text(u.needs::json)) END";
 
-/// A task is three rows; one whose body is gone has no third of itself here either. `until` is when its
-/// lease ends.
+/// Inserts the three rows of a task; a missing body stays missing. `until` is the end of its lease.
 pub(super) fn insert_sql(until: &str) -> String {
     let columns = Table::Task.columns();
     let (names, unnest) = (names(hot()), unnest(columns, 1));
@@ -206,7 +193,8 @@ pub(super) fn insert_sql(until: &str) -> String {
 
 pub(super) static INSERT: LazyLock<String> = LazyLock::new(|| insert_sql("u.lease_until"));
 
-/// The records of these tasks' steps up to their last clearing are history. After the journal's rows.
+/// Marks the step records of these tasks before the last clearing as history. Run it after writing the
+/// journal.
 pub(super) static CLEAR_STEPS: LazyLock<String> = LazyLock::new(|| {
     let cleared = relight_core::event::EventKind::StepsCleared.code();
     format!(
@@ -217,7 +205,7 @@ pub(super) static CLEAR_STEPS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// A number, then who holds it.
+/// The number and the holder.
 pub(super) fn lease() -> Vec<Column> {
     let columns = Table::Task.columns();
     [&columns[..1], &columns[LEASE]].concat()

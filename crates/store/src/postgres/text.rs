@@ -1,14 +1,13 @@
-//! Free text in a database that refuses the character NUL.
+//! Escapes NUL, which PostgreSQL text cannot contain.
 //!
-//! `\0` is written as `\u{1}0`, and so that nothing else reads like it, `\u{1}` as `\u{1}1`. All other
-//! texts are kept as they are, for people who look with `psql`. JSON needs none of it: there NUL is
-//! six plain characters.
+//! `\0` is stored as `\u{1}0`, and `\u{1}` as `\u{1}1` to stay unambiguous. All other text is stored
+//! unchanged, readable in `psql`. JSON needs no escaping: there NUL is six plain characters.
 
 use std::borrow::Cow;
 
 const MARK: char = '\u{1}';
 
-/// As the database keeps it; equal texts stay equal, different ones different.
+/// Escapes a text; injective.
 pub(super) fn kept(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', MARK]) {
         return Cow::Borrowed(text);
@@ -24,7 +23,7 @@ pub(super) fn kept(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same of a text that is ours.
+/// The same for an owned text.
 pub(super) fn into_kept(text: String) -> String {
     match kept(&text) {
         Cow::Borrowed(_) => text,

@@ -1,4 +1,4 @@
-//! TLS to the server, by the rustls that the product has anyway.
+//! TLS to the server, with rustls.
 
 use std::io;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use tokio_rustls::{TlsConnector, client};
 
 use super::url::{CertificateTrust, PostgresUrl};
 
-/// Makes connections to servers that are trusted as far as the URL says.
+/// Connects with the verification that the URL asks for.
 #[derive(Clone)]
 pub(super) struct PostgresTls(Arc<ClientConfig>);
 
@@ -51,7 +51,7 @@ fn roots(url: &PostgresUrl) -> Result<RootCertStore, String> {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(store);
     };
-    // A pipe would be waited for, and a device may have no end.
+    // A pipe would block, and a device may be endless.
     if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         return Err(format!("the certificates in {file} cannot be read: it is not a regular file"));
     }
@@ -71,14 +71,14 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Handshake> {
-        // A socket in a folder has no name; it is never encrypted anyway.
+        // A Unix socket has no host name and is never encrypted.
         let name = if domain.is_empty() { "localhost" } else { domain };
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
     }
 }
 
-/// One handshake to be made.
+/// A pending handshake.
 pub(super) struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -102,7 +102,7 @@ where
     }
 }
 
-/// A connection that nobody can listen to.
+/// An encrypted connection.
 pub(super) struct Encrypted<S>(Box<client::TlsStream<S>>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Encrypted<S> {
@@ -139,7 +139,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Encrypted<S> {
     }
 }
 
-/// Takes any certificate whose owner has its key: what `sslmode=require` promises, and no more.
+/// Accepts any certificate whose owner has its key, as `sslmode=require` does.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

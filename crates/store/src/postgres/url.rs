@@ -1,4 +1,4 @@
-//! Which PostgreSQL: `postgres://user:password@host:port/database?sslmode=…&schema=…`.
+//! The URL of a PostgreSQL store: `postgres://user:password@host:port/database?sslmode=…&schema=…`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,45 +7,45 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// The schema that holds everything, unless the URL names another.
+/// The default schema.
 const SCHEMA_DEFAULT: &str = "relight";
-/// A server that vanished without a word is noticed within twice this time.
+/// A silent server is detected within twice this time.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// How long one answer is waited for.
+/// Default time limit of a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How far a server's certificate is looked at.
+/// How a server's certificate is verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CertificateTrust {
-    /// Encrypted, but to whomever: as `sslmode=require` has always been.
+    /// Encrypted, without verification, as in `sslmode=require`.
     Anybody,
-    /// Only whom the roots vouch for, by the name that was asked for.
+    /// Verified by the roots, for the host name of the URL.
     Verified,
 }
 
-/// Where a store in PostgreSQL is. Shows its password to nobody.
+/// The address of a PostgreSQL store. Never shows its password.
 #[derive(Clone, PartialEq)]
 pub struct PostgresUrl {
     pub(super) config: Config,
     pub(super) schema: String,
     pub(super) trust: CertificateTrust,
-    /// The URL says itself how far the connection is encrypted; else a password needs encryption.
+    /// The URL sets `sslmode`; otherwise a password requires encryption.
     pub(super) says_mode: bool,
-    /// A file with the roots to trust; those of the system when none.
+    /// A file with trusted roots; the system's if none.
     pub(super) roots: Option<String>,
-    /// How long one answer is waited for; what others may hold us up is a part of it.
+    /// Time limit of a response, including waiting for locks.
     pub(super) patience: Duration,
 }
 
 impl Eq for PostgresUrl {}
 
-/// Why a text names no PostgreSQL. Never holds the text itself: there may be a password in it.
+/// Why a URL is invalid. Never contains the URL, which may have a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostgresUrlError {
-    /// Not a URL that PostgreSQL's own tools would take.
+    /// Not a valid PostgreSQL URL.
     #[error("the address of the PostgreSQL store cannot be read: {0}")]
     Malformed(String),
-    /// A word that means no mode.
+    /// An unknown `sslmode`.
     #[error("sslmode={0} is not known; write disable, prefer, require, verify-ca or verify-full")]
     SslMode(String),
     /// A schema that would need quoting.
@@ -54,12 +54,12 @@ pub enum PostgresUrlError {
 }
 
 impl PostgresUrl {
-    /// Whether the URL has no password of its own.
+    /// Whether the URL has no password.
     pub fn needs_password(&self) -> bool {
         self.config.get_password().is_none()
     }
 
-    /// Gives it one that came by another way.
+    /// Sets a password from elsewhere.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Self {
         self.config.password(password);
@@ -74,7 +74,7 @@ impl PostgresUrl {
         self
     }
 
-    /// The same with less time for each answer, for tests.
+    /// The same with another time limit of a response, for tests.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -89,7 +89,7 @@ impl PostgresUrl {
             config.tcp_user_timeout(2 * SILENCE_MAX);
         }
         if config.get_hosts().len() > 1 {
-            // After a failover the one that can be written to is looked for.
+            // After a failover, use the server that is writable.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
     }
@@ -128,8 +128,8 @@ impl FromStr for PostgresUrl {
     }
 }
 
-/// A password with an unescaped sign would be read as something else, and what is read as a host or an
-/// option is shown in errors.
+/// A password with an unescaped character would be parsed as a host or an option, and those are shown
+/// in errors.
 fn check_userinfo(text: &str) -> Result<(), PostgresUrlError> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let is_split =
@@ -159,7 +159,7 @@ fn check_hosts(config: &Config) -> Result<(), PostgresUrlError> {
     Err(PostgresUrlError::Malformed(why))
 }
 
-/// As PostgreSQL's own library has them; with roots named, they are always asked.
+/// The modes of libpq; if roots are given, they are always used.
 fn set_mode(
     config: &mut Config,
     mode: Option<&str>,

@@ -1,9 +1,8 @@
-//! The one writer: queued operations share one transaction.
+//! Group commit: queued operations share one transaction.
 //!
-//! While one batch is under way others queue; all that wait then go together. Nobody is answered
-//! before the commit is durable. Steps, which are most of what is written, may have two batches under
-//! way, of different tasks: while the server is at one of them, callers make ready what goes with the
-//! other.
+//! Operations queue while a batch is being committed, and are then committed together. No caller gets an
+//! answer before the commit is durable. Batches of steps, which are most writes, may overlap if their
+//! tasks differ: while the server commits one, callers prepare the next.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,57 +20,57 @@ use super::pool::Pool;
 use crate::apply::is_of_steps;
 use crate::contract::{Commit, DeferredCommit, Operation, Reply, StoreError};
 
-/// Most operations in one transaction: bounds how long the first of them waits.
+/// Maximum operations per transaction: bounds how long the first one waits.
 const BATCH_MAX: usize = 512;
-/// Most bytes of outputs in one transaction, roughly: they arrive within the time for an answer also
-/// on a slow link, and a sync for each costs little beside them.
+/// Approximate maximum bytes of outputs per transaction: they arrive within the response limit even on
+/// a slow link, and the additional syncs cost little in comparison.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// How long an operation that nobody waits for may stay in memory.
+/// How long a deferred operation may stay in memory.
 const SOON: Duration = Duration::from_millis(2);
-/// How long those who came together the last time are waited for.
+/// How long to wait for the callers of the last batch.
 const GATHER: Duration = Duration::from_micros(300);
-/// Batches of steps that are under way at most.
+/// Maximum number of concurrent batches of steps.
 const UNDER_WAY_MAX: usize = 2;
-/// So many steps go as two batches rather than one.
+/// From this many steps on, a batch is split in two.
 const STEPS_TO_SPLIT: usize = 32;
-/// So many go beside a batch that is under way; fewer wait for it and share the next sync.
+/// From this many steps on, a batch overlaps the running one; fewer wait and share the next sync.
 const STEPS_BESIDE_MIN: usize = 16;
 
 #[derive(Debug)]
 enum BatchJob {
-    /// Somebody waits for the answer.
+    /// A caller waits for the answer.
     Awaited(Operation, oneshot::Sender<Reply>),
-    /// Nobody does, and it may be cancelled.
+    /// Deferred: no caller waits, and it can be cancelled.
     Deferred(DeferredCommit),
 }
 
 #[derive(Debug, Default)]
 struct PostgresWriteQueue {
     jobs: VecDeque<BatchJob>,
-    /// How many of them somebody waits for.
+    /// How many have a waiting caller.
     awaited: usize,
-    /// When the first job that nobody waits for must be written.
+    /// When the first deferred job must be written.
     due: Option<Instant>,
     closing: bool,
 }
 
-/// Hands operations to the one transaction at a time.
+/// Queues operations for the next transaction.
 #[derive(Debug)]
 pub(super) struct PostgresWriter {
     place: String,
     queue: Mutex<PostgresWriteQueue>,
-    /// Rung by each that hands something in.
+    /// Notified when an operation is queued.
     bell: Notify,
-    /// Rung once when it has ended.
+    /// Notified once when it has ended.
     ended: Notify,
 }
 
-/// What goes next.
+/// The next batch.
 #[derive(Debug, Default)]
 struct WriteBatch {
     operations: Vec<Operation>,
     replies: Vec<Option<oneshot::Sender<Reply>>>,
-    /// Whose steps they are; none when there is anything else among them.
+    /// The tasks of the steps; none if there are other operations.
     steps_of: Option<HashSet<TaskId>>,
 }
 
@@ -111,15 +110,15 @@ impl PostgresWriter {
         }
     }
 
-    /// Writes what is left, and takes no more.
+    /// Writes what is queued and accepts no more.
     pub(super) async fn close(self: Arc<Self>) {
         self.queue().closing = true;
         self.bell.notify_one();
         self.ended.notified().await;
     }
 
-    /// Until it is closed: waits, takes all that waits, commits, answers. A batch that panics costs
-    /// its callers their answer and the committer its connection, and no more.
+    /// Until it is closed: takes queued operations, commits and answers. If a batch panics, its callers
+    /// get no answer and the committer loses its connection; nothing else is affected.
     pub(super) async fn work(
         self: Arc<Self>,
         make_desk: impl Fn() -> BatchCommitter,
@@ -147,7 +146,7 @@ impl PostgresWriter {
         self.ended.notify_one();
     }
 
-    /// None when it is closed and nothing is left. Nothing is taken when this is dropped half way.
+    /// None if it is closed and the queue is empty. Cancel safe.
     async fn next(&self, crowd: usize, under_way: &UnderWay) -> Option<WriteBatch> {
         loop {
             let wait = {
@@ -162,7 +161,7 @@ impl PostgresWriter {
                 if queue.closing && queue.jobs.is_empty() {
                     return None;
                 }
-                // What may not go yet is looked at when a batch has ended.
+                // Operations that cannot be sent yet are looked at when a batch has ended.
                 queue.due.filter(|_| !has_work)
             };
             match wait {
@@ -174,13 +173,13 @@ impl PostgresWriter {
         Some(self.queue().take(under_way))
     }
 
-    /// Those who were answered together come again together: the first of them must not go ahead alone
-    /// and make the others wait for a commit of its own.
+    /// Callers that were answered together come back together: the first one must not be committed by
+    /// itself and make the others wait.
     async fn gather(&self, crowd: usize) {
         let until = Instant::now() + GATHER;
         let is_whole = || self.queue().awaited >= crowd || Instant::now() >= until;
         while crowd > 1 && !is_whole() {
-            // Timers are too coarse for so short a while.
+            // Timers are too coarse for such a short time.
             tokio::task::yield_now().await;
         }
     }
@@ -196,7 +195,7 @@ impl PostgresWriter {
 }
 
 impl PostgresWriteQueue {
-    /// Whether anything can be sent beside what is under way.
+    /// Whether anything can be sent beside the running batches.
     fn front_may_go(&self, under_way: &UnderWay) -> bool {
         match self.jobs.iter().find(|job| !job.is_cancelled()) {
             Some(_) if under_way.is_empty() => true,
@@ -205,7 +204,7 @@ impl PostgresWriteQueue {
         }
     }
 
-    /// All that can go together from the front of the queue.
+    /// The longest batch from the front of the queue.
     fn take(&mut self, under_way: &UnderWay) -> WriteBatch {
         let mut batch = WriteBatch { steps_of: Some(HashSet::new()), ..WriteBatch::default() };
         let most = self.most(under_way);
@@ -235,7 +234,7 @@ impl PostgresWriteQueue {
         batch
     }
 
-    /// Of many steps one half, so that callers and server are at work at the same time.
+    /// Takes half of many steps, so that callers and server work at the same time.
     fn most(&self, under_way: &UnderWay) -> usize {
         let is_alone = under_way.is_empty();
         let all_steps = || self.jobs.iter().all(|job| job.is_cancelled() || job.is_step());
@@ -259,7 +258,7 @@ impl BatchJob {
         }
     }
 
-    /// A record of steps of a task of which nothing is under way.
+    /// Whether it is a step record of a task without a running batch.
     fn is_step_beside(&self, under_way: &UnderWay) -> bool {
         match self {
             Self::Awaited(Operation::Commit(commit), _) => under_way.has_place_for(commit),
@@ -282,19 +281,19 @@ impl WriteBatch {
     }
 }
 
-/// Batches at the server, each with its committer, which comes back with how many waited for it.
+/// Running batches, each returns its committer and how many callers waited.
 type RunningBatches = JoinSet<(BatchCommitter, usize)>;
-/// How one ended.
+/// The result of a running batch.
 type EndedBatch = Result<(Id, (BatchCommitter, usize)), JoinError>;
 
-/// What is known of the batches that were sent and not answered.
+/// The batches that were sent and not answered.
 #[derive(Debug, Default)]
 struct UnderWay {
-    /// Whose steps each of them has; none when it suffers no other beside it.
+    /// The tasks of each batch; none if nothing may overlap it.
     tasks: Vec<(Id, Option<HashSet<TaskId>>)>,
-    /// Those that nobody sits at.
+    /// Unused committers.
     desks: Vec<BatchCommitter>,
-    /// Completes when the newest has answered its callers.
+    /// Resolves when the newest batch has answered its callers.
     newest: Option<oneshot::Receiver<()>>,
 }
 
@@ -303,7 +302,7 @@ impl UnderWay {
         self.tasks.is_empty()
     }
 
-    /// Whether these are steps of a task of which nothing is under way.
+    /// Whether these are steps of tasks without a running batch.
     fn has_place_for(&self, commit: &Commit) -> bool {
         let is_free = |(_, tasks): &(Id, Option<HashSet<TaskId>>)| {
             tasks.as_ref().is_some_and(|tasks| !tasks.contains(&commit.task))
@@ -328,7 +327,7 @@ impl UnderWay {
         self.tasks.push((sent.id(), steps_of));
     }
 
-    /// How many waited for it.
+    /// How many callers waited for it.
     fn take_back(&mut self, ended: EndedBatch) -> usize {
         let (id, crowd) = match ended {
             Ok((id, (committer, crowd))) => {
@@ -342,8 +341,8 @@ impl UnderWay {
     }
 }
 
-/// Answers in the order in which batches were sent: whoever is answered may rely on all that was
-/// handed in before.
+/// Answers in the order in which batches were sent: a caller that has its answer can rely on all earlier
+/// operations.
 async fn commit(
     mut committer: BatchCommitter,
     operations: Vec<Operation>,
@@ -354,12 +353,12 @@ async fn commit(
     let crowd = replies.iter().flatten().count();
     let answers = committer.commit(&operations).await;
     if let Some(before) = before {
-        // One that panicked answers nobody.
+        // A panicked batch has no answers.
         let _ = before.await;
     }
     for (reply, answer) in replies.into_iter().zip(answers) {
         if let Some(reply) = reply {
-            // Whoever stopped waiting does not want to know.
+            // The caller may have stopped waiting.
             let _ = reply.send(answer);
         }
     }

@@ -33,8 +33,8 @@ pub(crate) use self::session::{read_session, session_row};
 pub use self::table::{Cell, Row, Table};
 pub(crate) use self::table::{Column, ColumnKind, LEASE_LEFT, PAGE_BYTES_MAX, PAGE_ROWS_MAX};
 pub(crate) use self::task::{
-    BODY, COUNTS, HOT, LEASE, REASON, agent_of, body_row, counts_row, hot_row, lease_row,
-    read_task, task_row,
+    BODY, COUNTS, HOT, LEASE, REASON, UNFINISHED, body_row, counts_row, hot_row, lease_row,
+    read_glance, read_task, task_row,
 };
 
 /// A value that no version of Relight writes.

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use relight_core::event::EventKind;
 use relight_core::ids::{IdempotencyKey, TaskId};
-use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
@@ -14,8 +13,8 @@ use crate::apply::{TaskEntry, TaskParts, until};
 use crate::contract::{TaskGlance, TaskQuery};
 use crate::record::Table;
 use crate::record::{
-    COUNTS, HOT, LEASE, REASON, RowReader, Statement, agent_of, body_row, counts_row, hot_row,
-    lease_row, list_tasks, read_task, task_row,
+    COUNTS, HOT, LEASE, REASON, Statement, UNFINISHED, body_row, counts_row, hot_row, lease_row,
+    list_tasks, read_glance, read_task, task_row,
 };
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -121,22 +120,8 @@ pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> 
 }
 
 pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
-    // The scan in the order of n is faster than the index unless most tasks are finished.
-    let mut select = db.prepare_cached(
-        "SELECT id, status, agent, updated_at, not_before, expires_at FROM task
-         WHERE status < 10 ORDER BY n",
-    )?;
-    let glance = |row: &mut RowReader<'_>| {
-        Ok(TaskGlance {
-            id: row.parse("task.id")?,
-            status: row.code("task.status", TaskStatus::from_code)?,
-            agent: row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?,
-            updated_at: row.time("task.updated_at")?,
-            not_before: row.some_time("task.not_before")?,
-            expires_at: row.some_time("task.expires_at")?,
-        })
-    };
-    rows::readable(select.query_map([], |row| rows::read(row, glance))?)
+    let mut select = db.prepare_cached(UNFINISHED)?;
+    rows::readable(select.query_map([], |row| rows::read(row, read_glance))?)
 }
 
 /// Writes the changed parts.

@@ -1,4 +1,4 @@
-//! A schema read whole, in one transaction.
+//! Reads a whole schema in one transaction.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::record::{BadValue, Cells, bad_value};
 use crate::record::{Cell, Column, ColumnKind, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Row, Table};
 use crate::transfer::Exporter;
 
-/// Most rows of a page whose bytes are not known before it is read: a task may be a megabyte.
+/// Maximum rows of a page whose size is unknown before it is read: a task may be a megabyte.
 const WIDE_ROWS_MAX: usize = 200;
 
-/// Reads a schema as it was when this was made.
+/// Reads a snapshot of a schema.
 pub struct PostgresExporter {
     line: TransferConnection,
     newest_event: i64,
 }
 
 impl PostgresExporter {
-    /// Begins to read a schema that must be there. Blocks until the server has answered.
+    /// Begins to read an existing schema. Blocks until the server has answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
         Self::begin(TransferConnection::open(url, Expected::Read)?)
     }
@@ -35,7 +35,7 @@ impl PostgresExporter {
     pub(super) fn begin(line: TransferConnection) -> Result<Self, StoreError> {
         let db = Arc::clone(&line.db);
         let look = async move {
-            // The first read fixes what all later ones see.
+            // The first read fixes the snapshot.
             db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
             crate::postgres::journal::newest(&db).await
         };
@@ -104,7 +104,7 @@ fn select(table: Table) -> String {
     };
     let but = match table {
         Table::Kept => "AND name <> 'store copy'",
-        // How long a body is can be told without reading it: a page ends before it grows too large.
+        // The length of a body is known without reading it: a page ends before it grows too large.
         Table::Journal => {
             "AND id <= (
                  SELECT MAX(id) FROM (
@@ -115,7 +115,7 @@ fn select(table: Table) -> String {
         }
         _ => "",
     };
-    // The database wants to know of each value what it is, also where it is not needed.
+    // The database needs the type of each parameter, even of unused ones.
     let all = "$1::bigint IS NOT NULL AND $4::bigint > 0";
     format!("SELECT {columns} FROM {from} WHERE {all} AND {key} > $2 {but} ORDER BY {key} LIMIT $3")
 }

@@ -1,4 +1,4 @@
-//! A schema filled page by page.
+//! Fills a schema page by page.
 
 use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
@@ -24,20 +24,20 @@ pub struct PostgresImporter {
 }
 
 impl PostgresImporter {
-    /// Opens the schema, making it when there is none. Nothing is in it yet, or a half. Blocks until the
-    /// server has answered.
+    /// Opens the schema, which is empty or half copied; creates it if missing. Blocks until the server has
+    /// answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
         Ok(Self { line: TransferConnection::open(url, Expected::HalfCopied)?, mark: None })
     }
 
-    /// All or nothing, and only while no other copy has taken over. An answer to the commit that is lost
-    /// leaves open whether it was made; whoever goes on sees.
+    /// All or nothing, and only while no other copy has taken over. If the answer to the commit is lost,
+    /// its outcome is unknown; the next run finds out.
     async fn change(&self, change: Vec<(String, Vec<Value>)>) -> Result<(), CopyError> {
         let mark = self.mark.clone();
         let done = self.line.run(move |db| async move {
             let done = change_now(&db, mark, change).await;
             if !matches!(done, Ok(true)) {
-                // What cannot be rolled back is rolled back by the end of the connection.
+                // If that fails, the end of the connection rolls back.
                 let _ = db.batch("ROLLBACK").await;
             }
             done
@@ -45,8 +45,8 @@ impl PostgresImporter {
         if done.await? { Ok(()) } else { Err(CopyError::TakenOver(self.place())) }
     }
 
-    /// Asked when the last commit failed, perhaps only in its answer. By a new connection, for the old
-    /// one may be gone. Where that cannot be had, whoever goes on sees.
+    /// For a last commit that failed, or whose answer was lost. Uses a new connection, because the old one
+    /// may be gone. If there is none, the next run finds out.
     async fn is_finished(&self) -> bool {
         let Ok(line) = TransferConnection::open(&self.line.url, Expected::HalfCopied) else {
             return false;
@@ -55,7 +55,7 @@ impl PostgresImporter {
     }
 }
 
-/// Whether the mark is gone, once whoever held it has ended.
+/// Whether the mark is gone, after waiting for its lock.
 async fn is_whole(db: &Connection) -> Result<bool, PostgresFailure> {
     db.batch("BEGIN").await?;
     Ok(read_mark(db).await?.is_none())
@@ -78,7 +78,7 @@ async fn change_now(
     Ok(true)
 }
 
-/// The mark of a copy under way, held until the transaction ends.
+/// Locks the mark of an unfinished copy until the transaction ends.
 async fn read_mark(db: &Connection) -> Result<Option<CopyMark>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1 FOR UPDATE";
     let row = db.query_opt(sql, &values![MARK.to_owned()]).await?;
@@ -90,7 +90,7 @@ fn mark_of(db: &Connection, row: Option<SqlRow>) -> Result<Option<CopyMark>, Pos
     mark.map_err(|bad| db.damaged(&bad))
 }
 
-/// From where a store is copied that is marked as half copied.
+/// The source of an unfinished copy.
 pub(in crate::postgres) async fn half_copied_from(
     db: &Connection,
 ) -> Result<String, PostgresFailure> {
@@ -107,7 +107,7 @@ enum ImportStart {
 }
 
 async fn begin(db: &Connection, place: &str, from: &str) -> Result<ImportStart, PostgresFailure> {
-    // Whoever has begun to write is waited for, and seen. Whoever writes now waits, and is refused then.
+    // Waits for running writers, whose rows are seen. Later writers wait and are then refused.
     let wait = open::WAIT_FOR_WRITERS;
     db.batch(&format!("BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE")).await?;
     let before = read_mark(db).await?;
@@ -126,7 +126,7 @@ async fn begin(db: &Connection, place: &str, from: &str) -> Result<ImportStart, 
     Ok(ImportStart::Marked { mark, goes_on })
 }
 
-/// The first thing that is in it.
+/// The first table with content.
 async fn content(db: &Connection) -> Result<Option<String>, PostgresFailure> {
     for table in Table::ALL {
         let sql = format!("SELECT COUNT(*) FROM {table}");
@@ -183,7 +183,7 @@ impl Importer for PostgresImporter {
     }
 
     async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
-        // At once, however many rows there are; nobody else looks at them.
+        // Fast for any number of rows; nothing else reads them.
         let sql = match table {
             Table::Task => "TRUNCATE task, task_body, lease".to_owned(),
             Table::Kept => format!("DELETE FROM kept{}", but_the_mark(table)),
@@ -208,8 +208,7 @@ impl Importer for PostgresImporter {
             return Err(error);
         }
         self.mark = None;
-        // What its housekeeping knows of the tables is from the time they were empty. It comes to know
-        // better by itself as well.
+        // The statistics are from empty tables. Without this, autovacuum would update them later.
         let tables = Table::ALL.map(Table::name).join(", ");
         let analyze = format!("ANALYZE {tables}, task_body, lease");
         let _ = self.line.run(move |db| async move { db.batch(&analyze).await }).await;
@@ -224,7 +223,7 @@ fn but_the_mark(table: Table) -> &'static str {
     }
 }
 
-/// The next number that is given out comes after all that were copied.
+/// Sets the sequence behind the copied numbers.
 pub(super) fn next_number(table: Table) -> String {
     let key = table.columns()[0].0;
     format!(
@@ -233,7 +232,7 @@ pub(super) fn next_number(table: Table) -> String {
     )
 }
 
-/// When a lease ends of which so much is left stands in the rows as what is left.
+/// Converts the time left of leases to their end.
 fn insert(table: Table) -> String {
     let until = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint + u.lease_until";
     if table == Table::Task {

@@ -9,11 +9,10 @@ use crate::postgres::error::PostgresFailure;
 use crate::postgres::open::{self, Expected};
 use crate::postgres::url::PostgresUrl;
 
-/// The other store may take its time between two pages; one that is frozen does not hold up the
-/// removal of old rows for ever.
+/// The other store may be slow between two pages, but a frozen one must not block vacuum for ever.
 const PATIENCE: &str = "SET idle_in_transaction_session_timeout TO '600s'";
 
-/// One connection, and the thread that it lives on.
+/// One connection and its thread.
 pub(super) struct TransferConnection {
     pub(super) url: PostgresUrl,
     pub(super) place: Arc<str>,

@@ -1,4 +1,4 @@
-//! The schema as a whole: read in one transaction, filled page by page.
+//! Export and import of a whole schema.
 
 mod export;
 mod import;

@@ -1,4 +1,4 @@
-//! A schema that went back in time: an older backup was restored.
+//! Repairs a schema after an older backup was restored.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::postgres::open::Expected;
 use crate::postgres::url::PostgresUrl;
 use crate::record::Table;
 
-/// Raises every number that a writer may still show to at least this one, so that nobody who worked
-/// with a later state of the store is taken for a writer of this one. The holders stay.
+/// Raises every fence, generation and epoch to at least this one, so that writers that knew a later state of
+/// the store are refused. Leases are kept.
 pub fn raise_numbers(
     url: &PostgresUrl,
     least: u64,
