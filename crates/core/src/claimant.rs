@@ -39,7 +39,8 @@ impl Claimant {
             | TaskStatus::Cancelled => false,
         };
         let is_its_agent = || task.agent.as_ref().is_some_and(|agent| self.is_called(agent));
-        is_in_queue && (!task.pinned || is_its_agent()) && self.can_do(task)
+        let can_do_it = || task.spec.needs.iter().all(|need| self.skills.contains(need));
+        is_in_queue && (!task.pinned || is_its_agent()) && can_do_it()
     }
 
     /// Whether tasks of this status are in the queue.
@@ -62,9 +63,5 @@ impl Claimant {
     /// Whether the name is its own or its pool's.
     pub fn is_called(&self, name: &AgentName) -> bool {
         *name == self.agent || Some(name) == self.pool.as_ref()
-    }
-
-    fn can_do(&self, task: &Task) -> bool {
-        task.spec.needs.iter().all(|need| self.skills.contains(need))
     }
 }

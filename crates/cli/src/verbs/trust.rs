@@ -1,7 +1,7 @@
 //! `relight trust`: approve what a `relight.toml` of a working folder may decide.
 
 use relight_core::error_code::ErrorCode;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use relight_runtime::store_url::StoreUrl;
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outc
     if arguments.list {
         return list(environment, &home);
     }
-    let file = file_of(arguments.path.as_deref().unwrap_or(Path::new(".")));
+    let path = arguments.path.as_deref().unwrap_or(Path::new("."));
+    let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
     if arguments.remove {
         return remove(environment, &home, &file);
     }
@@ -99,8 +100,4 @@ fn state(approval: &Approval) -> &'static str {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "missing",
         Err(_) => "unreadable",
     }
-}
-
-fn file_of(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() }
 }

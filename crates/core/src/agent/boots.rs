@@ -111,7 +111,9 @@ pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
 /// boots are skipped: they say nothing about the work, and only a person ends the hold.
 fn judge(history: &BootHistory, boot_id: &str) -> BootVerdict {
     let before = history.boots.iter().rev().filter(|record| record.boot_id != boot_id);
-    let row = before.filter(|record| !record.held_back).take_while(|record| record.went_down());
+    let row = before
+        .filter(|record| !record.held_back)
+        .take_while(|record| record.resumed && !record.stable && !record.clean);
     let boots = u32::try_from(row.count()).unwrap_or(u32::MAX);
     if boots >= LOOP_BOOTS { BootVerdict::HoldBack { boots } } else { BootVerdict::Resume }
 }
@@ -131,9 +133,5 @@ impl BootRecord {
     fn new(boot_id: &str) -> Self {
         let boot_id = boot_id.to_owned();
         Self { boot_id, resumed: false, held_back: false, stable: false, clean: false }
-    }
-
-    fn went_down(&self) -> bool {
-        self.resumed && !self.stable && !self.clean
     }
 }

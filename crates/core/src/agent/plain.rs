@@ -8,7 +8,10 @@ use crate::ids::is_obeyed;
 
 /// The lines as a terminal would have shown them in the end, without anything that it obeys.
 pub fn plain_lines(text: &str) -> impl Iterator<Item = String> {
-    text.split('\n').map(|line| plain_line(last_overwrite(line)))
+    text.split('\n').map(|line| {
+        // Progress bars overwrite their own line: the last text is what was seen.
+        plain_line(line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default())
+    })
 }
 
 /// One line of anything: terminal sequences are taken out, other control characters become spaces.
@@ -38,11 +41,6 @@ pub fn clipped(text: &str, bytes_max: usize) -> String {
         end -= 1;
     }
     format!("{}{SIGN}", text[..end].trim_end())
-}
-
-/// Progress bars write over their own line: what stands last is what was seen.
-fn last_overwrite(line: &str) -> &str {
-    line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default()
 }
 
 fn skip_escape(rest: &mut std::str::Chars<'_>) {

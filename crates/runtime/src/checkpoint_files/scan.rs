@@ -63,7 +63,8 @@ impl CheckpointFolder {
         let blocks = Mutex::new(names.chunks(BLOCK_NAMES).enumerate());
         let scan_blocks = || {
             let mut scanned = Vec::new();
-            while let Some((index, names)) = next_of(&blocks) {
+            let next = || blocks.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some((index, names)) = next() {
                 scanned.push((index, self.scan_names(&directory, names, &pick)?));
             }
             Ok(scanned)
@@ -104,7 +105,10 @@ impl CheckpointFolder {
             Err(Unread::Damaged(reason)) => Ok(Some(ScannedFile::Damaged { path: path(), reason })),
             // Finished and removed since the folder was listed.
             Err(Unread::Absent) => Ok(None),
-            Err(Unread::Refused(errno)) if is_our_own_lack(errno) => Err(errno.into()),
+            // These say nothing about the file: calling it damaged would quarantine good files.
+            Err(Unread::Refused(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM))) => {
+                Err(errno.into())
+            }
             Err(Unread::Refused(errno)) => {
                 let reason = FileDamage::Unreadable(errno);
                 Ok(Some(ScannedFile::Damaged { path: path(), reason }))
@@ -126,13 +130,4 @@ fn on_threads<T: Send>(
         }
         Ok(made)
     })
-}
-
-fn next_of<T>(queue: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner).next()
-}
-
-/// Errors that say nothing about the file: calling it damaged would set good files aside.
-fn is_our_own_lack(errno: Errno) -> bool {
-    [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno)
 }

@@ -56,7 +56,8 @@ pub enum PresetError {
 impl Preset {
     /// The preset of this name: the user's where there is a `NAME.toml` in the folder, else ours.
     pub fn by_name(name: &str, user_folder: Option<&Path>) -> Result<Self, PresetError> {
-        let own = user_folder.filter(|_| is_name(name)).map(|folder| file_of(folder, name));
+        let folder = user_folder.filter(|_| is_name(name));
+        let own = folder.map(|folder| folder.join(format!("{name}.toml")));
         if let Some(file) = own
             && let Some(text) = read(&file)?
         {
@@ -114,10 +115,6 @@ fn unknown(name: &str, user_folder: Option<&Path>) -> PresetError {
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(allowed)
-}
-
-fn file_of(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}.toml"))
 }
 
 fn read(path: &Path) -> Result<Option<String>, PresetError> {

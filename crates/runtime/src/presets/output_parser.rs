@@ -249,13 +249,10 @@ impl Match {
             _ => false,
         };
         let right_words = || {
-            self.any.is_empty() || self.words(event, line).is_some_and(|text| self.has_any(&text))
+            let has_any = |text: String| self.any.iter().any(|words| has(&text, words));
+            self.any.is_empty() || self.words(event, line).is_some_and(has_any)
         };
         right_kind && right_words()
-    }
-
-    fn has_any(&self, text: &str) -> bool {
-        self.any.iter().any(|words| has(text, words))
     }
 
     /// The text that it looks at: of the event's member, or the line.

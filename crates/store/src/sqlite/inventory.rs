@@ -22,6 +22,8 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
     let count = |sql: &str| -> Result<u64> {
         Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
     };
+    let file_bytes =
+        |suffix| std::fs::metadata(with_suffix(path, suffix)).map_or(0, |found| found.len());
     Ok(Inventory {
         backend: format!("SQLite {}", rusqlite::version()),
         place: path.display().to_string(),
@@ -31,7 +33,7 @@ pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> 
         sessions: count_by(db, Table::Session, "state", SessionStateKind::from_code)?,
         events: count("SELECT COUNT(*) FROM journal")?,
         in_doubt: count("SELECT COUNT(*) FROM task WHERE steps_open > 0")?,
-        bytes: ["", "-wal"].iter().map(|suffix| file_bytes(&with_suffix(path, suffix))).sum(),
+        bytes: ["", "-wal"].into_iter().map(file_bytes).sum(),
         settings: settings(db, path)?,
         replication: None,
         damage: if whole { check(db, now)? } else { Vec::new() },
@@ -66,8 +68,4 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     rows.extend(attempts::unreadable(db, now)?);
     rows.extend(sessions::unreadable(db, now)?);
     Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
-}
-
-fn file_bytes(path: &Path) -> u64 {
-    std::fs::metadata(path).map_or(0, |found| found.len())
 }

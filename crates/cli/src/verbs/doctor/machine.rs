@@ -98,7 +98,7 @@ fn limits() -> DoctorFinding {
 fn folder(home: &Path, found: &Metadata) -> DoctorFinding {
     let mode = found.mode() & 0o777;
     let text = format!("{} (mode {mode:04o})", home.display());
-    if !is_our_own(found) {
+    if found.uid() != rustix::process::geteuid().as_raw() {
         return DoctorFinding::warning("home", format!("{text} belongs to uid {}", found.uid()))
             .hint("set RELIGHT_HOME to a folder of your own");
     }
@@ -137,10 +137,6 @@ fn files(home: &Path) -> Option<DoctorFinding> {
         DoctorFinding::warning("files", text)
             .hint(format!("chmod go-rwx,u-x+X {}", names.join(" "))),
     )
-}
-
-fn is_our_own(found: &Metadata) -> bool {
-    found.uid() == rustix::process::geteuid().as_raw()
 }
 
 /// A path as one word for the shell.

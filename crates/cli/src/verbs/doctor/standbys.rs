@@ -14,7 +14,9 @@ pub(super) fn describe(replication: &Replication) -> DoctorFinding {
             let text = format!("yes, {} has it before it is acknowledged", name(standby));
             DoctorFinding::ok(TOPIC, asked(&text))
         }
-        (None, _, Some(standby)) if standbys.iter().all(is_hidden) => {
+        (None, _, Some(standby))
+            if standbys.iter().all(|standby| standby.behind_bytes.is_none()) =>
+        {
             let text = format!("not known: this role may not see {}", name(standby));
             DoctorFinding::warning(TOPIC, asked(&text))
                 .hint("GRANT pg_monitor TO the role of the store")
@@ -39,10 +41,6 @@ pub(super) fn describe(replication: &Replication) -> DoctorFinding {
 
 fn asked(answer: &str) -> String {
     format!("does an acknowledged step survive the loss of this server? {answer}")
-}
-
-fn is_hidden(standby: &Standby) -> bool {
-    standby.behind_bytes.is_none()
 }
 
 fn name(standby: &Standby) -> String {
