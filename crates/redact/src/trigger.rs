@@ -219,6 +219,8 @@ const _: () = assert!(TRIGGERS < u16::MAX as usize, "a slot holds two bytes");
 struct Table {
     /// Bit n: some literal of the slot may be followed by a byte that folds to n.
     follows: [u32; SLOTS],
+    /// The same for the fifth byte, by the second to the fourth; all bits where a literal is shorter.
+    fifths: [u32; SLOTS],
     /// The first trigger of a slot and the next of each trigger, counted from 1; 0 ends a chain.
     head: [u16; SLOTS],
     next: [u16; TRIGGERS],
@@ -248,7 +250,9 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
         for _ in 0..STRIDE.min(text.len() + 1 - at) {
             // Behind the text as before a blank.
             let class = text.get(at).map_or(0, |byte| CLASS[*byte as usize]);
-            let may_start = window.may_go_on(class) && at >= 3;
+            let may_start = window.may_go_on(class)
+                && at >= 3
+                && window.with(class).may_end(text.get(at + 1).copied().unwrap_or(b' '));
             let resume =
                 if may_start { visit_slot(text, at - 3, window, class, &mut visit) } else { None };
             if let Some(resume) = resume {
@@ -298,6 +302,12 @@ impl Window {
 
     fn may_go_on(self, class: u32) -> bool {
         TABLE.follows[self.slot()] >> class & 1 == 1
+    }
+
+    /// Whether the fifth byte fits behind the second to the fourth: most places where a rule could
+    /// begin by its first four bytes end here.
+    fn may_end(self, byte: u8) -> bool {
+        TABLE.fifths[self.slot()] >> CLASS[byte as usize] & 1 == 1
     }
 }
 
@@ -419,6 +429,7 @@ const fn fold(byte: u8) -> u8 {
 const fn build() -> Table {
     let mut table = Table {
         follows: [0; SLOTS],
+        fifths: [0; SLOTS],
         head: [0; SLOTS],
         next: [0; TRIGGERS],
         fourth: [u32::MAX; TRIGGERS],
@@ -436,6 +447,18 @@ const fn build() -> Table {
             table.fourth[index] = 1 << fold(literal[3]);
         }
         table.follows[slot] |= table.fourth[index];
+        let base = (fold(literal[1]) as usize) << 10 | third << 5;
+        if literal.len() > 4 {
+            table.fifths[base | fold(literal[3]) as usize] |= 1 << fold(literal[4]);
+        } else if literal.len() == 4 {
+            table.fifths[base | fold(literal[3]) as usize] = u32::MAX;
+        } else {
+            let mut class = 0;
+            while class < 32 {
+                table.fifths[base | class] = u32::MAX;
+                class += 1;
+            }
+        }
     }
     table
 }
