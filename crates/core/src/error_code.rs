@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use crate::alert::resolve_command;
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
 use crate::shell::shell_word;
@@ -135,6 +136,9 @@ impl Refusal {
         Some(match self {
             Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
             Self::NoReason => "say why; whoever reads it later has to know".to_owned(),
+            Self::Illegal { task, is_used_up: true, .. } => {
+                format!("relight task retry {} --force", shell_word(task.as_str()))
+            }
             Self::Illegal { task, from, .. } => illegal_hint(&shell_word(task.as_str()), *from),
             Self::Held { task, .. } => {
                 format!("relight task release {} --force takes it away", shell_word(task.as_str()))
@@ -177,10 +181,10 @@ impl Refusal {
                 shell_word(steps.first().map_or("", |step| step.as_str())),
             ),
             Self::StepInDoubt { task, step } => format!(
-                "relight step end {1} --task {0}, or relight step resolve {1} --task {0} \
-                 --happened (or --did-not)",
+                "relight step end {} --task {}, or {} --happened (or --did-not)",
+                shell_word(step.name.as_str()),
                 shell_word(task.as_str()),
-                shell_word(step.name.as_str())
+                resolve_command(task, step)
             ),
             Self::NoSuchStep { task, .. } => {
                 format!("relight step list --task {}", shell_word(task.as_str()))

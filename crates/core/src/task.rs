@@ -176,14 +176,29 @@ impl Task {
         self.retries < self.max_retries() && !self.tally.given_up
     }
 
+    /// Whether a person added or assigned it, which allows one start beyond its limits. An assigned
+    /// task has a reason if its holder released it.
+    pub fn is_assigned_by_hand(&self) -> bool {
+        match self.status {
+            TaskStatus::Created => true,
+            TaskStatus::Assigned => self.reason.is_none(),
+            _ => false,
+        }
+    }
+
     /// The command that resumes it when it waits for a person. A step in doubt is resolved first.
     pub fn command_to_resume(&self) -> String {
-        match self.status == TaskStatus::Blocked && self.steps_open > 0 {
-            true => {
-                let id = shell_word(self.id.as_str());
-                format!("relight step list --task {id}, then relight step resolve STEP --task {id}")
+        let id = shell_word(self.id.as_str());
+        match self.status {
+            TaskStatus::Blocked if self.steps_open > 0 => format!(
+                "relight step list --task {id}, then relight step resolve STEP --task {id} \
+                 --happened (or --did-not)"
+            ),
+            TaskStatus::InReview => format!("relight task show {id}, then relight task done {id}"),
+            TaskStatus::Failed if !self.has_retry_left() => {
+                format!("{} --force", show_then_retry(&self.id))
             }
-            false => show_then_retry(&self.id),
+            _ => show_then_retry(&self.id),
         }
     }
 

@@ -10,6 +10,7 @@ use relight_core::agent::{
     Typed,
 };
 use relight_core::budget::RestartPolicy;
+use relight_core::decide::illegal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
@@ -18,7 +19,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
 use relight_redact::Redactor;
-use relight_runtime::engine::{DRAIN_HINT, Engine};
+use relight_runtime::engine::{ActError, DRAIN_HINT, Engine};
 use relight_runtime::holders;
 use relight_runtime::os::process;
 use relight_runtime::supervise::control::run_socket;
@@ -84,7 +85,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         keep_task(&mut spec.plan, known.as_ref());
     }
     if let Some(task) = &arguments.task {
-        refuse_if_held(&engine, &name, task).await?;
+        check_task(&engine, &name, task, begin).await?;
     }
     let settings = supervision::settings(environment, &home)?;
     let config = config(environment)?;
@@ -429,11 +430,21 @@ fn tell_what_was_missed(environment: &Environment, notice: &Notice) {
     output::note(environment, &text);
 }
 
-/// A task that somebody else works on is not waited for. What an attempt of this agent holds is the
-/// agent's own: it may have outlived its supervisor.
-async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Result<(), Failure> {
-    let found = engine.store().task(task).await?;
-    let held = found.and_then(|task| task.lease.held);
+/// Refuses a task that another holder works on, and a failed one, unless this agent failed it and is
+/// started again. What an attempt of this agent holds is the agent's own: it may have outlived its
+/// supervisor.
+async fn check_task(
+    engine: &Engine,
+    name: &AgentName,
+    id: &TaskId,
+    begin: AcquireMode,
+) -> Result<(), Failure> {
+    let Some(task) = engine.store().task(id).await? else { return Ok(()) };
+    let is_retried = begin != AcquireMode::Wake && task.agent.as_ref() == Some(name);
+    if task.status == TaskStatus::Failed && !is_retried {
+        return Err(ActError::from(illegal(&task, TaskStatus::InProgress)).into());
+    }
+    let held = task.lease.held;
     holders::look_for(engine.store().as_ref(), &held).await?;
     let Some(held) = held.filter(|held| process::holder_life(held) == HolderLife::Alive) else {
         return Ok(());
@@ -447,10 +458,10 @@ async fn refuse_if_held(engine: &Engine, name: &AgentName, task: &TaskId) -> Res
     if is_its_own {
         return Ok(());
     }
-    let text = format!("task {task} is held by {} since {}", held.holder, held.since);
-    Err(Failure::new(Exit::Busy, text).hint(format!(
-        "relight task show {task}; relight task release {task} --force takes it away"
-    )))
+    let text = format!("task {id} is held by {} since {}", held.holder, held.since);
+    let id = output::shell_word(id.as_str());
+    Err(Failure::new(Exit::Busy, text)
+        .hint(format!("relight task show {id}; relight task release {id} --force takes it away")))
 }
 
 async fn show_next(shown: Option<&mut Show>) {

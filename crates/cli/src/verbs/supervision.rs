@@ -426,9 +426,8 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Waiting { until, deferred: true } => {
             (format!("it said: later; it goes on at {until}"), true)
         }
-        What::TaskWaits { task, status } => {
-            let text = format!("it waits: its task {task} is {status} (relight task show {task})");
-            (text, true)
+        What::TaskWaits { task, status, command } => {
+            (format!("it waits: its task {task} is {status}; try: {command}"), true)
         }
         What::TaskRecovered { task, status } => {
             let text = format!("its task {task} lost its holder, and is {status} now");

@@ -351,6 +351,29 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// The commands of its hint, in their order, as they can be typed: after `try:`, or in the `hint` of
+    /// an error document.
+    #[track_caller]
+    pub(crate) fn remedies(&self) -> Vec<String> {
+        let document: Option<Value> = serde_json::from_str(&self.stderr).ok();
+        let hint = document.as_ref().and_then(|document| document["error"]["hint"].as_str());
+        let hint = hint.or_else(|| self.stderr.split_once("try: ").map(|(_, hint)| hint));
+        commands_in(hint.unwrap_or_else(|| panic!("no hint in {:?}", self.stderr)))
+    }
+}
+
+/// The commands in a text. A command ends where a sentence about it begins.
+pub(crate) fn commands_in(text: &str) -> Vec<String> {
+    let text = text.trim().replace(", then ", "\n").replace(", or ", "\n").replace(", and ", "\n");
+    let pieces = text.split(['\n', ';']).map(str::trim);
+    let commands = pieces.filter_map(|piece| piece.find("relight ").map(|at| &piece[at..]));
+    let ends =
+        [" tells", " gives", " starts", " shows", " takes", " hands", " says", " (or ", " first"];
+    let end = |command: &str| ends.iter().filter_map(|end| command.find(end)).min();
+    commands.map(|command| command[..end(command).unwrap_or(command.len())].to_owned()).collect()
+}
+
 /// SIGKILL to a process that a test's own command started.
 pub(crate) fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a pid is no zero");

@@ -418,6 +418,10 @@ fn a_workflow_is_resumed_after_every_crash_until_its_budget_ends() {
         let expected = if crash < 3 { "interrupted" } else { "suspended" };
         assert_eq!(place.json("task show w")["status"], expected, "crash {crash}");
     }
+    let reason = place.json("task show w")["reason"].to_string();
+    assert!(reason.contains("(recovered 3 times in a row without progress)"), "{reason}");
+    let alert = place.ok("--json events --kind alert").text();
+    assert!(alert.contains("3 times in a row"), "{alert}");
     place.fails("checkpoint resume --agent ops", 75).says(&["w", "suspended"]);
 }
 

@@ -23,6 +23,7 @@ mod doctor;
 mod events;
 mod exit_codes;
 mod redaction;
+mod remedies;
 mod service;
 mod sessions;
 mod setup;

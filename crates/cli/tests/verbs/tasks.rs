@@ -744,6 +744,27 @@ fn a_task_that_used_up_its_attempts_is_started_by_force_or_after_a_retry() {
 }
 
 #[test]
+fn a_release_does_not_give_back_the_start_it_used() {
+    let place = Place::new();
+    std::fs::write(place.work("relight.toml"), "[queue]\nattempts_max = 2\n").unwrap();
+    place.ok("task add queued --agent a");
+    for fence in 1..=2 {
+        place.ok("task start t");
+        place.ok(&format!("task release t --fence {fence}"));
+        place.ok("task claim --agent a");
+        place.ok("task release queued --force");
+    }
+    let refused = place.fails("task start t", 1);
+    refused.says(&["used up", "started 2 times"]);
+    place.fails("task claim --agent a", 1);
+    let parked = place.json("task show queued");
+    assert_eq!((&parked["status"], &parked["starts"]), (&json!("suspended"), &json!(2)));
+    place.ok("task retry t");
+    place.ok("task start t");
+    assert_eq!(place.json("task show t")["starts"], 3);
+}
+
+#[test]
 fn retry_leaves_work_with_its_live_holder() {
     let place = Place::new();
     place.ok("task start t --lease 1h");

@@ -15,6 +15,8 @@ use crate::time::Span;
 /// Reason for interrupting a task whose holder died.
 const HOLDER_GONE: &str = "its holder is gone";
 const STOLEN: &str = "taken over from its holder";
+/// Reason of an assigned task that was given back; see [`Task::is_assigned_by_hand`].
+const RELEASED: &str = "released by its holder";
 /// Detail of the event before the lease when a person, or a program without a name, takes an
 /// agent's task.
 pub const STARTED_WITHOUT_AGENT: &str = "started_without_agent";
@@ -140,9 +142,9 @@ fn give(
     if task.status == TaskStatus::InProgress || !claimant.may_take(task) {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    // A task assigned by a person is tried once more.
-    let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
-    if !is_by_hand && let Some(why) = policy.exhausted(task, input.now) {
+    if !task.is_assigned_by_hand()
+        && let Some(why) = policy.exhausted(task, input.now)
+    {
         changes.extend(super::recover::park(task, &why.to_string()));
         return Ok((changes, false));
     }
@@ -172,7 +174,7 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
         changes.extend(super::status::end_lease(task));
     }
     if task.status == TaskStatus::InProgress {
-        changes.push(become_status(task, TaskStatus::Assigned, None)?);
+        changes.push(become_status(task, TaskStatus::Assigned, Some(RELEASED.to_owned()))?);
     } else if task.lease.held.is_none() {
         return Err(illegal(task, TaskStatus::Assigned));
     }

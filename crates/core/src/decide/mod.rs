@@ -210,10 +210,8 @@ impl StartLimits {
         if task.status.is_paused() && *self != Self::Forced {
             return Some(Refusal::WaitsForPerson { task: task.id.clone(), status: task.status });
         }
-        // A task assigned by a person is tried once more.
-        let is_by_hand = matches!(task.status, TaskStatus::Created | TaskStatus::Assigned);
         let Self::Policy(policy) = self else { return None };
-        let why = policy.exhausted(task, now).filter(|_| !is_by_hand)?;
+        let why = policy.exhausted(task, now).filter(|_| !task.is_assigned_by_hand())?;
         Some(Refusal::UsedUp { task: task.id.clone(), why })
     }
 }
@@ -279,6 +277,8 @@ pub enum Refusal {
         from: TaskStatus,
         /// The wanted status.
         to: TaskStatus,
+        /// It failed, and no retries are left.
+        is_used_up: bool,
     },
     /// Another holder has the lease.
     #[error("task {task} is held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
@@ -655,8 +655,10 @@ impl Task {
     }
 }
 
-fn illegal(task: &Task, to: TaskStatus) -> Refusal {
-    Refusal::Illegal { task: task.id.clone(), from: task.status, to }
+/// Refuses a transition that the table does not allow.
+pub fn illegal(task: &Task, to: TaskStatus) -> Refusal {
+    let is_used_up = task.status == TaskStatus::Failed && !task.has_retry_left();
+    Refusal::Illegal { task: task.id.clone(), from: task.status, to, is_used_up }
 }
 
 /// The change to a status, if the table allows it.

@@ -15,6 +15,8 @@ use crate::task::{STRATEGY_DEFAULT, Task, TaskTally};
 #[derive(Debug, Clone, PartialEq)]
 enum LimitedDecision {
     As(Decision),
+    /// Suspended after this many recoveries in a row without progress.
+    AttemptsUsedUp(u32),
     /// Failed, and no retry is left.
     RetriesUsedUp,
     /// A limit of the whole task is reached.
@@ -73,9 +75,12 @@ fn within_limits(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Limi
     if goes_on && let Some(why) = recovery.policy.exhausted(task, input.now) {
         return LimitedDecision::Parked(why);
     }
-    let attempts_used_up = task.tally.recoveries >= recovery.policy.max_attempts;
+    let recoveries = task.tally.recoveries;
+    let attempts_used_up = recoveries >= recovery.policy.max_attempts;
     let decision = match recovery.decision {
-        Decision::Resume if attempts_used_up && task.pinned => Decision::Suspend,
+        Decision::Resume | Decision::Suspend if attempts_used_up && task.pinned => {
+            return LimitedDecision::AttemptsUsedUp(recoveries);
+        }
         Decision::Resume if attempts_used_up => Decision::Reassign { keep_progress: true },
         other => other,
     };
@@ -119,9 +124,9 @@ fn carry_out(
             changes.push(Change::NotBefore(Some(*until)));
             (TaskStatus::Deferred, changes)
         }
-        LimitedDecision::As(Decision::Suspend) | LimitedDecision::Parked(_) => {
-            (TaskStatus::Suspended, Vec::new())
-        }
+        LimitedDecision::As(Decision::Suspend)
+        | LimitedDecision::AttemptsUsedUp(_)
+        | LimitedDecision::Parked(_) => (TaskStatus::Suspended, Vec::new()),
         LimitedDecision::As(Decision::GiveUp) => {
             let tally = TaskTally { given_up: true, ..task.tally.clone() };
             (TaskStatus::Failed, vec![Change::Tally(tally)])
@@ -153,11 +158,16 @@ fn charge(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change>
     changes
 }
 
-/// The original error comes first, followed by the decision.
+/// The original error comes first, followed by the limit that was reached.
 fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
     let first = &recovery.death.reason;
     match outcome {
         LimitedDecision::As(_) => first.clone(),
+        LimitedDecision::AttemptsUsedUp(times) => {
+            let times =
+                if *times == 1 { "once".to_owned() } else { format!("{times} times in a row") };
+            format!("{first} (recovered {times} without progress)")
+        }
         LimitedDecision::RetriesUsedUp => format!("{first} (no retry is left)"),
         LimitedDecision::Parked(why) => format!("{first} (parked: {why})"),
     }
@@ -167,6 +177,7 @@ fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
 fn told(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> serde_json::Value {
     let came_to = match outcome {
         LimitedDecision::As(decision) => decision.as_str(),
+        LimitedDecision::AttemptsUsedUp(_) => Decision::Suspend.as_str(),
         LimitedDecision::RetriesUsedUp => "retries_used_up",
         LimitedDecision::Parked(_) => "parked",
     };
@@ -189,7 +200,9 @@ fn told(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> serd
 fn alert(task: &Task, recovery: &RecoveryPlan, outcome: &LimitedDecision) -> Option<Change> {
     let error = &recovery.death.reason;
     let alert = match outcome {
-        LimitedDecision::As(Decision::Suspend) => Alert::task_suspended(&task.id, error),
+        LimitedDecision::As(Decision::Suspend) | LimitedDecision::AttemptsUsedUp(_) => {
+            Alert::task_suspended(&task.id, &reason(recovery, outcome))
+        }
         LimitedDecision::As(Decision::GiveUp) => {
             Alert::task_given_up(&task.id, recovery.reason.as_deref().unwrap_or(error))
         }

@@ -197,10 +197,15 @@ pub(super) fn retry(
     if is_at_work && !force {
         return Err(hold::held(task));
     }
+    let is_released = task.status == TaskStatus::Assigned && !task.is_assigned_by_hand();
     let is_handed_on = task.status == TaskStatus::Assigned && agent.is_some();
-    let mut changes = match is_handed_on {
-        true => vec![Change::FenceRaised],
-        false => vec![become_status(task, TaskStatus::Assigned, None)?, Change::FenceRaised],
+    let mut changes = if is_released {
+        let to = |to| Change::Status { to, reason: None };
+        vec![to(TaskStatus::Created), to(TaskStatus::Assigned), Change::FenceRaised]
+    } else if is_handed_on {
+        vec![Change::FenceRaised]
+    } else {
+        vec![become_status(task, TaskStatus::Assigned, None)?, Change::FenceRaised]
     };
     if task.status == TaskStatus::Failed {
         if !force {

@@ -50,6 +50,8 @@ pub(crate) struct Seen {
     pub(crate) progress_at: Option<u64>,
     pub(crate) cost: u64,
     pub(crate) given_up: bool,
+    /// Its holder gave it back, and nobody assigned it since.
+    pub(crate) released: bool,
     pub(crate) not_before: Option<u64>,
 }
 
@@ -77,6 +79,7 @@ impl Model {
             progress_at: None,
             cost: 0,
             given_up: false,
+            released: false,
             not_before: None,
         };
         Self { tasks: max_retries.iter().map(task).collect(), now: 0, lives: [0; 3] }
@@ -101,6 +104,10 @@ impl Model {
                 task.status = Word::Suspended;
                 return true;
             }
+            Word::Assigned if task.released && is_exhausted => {
+                (task.status, task.released) = (Word::Suspended, false);
+                return true;
+            }
             Word::Failed if is_exhausted => {
                 task.given_up = true;
                 return true;
@@ -108,7 +115,7 @@ impl Model {
             Word::Failed => task.retries += 1,
             _ => {}
         }
-        task.status = Word::InProgress;
+        (task.status, task.released) = (Word::InProgress, false);
         task.agent = Some(agent);
         task.holder = Some((holder, life));
         task.fence += 1;
@@ -179,7 +186,7 @@ impl Model {
         if matches!(task.status, Word::Completed | Word::Cancelled) {
             return false;
         }
-        (task.status, task.holder) = (Word::Cancelled, None);
+        (task.status, task.holder, task.released) = (Word::Cancelled, None, false);
         task.fence += 1;
         true
     }
@@ -191,8 +198,8 @@ impl Model {
         if is_at_work && !force {
             return false;
         }
-        // What was given to somebody already can only be handed on.
-        let stays = task.status == Word::Assigned && agent.is_none();
+        // An assigned task can only be handed on, unless its holder released it.
+        let stays = task.status == Word::Assigned && agent.is_none() && !task.released;
         if stays || matches!(task.status, Word::Completed | Word::Cancelled) {
             return false;
         }
@@ -204,7 +211,7 @@ impl Model {
             task.retries += 1;
             task.forced += u32::from(task.retries > task.max_retries);
         }
-        (task.status, task.holder) = (Word::Assigned, None);
+        (task.status, task.holder, task.released) = (Word::Assigned, None, false);
         (task.recoveries, task.given_up, task.not_before) = (0, false, None);
         task.agent = agent.or(task.agent);
         task.fence += 1;
@@ -216,7 +223,7 @@ impl Model {
         if task.status != Word::InProgress {
             return false;
         }
-        (task.status, task.holder) = (Word::Assigned, None);
+        (task.status, task.holder, task.released) = (Word::Assigned, None, true);
         task.fence += 1;
         true
     }

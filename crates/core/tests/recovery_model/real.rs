@@ -157,6 +157,7 @@ impl Real {
             progress_at: task.tally.progress_at.map(since),
             cost: task.tally.cost_micros,
             given_up: task.tally.given_up,
+            released: task.status == TaskStatus::Assigned && task.reason.is_some(),
             not_before: task.not_before.map(since),
         };
         self.tasks.iter().zip(&self.forced).map(seen).collect()

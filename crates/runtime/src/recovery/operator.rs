@@ -3,7 +3,7 @@
 //! Commands here are only for tasks that no live holder works on.
 
 use relight_core::agent::FOREGROUND;
-use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide};
+use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide, illegal};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
 use relight_core::recovery::HolderDeath;
@@ -207,7 +207,8 @@ pub async fn command_to_continue(
     let start = match (&task.checkpoint, task.status) {
         (Some(_), _) => format!("relight checkpoint resume --workflow {id}"),
         (None, TaskStatus::Failed) => {
-            format!("relight task retry {id} && relight task start {id}{name}")
+            let force = if task.has_retry_left() { "" } else { " --force" };
+            format!("relight task retry {id}{force} && relight task start {id}{name}")
         }
         (None, _) => format!("relight task start {id}{name}"),
     };
@@ -274,5 +275,5 @@ fn check(task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
     if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
         return Ok(());
     }
-    Err(Refusal::Illegal { task: task.id.clone(), from: task.status, to: verb.leads_to() })
+    Err(illegal(task, verb.leads_to()))
 }

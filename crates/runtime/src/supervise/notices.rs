@@ -80,6 +80,8 @@ pub enum What {
         task: TaskId,
         /// Its status.
         status: TaskStatus,
+        /// The commands that let task and agent continue.
+        command: String,
     },
     /// A task that lost its holder was recovered.
     TaskRecovered {

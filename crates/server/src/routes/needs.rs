@@ -5,6 +5,7 @@ use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
 use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionStateKind};
+use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::step::StepKey;
 use relight_core::task::Task;
@@ -80,8 +81,10 @@ impl App {
     async fn given_up(&self) -> Result<Vec<NeedsMe>, StoreError> {
         let failed = self.tasks_that_are(TaskStatus::Failed, FAILED_MAX).await?;
         let given_up = failed.iter().filter(|task| !task.has_retry_left());
-        let hint = |id| format!("relight task retry {id} --force, or relight task cancel {id}");
-        Ok(given_up.map(|task| need(task, "given_up", hint(&task.id))).collect())
+        let hint =
+            |id: &str| format!("relight task retry {id} --force, or relight task cancel {id}");
+        let hint = |task: &Task| hint(&shell_word(task.id.as_str()));
+        Ok(given_up.map(|task| need(task, "given_up", hint(task))).collect())
     }
 
     async fn tasks_that_are(
@@ -98,7 +101,7 @@ impl App {
     }
 
     async fn need_of_task(&self, task: &Task) -> Result<NeedsMe, StoreError> {
-        let id = &task.id;
+        let id = shell_word(task.id.as_str());
         let doubt = if task.steps_open > 0 { self.doubt_of(task).await? } else { None };
         let kind = match (self.is_parked(task).await?, task.status, task.steps_open) {
             (true, ..) => "parked",
@@ -108,7 +111,7 @@ impl App {
         };
         let hint = match (kind, doubt) {
             ("parked" | "in_doubt", Some(step)) if task.status == TaskStatus::Blocked => {
-                let command = resolve_command(id, &step);
+                let command = resolve_command(&task.id, &step);
                 format!("{command} --happened, or {command} --did-not")
             }
             ("in_doubt", _) => format!("relight step list --task {id}"),
@@ -197,7 +200,7 @@ fn need_of_session(session: &Session) -> NeedsMe {
         kind: "suspended".to_owned(),
         subject: format!("session/{}", session.key),
         text: format!("session {} waits{}", session.key, reason.unwrap_or_default()),
-        hint: format!("relight session resume {}", session.key),
+        hint: format!("relight session resume {}", shell_word(session.key.as_str())),
         at: session.updated_at,
     }
 }

@@ -29,6 +29,7 @@ use relight_core::agent::{
 };
 use relight_core::ids::{NodeName, TaskId};
 use relight_core::lease::Fence;
+use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -366,7 +367,7 @@ impl Actor {
         let name = &self.spec.name;
         let (why, hint) = match &task {
             Some(task) if task.status.waits_for_person() => {
-                (format!(": its task {} is {}", task.id, task.status), task.command_to_resume())
+                (format!(": its task {} is {}", task.id, task.status), self.command_after(task))
             }
             Some(Task { id, status, .. }) if status.is_terminal() => (
                 format!(": its task {id} is {status}"),
@@ -494,10 +495,10 @@ impl Actor {
                 }
                 if is_news
                     && self.waits_with_task()
-                    && let (Some(task), Some(status)) =
-                        (self.spec.plan.task.clone(), self.task_status().await)
+                    && let Some(task) = self.own_task().await
                 {
-                    self.tell(What::TaskWaits { task, status });
+                    let command = self.command_after(&task);
+                    self.tell(What::TaskWaits { task: task.id, status: task.status, command });
                 }
                 self.tell(What::AtRest);
                 self.show();
@@ -751,6 +752,19 @@ impl Actor {
         self.prove_term()?;
         let term = fleet.term().ok_or_else(|| SupervisionLost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
+    }
+
+    /// The commands that let its task and then the agent continue.
+    fn command_after(&self, task: &Task) -> String {
+        let start = self.agent.command_to_start(None);
+        match task.status {
+            // Once it is done there is nothing to start.
+            TaskStatus::InReview => task.command_to_resume(),
+            status if status.waits_for_person() => {
+                format!("{}, then {start}", task.command_to_resume())
+            }
+            _ => start,
+        }
     }
 
     fn waits_with_task(&self) -> bool {
