@@ -479,10 +479,13 @@ impl Environment {
             Failure::new(Exit::Usage, format!("there is no process {pid}"))
                 .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
         })?;
-        if self.is_watched(store)? {
-            Ok(Holder::Process(process))
-        } else {
-            Err(nobody_watches(pid))
+        // What a process of an attempt holds ends with the attempt too.
+        match crate::block_on(self.attempt(store))? {
+            Some(Holder::Attempt { attempt, shim, .. }) if process::has_below(&shim, pid) => {
+                Ok(Holder::Attempt { attempt, shim, process: Some(process) })
+            }
+            _ if self.is_watched(store)? => Ok(Holder::Process(process)),
+            _ => Err(nobody_watches(pid)),
         }
     }
 
@@ -602,7 +605,8 @@ impl Environment {
                     return Ok(None);
                 }
                 if let Some(shim) = found.and_then(|found| found.shim) {
-                    return Ok(Some(Holder::Attempt { attempt: tag.to_string(), shim }));
+                    let attempt = tag.to_string();
+                    return Ok(Some(Holder::Attempt { attempt, shim, process: None }));
                 }
                 store.changed(newest).await?;
             }

@@ -78,6 +78,9 @@ pub enum Holder {
         attempt: String,
         /// The shim that it runs under; one shim serves all attempts of an agent.
         shim: ProcessIdentity,
+        /// A process of the attempt whose death ends the lease earlier.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<ProcessIdentity>,
     },
     /// A time limit; every write of the holder renews it.
     Time {
@@ -94,16 +97,36 @@ impl Holder {
             Self::Time { .. } => None,
         }
     }
+
+    /// The tag of the attempt that the lease ends with.
+    pub fn attempt(&self) -> Option<&str> {
+        match self {
+            Self::Attempt { attempt, .. } => Some(attempt),
+            Self::Process(_) | Self::Time { .. } => None,
+        }
+    }
+
+    /// The process that the lease ends with, unless it is the whole attempt.
+    pub fn process(&self) -> Option<&ProcessIdentity> {
+        match self {
+            Self::Process(process) => Some(process),
+            Self::Attempt { process, .. } => process.as_ref(),
+            Self::Time { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(process) => process.fmt(f),
-            Self::Attempt { attempt, shim: ProcessIdentity { node: Some(node), .. } } => {
-                write!(f, "attempt {attempt} on node {node}")
+            Self::Attempt { attempt, shim, process } => {
+                if let Some(process) = process {
+                    write!(f, "process {} of ", process.pid)?;
+                }
+                write!(f, "attempt {attempt}")?;
+                shim.node.as_ref().map_or(Ok(()), |node| write!(f, " on node {node}"))
             }
-            Self::Attempt { attempt, .. } => write!(f, "attempt {attempt}"),
             Self::Time { by } => write!(f, "{by}"),
         }
     }
@@ -149,8 +172,9 @@ impl Lease {
         let lasts = life == HolderLife::Alive || (is_by_time(&held.holder) && is_by_time(holder));
         let same_life = match (&held.holder, holder) {
             (Holder::Process(theirs), Holder::Process(ours)) => theirs == ours,
-            (Holder::Attempt { attempt: theirs, .. }, Holder::Attempt { attempt: ours, .. }) => {
-                theirs == ours
+            (Holder::Attempt { .. }, Holder::Attempt { .. }) => {
+                held.holder.attempt() == holder.attempt()
+                    && held.holder.process() == holder.process()
             }
             _ => false,
         };
@@ -195,8 +219,10 @@ mod tests {
 
     #[test]
     fn a_holder_of_a_fleet_says_where_it_is() {
-        let attempt =
-            |node| Holder::Attempt { attempt: "a#1".to_owned(), shim: process(node) }.to_string();
+        let attempt = |node| {
+            Holder::Attempt { attempt: "a#1".to_owned(), shim: process(node), process: None }
+                .to_string()
+        };
         assert_eq!(Holder::Process(process(Some("b"))).to_string(), "process 12 on node b");
         assert_eq!(Holder::Process(process(None)).to_string(), "process 12");
         assert_eq!(attempt(Some("b")), "attempt a#1 on node b");

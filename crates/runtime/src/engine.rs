@@ -608,7 +608,9 @@ impl Engine {
     ) -> Result<Option<Starter>, ActError> {
         let agent = match (named, holder) {
             (Some(named), _) => Some(named),
-            (None, Holder::Attempt { attempt, .. }) => agent_of(&AttemptTag::from_text(attempt)),
+            (None, Holder::Attempt { attempt, .. }) => {
+                agent_of(&AttemptTag::from_text(attempt.as_str()))
+            }
             (None, Holder::Process(_) | Holder::Time { .. }) => match attempts::own() {
                 Some(own) if self.store.attempt(own).await?.is_some() => agent_of(own),
                 _ => None,
@@ -717,7 +719,8 @@ impl Engine {
 fn is_part_of(holder: &Holder) -> bool {
     match holder {
         Holder::Process(process) => process::is_below(process),
-        Holder::Attempt { attempt, shim } => match attempts::own() {
+        Holder::Attempt { process: Some(process), .. } => process::is_below(process),
+        Holder::Attempt { attempt, shim, process: None } => match attempts::own() {
             Some(own) => own.as_str() == attempt,
             // It may have cleared its environment; one shim has one attempt at a time.
             None => process::is_below(shim),

@@ -140,12 +140,8 @@ fn reassign() -> &'static str {
 fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
     let holder: Option<Holder> =
         serde_json::from_value(events[lease].detail["holder"].clone()).ok();
-    let of_attempt = match &holder {
-        Some(Holder::Attempt { attempt, .. }) => {
-            AttemptTag::from_text(attempt).agent().map(str::to_owned)
-        }
-        _ => None,
-    };
+    let tag = holder.as_ref().and_then(AttemptTag::of_holder);
+    let of_attempt = tag.and_then(|tag| tag.agent().map(str::to_owned));
     let is_unnamed = lease
         .checked_sub(1)
         .is_some_and(|before| events[before].detail[STARTED_WITHOUT_AGENT] == Value::Bool(true));

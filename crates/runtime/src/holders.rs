@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::agent::{Agent, AttemptTag};
+use relight_core::agent::{Agent, AgentState, AttemptTag};
 use relight_core::ids::AgentName;
 use relight_core::lease::{HeldLease, Holder, ProcessIdentity};
 use relight_store::{AgentQuery, Store, StoreError};
@@ -24,7 +24,7 @@ pub async fn look_for<'a>(
     let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> = BTreeMap::new();
     for HeldLease { holder, .. } in leases {
         is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
-        let Holder::Attempt { attempt, shim } = holder else { continue };
+        let Holder::Attempt { attempt, shim, .. } = holder else { continue };
         if attempts::known(attempt) == Some(KnownAttempt::Over) {
             continue;
         }
@@ -51,6 +51,19 @@ pub async fn look_for<'a>(
         }
     }
     Ok(())
+}
+
+/// The live attempt of a supervised agent, as a holder; none when it has none.
+pub async fn live_attempt(
+    store: &dyn Store,
+    agent: &AgentName,
+) -> Result<Option<Holder>, StoreError> {
+    let found = store.agent(agent).await?.filter(|agent| !agent.plan.reports_itself());
+    let Some(AgentState::Running { attempt: tag, .. }) = found.map(|agent| agent.state) else {
+        return Ok(None);
+    };
+    let shim = store.attempt(&tag).await?.and_then(|attempt| attempt.shim);
+    Ok(shim.map(|shim| Holder::Attempt { attempt: tag.to_string(), shim, process: None }))
 }
 
 async fn read_agents(

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, Holder, HolderLife, LEASE_DEFAULT};
+use relight_core::lease::{Fence, HolderLife, LEASE_DEFAULT};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -186,8 +186,7 @@ pub(crate) async fn is_left_without_lease(
 /// for it would be for ever.)
 fn orphaned_step(home: &Path, task: &Task, steps: &[Step]) -> Option<StepKey> {
     let held = task.lease.held.as_ref()?;
-    let is_process = matches!(held.holder, Holder::Process(_));
-    if !is_process || process::holder_life(held) == HolderLife::Alive {
+    if held.holder.process().is_none() || process::holder_life(held) == HolderLife::Alive {
         return None;
     }
     let mut open = steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
@@ -216,7 +215,7 @@ mod tests {
 
     use relight_core::decide::{Right, StartLimits, TaskEvent};
     use relight_core::ids::StepName;
-    use relight_core::lease::ProcessIdentity;
+    use relight_core::lease::{Holder, ProcessIdentity};
     use relight_core::step::RepeatRule;
     use relight_core::task::NewTask;
     use relight_redact::{MarkKey, Redactor};

@@ -55,7 +55,8 @@ async fn held_task(engine: &Engine, id: &str, steps: &[&str], number: u32) -> (T
     let id = TaskId::new(id).expect("an id");
     let mut new = NewTask::bare(id.clone());
     new.spec.steps = steps.iter().map(|name| key(name).name).collect();
-    let holder = Holder::Attempt { attempt: tag(number).to_string(), shim: this_process() };
+    let holder =
+        Holder::Attempt { process: None, attempt: tag(number).to_string(), shim: this_process() };
     let started = engine
         .start(new, Right::Unfenced, holder, None, StartLimits::OwnBudget)
         .await

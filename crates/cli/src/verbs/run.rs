@@ -13,7 +13,7 @@ use relight_core::budget::RestartPolicy;
 use relight_core::decide::illegal;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{HolderLife, ProcessIdentity};
 use relight_core::node::Placement;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -449,13 +449,7 @@ async fn check_task(
     let Some(held) = held.filter(|held| process::holder_life(held) == HolderLife::Alive) else {
         return Ok(());
     };
-    let is_its_own = match &held.holder {
-        Holder::Attempt { attempt, .. } => {
-            AttemptTag::from_text(attempt).agent() == Some(name.as_str())
-        }
-        Holder::Process(_) | Holder::Time { .. } => false,
-    };
-    if is_its_own {
+    if AttemptTag::of_holder(&held.holder).is_some_and(|tag| tag.is_of(name)) {
         return Ok(());
     }
     let text = format!("task {id} is held by {} since {}", held.holder, held.since);

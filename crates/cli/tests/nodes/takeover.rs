@@ -63,10 +63,10 @@ fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
 }
 
 fn a_second_node_loss_in_a_row_waits_for_no_cooldown(meet: Meet) {
-    let fleet = Fleet::new(meet, "cooldown = \"10m\"\nmax_attempts = 1\n");
+    let fleet = Fleet::new(meet, "cooldown = \"10m\"\nmax_attempts = 1\ntask = \"pinned\"\n");
     let mut lost = fleet.up("a");
     let mut pid = fleet.until_lives("a", 1);
-    for (attempt, next) in [(2, "b"), (3, "c"), (4, "d")] {
+    for (attempt, next) in [(2, "b"), (3, "c"), (4, "d"), (5, "e")] {
         let successor = fleet.up(next);
         // Its node renews its lease every half second: that is the last sign of it.
         let begun = now();
@@ -78,8 +78,8 @@ fn a_second_node_loss_in_a_row_waits_for_no_cooldown(meet: Meet) {
         pid = fleet.until_lives(next, attempt);
         lost = successor;
     }
-    let deaths = fleet.deaths("d");
-    assert_eq!(deaths.len(), 3);
+    let deaths = fleet.deaths("e");
+    assert_eq!(deaths.len(), 4);
     let lived = |death: &serde_json::Value| death["lived_ms"].as_u64().unwrap();
     assert!(deaths.iter().all(|death| lived(death) > 0), "{deaths:#?}");
 }

@@ -272,3 +272,13 @@ fn a_stopped_agent_that_is_frozen_goes_too() {
     assert!(!is_alive(pid));
     run.end();
 }
+
+#[test]
+fn a_running_step_of_a_task_held_by_a_process_of_the_attempt_is_a_sign_of_life() {
+    let ground = Ground::with_agent(
+        "eval \"$(relight task start t --owner-pid $$ --export)\" || exit 9\n\
+         relight step run s --timeout 60s -- sleep 8 || exit 8; relight task done",
+    );
+    let ran = ground.run(&["--silence-max", "2s", "--restart", "never"]).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}

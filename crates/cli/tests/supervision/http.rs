@@ -206,3 +206,30 @@ fn as_root_it_says_so() {
     let doctor = ground.call(&["doctor"]);
     assert!(doctor.stdout.contains("runs as root"), "{doctor:?}");
 }
+
+#[test]
+fn what_a_supervised_agent_took_over_http_ends_with_its_attempt() {
+    let ground = Ground::with_agent(
+        "n=$RELIGHT_ATTEMPT_NUMBER\n\
+         post() { curl -sS --unix-socket $RELIGHT_HOME/relight.sock http://localhost/api/tasks/$1 \
+             -H 'Content-Type: application/json' -d \"$2\"; }\n\
+         post t/start '{\"agent\": \"writer\"}' >started.$n\n\
+         post done$n/start '{\"agent\": \"writer\"}' >/dev/null; post done$n/done '{}' >/dev/null\n\
+         [ $n = 4 ] && exec sleep 1000; kill -9 $$",
+    );
+    ground.config(
+        "[daemon]\nlisten = \"127.0.0.1:0\"\n[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n\
+         max_attempts = 1\ncooldown = \"10m\"\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_runs("writer", 4);
+    ground.until_lines("started.4", 1);
+    let started = |attempt: u32| -> Value {
+        serde_json::from_str(&ground.read(&format!("started.{attempt}"))).unwrap()
+    };
+    let fences: Vec<Value> = (1..=4).map(|attempt| started(attempt)["fence"].clone()).collect();
+    assert_eq!(fences, [json!(1), json!(2), json!(3), json!(4)]);
+    let deaths = ground.deaths("writer");
+    assert!(deaths.iter().all(|death| death["made_progress"] == true), "{deaths:#?}");
+    assert_eq!(deaths[0]["post_mortem"]["task"], "t");
+}

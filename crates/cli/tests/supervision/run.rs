@@ -69,6 +69,50 @@ fn an_agent_that_finishes_a_task_in_each_attempt_makes_progress() {
 }
 
 #[test]
+fn work_that_a_process_of_the_attempt_or_nobody_held_is_progress_too() {
+    let by_process = "relight task add t$n; relight task start t$n --owner-pid $$ || exit 9\n\
+         relight task done t$n || exit 9";
+    let a_step = "eval \"$(relight task start t --owner-pid $$ --export)\" || exit 9\n\
+         relight step run s$n -- true || exit 9";
+    let workflows = "relight checkpoint start --workflow w$n --agent a --step s --idempotency k$n\n\
+         relight checkpoint complete --workflow w$n || exit 9";
+    let one_workflow = "[ $n != 1 ] || relight checkpoint start --workflow w --agent a --step s1 --idempotency k\n\
+         relight checkpoint update --workflow w --complete s$n --step s$((n + 1)) || exit 9";
+    for work in [by_process, a_step, workflows, one_workflow] {
+        let script = format!("n=$RELIGHT_ATTEMPT_NUMBER\n{work}; [ $n = 4 ] && exit 0; kill -9 $$");
+        let ground = Ground::with_agent(&script);
+        let ran = ground.run(&["--max-attempts", "1", "--cooldown", "10m"]).end();
+        let deaths = ground.deaths("a");
+        assert_eq!(deaths.len(), 4, "{work}: {ran:?}");
+        assert!(deaths[..3].iter().all(|death| death["made_progress"] == true), "{work}");
+    }
+}
+
+#[test]
+fn what_a_process_of_the_attempt_held_ends_with_that_process_and_with_the_attempt() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exec sleep 1000\n\
+         bash -c 'relight task start t --owner-pid $$; kill -9 $$'\n\
+         relight task show t --json >held; relight task start t --owner-pid $$ --json >again\n\
+         kill -9 $$",
+    );
+    let run = ground.run(&[]);
+    ground.until_runs("a", 2);
+    let shown =
+        |name: &str| -> serde_json::Value { serde_json::from_str(&ground.read(name)).unwrap() };
+    let holder = &shown("held")["holder"];
+    assert_eq!((&holder["kind"], &holder["alive"]), (&"attempt".into(), &false.into()));
+    assert_eq!(shown("again")["fence"], 2, "its own attempt takes it from the dead process");
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!(
+        (&task["status"], &task["holder"]),
+        (&"interrupted".into(), &serde_json::Value::Null)
+    );
+    run.signal(rustix::process::Signal::TERM);
+    run.end();
+}
+
+#[test]
 fn the_agents_exit_code_is_passed_through_and_json_says_whose_it_is() {
     let never = ["--restart", "never"];
     assert_eq!(ends("exit 0", &[]), (0, "agent".to_owned()));

@@ -238,3 +238,16 @@ fn the_state_and_the_brief_name_a_task_that_the_agent_chose_by_itself() {
         assert!(brief.contains(line), "{brief}");
     }
 }
+
+#[test]
+fn the_task_that_a_process_of_the_attempt_took_is_in_the_state_and_the_brief() {
+    let ground = Ground::with_agent(&format!(
+        "{RECORDS}[ $n = 1 ] || exit 0\n\
+         relight task start t --owner-pid $$ --set branch=b; kill -9 $$"
+    ));
+    assert_eq!(ground.run(&[]).end().code, 0);
+    let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
+    assert_eq!((&state["task_id"], &state["branch_name"]), (&json!("t"), &json!("b")));
+    assert!(ground.read("brief.2").contains("## Task"), "{}", ground.read("brief.2"));
+    assert_eq!(ground.deaths("a")[0]["post_mortem"]["task"], "t");
+}

@@ -324,3 +324,22 @@ fn an_agent_whose_task_is_over_is_not_started_and_counts_nothing() {
     assert_eq!(ground.call(&["down"]).code, 0);
     daemon.end();
 }
+
+#[test]
+fn start_retries_the_task_that_a_terminated_agent_had_chosen() {
+    let ground = Ground::with_agent(
+        "eval \"$(relight task start t --export)\" || exit 9; [ -e ok ] || kill -9 $$\n\
+         relight task done && exec sleep 1000",
+    );
+    ground.config(
+        "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nmax_attempts = 1\ncooldown = \"50ms\"\n",
+    );
+    let _daemon = ground.up(&[]);
+    ground.until_state("a", "terminated");
+    crate::ground::until("its task is parked", || {
+        (ground.task_status("t") == "suspended").then_some(())
+    });
+    std::fs::write(ground.work("ok"), "").unwrap();
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    crate::ground::until("it is done", || (ground.task_status("t") == "completed").then_some(()));
+}

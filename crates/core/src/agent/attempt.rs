@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::death::{PostMortem, RecordedDeath};
 use crate::ids::{AgentName, NodeName};
-use crate::lease::ProcessIdentity;
+use crate::lease::{Holder, ProcessIdentity};
 use crate::time::Time;
 
 /// The value of `RELIGHT_ATTEMPT`: globally unique and readable, such as `writer.7.9f3c2a1b8d4e`.
@@ -23,6 +23,16 @@ impl AttemptTag {
     /// A tag from the environment or a record.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// The tag of the attempt that a lease ends with.
+    pub fn of_holder(holder: &Holder) -> Option<Self> {
+        holder.attempt().map(Self::from_text)
+    }
+
+    /// Whether it is an attempt of this agent.
+    pub fn is_of(&self, agent: &AgentName) -> bool {
+        self.agent() == Some(agent.as_str())
     }
 
     /// The text.

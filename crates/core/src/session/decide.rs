@@ -230,10 +230,13 @@ fn check_owner(event: &SessionEvent) -> Result<(), IdError> {
 /// cannot be told apart if they have the same user.
 pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
     match (a, b) {
-        (Holder::Process(a), Holder::Process(b)) => a == b,
-        (Holder::Attempt { attempt: a, .. }, Holder::Attempt { attempt: b, .. }) => a == b,
         (Holder::Time { by: a }, Holder::Time { by: b }) => a == b,
-        (Holder::Process(_) | Holder::Attempt { .. } | Holder::Time { .. }, _) => false,
+        (Holder::Time { .. }, _) | (_, Holder::Time { .. }) => false,
+        // A process is the same gateway whether or not the attempt that it belongs to is named.
+        (a, b) => match (a.process(), b.process()) {
+            (None, None) => a.attempt() == b.attempt(),
+            (a, b) => a == b,
+        },
     }
 }
 

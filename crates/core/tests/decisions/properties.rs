@@ -342,6 +342,7 @@ fn holders() -> impl Strategy<Value = (Holder, Option<Span>)> {
         (1u32..3).prop_map(move |pid| (process(pid), None)),
         (1u32..3).prop_map(|n| (
             Holder::Attempt {
+                process: None,
                 attempt: n.to_string(),
                 shim: ProcessIdentity { pid: n, start: 1, boot: "boot".to_owned(), node: None }
             },

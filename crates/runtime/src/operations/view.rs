@@ -281,7 +281,10 @@ impl From<&HeldLease> for HeldBy {
     fn from(held: &HeldLease) -> Self {
         let (kind, pid, attempt, by) = match &held.holder {
             Holder::Process(process) => ("process", Some(process.pid), None, None),
-            Holder::Attempt { attempt, .. } => ("attempt", None, Some(attempt.clone()), None),
+            Holder::Attempt { attempt, process, .. } => {
+                let pid = process.as_ref().map(|process| process.pid);
+                ("attempt", pid, Some(attempt.clone()), None)
+            }
             Holder::Time { by } => ("time", None, None, Some(by.clone())),
         };
         Self {

@@ -127,7 +127,8 @@ pub fn holder_life(held: &HeldLease) -> HolderLife {
     let alive = match &held.holder {
         _ if !has_time_left => false,
         Holder::Process(process) => lives(process),
-        Holder::Attempt { attempt, shim } => match attempts::known(attempt) {
+        Holder::Attempt { process: Some(process), .. } if !lives(process) => false,
+        Holder::Attempt { attempt, shim, .. } => match attempts::known(attempt) {
             Some(KnownAttempt::Over) => false,
             Some(KnownAttempt::Leader(leader)) => lives(shim) || lives(&leader),
             None => lives(shim),
@@ -246,10 +247,14 @@ fn io_bytes(pid: u32) -> u64 {
 
 /// Whether this process is that one or a descendant of it.
 pub fn is_below(process: &ProcessIdentity) -> bool {
+    has_below(process, std::process::id())
+}
+
+/// Whether a process is the same as another or a descendant of it.
+pub fn has_below(process: &ProcessIdentity, mut pid: u32) -> bool {
     if !is_alive(process) {
         return false;
     }
-    let mut pid = std::process::id();
     // A parent that ends meanwhile could make a ring of pids that are used again.
     for _ in 0..TREE_PROCESSES_MAX {
         if pid == process.pid {

@@ -2,16 +2,18 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
+use relight_core::agent::{AgentPlan, Takes};
 use relight_core::change::Change;
 use relight_core::decide::step_deaths;
 use relight_core::decide::{Right, TaskDecisionInput, TaskEvent, check_reason, decide};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, HolderLife};
+use relight_core::recovery::strategies::Builtin;
 use relight_core::recovery::{HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::Step;
-use relight_core::task::Task;
+use relight_core::task::{STRATEGY_DEFAULT, Task};
 use relight_core::time::Time;
 use relight_store::{EventQuery, StoreError};
 use serde::Serialize;
@@ -101,11 +103,25 @@ impl Recoverer {
         self.rules().strategies
     }
 
-    /// The same without the limit of attempts, for tasks that the dead holder resumes under its own
-    /// budget.
-    #[must_use]
-    pub fn without_max_attempts(&self) -> Self {
-        Self { has_no_max_attempts: true, ..self.clone() }
+    /// How a task of a supervised agent is recovered, and by which strategy. A task that was named
+    /// for the agent, or that the agent took by name, is resumed by it, and its restarts are charged
+    /// to the agent's budget only. A task of the queue uses its own strategy, then the agent's, then
+    /// the default.
+    pub fn for_agent(
+        &self,
+        plan: &AgentPlan,
+        strategy: Option<&str>,
+        task: &Task,
+    ) -> (Self, Option<String>) {
+        let asked = task.spec.strategy.as_deref().or(strategy);
+        let is_by_default = asked.is_none() && self.strategies().name_for(task) == STRATEGY_DEFAULT;
+        let is_planned = plan.task.as_ref() == Some(&task.id);
+        let is_named = is_planned || (task.pinned && is_by_default);
+        if plan.takes != Takes::Start && is_named {
+            let recoverer = Self { has_no_max_attempts: true, ..self.clone() };
+            return (recoverer, Some(Builtin::Resume.as_str().to_owned()));
+        }
+        (self.clone(), asked.map(str::to_owned))
     }
 
     /// The holder reports a failure: asks the strategy, and commits both together.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use relight_core::agent::AgentStateKind;
+use relight_core::agent::{AgentState, AgentStateKind, AttemptTag};
 use relight_core::decide::Refusal;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, HolderLife};
@@ -235,7 +235,12 @@ async fn one(
     let (task, recovered) = match lost {
         OrphanedTask::Holder(task) => {
             let death = HolderDeath::vanished(&task, clock::now());
-            let recovered = recoverer.recover_unwatched(&task, death, None).await;
+            let recovered = match for_task(&recoverer, &task).await {
+                Ok((recoverer, strategy)) => {
+                    recoverer.recover_unwatched(&task, death, strategy.as_deref()).await
+                }
+                Err(error) => Err(error.into()),
+            };
             (task, recovered)
         }
         OrphanedTask::Agent(task, agent) => {
@@ -258,4 +263,23 @@ async fn one(
         Err(error) => Some(Err((Box::new(task), error))),
         Ok(recovered) => Some(Ok(recovered)),
     }
+}
+
+/// The budget of a task whose holder was an attempt is its agent's, whoever finds that the attempt is
+/// gone: the agent's own supervisor or another node.
+async fn for_task(
+    recoverer: &Recoverer,
+    task: &Task,
+) -> Result<(Recoverer, Option<String>), StoreError> {
+    let held = task.lease.held.as_ref();
+    let tag = held.and_then(|held| AttemptTag::of_holder(&held.holder));
+    let name = tag.as_ref().and_then(AttemptTag::agent).and_then(|name| AgentName::new(name).ok());
+    let agent = match name {
+        Some(name) => recoverer.engine().store().agent(&name).await?,
+        None => None,
+    };
+    Ok(match agent.filter(|agent| !matches!(agent.state, AgentState::Terminated { .. })) {
+        Some(agent) => recoverer.for_agent(&agent.plan, None, task),
+        None => (recoverer.clone(), None),
+    })
 }

@@ -32,11 +32,14 @@ impl Owner {
 
     fn is(&self, holder: &Holder, boot: &str) -> bool {
         match (self, holder) {
-            (Self::Holder(own), theirs) => is_same_owner(own, theirs),
-            (Self::GonePid(pid), Holder::Process(theirs)) => {
-                theirs.pid == *pid && theirs.boot == boot
+            // All of an attempt, whichever of its processes it was.
+            (Self::Holder(Holder::Attempt { attempt, process: None, .. }), theirs) => {
+                theirs.attempt() == Some(attempt)
             }
-            (Self::GonePid(_), Holder::Attempt { .. } | Holder::Time { .. }) => false,
+            (Self::Holder(own), theirs) => is_same_owner(own, theirs),
+            (Self::GonePid(pid), theirs) => {
+                theirs.process().is_some_and(|theirs| theirs.pid == *pid && theirs.boot == boot)
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Costs one read of the store, and one more per task that it held.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use relight_core::agent::plain::plain_lines;
 use relight_core::agent::{Attempt, PostMortem};
@@ -26,8 +27,8 @@ const OUTPUT_BYTES_MAX: usize = 8 << 10;
 const DONE_NAMES_MAX: usize = 20;
 /// Newest attempts searched for the one that died.
 const ATTEMPTS_LOOKED_AT: usize = 8;
-/// Recently ended leases searched for those of an attempt.
-const LEASES_LOOKED_AT: usize = 1_000;
+/// Recent events searched for the work of an attempt.
+const EVENTS_LOOKED_AT: usize = 1_000;
 /// Maximum number of tasks whose steps are read; all tasks are released.
 const LOOKED_AT_MAX: usize = 100;
 
@@ -78,8 +79,8 @@ pub async fn take(
     Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
 }
 
-/// Whether the attempt finished a task that it released, or a step of it. Reads the journal since
-/// the attempt's begin.
+/// Whether the attempt finished a task that it released, or a step of it, or one of a workflow of its
+/// agent, which nobody needs to hold. Reads the journal since the attempt's begin.
 pub(super) async fn has_finished_work(
     engine: &Engine,
     attempt: &Attempt,
@@ -97,30 +98,31 @@ pub(super) async fn has_finished_work(
     let is_its_begin = |event: &&Event| event.detail["attempt"] == attempt.tag.as_str();
     let events = store.events(begun).await?;
     let Some(begun) = events.iter().find(is_its_begin) else { return Ok(false) };
-    let let_go = EventQuery {
+    let since = |kinds| EventQuery {
         after: begun.id,
-        kinds: vec![EventKind::LeaseEnded],
-        limit: LEASES_LOOKED_AT,
+        kinds,
+        limit: EVENTS_LOOKED_AT,
         newest: true,
         before: None,
         task: None,
         agent: None,
     };
-    let over_http = format!("agent {}", attempt.agent);
-    let is_its_own = |event: &Event| {
-        let holder = &event.detail["holder"];
-        holder["attempt"] == attempt.tag.as_str() || holder["by"] == over_http.as_str()
-    };
-    let events = store.events(let_go).await?.into_iter().filter(is_its_own);
-    let mut ids: Vec<TaskId> = events.filter_map(|event| event.task).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    let tasks = store.tasks_by_id(&ids).await?;
+    let released = store.events(since(vec![EventKind::LeaseEnded])).await?;
+    let is_its_own = |event: &Event| event.detail["holder"]["attempt"] == attempt.tag.as_str();
+    let released: BTreeSet<TaskId> =
+        released.into_iter().filter(is_its_own).filter_map(|event| event.task).collect();
+    let moved = store.events(since(vec![EventKind::StepDone, EventKind::TaskStatus])).await?;
+    let mut ids: BTreeSet<TaskId> = moved.into_iter().filter_map(|event| event.task).collect();
+    ids.extend(released.iter().cloned());
+    let tasks = store.tasks_by_id(&ids.into_iter().collect::<Vec<_>>()).await?;
     let went_forward = |task: &Task| {
         let is_finished = matches!(task.status, TaskStatus::Completed | TaskStatus::InReview);
         is_finished || task.tally.progress_at.is_some_and(|at| at >= attempt.begun_at)
     };
-    Ok(tasks.iter().any(went_forward))
+    let is_its_workflow =
+        |task: &Task| task.checkpoint.is_some() && task.agent.as_ref() == Some(&attempt.agent);
+    let is_its_own = |task: &Task| released.contains(&task.id) || is_its_workflow(task);
+    Ok(tasks.iter().any(|task| is_its_own(task) && went_forward(task)))
 }
 
 fn from_record(record: Option<&ExitRecord>) -> PostMortem {

@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use relight_core::agent::{AgentState, AttemptTag, Takes};
 use relight_core::ids::AgentName;
-use relight_core::lease::{Holder, HolderLife};
+use relight_core::lease::HolderLife;
 use relight_core::node::Node;
 use relight_core::task::Task;
-use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -114,24 +113,19 @@ impl Sweeper {
     /// actor.
     fn is_lost(&self, task: &Task, has_to_look_again: &mut bool) -> bool {
         let Some(held) = &task.lease.held else { return false };
-        let attempt = match &held.holder {
-            Holder::Attempt { attempt, .. } => {
-                self.roster.attempt(&AttemptTag::from_text(attempt.clone()))
-            }
-            Holder::Process(_) | Holder::Time { .. } => AttemptIs::Elsewhere,
-        };
+        let tag = AttemptTag::of_holder(&held.holder);
         // The supervisor that acquires its agent passes the task to that agent's strategy.
-        if let Holder::Attempt { attempt, .. } = &held.holder
-            && let Some(agent) = AttemptTag::from_text(attempt.clone()).agent()
+        if let Some(agent) = tag.as_ref().and_then(AttemptTag::agent)
             && self.context.standby.has(agent)
         {
             *has_to_look_again = true;
             return false;
         }
-        match attempt {
+        match tag.map_or(AttemptIs::Elsewhere, |tag| self.roster.attempt(&tag)) {
             AttemptIs::Current => {
-                let is_over = held.left == Some(Span::ZERO);
-                *has_to_look_again |= held.ttl.is_some() && !is_over;
+                let ends_earlier = held.ttl.is_some() || held.holder.process().is_some();
+                let is_over = ends_earlier && process::holder_life(held) == HolderLife::Gone;
+                *has_to_look_again |= ends_earlier && !is_over;
                 is_over
             }
             AttemptIs::Over => !self.context.is_asked_about(&task.id),

@@ -158,7 +158,7 @@ impl CallContext {
     }
 
     /// Whose life a lease follows, and how long each write renews it for.
-    pub(super) fn holder(
+    pub(super) async fn holder(
         &self,
         agent: Option<&AgentName>,
         lease: Option<&str>,
@@ -169,10 +169,8 @@ impl CallContext {
                 let ttl = is_by_time.then(|| tasks::lease(lease)).transpose()?;
                 Ok((process.holder.clone(), ttl))
             }
-            Side::Http { caller, .. } => {
-                let who = agent.map(|agent| format!("agent {agent}"));
-                let holder = tasks::holder(who.as_ref().unwrap_or(&caller.id));
-                Ok((holder, Some(tasks::lease(lease)?)))
+            Side::Http { app, caller } => {
+                Ok((app.holder(agent, &caller.id).await?, Some(tasks::lease(lease)?)))
             }
         }
     }

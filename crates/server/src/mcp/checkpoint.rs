@@ -159,7 +159,7 @@ pub(super) async fn resume(
     let dialect = Dialect::new(context.engine.clone(), context.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
     let agent = agent(context, given.agent.as_deref())?;
-    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref())?;
+    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref()).await?;
     if let (Some(id), Some(_)) = (&workflow, given.fence) {
         let fence = context.right(id, given.fence)?;
         let task = context.engine.task(id).await?;

@@ -23,7 +23,7 @@ pub(super) async fn start(
 ) -> Result<Reply, ApiError> {
     let id = context.task(given.task)?;
     let agent = context.agent(given.agent)?;
-    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref())?;
+    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref()).await?;
     let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
     let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
     check_start(&context.engine, &id, given.fence.map(Fence)).await?;

@@ -10,7 +10,7 @@ use relight_runtime::os::clock;
 use relight_runtime::queue::Claimed;
 
 use super::span;
-use super::tasks::{holder, lease};
+use super::tasks::lease;
 use crate::answer::json_bytes;
 use crate::app::App;
 use crate::error::ApiError;
@@ -33,7 +33,7 @@ pub(super) async fn claim(
     let agent = AgentName::new(given.agent)?;
     let wait = given.wait.as_deref().map(span).transpose()?.unwrap_or_default().min(WAIT_MAX);
     let lease = lease(given.lease.as_deref())?;
-    let holder = holder(&format!("agent {agent}"));
+    let holder = app.holder(Some(&agent), "").await?;
     app.reported(&agent).await?;
     // Whoever waits for work lives.
     let _waits =

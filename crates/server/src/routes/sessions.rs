@@ -13,7 +13,7 @@ use relight_runtime::operations::session::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tasks::holder;
+use super::tasks::over_http;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
@@ -124,5 +124,5 @@ pub(super) async fn shutdown(
 
 /// Whoever names a process comes by the socket.
 fn by(caller: &Caller) -> SessionCaller {
-    SessionCaller { owner: holder(&caller.id), is_local: caller.via == Via::Socket }
+    SessionCaller { owner: over_http(&caller.id), is_local: caller.via == Via::Socket }
 }

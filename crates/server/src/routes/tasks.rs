@@ -131,7 +131,6 @@ pub(super) async fn start(
 ) -> Result<Answer<Started>, ApiError> {
     let id = TaskId::new(id)?;
     let lease = lease(given.lease.as_deref())?;
-    let agent = given.spec.agent.as_ref().map(|agent| format!("agent {agent}"));
     let new = new_task(id.clone(), given.spec)?;
     app.check_strategy(&new)?;
     let engine = &app.backend.engine;
@@ -139,7 +138,7 @@ pub(super) async fn start(
     if let Some(agent) = &new.agent {
         app.reported(agent).await?;
     }
-    let holder = holder(agent.as_ref().unwrap_or(&caller.id));
+    let holder = app.holder(new.agent.as_ref(), &caller.id).await?;
     let limits = match given.force {
         true => StartLimits::Forced,
         false => StartLimits::Policy(app.backend.recoverer.policy()),
@@ -151,6 +150,18 @@ pub(super) async fn start(
 }
 
 impl App {
+    /// Who holds what is taken over HTTP: the live attempt of an agent that is supervised. Nobody else's
+    /// life can be seen: their lease lasts for a time, and each write renews it.
+    pub(crate) async fn holder(
+        &self,
+        agent: Option<&AgentName>,
+        caller: &str,
+    ) -> Result<Holder, ApiError> {
+        let Some(agent) = agent else { return Ok(over_http(caller)) };
+        let attempt = holders::live_attempt(self.backend.engine.store().as_ref(), agent).await?;
+        Ok(attempt.unwrap_or_else(|| over_http(&format!("agent {agent}"))))
+    }
+
     fn check_strategy(&self, new: &NewTask) -> Result<(), ApiError> {
         let Some(name) = &new.spec.strategy else { return Ok(()) };
         let known = self.backend.recoverer.strategies().check(name);
@@ -158,15 +169,15 @@ impl App {
     }
 }
 
+/// A holder whose life cannot be seen.
+pub(crate) fn over_http(who: &str) -> Holder {
+    Holder::Time { by: format!("{who} over HTTP") }
+}
+
 /// The length of a lease.
 pub(crate) fn lease(given: Option<&str>) -> Result<Span, ApiError> {
     let lease = given.map(span).transpose()?.unwrap_or(LEASE_DEFAULT);
     of_length(lease).map_err(|error| ApiError::invalid(error.to_string()))
-}
-
-/// Over HTTP nobody's life can be seen: a lease lasts for a time, and each write renews it.
-pub(crate) fn holder(who: &str) -> Holder {
-    Holder::Time { by: format!("{who} over HTTP") }
 }
 
 fn new_task(id: TaskId, given: wire::task::TaskSpec) -> Result<NewTask, ApiError> {

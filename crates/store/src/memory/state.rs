@@ -8,7 +8,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, IdempotencyKey, SessionKey, TaskId};
-use relight_core::lease::{HeldLease, Holder};
+use relight_core::lease::HeldLease;
 use relight_core::node::{Node, NodesSummary};
 use relight_core::session::{Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
@@ -441,8 +441,8 @@ fn is_free(task: &Task) -> bool {
 }
 
 fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {
-    let holder = task.lease.held.as_ref().map(|held| &held.holder);
-    matches!(holder, Some(Holder::Attempt { attempt, .. }) if attempt == tag.as_str())
+    let held = task.lease.held.as_ref();
+    held.and_then(|held| held.holder.attempt()) == Some(tag.as_str())
 }
 
 fn is_of_steps(kind: EventKind) -> bool {

@@ -188,10 +188,7 @@ pub(crate) fn body_row(task: &Task) -> Row {
 /// `LEASE`.
 pub(crate) fn lease_row(task: &Task) -> Row {
     let held = task.lease.held.as_ref();
-    let attempt = held.and_then(|held| match &held.holder {
-        Holder::Attempt { attempt, .. } => Some(attempt.as_str()),
-        Holder::Process(_) | Holder::Time { .. } => None,
-    });
+    let attempt = held.and_then(|held| held.holder.attempt());
     let (holder, since) = (held.map(|held| to_json(&held.holder)), held.map(|held| held.since));
     vec![holder.into(), since.into(), attempt.into()]
 }

@@ -223,7 +223,7 @@ pub async fn tasks_can_be_asked_for_by_the_attempt_that_holds_them(harness: &dyn
     let store = harness.open().await;
     let held_by = |tag: &AttemptTag| {
         let attempt = tag.as_str().to_owned();
-        let holder = Holder::Attempt { attempt, shim: process(9) };
+        let holder = Holder::Attempt { process: None, attempt, shim: process(9) };
         Change::LeaseTaken { holder, ttl: None }
     };
     for task in ["free", "timed", "one", "other", "two"] {

@@ -212,6 +212,7 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
     let holders = [
         Holder::Process(ProcessIdentity { pid: u32::MAX, start: u64::MAX, boot, node: None }),
         Holder::Attempt {
+            process: None,
             attempt: "writer-7".to_owned(),
             shim: relight_core::lease::ProcessIdentity {
                 pid: 1,

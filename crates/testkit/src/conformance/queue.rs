@@ -84,6 +84,7 @@ pub async fn a_held_task_is_not_in_the_queue(harness: &dyn Harness) {
     let boot = "boot".to_owned();
     let process = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot, node: None });
     let attempt = Holder::Attempt {
+        process: None,
         attempt: "a".to_owned(),
         shim: relight_core::lease::ProcessIdentity {
             pid: 1,

@@ -111,7 +111,7 @@ pub async fn a_session_is_seen_by_every_handle(harness: &dyn Harness) {
 pub async fn every_state_of_a_session_comes_back_whole(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     let shim = process(9);
-    let attempt = Holder::Attempt { attempt: ODD.to_owned(), shim };
+    let attempt = Holder::Attempt { process: None, attempt: ODD.to_owned(), shim };
     let far = Time::from_ms(i64::MAX);
     let states = [
         SessionState::Idle,

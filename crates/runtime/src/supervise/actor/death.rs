@@ -12,9 +12,8 @@ use relight_core::decide::{Right, TaskEvent};
 use relight_core::lease::ProcessIdentity;
 use relight_core::progress::left_open;
 use relight_core::recovery::HolderDeath;
-use relight_core::recovery::strategies::Builtin;
 use relight_core::status::TaskStatus;
-use relight_core::task::{STRATEGY_DEFAULT, Task};
+use relight_core::task::Task;
 use relight_core::time::Span;
 
 use super::tree::{Orphan, Tree, TreeEvent};
@@ -266,8 +265,7 @@ impl Actor {
             agent: Some(self.spec.name.clone()),
             ..HolderDeath::of(task, cause, reason, clock::now())
         };
-        let strategy = self.strategy_for(task).map(str::to_owned);
-        let recoverer = self.recoverer_for(task);
+        let (recoverer, strategy) = self.recoverer_for(task);
         let strategies = recoverer.strategies();
         let name = strategy.as_deref().unwrap_or(strategies.name_for(task));
         let answers_at_once = strategies.is_own(name);
@@ -289,33 +287,10 @@ impl Actor {
         Ok(())
     }
 
-    /// The strategy for a task. A task that was named for the agent, or that it took by name, is
-    /// resumed by it. A task from the queue uses the task's strategy, then the agent's, then the
-    /// default.
-    pub(super) fn strategy_for<'a>(&'a self, task: &'a Task) -> Option<&'a str> {
-        if self.is_named_for(task) {
-            return Some(Builtin::Resume.as_str());
-        }
-        task.spec.strategy.as_deref().or(self.spec.strategy.as_deref())
-    }
-
-    /// The recoverer for a task. Restarts by the supervisor are charged to the agent's budget, so
-    /// the task's budget does not also end it.
-    fn recoverer_for(&self, task: &Task) -> Recoverer {
-        if self.is_named_for(task) {
-            return self.context.recoverer.without_max_attempts();
-        }
-        self.context.recoverer.clone()
-    }
-
-    /// Whether the task was named for the agent, not assigned by the queue.
-    fn is_named_for(&self, task: &Task) -> bool {
-        let is_planned = self.spec.plan.task.as_ref() == Some(&task.id);
-        let asked = task.spec.strategy.as_deref().or(self.spec.strategy.as_deref());
-        let is_by_default = asked.is_none()
-            && self.context.recoverer.strategies().name_for(task) == STRATEGY_DEFAULT;
-        let is_started_by_name = task.pinned && is_by_default;
-        !self.is_started_with_tasks() && (is_planned || is_started_by_name)
+    /// Recovers a task of this agent by its strategy and within its limits.
+    pub(super) fn recoverer_for(&self, task: &Task) -> (Recoverer, Option<String>) {
+        let (plan, strategy) = (&self.spec.plan, self.spec.strategy.as_deref());
+        self.context.recoverer.for_agent(plan, strategy, task)
     }
 
     /// The plan's task, if it must be resumed although nobody holds it: it was released at this

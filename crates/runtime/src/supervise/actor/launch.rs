@@ -422,7 +422,7 @@ impl Actor {
     ) -> Result<Option<(TaskId, Fence)>, LaunchError> {
         let Some(id) = self.spec.plan.task.clone() else { return Ok(None) };
         let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
-        let holder = Holder::Attempt { attempt: tag.to_string(), shim };
+        let holder = Holder::Attempt { attempt: tag.to_string(), shim, process: None };
         let engine = &self.context.engine;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let is_there = is_there.map_err(LaunchError::Task)?;
@@ -448,12 +448,7 @@ impl Actor {
     }
 
     fn is_own(&self, holder: &Holder) -> bool {
-        match holder {
-            Holder::Attempt { attempt, .. } => {
-                AttemptTag::from_text(attempt).agent() == Some(self.spec.name.as_str())
-            }
-            Holder::Process(_) | Holder::Time { .. } => false,
-        }
+        AttemptTag::of_holder(holder).is_some_and(|tag| tag.is_of(&self.spec.name))
     }
 
     fn new_task(&self, id: &TaskId) -> NewTask {

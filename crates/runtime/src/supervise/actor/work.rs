@@ -8,11 +8,15 @@ use relight_core::ids::TaskId;
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_store::AttemptQuery;
 
 use super::{Actor, SupervisionLost};
 use crate::os::clock;
 use crate::recovery::{self, Recovered};
 use crate::supervise::notices::What;
+
+/// Newest attempts searched for the task that the agent took by name.
+const ATTEMPTS_LOOKED_AT: usize = 8;
 
 impl Actor {
     /// Whether it is started for tasks of the queue.
@@ -59,7 +63,11 @@ impl Actor {
     /// was terminated, regardless of limits.
     pub(super) async fn retry_failed_task(&self) {
         let is_terminated = matches!(self.agent.state, AgentState::Terminated { .. });
-        let failed = self.own_task().await.filter(|task| match task.status {
+        let own = match self.own_task().await {
+            None => self.chosen_task().await,
+            planned => planned,
+        };
+        let failed = own.filter(|task| match task.status {
             TaskStatus::Failed => true,
             TaskStatus::Suspended => is_terminated && task.pinned,
             _ => false,
@@ -92,6 +100,18 @@ impl Actor {
         self.last.as_ref()?.post_mortem.as_ref()?.task.as_deref()
     }
 
+    /// The task that it took by name last, if it is still its own.
+    async fn chosen_task(&self) -> Option<Task> {
+        let store = self.context.engine.store();
+        let (agent, limit) = (Some(self.spec.name.clone()), ATTEMPTS_LOOKED_AT);
+        let query = AttemptQuery { agent, ended: true, limit, before: None };
+        let newest = store.attempts(query).await.ok()?;
+        let id = newest.into_iter().find_map(|attempt| attempt.post_mortem?.task)?;
+        let id = TaskId::new(id).ok()?;
+        let task = store.task(&id).await.ok()??;
+        (task.pinned && task.agent.as_ref() == Some(&self.spec.name)).then_some(task)
+    }
+
     /// The plan's task, if it is still its own; a task of the queue may have been reassigned.
     pub(super) async fn own_task(&self) -> Option<Task> {
         let id = self.spec.plan.task.as_ref()?;
@@ -116,8 +136,9 @@ impl Actor {
             Some(_) => Right::Fence(task.lease.fence),
             None => Right::Unfenced,
         };
-        let strategy = self.strategy_for(&task);
-        let recovered = self.context.recoverer.recover(&task, right, death, strategy).await;
+        let (_, strategy) = self.recoverer_for(&task);
+        let recoverer = &self.context.recoverer;
+        let recovered = recoverer.recover(&task, right, death, strategy.as_deref()).await;
         if let Err(error) = recovered {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
         }

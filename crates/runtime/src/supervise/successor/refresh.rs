@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use relight_core::agent::active_state::{ActiveState, reason};
 use relight_core::agent::{Agent, AgentState, AttemptTag};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Holder;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, StoreError};
 
@@ -133,10 +132,7 @@ fn file_error(path: &Path, source: io::Error) -> RefreshError {
 }
 
 fn holding_attempt(task: &Task) -> Option<AttemptTag> {
-    match &task.lease.held.as_ref()?.holder {
-        Holder::Attempt { attempt, .. } => Some(AttemptTag::from_text(attempt)),
-        Holder::Process(_) | Holder::Time { .. } => None,
-    }
+    AttemptTag::of_holder(&task.lease.held.as_ref()?.holder)
 }
 
 /// The agent whose live attempt has this tag: a lease may outlive its attempt for a moment.

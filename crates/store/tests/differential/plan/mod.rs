@@ -399,7 +399,7 @@ impl Plan {
             0 => (Holder::Process(self.process()), None),
             1 => {
                 let (attempt, shim) = (format!("attempt {number}"), self.process());
-                (Holder::Attempt { attempt, shim }, None)
+                (Holder::Attempt { process: None, attempt, shim }, None)
             }
             _ => {
                 let by = format!("person {number}");
