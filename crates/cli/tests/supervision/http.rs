@@ -231,5 +231,5 @@ fn what_a_supervised_agent_took_over_http_ends_with_its_attempt() {
     assert_eq!(fences, [json!(1), json!(2), json!(3), json!(4)]);
     let deaths = ground.deaths("writer");
     assert!(deaths.iter().all(|death| death["made_progress"] == true), "{deaths:#?}");
-    assert_eq!(deaths[0]["post_mortem"]["task"], "t");
+    assert_eq!(deaths[0]["unfinished_task"], "t");
 }

@@ -79,7 +79,9 @@ fn work_that_a_process_of_the_attempt_or_nobody_held_is_progress_too() {
     let one_workflow = "[ $n != 1 ] || relight checkpoint start --workflow w --agent a --step s1 --idempotency k\n\
          relight checkpoint update --workflow w --complete s$n --step s$((n + 1)) || exit 9";
     for work in [by_process, a_step, workflows, one_workflow] {
-        let script = format!("n=$RELIGHT_ATTEMPT_NUMBER\n{work}; [ $n = 4 ] && exit 0; kill -9 $$");
+        let script = format!(
+            "n=$RELIGHT_ATTEMPT_NUMBER\n{work}; [ $n = 4 ] && {{ relight task done; exit 0; }}; kill -9 $$"
+        );
         let ground = Ground::with_agent(&script);
         let ran = ground.run(&["--max-attempts", "1", "--cooldown", "10m"]).end();
         let deaths = ground.deaths("a");

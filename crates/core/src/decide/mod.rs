@@ -628,10 +628,8 @@ fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), 
     }
     let is_begun_under_it =
         input.step.is_some_and(|step| step.is_open() && step.fence == lease.fence);
-    match held.holder {
-        Holder::Time { .. } if !is_begun_under_it => Ok(()),
-        _ => Err(hold::held(input.task)),
-    }
+    let is_time_limited = held.ttl.is_some() || matches!(held.holder, Holder::Time { .. });
+    if is_time_limited && !is_begun_under_it { Ok(()) } else { Err(hold::held(input.task)) }
 }
 
 /// Steps of one holder may be committed concurrently; everything else requires that the task is
