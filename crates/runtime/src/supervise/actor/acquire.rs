@@ -17,7 +17,7 @@ use relight_core::time::Time;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
 
-use super::death::bare_record;
+use super::death::{SeenOfDeath, bare_record};
 use super::ledger::Ledger;
 use super::live_attempt::LiveAttempt;
 use super::tree::{ConnectedShim, Orphan, Tree};
@@ -132,10 +132,6 @@ pub(in crate::supervise) async fn acquire(
         last,
         head: None,
         oom: Oom::default(),
-        wrote_nothing: false,
-        died_unwatched: false,
-        silent_since: None,
-        node_lost: false,
         captured_session: None,
         at_rest: false,
         holds,
@@ -336,7 +332,7 @@ impl Actor {
         if let Some(attempt) = attempt.filter(|_| is_next) {
             let record = self.record_of(attempt.number, &attempt.tag);
             let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
-            self.catch_up(attempt, record).await?;
+            self.catch_up(attempt, record, SeenOfDeath::default()).await?;
             if self.runs_as(&tag) {
                 self.adopt(&tag, process, None).await;
                 return Ok(());
@@ -358,9 +354,10 @@ impl Actor {
         &mut self,
         attempt: Attempt,
         record: ExitRecord,
+        seen: SeenOfDeath,
     ) -> Result<(), SupervisionLost> {
         let said = self.read_back(&attempt, record.how).await?;
-        let event = self.facts_of(&attempt, &record, said).await;
+        let event = self.facts_of(&attempt, &record, said, seen).await;
         let decision = decide(&self.agent, event, self.decision_input().await);
         self.last = Some(attempt);
         self.commit(decision.changes).await?;
@@ -469,13 +466,11 @@ impl Actor {
         };
         // The successor may have been started and have died before that was recorded.
         let after = self.end_of_successor(attempt.number + 1).await?;
-        self.died_unwatched = is_lost;
-        let buried = match after {
-            Some(after) => self.record_both_deaths(attempt, record, after).await,
-            None => self.record_unwatched_death(attempt, record).await.map_err(AcquireError::from),
-        };
-        self.died_unwatched = false;
-        buried
+        let seen = SeenOfDeath { unwatched: is_lost, ..SeenOfDeath::default() };
+        match after {
+            Some(after) => self.record_both_deaths(attempt, record, after, seen).await,
+            None => Ok(self.record_unwatched_death(attempt, record, seen).await?),
+        }
     }
 
     /// Whether the last supervisor died before a shim was told to start this attempt, usually while
@@ -507,10 +502,13 @@ impl Actor {
         let note = format!("its node {node} was lost");
         let record = self.lost_record(&attempt, node_leases::last_renewed(node), note).await;
         // Local logs with the same number belong to other attempts.
-        (self.wrote_nothing, self.died_unwatched, self.node_lost) = (true, true, true);
-        let buried = self.record_death(attempt, record, None).await;
-        (self.wrote_nothing, self.died_unwatched, self.node_lost) = (false, false, false);
-        Ok(buried?)
+        let seen = SeenOfDeath {
+            wrote_nothing: true,
+            unwatched: true,
+            node_lost: true,
+            silent_since: None,
+        };
+        Ok(self.record_death(attempt, record, None, seen).await?)
     }
 
     async fn record_both_deaths(
@@ -518,10 +516,11 @@ impl Actor {
         attempt: Attempt,
         record: ExitRecord,
         after: ExitRecord,
+        seen: SeenOfDeath,
     ) -> Result<(), AcquireError> {
-        self.catch_up(attempt, record).await?;
+        self.catch_up(attempt, record, seen).await?;
         match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
-            Some(next) => Ok(self.record_unwatched_death(next, after).await?),
+            Some(next) => Ok(self.record_unwatched_death(next, after, seen).await?),
             None => Ok(()),
         }
     }
@@ -530,9 +529,10 @@ impl Actor {
         &mut self,
         attempt: Attempt,
         record: ExitRecord,
+        seen: SeenOfDeath,
     ) -> Result<(), SupervisionLost> {
         let said = self.read_back(&attempt, record.how).await?;
-        self.record_death(attempt, record, said).await
+        self.record_death(attempt, record, said, seen).await
     }
 
     /// Reads the output that an attempt wrote while it was unsupervised, and keeps its session id.

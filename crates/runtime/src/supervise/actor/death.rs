@@ -14,7 +14,7 @@ use relight_core::progress::left_open;
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 
 use super::tree::{Orphan, Tree, TreeEvent};
 use super::{Actor, SupervisionLost, lease_guard};
@@ -32,6 +32,19 @@ use crate::supervise::shim::wire::{ExitRecord, ShimReport};
 const PIDS_MAX: usize = 10;
 /// Note of an attempt that its shim stopped.
 const LEASE_ENDED: &str = "the lease of its node ran out, and its shim ended it";
+
+/// What this supervisor saw of a death, besides the exit record.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SeenOfDeath {
+    /// The attempt gave no output.
+    pub(super) wrote_nothing: bool,
+    /// It died together with its supervisor.
+    pub(super) unwatched: bool,
+    /// It was lost with its node.
+    pub(super) node_lost: bool,
+    /// Its last sign of life, if it was stopped for its silence.
+    pub(super) silent_since: Option<Time>,
+}
 
 impl Actor {
     pub(super) async fn tree_says(&mut self, event: TreeEvent) -> Result<(), SupervisionLost> {
@@ -106,9 +119,12 @@ impl Actor {
         attempt.process = attempt.process.or_else(|| record.process.clone());
         let preset = &self.spec.preset;
         let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
-        self.wrote_nothing = life.wrote_nothing();
         let was_silent = self.ending() == Some(StopReason::Hung);
-        self.silent_since = was_silent.then(|| life.last_sign());
+        let seen = SeenOfDeath {
+            wrote_nothing: life.wrote_nothing(),
+            silent_since: was_silent.then(|| life.last_sign()),
+            ..SeenOfDeath::default()
+        };
         self.head = life.head;
         self.oom = life.oom;
         if record.survivors > 0 {
@@ -116,7 +132,7 @@ impl Actor {
             self.tree.dismiss().await;
         }
         self.keep_captured().await?;
-        self.record_death(attempt, record, said).await
+        self.record_death(attempt, record, said, seen).await
     }
 
     /// Collects the facts of a death, releases its tasks and decides what follows.
@@ -125,9 +141,9 @@ impl Actor {
         attempt: Attempt,
         record: ExitRecord,
         said: Option<ReportedEnd>,
+        seen: SeenOfDeath,
     ) -> Result<(), SupervisionLost> {
-        let event = self.facts_of(&attempt, &record, said).await;
-        self.silent_since = None;
+        let event = self.facts_of(&attempt, &record, said, seen).await;
         self.last = Some(attempt);
         self.happen(event).await
     }
@@ -138,9 +154,10 @@ impl Actor {
         attempt: &Attempt,
         record: &ExitRecord,
         said: Option<ReportedEnd>,
+        seen: SeenOfDeath,
     ) -> AgentEvent {
         let begins = attempt.log.map(LogPosition::from).unwrap_or_default();
-        let log_end = if self.wrote_nothing {
+        let log_end = if seen.wrote_nothing {
             Vec::new()
         } else {
             AgentLog::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
@@ -185,20 +202,20 @@ impl Actor {
             && !self.leaves_steps_open(&found.held).await;
         let death = Death {
             at: record.at,
-            last_sign: self.silent_since,
+            last_sign: seen.silent_since,
             lived: record.lived,
             how,
             oom: is_oom,
             unfinished_task: if completes { None } else { unfinished_task },
             made_progress: found.made_progress,
-            node_lost: record.lease_ended || self.node_lost,
+            node_lost: record.lease_ended || seen.node_lost,
             said,
             note: match (record.note.clone(), lease.or(oom).or(denied)) {
                 (Some(note), Some(more)) => Some(format!("{note}; {more}")),
                 (note, more) => note.or(more),
             },
         };
-        self.release_tasks(&found.held, &death, completes).await;
+        self.release_tasks(&found.held, &death, completes, seen.unwatched).await;
         let post_mortem = Box::new(found.post_mortem);
         let task = self.task_status().await;
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
@@ -218,22 +235,22 @@ impl Actor {
 
     /// Releases the attempt's tasks. A deliberate stop or a deferral is not a failure; other tasks
     /// go to their strategy.
-    async fn release_tasks(&self, held: &[Task], death: &Death, completes: bool) {
+    async fn release_tasks(&self, held: &[Task], death: &Death, completes: bool, unwatched: bool) {
         let cause = death.cause(self.ending());
         for task in held {
             let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);
             let ended = match cause {
                 _ if completes && is_its_own => {
-                    self.end_hold(task, TaskEvent::Done { force: false }).await
+                    self.end_hold(task, TaskEvent::Done { force: false }, unwatched).await
                 }
                 Cause::Deferred => {
                     let until = later(death, clock::now(), self.spec.plan.defer);
                     let reason = Some("its agent said: later".to_owned());
-                    self.end_hold(task, TaskEvent::Defer { until, reason }).await
+                    self.end_hold(task, TaskEvent::Defer { until, reason }, unwatched).await
                 }
                 Cause::Stopped => {
                     let reason = self.why_interrupted(cause);
-                    self.end_hold(task, TaskEvent::Interrupt { reason }).await
+                    self.end_hold(task, TaskEvent::Interrupt { reason }, unwatched).await
                 }
                 Cause::Completed
                 | Cause::Failed
@@ -241,7 +258,7 @@ impl Actor {
                 | Cause::Oom
                 | Cause::Hung
                 | Cause::Timeout
-                | Cause::Lost => self.recover(task, cause, is_its_own).await,
+                | Cause::Lost => self.recover(task, cause, is_its_own, unwatched).await,
             };
             if let Err(error) = ended {
                 self.tell(What::Trouble(format!("task {}: {error}", task.id)));
@@ -249,8 +266,13 @@ impl Actor {
         }
     }
 
-    async fn end_hold(&self, task: &Task, event: TaskEvent) -> Result<(), ActError> {
-        if self.died_unwatched {
+    async fn end_hold(
+        &self,
+        task: &Task,
+        event: TaskEvent,
+        unwatched: bool,
+    ) -> Result<(), ActError> {
+        if unwatched {
             return self.context.recoverer.interrupt_unwatched(task, event).await;
         }
         let right = Right::Fence(task.lease.fence);
@@ -259,7 +281,13 @@ impl Actor {
 
     /// Passes a task to its strategy. Waits for the answer only if the agent continues with this
     /// task, so that others do not delay its restart.
-    async fn recover(&self, task: &Task, cause: Cause, is_its_own: bool) -> Result<(), ActError> {
+    async fn recover(
+        &self,
+        task: &Task,
+        cause: Cause,
+        is_its_own: bool,
+        unwatched: bool,
+    ) -> Result<(), ActError> {
         let reason = self.why_interrupted(cause);
         let death = HolderDeath {
             agent: Some(self.spec.name.clone()),
@@ -269,7 +297,7 @@ impl Actor {
         let strategies = recoverer.strategies();
         let name = strategy.as_deref().unwrap_or(strategies.name_for(task));
         let answers_at_once = strategies.is_own(name);
-        let lost = LostTask { task: task.clone(), death, strategy, unwatched: self.died_unwatched };
+        let lost = LostTask { task: task.clone(), death, strategy, unwatched };
         if is_its_own || answers_at_once {
             return lost.recover(&recoverer).await;
         }

@@ -160,15 +160,6 @@ pub(super) struct Actor {
     head: Option<String>,
     /// The kernel's OOM kill count when it began.
     oom: Oom,
-    /// The attempt whose death is being recorded gave no output.
-    wrote_nothing: bool,
-    /// The attempt whose death is being recorded died together with its supervisor.
-    died_unwatched: bool,
-    /// Last sign of life of the attempt whose death is being recorded, if it was stopped for its
-    /// silence.
-    silent_since: Option<Time>,
-    /// The attempt whose death is being recorded was lost with its node.
-    node_lost: bool,
     /// News about its session from its output: an id, or that the session is gone.
     captured_session: Option<Option<String>>,
     at_rest: bool,
