@@ -10,6 +10,7 @@
 
 pub mod alerts;
 pub mod checkpoint_files;
+pub mod daemon;
 pub mod declared_wait;
 pub mod dialect;
 pub mod drain;

@@ -120,7 +120,7 @@ fn spec(
     plan.command = supervision::readable(engine.redactor(), &command);
     let signs: Vec<SignSource> = match &agent.signs {
         Some(signs) => signs.clone(),
-        None => supervision::signs(&preset),
+        None => preset.sign_sources(),
     };
     let strategy = agent.recovery.strategy.clone();
     Ok(AgentSpec {

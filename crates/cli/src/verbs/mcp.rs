@@ -5,11 +5,12 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use relight_runtime::os::signals::Signals;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify;
 use relight_server::mcp::{self, Stdio, StdioError};
 
-use super::supervision::{self, Signals};
+use super::supervision;
 use crate::arguments::other::McpArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
@@ -25,7 +26,7 @@ pub(crate) fn run(environment: &Environment, arguments: &McpArguments) -> Outcom
     }
     let runtime = supervision::runtime()?;
     let served = runtime.block_on(async {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new().map_err(|error| supervision::cannot_wait(&error))?;
         let ending = async {
             signals.next().await;
         };

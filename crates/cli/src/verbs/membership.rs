@@ -1,18 +1,13 @@
-//! The daemon as a node of a fleet: whether it is one, joining, and leaving.
+//! The daemon as a node of a fleet: whether it is one, and how it joins.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use relight_core::ids::NodeName;
-use relight_core::node::{Epoch, NewNode, Node};
+use relight_core::node::NewNode;
+use relight_runtime::daemon::Membership;
 use relight_runtime::engine::Engine;
-use relight_runtime::fleet::{self, Fleet, JoinError, Standing};
+use relight_runtime::fleet::JoinError;
 use relight_runtime::os::{fleet as door, process};
-use relight_runtime::supervise::supervisor::{Takeover, Takeovers};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::supervision::cannot_use;
 use crate::arguments::agent::UpArguments;
@@ -20,9 +15,6 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::node_file::NodeFile;
-
-/// How long the first look at a fleet may take.
-const FIRST_LOOK_MAX: Duration = Duration::from_secs(5);
 
 /// The node that the flag, the configuration or the store asks for; none when this machine is alone.
 /// From then on this process belongs to it. Nothing is written yet: another daemon may have the home.
@@ -75,98 +67,22 @@ fn host_name() -> Result<NodeName, Failure> {
     })
 }
 
-/// The lease of this node while the daemon lives.
-pub(super) struct Membership {
-    fleet: Fleet,
-    standing: watch::Receiver<Standing>,
-    nodes: watch::Receiver<Arc<[Node]>>,
-    keeper: JoinHandle<()>,
-    /// Under which lease agents were taken up.
-    epoch: Option<Epoch>,
-    /// What this node is to take up and to give back.
-    takeovers: Option<Takeovers>,
-}
-
-/// What a node hears of its fleet.
-pub(super) enum Heard {
-    /// Agents are to be taken up here, or given back.
-    Takeover(Takeover),
-    /// The lease was renewed, lost or taken anew.
-    Standing,
-    /// Another node came or went, or this one is to drain.
-    Nodes,
-}
-
-impl Membership {
-    /// Joins; waits while another installation uses the name.
-    pub(super) async fn join(
-        file: NodeFile,
-        config: &Config,
-        engine: &Engine,
-    ) -> Result<Self, Failure> {
-        let node = NewNode {
-            name: file.name,
-            instance: file.instance,
-            labels: config.node.labels.clone(),
-            address: config.node.address.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            ttl: config.node.lease,
-            process: Some(process::me().clone()),
-        };
-        let store = Arc::clone(engine.store());
-        let (fleet, keep) = fleet::join(store, node, config.node.renew).await.map_err(refused)?;
-        let (mut standing, mut nodes) = (fleet.standing(), fleet.nodes());
-        let epoch = standing.borrow_and_update().epoch();
-        nodes.mark_unchanged();
-        let keeper = tokio::spawn(keep);
-        Ok(Self { fleet, standing, nodes, keeper, epoch, takeovers: None })
-    }
-
-    pub(super) fn fleet(&self) -> &Fleet {
-        &self.fleet
-    }
-
-    /// Where it is told from now on what becomes of agents; what the first look came to.
-    pub(super) async fn listen(&mut self, takeovers: Takeovers) -> Takeover {
-        let takeovers = self.takeovers.insert(takeovers);
-        let first = timeout(FIRST_LOOK_MAX, takeovers.recv()).await;
-        first.ok().flatten().unwrap_or_default()
-    }
-
-    /// What happens next. Nothing is lost when it is dropped.
-    pub(super) async fn heard(&mut self) -> Heard {
-        tokio::select! {
-            Ok(()) = self.standing.changed() => Heard::Standing,
-            Ok(()) = self.nodes.changed() => Heard::Nodes,
-            Some(takeover) = next(self.takeovers.as_mut()) => Heard::Takeover(takeover),
-        }
-    }
-
-    /// Whether the lease under which agents were taken up is lost, even if there is another one by now.
-    pub(super) fn has_lost(&mut self) -> bool {
-        let epoch = self.standing.borrow().epoch();
-        let is_lost = self.epoch.is_some() && self.epoch != epoch;
-        self.epoch = epoch;
-        is_lost
-    }
-
-    /// Whether another daemon is this node now.
-    pub(super) fn is_overtaken(&self) -> bool {
-        *self.standing.borrow() == Standing::Overtaken
-    }
-
-    /// Gives the lease back: nothing is held any more.
-    pub(super) async fn leave(self, engine: &Engine) -> Result<(), Failure> {
-        self.keeper.abort();
-        Ok(self.fleet.leave(engine.store().as_ref()).await?)
-    }
-}
-
-async fn next(takeovers: Option<&mut Takeovers>) -> Option<Takeover> {
-    match takeovers {
-        Some(takeovers) => takeovers.recv().await,
-        None => std::future::pending().await,
-    }
+/// Joins; waits while another installation uses the name.
+pub(super) async fn join(
+    file: NodeFile,
+    config: &Config,
+    engine: &Engine,
+) -> Result<Membership, Failure> {
+    let node = NewNode {
+        name: file.name,
+        instance: file.instance,
+        labels: config.node.labels.clone(),
+        address: config.node.address.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ttl: config.node.lease,
+        process: Some(process::me().clone()),
+    };
+    Membership::join(engine, node, config.node.renew).await.map_err(refused)
 }
 
 fn refused(error: JoinError) -> Failure {

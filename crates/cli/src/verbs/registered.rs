@@ -53,7 +53,7 @@ pub(super) fn spec(
         name,
         command: plan.command.iter().cloned().map(Word::from).collect(),
         environment: short_environment(&environment.variables_for_agents(), &preset),
-        signs: supervision::signs(&preset),
+        signs: preset.sign_sources(),
         ladder: Some(preset.ladder(plan.grace)),
         plan,
         preset: Arc::new(preset),

@@ -22,11 +22,13 @@ use relight_redact::Redactor;
 use relight_runtime::engine::{ActError, DRAIN_HINT, Engine};
 use relight_runtime::holders;
 use relight_runtime::os::process;
+use relight_runtime::os::signals::{SignalRequest, Signals};
+use relight_runtime::supervise::boots;
 use relight_runtime::supervise::control::run_socket;
 use relight_runtime::supervise::control_server::Reception;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::log::{AgentLog, Follow, LogLimits};
-use relight_runtime::supervise::notices::{Notice, What};
+use relight_runtime::supervise::notices::{self, Notice, What};
 use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::shim::wire::Input;
 use relight_runtime::supervise::spec::AgentSpec;
@@ -39,7 +41,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::alerting::Alerting;
 use super::default_name;
 use super::ps::supervisor_of;
-use super::supervision::{self, Signals, Told, cannot_use};
+use super::supervision::{self, cannot_use, cannot_wait};
 use crate::arguments::agent::RunArguments;
 use crate::config::Config;
 use crate::environment::Environment;
@@ -101,7 +103,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         return Err(Failure::of(ErrorCode::DRAINING, text).hint(DRAIN_HINT));
     }
     // Before anything is started: whoever is told to end then has something to stop.
-    let mut signals = Signals::new()?;
+    let mut signals = Signals::new().map_err(|error| cannot_wait(&error))?;
     let taking = async {
         if let (AcquireMode::Anew, Some(known)) = (begin, known) {
             put_right(&mut supervisor, environment, known).await?;
@@ -112,7 +114,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         Ok::<_, Failure>(ended_before)
     };
     let tell = |notice: Notice| tell_what_was_missed(environment, &notice);
-    let taking = supervision::telling(&mut notices, tell, taking);
+    let taking = notices::pass_on(&mut notices, tell, taking);
     let (ended_before, signal) = match signals.interrupt(taking).await {
         (Some(taken), signal) => (taken?, signal),
         (None, signal) => {
@@ -127,7 +129,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut reception = reception(&folder, arguments.take_over)?;
     let mut told = None;
     if let Some(signal) = signal {
-        end(&supervisor, Told::End(signal), keeps_terminal, &mut told);
+        end(&supervisor, SignalRequest::End(signal), keeps_terminal, &mut told);
     }
     let mut condition_holds = None;
     let mut waited_for_drain = false;
@@ -164,7 +166,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         };
         if may_be_stuck
             && told.is_some()
-            && let Some(error) = supervision::replaced_store(&supervisor).await
+            && let Some(error) = boots::replaced_store(supervisor.engine().store().as_ref()).await
         {
             supervisor.abandon();
             return Err(supervision::agents_live_on(&error));
@@ -284,11 +286,16 @@ fn lost(name: &AgentName) -> Failure {
 
 /// The first signal stops the agent, a further one hurries. Ctrl-C in a terminal that the agent has is
 /// the agent's.
-fn end(supervisor: &Supervisor, signal: Told, keeps_terminal: bool, told: &mut Option<i32>) {
+fn end(
+    supervisor: &Supervisor,
+    signal: SignalRequest,
+    keeps_terminal: bool,
+    told: &mut Option<i32>,
+) {
     let number = match signal {
-        Told::End(2) if keeps_terminal => return,
-        Told::End(number) => number,
-        Told::HangUp => 1,
+        SignalRequest::End(2) if keeps_terminal => return,
+        SignalRequest::End(number) => number,
+        SignalRequest::HangUp => 1,
     };
     if told.replace(number).is_none() {
         drop(supervisor.shut_down());
@@ -656,7 +663,7 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         plan,
         command,
         environment: supervision::passed_on(environment, arguments.env_clean),
-        signs: supervision::signs(&preset),
+        signs: preset.sign_sources(),
         preset: Arc::new(preset),
         resume_args: (!resume_args.is_empty()).then_some(resume_args),
         input: if arguments.tty { Input::Terminal } else { own_input() },

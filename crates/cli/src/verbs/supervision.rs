@@ -1,19 +1,15 @@
 //! What `run` and `up` have in common: settings, signals, and what is said of what happens.
 
 use std::ffi::OsStr;
-use std::future::Future;
 use std::path::Path;
-use std::pin::pin;
-use std::time::Duration;
 
 use relight_core::agent::Cause;
-use relight_core::agent::silence::SignSource;
 use relight_core::limits;
 use relight_core::time::Span;
 use relight_redact::Redactor;
+use relight_runtime::daemon;
 use relight_runtime::os::fleet;
 use relight_runtime::presets::Preset;
-use relight_runtime::supervise::boots;
 use relight_runtime::supervise::cgroup::CgroupSetting;
 use relight_runtime::supervise::control::{
     Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
@@ -25,9 +21,6 @@ use relight_runtime::supervise::program;
 use relight_runtime::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
 use relight_store::StoreError;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use crate::environment::Environment;
 pub(crate) use crate::exit::cannot_use;
@@ -67,11 +60,6 @@ const SHORT_LIST: [&str; 9] =
 
 /// How long a command on a machine that is no node holds an agent after its last commit.
 const MOMENT: Span = Span::from_secs(60);
-
-/// How long it may take to find out whether the store can be written.
-const PROBE_MAX: Duration = Duration::from_secs(2);
-/// How long agents may still be taken up after the signal to end: one that was taken up is stopped.
-const TAKE_UP_MAX: Duration = Duration::from_secs(2);
 
 /// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -166,12 +154,6 @@ pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Pr
     })
 }
 
-pub(crate) fn signs(preset: &Preset) -> Vec<SignSource> {
-    let mut signs = preset.signs().to_vec();
-    signs.push(SignSource::Hook);
-    signs
-}
-
 /// A command for people to read, and for the store to keep: without secrets.
 pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
     let words: Vec<String> = command.iter().map(Word::to_text).collect();
@@ -207,35 +189,9 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
     Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
 }
 
-/// Answers what concerns agents; hands back the rest. One that ends begins nothing any more: nobody
-/// would be there to stop it.
-pub(crate) fn answer(
-    supervisor: &Supervisor,
-    call: ControlCall,
-    is_ending: bool,
-) -> Option<ControlCall> {
-    let begins = match call.request {
-        Request::Start { .. }
-        | Request::Restart { .. }
-        | Request::Register(_)
-        | Request::Reload => true,
-        Request::Stop { .. }
-        | Request::Status
-        | Request::Down { .. }
-        | Request::Unregister { .. }
-        | Request::Recover { .. } => false,
-    };
-    if !(begins && is_ending) {
-        return supervisor.answer(call);
-    }
-    let reply = ControlReply::error(RefusedCode::Conflict, "the supervisor is ending", None);
-    let _ = call.reply.send(reply);
-    None
-}
-
 /// What a client of a `run` may ask for beside its agent: the end.
 pub(crate) fn end_or_answer(supervisor: &Supervisor, call: ControlCall, told: &mut Option<i32>) {
-    let Some(call) = answer(supervisor, call, told.is_some()) else { return };
+    let Some(call) = supervisor.answer(call, told.is_some()) else { return };
     let reply = match call.request {
         Request::Down { .. } => {
             *told = Some(15);
@@ -252,91 +208,9 @@ pub(crate) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(Exit::No as u8)
 }
 
-/// The signals by which a supervisor is told to end.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-/// What a signal asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// End; with the signal's number.
-    End(i32),
-    /// SIGHUP: read the configuration again, or end where there is none.
-    HangUp,
-}
-
-impl Signals {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| {
-                Failure::new(Exit::Io, format!("cannot listen to signals: {error}"))
-            })
-        };
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hang_up: listen(SignalKind::hangup())?,
-        })
-    }
-
-    pub(crate) async fn next(&mut self) -> Told {
-        tokio::select! {
-            _ = self.terminate.recv() => Told::End(15),
-            _ = self.interrupt.recv() => Told::End(2),
-            _ = self.hang_up.recv() => Told::HangUp,
-        }
-    }
-
-    /// Does some work that may wait without end. A signal to end gives it a moment; then it is dropped, and
-    /// there is no result. Also answers the signal.
-    pub(crate) async fn interrupt<T>(
-        &mut self,
-        work: impl Future<Output = T>,
-    ) -> (Option<T>, Option<i32>) {
-        let mut work = pin!(work);
-        let signal = tokio::select! {
-            biased;
-            done = &mut work => return (Some(done), None),
-            _ = self.terminate.recv() => 15,
-            _ = self.interrupt.recv() => 2,
-        };
-        (timeout(TAKE_UP_MAX, work).await.ok(), Some(signal))
-    }
-}
-
-/// Passes notices on while some work is done.
-pub(crate) async fn telling<T>(
-    notices: &mut mpsc::UnboundedReceiver<Notice>,
-    mut tell: impl FnMut(Notice),
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            Some(notice) = notices.recv() => tell(notice),
-            done = &mut work => return done,
-        }
-    }
-}
-
-/// That the store's files were removed or replaced, where that is so: then no end of an agent can be
-/// recorded, and waiting for one would have no end.
-pub(crate) async fn replaced_store(supervisor: &Supervisor) -> Option<StoreError> {
-    let probe = boots::rewrite(supervisor.engine().store().as_ref());
-    match timeout(PROBE_MAX, probe).await {
-        Ok(Err(error @ StoreError::Replaced { .. })) => Some(error),
-        Ok(_) | Err(_) => None,
-    }
-}
-
 /// What a supervisor says that ends without its agents.
 pub(crate) fn agents_live_on(error: &StoreError) -> Failure {
-    let text = format!("{error}; nothing can be recorded, so the agents are left running");
-    Failure::new(Exit::Io, text).hint(
+    Failure::new(Exit::Io, daemon::agents_live_on(error)).hint(
         "move the files back if they were not replaced on purpose; the next relight up or run adopts \
          the agents that the store knows",
     )

@@ -12,4 +12,5 @@ pub mod limits;
 pub mod pidfd;
 pub mod process;
 pub mod random;
+pub mod signals;
 pub mod threads;

@@ -54,6 +54,11 @@ pub enum PresetError {
 }
 
 impl Preset {
+    /// The built-in preset for any program.
+    pub fn generic() -> Self {
+        Self::by_name("generic", None).expect("it is built in")
+    }
+
     /// The preset of this name: the user's where there is a `NAME.toml` in the folder, else ours.
     pub fn by_name(name: &str, user_folder: Option<&Path>) -> Result<Self, PresetError> {
         let folder = user_folder.filter(|_| is_name(name));

@@ -223,6 +223,11 @@ impl Preset {
         &self.signs
     }
 
+    /// The same with hooks, which every agent may use.
+    pub fn sign_sources(&self) -> Vec<SignSource> {
+        [self.signs(), &[SignSource::Hook]].concat()
+    }
+
     /// The variable that names the folder of its settings and sessions; agents get it passed on.
     pub fn config_dir_variable(&self) -> Option<&str> {
         self.config_dir_variable.as_deref()

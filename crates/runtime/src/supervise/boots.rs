@@ -1,13 +1,18 @@
 //! Stores the machine's boot history, for boot loop detection.
 
+use std::time::Duration;
+
 use relight_core::agent::boots::{self, BootHistory, BootVerdict, KEPT_NAME};
 use relight_core::alert::Alert;
 use relight_core::event::EventKind;
 use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::os::{clock, fleet};
 
+/// How long it may take to find out whether the store can be written.
+const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of retries on conflicts.
 const ROUNDS_MAX: usize = 100;
 
@@ -59,8 +64,17 @@ pub async fn clean_end(store: &dyn Store, boot_id: &str) -> Result<(), StoreErro
     change(store, |history| boots::clean_end(history, boot_id)).await
 }
 
+/// The error of a store whose files were removed or replaced: then no end of an agent can be recorded,
+/// and waiting for one would have no end.
+pub async fn replaced_store(store: &dyn Store) -> Option<StoreError> {
+    match timeout(PROBE_MAX, rewrite(store)).await {
+        Ok(Err(error @ StoreError::Replaced { .. })) => Some(error),
+        Ok(_) | Err(_) => None,
+    }
+}
+
 /// Rewrites the history unchanged, to check that the store is writable.
-pub async fn rewrite(store: &dyn Store) -> Result<(), StoreError> {
+async fn rewrite(store: &dyn Store) -> Result<(), StoreError> {
     let name = kept_name();
     if let Some(history) = store.kept(&name).await? {
         store.keep_and_tell(&name, Some(history.clone()), history, Vec::new()).await?;

@@ -106,6 +106,18 @@ impl Request {
         }
     }
 
+    /// Whether it may start an attempt.
+    pub(super) fn begins_something(&self) -> bool {
+        match self {
+            Self::Start { .. } | Self::Restart { .. } | Self::Register(_) | Self::Reload => true,
+            Self::Stop { .. }
+            | Self::Status
+            | Self::Down { .. }
+            | Self::Unregister { .. }
+            | Self::Recover { .. } => false,
+        }
+    }
+
     /// The agent and command of a start, stop or restart request.
     pub fn wish(&self) -> Option<(&AgentName, RemoteVerb)> {
         match self {

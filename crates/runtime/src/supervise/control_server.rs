@@ -78,8 +78,14 @@ async fn attend(mut client: Client, calls: mpsc::Sender<ControlCall>) {
 }
 
 impl Supervisor {
-    /// Answers requests about one agent and read-only ones; returns the rest.
-    pub fn answer(&self, call: ControlCall) -> Option<ControlCall> {
+    /// Answers requests about one agent and read-only ones; returns the rest. A supervisor that is
+    /// ending begins nothing: nobody would be there to stop it.
+    pub fn answer(&self, call: ControlCall, is_ending: bool) -> Option<ControlCall> {
+        if is_ending && call.request.begins_something() {
+            let text = "the supervisor is ending";
+            let _ = call.reply.send(ControlReply::error(RefusedCode::Conflict, text, None));
+            return None;
+        }
         let (name, answered) = match &call.request {
             Request::Start { agent } => (agent, self.start(agent)),
             Request::Stop { agent } => (agent, self.stop(agent)),

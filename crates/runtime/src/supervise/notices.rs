@@ -1,5 +1,7 @@
 //! Notices: what a supervisor reports as it happens.
 
+use std::pin::pin;
+
 use relight_core::agent::RecordedDeath;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
@@ -133,5 +135,21 @@ impl Notices {
     /// Sends a notice.
     pub fn tell(&self, agent: &AgentName, what: What) {
         let _ = self.0.send(Notice { agent: agent.clone(), what });
+    }
+}
+
+/// Passes notices on while some work is done.
+pub async fn pass_on<T>(
+    notices: &mut mpsc::UnboundedReceiver<Notice>,
+    mut tell: impl FnMut(Notice),
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            Some(notice) = notices.recv() => tell(notice),
+            done = &mut work => return done,
+        }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use relight_core::agent::silence::SignSource;
 use relight_core::agent::{Agent, AgentState};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
@@ -144,7 +143,7 @@ pub async fn left_behind(
 /// its command is stored without secrets, and its environment is not stored.
 pub fn spec_of(agent: Agent, preset: Preset) -> AgentSpec {
     AgentSpec {
-        signs: [preset.signs(), &[SignSource::Hook]].concat(),
+        signs: preset.sign_sources(),
         name: agent.name,
         command: Vec::new(),
         environment: Vec::new(),

@@ -1,27 +1,29 @@
 //! Agents that are registered over HTTP while the daemon runs.
 
+use std::path::Path;
+
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
 use relight_core::ids::AgentName;
-use relight_runtime::os::clock;
-use relight_runtime::supervise::control::{
-    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
-};
-use relight_runtime::supervise::spec::AgentSpec;
-use relight_runtime::supervise::supervisor::AcquireMode;
 use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::oneshot;
 
-use super::Daemon;
-use crate::verbs::{registered, supervision};
+use super::{Daemon, Host};
+use crate::os::clock;
+use crate::supervise::control::{
+    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
+};
+use crate::supervise::program;
+use crate::supervise::spec::AgentSpec;
+use crate::supervise::supervisor::AcquireMode;
 
-impl Daemon<'_> {
+impl<H: Host> Daemon<H> {
     /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
     pub(super) async fn register(&mut self, new: AgentRegistration) -> Result<Registered, Refused> {
         let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
         let name = new.name.clone();
         let engine = self.supervisor.engine().clone();
-        let plan = registered::plan(&self.config, new);
+        let plan = self.host.plan(new);
         let known = engine.store().agent(&name).await;
         let known =
             known.map_err(|error| refused(RefusedCode::Internal, error.to_string(), None))?;
@@ -34,10 +36,9 @@ impl Daemon<'_> {
         if is_same && self.supervisor.view(&name).is_some() {
             return Ok(Registered { created: false });
         }
-        let spec = registered::spec(self.environment, &self.config, name.clone(), plan)
-            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
-        supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)
-            .map_err(|failure| refused(RefusedCode::Refused, failure.message, failure.hint))?;
+        let spec = self.host.registered_spec(name.clone(), plan)?;
+        program::check(&spec.command, &spec.environment, Path::new(&spec.plan.folder))
+            .map_err(|error| refused(RefusedCode::Refused, error.note, None))?;
         let taken = match &self.membership {
             Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
             None => {
@@ -46,7 +47,7 @@ impl Daemon<'_> {
             }
         };
         taken.map_err(|why| refused(RefusedCode::Conflict, why, None))?;
-        self.say(&format!("{name} was registered and is supervised from now on"));
+        self.host.say(&format!("{name} was registered and is supervised from now on"));
         Ok(Registered { created: known.is_none() })
     }
 
@@ -75,7 +76,7 @@ impl Daemon<'_> {
             None => self.supervisor.retire(name),
         };
         if retired.is_some() {
-            self.say(&format!("{name} is not registered any more; it is stopped"));
+            self.host.say(&format!("{name} is not registered any more; it is stopped"));
         }
         tokio::spawn(async move {
             if let Some(retired) = retired {
