@@ -221,6 +221,12 @@ mod tests {
     }
 
     #[test]
+    fn facts_of_one_thing_are_not_cut() {
+        let remedy = format!("cd {} && relight run -- x", "d".repeat(2 * CELL_CHARS_MAX));
+        assert!(facts(&[vec!["state".to_owned(), remedy.clone()]]).ends_with(&remedy));
+    }
+
+    #[test]
     fn exported_values_are_one_literal_word() {
         insta::assert_snapshot!(shell_quote("a'b $(id); `x`"), @r"'a'\''b $(id); `x`'");
     }
