@@ -1,8 +1,9 @@
 //! Agents that stop their own shim (`kill -STOP $PPID`) are still ended, adopted and brought back.
 
+use relight_runtime::os::process;
 use rustix::process::Signal;
 
-use crate::ground::{Ground, is_alive, signal};
+use crate::ground::{Ground, is_alive, signal, until};
 
 /// Stops its shim, says so, and stays.
 const FREEZES: &str = "kill -STOP $PPID; echo $$ >>births; sleep 300";
@@ -90,6 +91,7 @@ fn the_next_supervisor_adopts_an_agent_whose_shim_is_stopped_and_doctor_names_th
     let pid = ground.until_runs("a", 1);
     let shim = ground.shim("a");
     signal(shim, Signal::STOP);
+    until("it is stopped", || (process::stat(shim)?.state == 'T').then_some(()));
     let doctor = ground.call(&["doctor"]);
     let named = format!("the shim of a (pid {shim}) is stopped (SIGSTOP)");
     assert!(doctor.stdout.contains(&named), "{doctor:?}");

@@ -62,6 +62,7 @@ fn a_lost_agent_is_recorded_as_lost_and_its_leftovers_go() {
     run.kill();
     signal(shim, Signal::KILL);
     signal(pid, Signal::KILL);
+    until("both are gone", || (!is_alive(shim) && !is_alive(pid)).then_some(()));
     assert_eq!(ground.call(&["recover"]).code, 0);
     assert_eq!(ground.causes("a"), ["lost"]);
     assert!(!is_alive(child));
