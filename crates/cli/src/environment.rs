@@ -558,7 +558,8 @@ impl Environment {
     /// Who calls, for people to read.
     pub(crate) fn user(&self) -> String {
         let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
-        user.unwrap_or_else(|| format!("user {}", rustix::process::getuid().as_raw()))
+        let uid = rustix::process::getuid().as_raw();
+        user.or_else(|| file::login_name(uid)).unwrap_or_else(|| format!("uid {uid}"))
     }
 
     /// The named session, else `$RELIGHT_SESSION`.
@@ -638,6 +639,12 @@ impl Environment {
                     .hint("to use it all the same, name it: --dir DIR or RELIGHT_CHECKPOINT_DIR")
             });
         };
+        // A new folder for a mistyped path would be found by nobody.
+        let is_usual = folder.ends_with("memory/checkpoints");
+        let parent = if is_usual { folder.parent().unwrap_or(&folder) } else { &folder };
+        if let Some(missing) = values::missing_folder(parent) {
+            return Err(store_way::no_folder(Exit::Usage, "checkpoint files", missing));
+        }
         let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         let resolved = if is_link(&folder) || folder.parent().is_some_and(is_link) {
             folder.canonicalize()
@@ -648,17 +655,16 @@ impl Environment {
     }
 }
 
-/// Whoever can write the folder of the state decides what agents run: it is refused. A group that can is
-/// taken as meant: volumes of containers are mounted so.
+/// Whoever can write the folder of the state decides what agents run: it is refused.
 fn refuse_stranger(home: &Path) -> Result<(), Failure> {
     let stranger = std::fs::metadata(home).ok().and_then(|found| file::stranger(&found));
     let place = home.display();
     let remedy = match stranger {
-        None | Some(Stranger::Group(_)) => return Ok(()),
+        None => return Ok(()),
         Some(Stranger::Owner(_)) => {
             format!("chown -R {} {place}", rustix::process::geteuid().as_raw())
         }
-        Some(Stranger::Everybody) => format!("chmod 700 {place}"),
+        Some(Stranger::Everybody | Stranger::Group(_)) => format!("chmod 700 {place}"),
     };
     let why = stranger.map(|stranger| stranger.to_string()).unwrap_or_default();
     let text = format!("the home {place} cannot be trusted: {why}");

@@ -185,10 +185,7 @@ impl From<StoreError> for Failure {
                 failure(Exit::Data).hint("use the version of relight that wrote it, or a later one")
             }
             StoreError::Busy { .. } => failure(Exit::Busy).hint("try again"),
-            StoreError::Replaced { .. } => failure(Exit::Io).hint(
-                "nothing was saved; move the files back, or restart what uses them (relight down, \
-                 then relight up)",
-            ),
+            StoreError::Replaced { .. } => failure(Exit::Io).hint(StoreError::REPLACED_HINT),
             StoreError::HalfCopied { .. } => failure(Exit::Busy)
                 .hint("wait until relight store copy is done; the same command goes on with it"),
             StoreError::Unreachable { .. } => failure(Exit::Unreachable),

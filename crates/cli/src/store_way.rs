@@ -65,7 +65,7 @@ pub(crate) fn named(url: &str, bad: Exit) -> Result<StoreUrl, Failure> {
     if let StoreUrl::Sqlite(file) = &url
         && let Some(folder) = values::missing_folder(file)
     {
-        return Err(no_folder(bad, "the store", folder));
+        return Err(no_folder(Exit::Config, "the store", folder));
     }
     Ok(url)
 }

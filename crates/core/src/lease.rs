@@ -121,11 +121,19 @@ impl fmt::Display for Holder {
         match self {
             Self::Process(process) => process.fmt(f),
             Self::Attempt { attempt, shim, process } => {
-                if let Some(process) = process {
-                    write!(f, "process {} of ", process.pid)?;
+                // The agent, the number and random digits.
+                let parts: Vec<&str> = attempt.rsplitn(3, '.').collect();
+                match parts[..] {
+                    [_, number, agent] => write!(f, "agent {agent} (attempt {number}")?,
+                    _ => write!(f, "an agent (attempt {attempt}")?,
                 }
-                write!(f, "attempt {attempt}")?;
-                shim.node.as_ref().map_or(Ok(()), |node| write!(f, " on node {node}"))
+                if let Some(process) = process {
+                    write!(f, ", process {}", process.pid)?;
+                }
+                match &shim.node {
+                    Some(node) => write!(f, " on node {node})"),
+                    None => f.write_str(")"),
+                }
             }
             Self::Time { by } => write!(f, "{by}"),
         }
@@ -220,13 +228,13 @@ mod tests {
     #[test]
     fn a_holder_of_a_fleet_says_where_it_is() {
         let attempt = |node| {
-            Holder::Attempt { attempt: "a#1".to_owned(), shim: process(node), process: None }
+            Holder::Attempt { attempt: "a.b.1.0f".to_owned(), shim: process(node), process: None }
                 .to_string()
         };
         assert_eq!(Holder::Process(process(Some("b"))).to_string(), "process 12 on node b");
         assert_eq!(Holder::Process(process(None)).to_string(), "process 12");
-        assert_eq!(attempt(Some("b")), "attempt a#1 on node b");
-        assert_eq!(attempt(None), "attempt a#1");
+        assert_eq!(attempt(Some("b")), "agent a.b (attempt 1 on node b)");
+        assert_eq!(attempt(None), "agent a.b (attempt 1)");
     }
 
     #[test]

@@ -75,8 +75,11 @@ pub const SKILL: Limit = Limit::bytes("skill", 200);
 pub const SKILLS: Limit = Limit { what: "list of skills", max: 100, unit: "entries" };
 /// Steps declared ahead for one task.
 pub const STEPS: Limit = Limit { what: "list of declared steps", max: 100_000, unit: "entries" };
-/// The command of an agent that is registered over HTTP.
+/// The command of an agent, all words together.
 pub const COMMAND: Limit = Limit::bytes("command", 128 << 10);
+
+/// The name of a token.
+pub const TOKEN_NAME: Limit = Limit::bytes("name of the token", 200);
 
 /// A number that the store cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +92,7 @@ pub fn number(number: u64) -> Result<u64, NumberTooLarge> {
 }
 
 /// All limits, for the reference.
-pub const ALL: [Limit; 14] = [
+pub const ALL: [Limit; 15] = [
     TITLE,
     REASON,
     NOTES,
@@ -104,6 +107,7 @@ pub const ALL: [Limit; 14] = [
     SKILLS,
     STEPS,
     COMMAND,
+    TOKEN_NAME,
 ];
 
 /// Checks everything free in a new task.

@@ -747,7 +747,7 @@ fn same_or_differs(new: &NewTask, task: Task, is_started: bool) -> Result<Added,
     if is_started {
         differs.retain(|what| *what != "agent");
     }
-    if differs.is_empty() && task.status.is_terminal() {
+    if task.status.is_terminal() {
         Ok(Added::Ended(task))
     } else if differs.is_empty() {
         Ok(Added::Same(task))

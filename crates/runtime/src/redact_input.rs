@@ -183,7 +183,7 @@ fn clean_checkpoint(redactor: &Redactor, settings: &mut CheckpointSettings) {
     clean_option(redactor, &mut settings.handoff_to);
 }
 
-fn clean_pairs(redactor: &Redactor, pairs: &mut BTreeMap<String, String>) {
+pub(crate) fn clean_pairs(redactor: &Redactor, pairs: &mut BTreeMap<String, String>) {
     let clean = pairs.iter().map(|(key, value)| {
         (redactor.text(key).into_owned(), redactor.pair(key, value).into_owned())
     });

@@ -23,7 +23,7 @@ use rustix::io::FdFlags;
 
 use crate::engine::{ActError, Engine};
 use crate::holders;
-use crate::os::process;
+use crate::os::{file, process};
 
 const FOLDER: &str = "running";
 /// Two numbers.
@@ -105,7 +105,8 @@ impl RunningStep {
 
     /// Who is at the step.
     pub fn runner(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Runner> {
-        let lock = match File::open(home.join(FOLDER).join(step.idempotency_key(task))) {
+        let path = home.join(FOLDER).join(step.idempotency_key(task));
+        let lock = match file::open_regular(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Runner::None),
             other => other?,
         };

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use relight_core::agent::plain::harmless_json;
 use serde::Serialize;
 
 /// What a page may load: itself, and nothing from elsewhere.
@@ -43,10 +44,25 @@ impl<T: Serialize> IntoResponse for Answer<T> {
 
 /// A value as the answer, with a status of its own.
 pub(crate) fn json_bytes(status: StatusCode, value: &impl Serialize) -> Response {
-    let bytes = serde_json::to_vec(value).expect("wire types have string keys");
-    let mut response = Response::new(Body::from(bytes));
+    let text = serde_json::to_string(value).expect("wire types have string keys");
+    let text = harmless_json(&text).into_owned();
+    let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_has_no_character_that_a_terminal_obeys() {
+        let text = "a\u{202e}b\u{9b}c\u{7f}d";
+        let body = json_bytes(StatusCode::OK, &text).into_body().collect().await.unwrap();
+        assert_eq!(&body.to_bytes()[..], br#""a\u202eb\u009bc\u007fd""#);
+    }
 }

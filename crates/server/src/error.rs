@@ -99,14 +99,22 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// Said without the path, which is nobody's business over the network.
+pub(crate) const STORE_REPLACED: &str = "the store's files were removed or replaced while the daemon used them; nothing was acknowledged";
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let inside = chain(&error);
         match error {
+            StoreError::Replaced { .. } => {
+                let mut told = Self::new(ErrorCode::STORE_UNAVAILABLE, STORE_REPLACED)
+                    .hint(StoreError::REPLACED_HINT);
+                told.inside = Some(inside);
+                told
+            }
             StoreError::Io { .. }
             | StoreError::Busy { .. }
             | StoreError::HalfCopied { .. }
-            | StoreError::Replaced { .. }
             | StoreError::Unreachable { .. }
             | StoreError::Unsuitable { .. } => {
                 let message = "the store cannot be read or written now; nothing was acknowledged";

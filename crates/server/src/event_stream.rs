@@ -16,6 +16,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use hyper::body::Frame;
+use relight_core::agent::plain::harmless_json;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_store::{EventQuery, StoreError};
@@ -415,6 +416,7 @@ fn write(text: &mut String, event: Event) {
         wire.detail = serde_json::json!({"too_long": true});
         json = serde_json::to_string(&wire).expect("events are plain JSON");
     }
+    let json = harmless_json(&json);
     for piece in ["id: ", &wire.id.to_string(), "\nevent: ", &wire.kind, "\ndata: ", &json, "\n\n"]
     {
         text.push_str(piece);
@@ -462,6 +464,13 @@ mod tests {
     fn ids(piece: Option<Bytes>) -> Vec<u64> {
         let text = String::from_utf8(piece.unwrap_or_default().to_vec()).unwrap();
         text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    }
+
+    #[test]
+    fn a_stream_has_no_character_that_a_terminal_obeys() {
+        let mut text = String::new();
+        write(&mut text, Event { detail: "a\u{202e}b\u{7f}".into(), ..event(1, "a") });
+        assert!(text.contains(r"a\u202eb\u007f"), "{text}");
     }
 
     #[test]

@@ -208,6 +208,11 @@ pub(crate) const AGENT_FORGOTTEN: EventKind = EventKind::AgentChanged;
 /// A storage backend.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
+    /// Fails if the files of the store were removed or replaced since it was opened. Reads nothing.
+    fn check_files(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     // Records
 
     /// Makes one operation durable or refuses it. Backends implement this; callers use the methods

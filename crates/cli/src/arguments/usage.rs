@@ -40,11 +40,26 @@ pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         }
         _ => (message.clone(), tip.clone().or(usage.clone())),
     };
-    let failure = Failure::new(Exit::Usage, message);
+    let failure = Failure::new(Exit::Usage, with_short_words(message, words));
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// A message that repeats no word of the command line beyond what a person reads.
+fn with_short_words(mut message: String, words: &[OsString]) -> String {
+    const SHOWN_MAX: usize = 200;
+    for word in words {
+        let word = word.to_string_lossy();
+        // `--flag=value` is repeated without its flag.
+        let value = word.split_once('=').map_or(&*word, |(_, value)| value);
+        for long in [&*word, value].into_iter().filter(|text| text.len() > SHOWN_MAX) {
+            let short = format!("{}…", &long[..long.floor_char_boundary(SHOWN_MAX)]);
+            message = message.replace(long, &short);
+        }
+    }
+    message
 }
 
 /// What clap would print, in its parts.

@@ -10,7 +10,7 @@ use relight_core::agent::{
     Typed,
 };
 use relight_core::budget::RestartPolicy;
-use relight_core::decide::illegal;
+use relight_core::decide::{illegal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
@@ -459,7 +459,8 @@ async fn check_task(
     if AttemptTag::of_holder(&held.holder).is_some_and(|tag| tag.is_of(name)) {
         return Ok(());
     }
-    let text = format!("task {id} is held by {} since {}", held.holder, held.since);
+    let who = who_holds(&held, task.agent.as_ref());
+    let text = format!("task {id} is held by {who} since {}", held.since);
     let id = output::shell_word(id.as_str());
     Err(Failure::new(Exit::Busy, text)
         .hint(format!("relight task show {id}; relight task release {id} --force takes it away")))

@@ -31,6 +31,7 @@ use crate::arguments::step::StepRunArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::terminal_filter::TerminalFilter;
 
 /// How much of standard error is kept, for people.
 const STDERR_BYTES_KEPT: usize = 8 << 10;
@@ -137,6 +138,10 @@ async fn replay(environment: &Environment, place: &Place) -> Outcome {
     }
     if environment.json {
         output::json(&report(place, &recorded, How::Replayed, "step", false));
+    } else if output::is_terminal() {
+        let mut filter = TerminalFilter::new(output::has_colours(environment));
+        let shown = filter.pass(&recorded.body) + filter.finish();
+        output::write_out(shown.as_bytes());
     } else {
         output::write_out(&recorded.body);
     }

@@ -166,6 +166,7 @@ pub(crate) fn check_program(
     environment: &[(Word, Word)],
     folder: &str,
 ) -> Result<(), Failure> {
+    limits::COMMAND.check(command.iter().map(|word| word.to_text().len()).sum())?;
     program::check(command, environment, Path::new(folder)).map_err(|error| {
         let exit = if error.code == 127 { Exit::NotFound } else { Exit::NotExecutable };
         Failure::new(exit, error.note)

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use relight_core::decide::Refusal;
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::TaskId;
+use relight_core::ids::{TaskId, is_obeyed};
 use relight_core::lease::{Fence, Holder};
+use relight_core::shell::shell_escape;
 use relight_core::status::TRANSITIONS;
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
@@ -378,9 +379,17 @@ fn export_text(environment: &Environment, started: &Started, state_file: Option<
     pairs.extend(
         state_file.map(|file| ("RELIGHT_STATE_FILE".to_owned(), file.display().to_string())),
     );
-    let exported =
-        pairs.iter().map(|(name, value)| format!("export {name}={}", output::shell_quote(value)));
+    let exported = pairs.iter().map(|(name, value)| format!("export {name}={}", quoted(value)));
     gone.into_iter().chain(exported).collect::<Vec<String>>().join("\n")
+}
+
+/// A value for `eval`. A terminal gets the escapes that bash and zsh read, where it would obey a
+/// character; they are no part of POSIX, so other readers get the value as it is.
+fn quoted(value: &str) -> String {
+    match output::is_terminal() && value.contains(is_obeyed) {
+        true => shell_escape(value),
+        false => output::shell_quote(value),
+    }
 }
 
 /// The context and its JSON, unless they are too large to start a command with.

@@ -1,6 +1,7 @@
 //! `relight token`: who may use the API. Needs no daemon; a live one sees each change at once.
 
 use relight_core::error_code::ErrorCode;
+use relight_core::limits;
 use std::path::PathBuf;
 
 use relight_server::Scope;
@@ -45,6 +46,7 @@ fn make(
     arguments: &NewTokenArguments,
 ) -> Result<(), Failure> {
     if let Some(name) = &arguments.name {
+        limits::TOKEN_NAME.check(name.len())?;
         environment.check_name("token name", name)?;
     }
     let scope = if arguments.operate { Scope::Operate } else { Scope::Read };

@@ -44,6 +44,27 @@ fn send(address: &str, method: &str, path: &str, token: &str, body: &str) -> (u1
 }
 
 #[test]
+fn a_daemon_whose_store_was_replaced_is_not_healthy_and_says_why() {
+    let (ground, daemon) = with_daemon("");
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let address = address(&ground);
+    let get = |path: &str| send(&address, "GET", path, &token, "");
+    assert_eq!(get("/api/health").0, 200);
+    std::fs::rename(ground.home("relight.db"), ground.home("away.db")).unwrap();
+    let (status, health) = get("/api/health");
+    assert_eq!((status, &health["status"]), (503, &json!("store_gone")));
+    assert!(health["reason"].as_str().unwrap().contains("removed or replaced"), "{health}");
+    let (status, refused) = get("/api/tasks");
+    assert_eq!(status, 503);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("removed or replaced"));
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("move the files back"));
+    std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
+    assert_eq!(get("/api/health").0, 200);
+    assert_eq!(ground.call(&["down"]).code, 0);
+    daemon.end();
+}
+
+#[test]
 fn an_agent_is_seen_killed_brought_back_and_restarted_over_http() {
     let (ground, daemon) = with_daemon("");
     let token = ground.call(&["token", "show"]).stdout.trim().to_owned();

@@ -700,6 +700,98 @@ fn what_the_original_script_wrote_is_never_lost_under_a_later_write() {
     assert!(!place.work("memory/checkpoints/quarantine").exists());
 }
 
+#[test]
+fn a_quarantine_that_is_a_link_is_named_and_not_followed() {
+    let place = with_workflow();
+    fs::create_dir(place.path("elsewhere")).unwrap();
+    symlink(place.path("elsewhere"), place.work("memory/checkpoints/quarantine")).unwrap();
+    fs::write(place.checkpoint("w"), "").unwrap();
+    let told = place.fails("checkpoint resume", 73).stderr;
+    assert!(told.contains("quarantine: it is a symbolic link"), "{told}");
+    assert_eq!(fs::read_dir(place.path("elsewhere")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_workflow_that_is_held_says_by_which_agent_whatever_its_name() {
+    let place = Place::new();
+    place.ok("checkpoint start --workflow w --agent test --step one --idempotency k");
+    place.relight("checkpoint resume").without("USER").run().with_code(0);
+    let told = place.relight("checkpoint resume").without("USER").run().with_code(75).stderr;
+    assert!(told.contains("held by agent test (") && !told.contains("user 0"), "{told}");
+    place.ok("checkpoint resume --steal-lock");
+    place.fails("checkpoint resume", 75).says(&["held by agent test (tester"]);
+}
+
+/// `relight` with another home in the same workspace.
+fn at_other_home(place: &Place, words: &str) -> cases::Answer {
+    let home = place.path("other-home").display().to_string();
+    place.relight(words).env("RELIGHT_HOME", &home).run()
+}
+
+#[test]
+fn what_another_home_finished_is_taken_in_although_it_counts_its_commits_anew() {
+    for verb in ["checkpoint resume", "checkpoint update --workflow w --notes x", "task set w k=v"]
+    {
+        let place = with_workflow();
+        for note in ["a", "b", "c", "d"] {
+            place.ok(&format!("checkpoint update --workflow w --notes {note}"));
+        }
+        at_other_home(&place, "checkpoint resume").with_code(0);
+        at_other_home(&place, "task set w branch=main").with_code(0);
+        at_other_home(&place, "checkpoint update --workflow w --complete one --complete two")
+            .with_code(0);
+        place.relight(verb).run().with_code(0);
+        let shown = place.json("task show w");
+        assert_eq!(shown["done_steps"], json!(["one", "two"]), "{verb}");
+        assert_eq!(shown["context"]["branch"], "main", "{verb}");
+        at_other_home(&place, "checkpoint complete --workflow w").with_code(0);
+        place.relight(verb).run().with_code(1);
+        assert_eq!(place.status("w"), "completed", "{verb}");
+        assert!(!place.work("memory/checkpoints/quarantine").exists(), "{verb}");
+    }
+}
+
+#[test]
+fn a_later_file_in_our_own_form_is_taken_in_whatever_its_count_says() {
+    let place = with_workflow();
+    let file = place.checkpoint("w");
+    let bytes = resealed(&file, |document| {
+        document["updatedAt"] = json!(relight_runtime::os::clock::now().to_string());
+        document["completedSteps"] = json!(["one"]);
+        document["currentStep"] = json!("two");
+        document["notes"] = json!("by another tool");
+    });
+    fs::write(&file, bytes).unwrap();
+    place.ok("checkpoint resume");
+    let shown = document(&file);
+    assert_eq!(shown["completedSteps"], json!(["one"]));
+    assert_eq!(shown["notes"], "by another tool");
+}
+
+#[test]
+fn an_older_file_with_steps_that_the_store_does_not_have_is_set_aside_and_told_of() {
+    let place = with_workflow();
+    let file = place.checkpoint("w");
+    let before = fs::read(&file).unwrap();
+    place.ok("checkpoint update --workflow w --notes later");
+    fs::write(&file, before).unwrap();
+    let bytes = resealed(&file, |document| document["completedSteps"] = json!(["one"]));
+    fs::write(&file, bytes).unwrap();
+    let told = place.ok("checkpoint resume").stderr;
+    assert!(told.contains("set aside"), "{told}");
+    assert_eq!(place.json("task show w")["done_steps"], json!([]));
+    assert!(place.work("memory/checkpoints/quarantine").exists());
+}
+
+#[test]
+fn a_start_by_force_under_the_same_key_sets_nothing_aside() {
+    let place = with_workflow();
+    place.ok("checkpoint update --workflow w --complete one");
+    place.ok("checkpoint start --workflow w --agent ops --step one --idempotency key-w --force");
+    assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!([]));
+    assert!(!place.work("memory/checkpoints/quarantine").exists());
+}
+
 /// The file as the script leaves it: `one` is done, and it is at `two`.
 fn moved_on_by_the_script(place: &Place) {
     by_the_script(&place.checkpoint("w"), |document| {

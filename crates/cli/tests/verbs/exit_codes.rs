@@ -194,7 +194,14 @@ const BAD: &[(&str, i32, &str, &str)] = &[
     ("recover t --resume", 1, "task t is created: there is nothing to recover", "task start t"),
     ("task list --store sqlite:typo/x.db", 78, "there is no folder ./typo", "mkdir -p ./typo"),
     ("task list --home typo/home", 78, "there is no folder typo for the home", "mkdir -p typo"),
-    ("store copy sqlite:x.db sqlite:typo/x.db", 2, "there is no folder ./typo", "mkdir"),
+    ("store copy sqlite:x.db sqlite:typo/x.db", 78, "there is no folder ./typo", "mkdir"),
+    ("task list --store sqlite:/dev/zero", 78, "it is not a regular file", ""),
+    (
+        "checkpoint start --workflow w --agent a --step s --idempotency k --dir typo/mem",
+        2,
+        "there is no folder typo",
+        "mkdir -p typo",
+    ),
     ("setup config --file typo/relight.toml", 2, "there is no folder typo", ""),
     ("session export typo/agents.json", 2, "there is no folder typo", ""),
     ("check --log typo/check.log", 2, "there is no folder typo", ""),
@@ -351,4 +358,32 @@ fn an_error_is_named_for_programs() {
     place.ok("task cancel t");
     let nothing = place.fails("--json task claim --agent a", 1).error();
     assert_eq!(nothing["code"], "nothing");
+}
+
+#[test]
+fn texts_that_are_too_long_are_refused_and_not_repeated() {
+    let place = Place::new();
+    let long = "x".repeat(70_000);
+    let name = format!("token new --read-only --name {long}");
+    place.fails(&name, 65).says(&["name of the token", "at most 200"]);
+    let told = place.fails(&format!("task add {long}"), 2).stderr;
+    assert!(told.len() < 1_000, "{} bytes", told.len());
+    let run = format!("run --name a -- true {long} {long}");
+    place.fails(&run, 65).says(&["command", "at most 131072"]);
+}
+
+#[test]
+fn a_store_that_this_user_may_not_write_is_a_matter_of_permission() {
+    let place = Place::new();
+    place.ok("task add t");
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can act as another user");
+        return;
+    }
+    for folder in ["", "home", "work"] {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(place.path(folder), mode).unwrap();
+    }
+    let told = place.relight("task add u").by_nobody().run().with_code(74).stderr;
+    assert!(told.contains("ermission denied") && told.contains("RELIGHT_HOME"), "{told}");
 }

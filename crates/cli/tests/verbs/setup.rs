@@ -175,3 +175,16 @@ fn no_password_is_written_into_a_file() {
     }
     assert!(fs::read_to_string(&file).unwrap().contains("postgres://ann@db/work"));
 }
+
+#[test]
+fn a_link_out_of_the_folder_is_not_written_through() {
+    let stage = Stage::new();
+    let target = stage.folder.path().join("elsewhere.md");
+    fs::write(&target, "theirs\n").unwrap();
+    symlink(&target, agents_md(&stage)).unwrap();
+    for arguments in [&["setup", "agents-md"][..], &["setup", "agents-md", "--force"]] {
+        let ran = stage.run(arguments);
+        assert!(ran.code == 78 && ran.stderr.contains("elsewhere.md"), "{ran:?}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "theirs\n");
+    }
+}

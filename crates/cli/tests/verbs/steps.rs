@@ -841,3 +841,26 @@ fn a_host_without_free_descriptors_is_75_and_the_step_is_run_later() {
     }
     assert_eq!(place.json("inflight")["in_doubt"], json!([]));
 }
+
+#[test]
+fn a_terminal_gets_nothing_of_a_record_that_it_would_obey() {
+    let place = Place::new();
+    if !std::path::Path::new("/usr/bin/script").exists() {
+        eprintln!("SKIPPED: there is no script(1) to make a terminal with");
+        return;
+    }
+    place.relight("task start t --set").arg("note=a\u{1b}]0;owned\u{7}b").run().with_code(0);
+    let printf = ["printf", "x\\033]0;owned\\007y\\n"];
+    place.relight("step run s --task t --").args(printf).run().with_code(0);
+    let replayed = place.relight("step run s --task t --").args(printf).run().with_code(0);
+    assert_eq!(replayed.stdout, b"x\x1b]0;owned\x07y\n", "a replay into a pipe is exact");
+    for words in ["step run s --task t -- printf", "task start t --export"] {
+        place.ok("task release t --force");
+        let shown = place.shell(&format!("script -qec 'relight {words}' /dev/null")).run();
+        assert!(!shown.stdout.contains(&0x07), "{words}: {}", shown.text());
+        assert!(!String::from_utf8_lossy(&shown.stdout).contains("\u{1b}]"), "{words}");
+    }
+    place.ok("task release t --force");
+    let bash = "eval \"$(relight task start t --export)\"; printf %s \"$RELIGHT_CONTEXT_NOTE\"";
+    assert_eq!(place.shell(bash).run().stdout, b"a\x1b]0;owned\x07b");
+}

@@ -1006,3 +1006,11 @@ fn a_reason_that_must_be_given_is_not_empty() {
     }
     assert_eq!(place.status("t"), "in_progress");
 }
+
+#[test]
+fn an_ended_id_is_not_added_again_whatever_differs() {
+    let place = Place::new();
+    place.ok("task add t --title old");
+    place.ok("task cancel t");
+    place.fails("task add t --title new", 1).says(&["cancelled", "nothing was added"]);
+}

@@ -195,8 +195,37 @@ fn a_home_that_others_can_write_is_refused() {
     }
     set_mode(&home, 0o700);
     place.ok("task list");
+    if std::os::unix::fs::chown(&home, None, Some(STRANGER)).is_ok() {
+        set_mode(&home, 0o770);
+        place.fails("task list", 78).says(&["a group of users can write it", "chmod 700"]);
+    }
     if give_away(&home) {
         place.fails("task list", 78).says(&["another user", "chown"]);
+    }
+}
+
+#[test]
+fn a_key_of_the_home_that_is_no_file_of_ours_is_refused_and_not_waited_for() {
+    for name in ["redact.key", "token", "tokens.json", "tokens.lock"] {
+        for is_pipe in [true, false] {
+            let place = Place::new();
+            place.ok("task add t");
+            let file = place.home(name);
+            // Not every one is there already.
+            let _ = fs::remove_file(&file);
+            match is_pipe {
+                true => mkfifoat(CWD, &file, Mode::from_raw_mode(0o600)).unwrap(),
+                false => symlink("/dev/zero", &file).unwrap(),
+            }
+            let call = match name {
+                "redact.key" => place.relight("task add u"),
+                "token" => place.relight("token show"),
+                "tokens.json" => place.relight("token list"),
+                _ => place.relight("token new --read-only"),
+            };
+            let told = call.run().with_code(74).stderr;
+            assert!(told.contains(name), "{told}");
+        }
     }
 }
 

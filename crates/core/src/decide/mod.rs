@@ -416,19 +416,18 @@ pub enum Refusal {
     },
 }
 
-/// The holder, with the agent's name unless the holder already names it.
+/// The holder, by the agent's name where it is known, and how it holds.
 pub fn who_holds(held: &HeldLease, agent: Option<&AgentName>) -> String {
     let holder = held.holder.to_string();
-    let names_agent =
-        |agent: &AgentName| holder.contains(agent.as_str()) || holder.starts_with(NAMED_HOLDER);
-    match agent.filter(|agent| !names_agent(agent)) {
-        Some(agent) => format!("agent {agent} ({holder})"),
-        None => holder,
+    match (&held.holder, agent) {
+        (Holder::Attempt { .. }, _) | (_, None) => holder,
+        // The description of a lease by time begins with the agent when it is the agent's own.
+        (Holder::Time { by }, Some(_)) if by.starts_with("agent ") => holder,
+        (Holder::Process(_) | Holder::Time { .. }, Some(agent)) => {
+            format!("agent {agent} ({holder})")
+        }
     }
 }
-
-/// Prefix of a time-limited holder that is an agent.
-const NAMED_HOLDER: &str = "agent ";
 
 fn why_fenced(ours: Fence, newest: Fence) -> String {
     match ours.cmp(&newest) {

@@ -34,7 +34,14 @@ impl CheckpointFolder {
         let name = self.name_inside(path)?;
         let directory = Directory::open(self.path())?.ok_or(Errno::NOENT)?;
         statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let quarantine = directory.open_inside(QUARANTINE)?;
+        let quarantine = directory.open_inside(QUARANTINE).map_err(|error| {
+            let place = self.path().join(QUARANTINE);
+            let why = match place.is_symlink() {
+                true => "it is a symbolic link, which is not followed".to_owned(),
+                false => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("cannot use {}: {why}", place.display()))
+        })?;
         let text = format!("{reason}\n");
         let new_name = write_reason(&quarantine, name, &text, now)?;
         if let Err(error) = renameat(&directory, name, &quarantine, new_name.as_os_str()) {

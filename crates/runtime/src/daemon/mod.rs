@@ -326,7 +326,7 @@ impl<H: Host> Daemon<H> {
         match self.phase {
             Phase::Serving => {
                 let _ = self.settings.systemd.stopping();
-                self.host.say("stopping all agents; once more to kill_now");
+                self.host.say("stopping all agents; a second signal kills them");
                 self.phase = Phase::Stopping(match self.membership {
                     Some(_) => self.supervisor.hand_over(),
                     None => self.supervisor.shut_down(),

@@ -186,21 +186,36 @@ fn replace(
     folder.remove_plain(id).map(|_| ())
 }
 
+/// Whether a file is not one that this store wrote for the task: it is in the form of another tool, was
+/// written after the last change, or says something else than the store had at that time. The number
+/// of commits proves nothing by itself, for every store counts its own.
+pub(super) fn is_from_elsewhere(file: &Checkpoint, view: &TaskView, redactor: &Redactor) -> bool {
+    file.foreign
+        || Time::from(file.updated_at) > view.task.updated_at
+        || holds_more(file, view, redactor)
+}
+
 /// Whether another writer put something into a file that would be lost with it.
 fn holds_more(file: &Checkpoint, view: &TaskView, redactor: &Redactor) -> bool {
     let ours = document(view);
-    let is_newer = file.seq > ours.seq && file.updated_at > ours.updated_at;
     // What the store keeps is redacted.
     let differs = |theirs: &str, ours: &str| redactor.text(theirs) != ours;
     let is_done = |step: &String| ours.completed_steps.iter().any(|done| !differs(step, done));
-    (file.foreign || is_newer)
-        && (differs(&file.idempotency_key, &ours.idempotency_key)
-            || file.status != ours.status
-            || differs(
-                file.notes.as_deref().unwrap_or_default(),
-                ours.notes.as_deref().unwrap_or_default(),
-            )
-            || !file.completed_steps.iter().all(is_done))
+    let is_same_run = !differs(&file.idempotency_key, &ours.idempotency_key);
+    let has_more_steps = !file.completed_steps.iter().all(is_done);
+    // A file of this store that is behind differs from it, but for finished steps of the same run.
+    let is_behind =
+        !file.foreign && file.seq < ours.seq && Time::from(file.updated_at) <= view.task.updated_at;
+    if is_behind {
+        return is_same_run && has_more_steps;
+    }
+    has_more_steps
+        || !is_same_run
+        || file.status != ours.status
+        || differs(
+            file.notes.as_deref().unwrap_or_default(),
+            ours.notes.as_deref().unwrap_or_default(),
+        )
 }
 
 /// Removes the file of a workflow that is about to be forgotten, beside no other writer.

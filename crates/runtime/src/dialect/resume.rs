@@ -78,7 +78,9 @@ impl Dialect {
             return Err(ResumeError::Over { task: task.id, why });
         }
         // Its file may be in another folder than the one that was looked through.
-        self.take_up(id).await?;
+        if let Some(seen) = self.take_up(id).await? {
+            self.save_over(id, Some(&seen)).await?;
+        }
         self.take(id, request).await
     }
 

@@ -89,6 +89,9 @@ impl Dialect {
                 }
             }
             let before = store.task(&request.workflow).await.map_err(ActError::from)?;
+            // What the new run replaces on purpose is not set aside.
+            let old = self.folder.read(request.workflow.as_str()).ok().flatten();
+            let old = old.filter(|file| before.is_some() && !file.foreign);
             let replaced = before.as_ref().map(|task| task.status);
             let begun = match before {
                 // A file that the store does not know is taken in first; then it is judged as any other.
@@ -102,7 +105,7 @@ impl Dialect {
                 Some(task) => self.replace(task, &new, request.force).await?,
             };
             if begun {
-                let saved = Box::new(self.save(&request.workflow).await?);
+                let saved = Box::new(self.save_over(&request.workflow, old.as_ref()).await?);
                 return Ok(StartOutcome::Started { saved, replaced });
             }
         }

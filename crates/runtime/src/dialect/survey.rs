@@ -9,6 +9,7 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::TaskQuery;
 
+use super::copy::is_from_elsewhere;
 use super::{Dialect, DialectError, SetAside};
 use crate::checkpoint_files::{FileDamage, QUARANTINE, ScannedFile};
 use crate::engine::ActError;
@@ -20,7 +21,7 @@ pub struct Survey {
     pub workflows: Vec<Workflow>,
     /// Good files that the store does not know.
     pub unknown: Vec<(PathBuf, Checkpoint)>,
-    /// Workflows whose file another tool wrote, or that has a newer state than the store.
+    /// Workflows whose file another tool or another store wrote.
     pub written_elsewhere: Vec<TaskId>,
     /// Files of another tool whose id is that of a task that has nothing to do with them.
     pub of_others: Vec<(PathBuf, TaskId)>,
@@ -41,13 +42,6 @@ pub struct Workflow {
     pub damaged: bool,
 }
 
-/// The original script writes files only; a store that was put back from a backup is behind its
-/// files.
-pub(super) fn is_from_elsewhere(checkpoint: &Checkpoint, task: &Task) -> bool {
-    let is_newer = Time::from(checkpoint.updated_at) > task.updated_at;
-    checkpoint.foreign || (checkpoint.seq > task.seq && is_newer)
-}
-
 impl Dialect {
     /// Looks at everything, changes nothing.
     pub async fn survey(&self, every_folder: bool) -> Result<Survey, DialectError> {
@@ -65,14 +59,23 @@ impl Dialect {
                 ScannedFile::Good { path, checkpoint } => {
                     match self.known(&checkpoint, &known).await? {
                         None => survey.unknown.push((path, *checkpoint)),
-                        Some(task) if !is_from_elsewhere(&checkpoint, &task) => {
-                            if checkpoint.seq < task.seq && self.is_here(&task) {
+                        Some(task) if self.is_here(&task) => {
+                            let view = self.view(&task.id).await?;
+                            if is_from_elsewhere(&checkpoint, &view, self.engine.redactor()) {
+                                survey.written_elsewhere.push(task.id);
+                            } else if checkpoint.seq < task.seq {
                                 survey.behind.push(task.id);
                             }
                         }
-                        Some(task) if self.is_here(&task) => survey.written_elsewhere.push(task.id),
                         Some(task) if checkpoint.foreign => survey.of_others.push((path, task.id)),
-                        Some(_) => survey.unknown.push((path, *checkpoint)),
+                        // A later state that came here with its folder.
+                        Some(task)
+                            if checkpoint.seq > task.seq
+                                && Time::from(checkpoint.updated_at) > task.updated_at =>
+                        {
+                            survey.unknown.push((path, *checkpoint));
+                        }
+                        Some(_) => {}
                     }
                 }
             }

@@ -1,24 +1,25 @@
-//! Taking up what another tool wrote into the file of a workflow that the store knows.
+//! Taking up what another writer put into the file of a workflow that the store knows.
 //!
-//! The original script writes files only. What it wrote counts as a write without a fence: the store
-//! takes it in before anything else is written over the file.
+//! The original script writes files only, and the store of another home has its own count of commits.
+//! What they wrote counts as a write without a fence: the store takes it in before anything else is
+//! written over the file. Steps that the store has finished stay finished.
 
 use std::path::Path;
 
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
-use relight_core::decide::{Guard, Right};
+use relight_core::decide::{Guard, Refusal, Right, TaskEvent};
 use relight_core::event::EventKind;
 use relight_core::ids::{IdError, StepName, TaskId};
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::Commit;
 
-use super::copy::dialect_status;
-use super::survey::is_from_elsewhere;
+use super::copy::{dialect_status, is_from_elsewhere};
 use super::{Dialect, DialectError, UpdateRequest};
 use crate::checkpoint_files::ReadError;
-use crate::engine::{TaskView, act_error};
+use crate::engine::{ActError, TaskView, act_error};
 use crate::os::clock;
+use crate::redact_input;
 
 impl Dialect {
     /// Takes in what the file of a workflow has and the store has not; answers the file when the store
@@ -37,28 +38,66 @@ impl Dialect {
         if view.task.checkpoint.is_none() {
             return Ok(None);
         }
+        if !is_from_elsewhere(&file, &view, self.engine.redactor()) {
+            return Ok(Some(file));
+        }
         let is_newer = is_newer(&file, &view.task);
         let key = view.task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default();
-        let is_restored = file.seq > view.task.seq && is_newer;
-        if is_newer && (is_restored || (file.foreign && key != file.idempotency_key)) {
-            self.take_in(&path, &file, false).await?;
-        } else if file.foreign && key == file.idempotency_key {
-            let request = news(&file, &view, is_newer)
-                .map_err(|source| DialectError::BadName { file: path.clone(), source })?;
-            if request != UpdateRequest::default() {
-                self.apply(id, Right::Dialect, &request).await?;
-                self.note_taken_up(id, &path, &file).await?;
+        let is_same_run = self.engine.redactor().text(&file.idempotency_key) == key;
+        let has_all_steps =
+            view.progress.done_steps.iter().all(|step| file.completed_steps.contains(step));
+        // A store that was put back from a backup has the beginning of what the file says.
+        let is_restored = file.seq > view.task.seq && has_all_steps;
+        let mut is_replaced = false;
+        if is_newer && (is_restored || !is_same_run) {
+            match self.take_in(&path, &file, false).await {
+                // Whoever holds it here continues with what was done elsewhere.
+                Err(DialectError::Act(ActError::Refused(Refusal::Held { .. }))) if is_same_run => {}
+                taken => is_replaced = taken.map(|_| true)?,
             }
         }
-        Ok((is_newer || !file.foreign).then_some(file))
+        if !is_replaced && is_same_run && (is_newer || file.foreign) {
+            self.merge(&path, &file, &view, is_newer).await?;
+        }
+        Ok(is_newer.then_some(file))
+    }
+
+    /// Adds what the file has and the store has not.
+    async fn merge(
+        &self,
+        path: &Path,
+        file: &Checkpoint,
+        view: &TaskView,
+        is_newer: bool,
+    ) -> Result<(), DialectError> {
+        let id = &view.task.id;
+        let request = news(file, view, is_newer)
+            .map_err(|source| DialectError::BadName { file: path.to_path_buf(), source })?;
+        let mut context = file.context.clone();
+        redact_input::clean_pairs(self.engine.redactor(), &mut context);
+        context.retain(|key, value| view.task.context.get(key) != Some(value));
+        let has_context = is_newer && !context.is_empty() && !view.task.status.is_terminal();
+        if has_context {
+            let plan = |_: &TaskView| Ok::<_, ActError>(vec![TaskEvent::Set(context.clone())]);
+            self.engine.act_in_turn(id, Right::Dialect, plan).await?;
+        }
+        let has_news = request != UpdateRequest::default();
+        if has_news {
+            self.apply(id, Right::Dialect, &request).await?;
+        }
+        if has_news || has_context {
+            self.note_taken_up(id, path, file).await?;
+        }
+        Ok(())
     }
 
     /// The same before a verb that is not the dialect's decides, so that the verb has the last word.
     /// Answers whether the store was changed. The file is written anew at once: whoever writes it after
     /// the verb must not take it for news again.
     pub(crate) async fn take_up_before(&self, task: &Task) -> bool {
-        let file = self.folder.read(task.id.as_str());
-        if !matches!(file, Ok(Some(file)) if is_from_elsewhere(&file, task)) {
+        let Ok(Some(file)) = self.folder.read(task.id.as_str()) else { return false };
+        let Ok(view) = self.view(&task.id).await else { return false };
+        if !is_from_elsewhere(&file, &view, self.engine.redactor()) {
             return false;
         }
         let seen = self.take_up(&task.id).await.ok().flatten();

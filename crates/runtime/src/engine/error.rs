@@ -114,6 +114,7 @@ impl ActError {
                 "finish one; relight task list --agent {} --status in_progress",
                 shell_word(agent.as_str())
             )),
+            Self::Store(StoreError::Replaced { .. }) => Some(StoreError::REPLACED_HINT.to_owned()),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
             Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => None,
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use relight_redact::MarkKey;
 
-use crate::os::random;
+use crate::os::{file, random};
 
 const FILE: &str = "redact.key";
 
@@ -22,13 +22,13 @@ pub fn mark_key_beside(folder: &Path) -> io::Result<MarkKey> {
             fs::remove_file(&path)?;
             make(folder, &path)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{FILE}: {error}"))),
     }
 }
 
 fn read(path: &Path) -> io::Result<MarkKey> {
     let mut key = [0; 32];
-    fs::File::open(path)?.read_exact(&mut key)?;
+    file::open_own(path)?.read_exact(&mut key)?;
     Ok(MarkKey::new(key))
 }
 

@@ -25,6 +25,34 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     regular(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
 }
 
+/// Opens a regular file that this user or root owns, for reading. A link, a pipe, a device or a file of
+/// another user is an error and never blocks.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            return Err(io::Error::other("it is a link, not a regular file"));
+        }
+        opened => regular(opened?)?,
+    };
+    let owner = file.metadata()?.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(Stranger::Owner(owner).to_string()));
+    }
+    Ok(file)
+}
+
+/// The name of a user in `/etc/passwd`.
+pub fn login_name(uid: u32) -> Option<String> {
+    let accounts = read_regular(Path::new("/etc/passwd"), ACCOUNTS_BYTES_MAX)?;
+    let uid = uid.to_string();
+    String::from_utf8_lossy(&accounts).lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid).then(|| name.to_owned())
+    })
+}
+
 /// All of a regular file as text; an error when it is longer than `bytes_max`.
 pub fn read_text(file: File, bytes_max: u64) -> io::Result<String> {
     let mut text = String::new();
@@ -156,6 +184,21 @@ mod tests {
         assert_eq!(read_regular(&pipe, 10), None);
         std::fs::write(folder.path().join("file"), "0123456789abc").unwrap();
         assert_eq!(read_regular(&folder.path().join("file"), 10).unwrap(), b"0123456789");
+    }
+
+    #[test]
+    fn only_a_regular_file_of_our_own_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), mode).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("link")).unwrap();
+        std::fs::write(at("file"), "").unwrap();
+        assert!(open_own(&at("file")).is_ok());
+        for other in ["pipe", "link", "."] {
+            let error = open_own(&at(other)).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{other}: {error}");
+        }
     }
 
     #[test]

@@ -15,10 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::AgentFolder;
 use super::notify::WaitId;
-use crate::os::process;
+use crate::os::{file, process};
 
 /// Maximum number of concurrent waits that are tracked.
 const VERBS_MAX: usize = 256;
+/// More is not ours.
+const WAITS_BYTES_MAX: u64 = 1 << 20;
 
 /// Waits of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -96,7 +98,8 @@ pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io:
 
 /// Reads the waits of this attempt. Text after the first line is left over from a longer one.
 pub(super) fn kept(folder: &AgentFolder, tag: &AttemptTag) -> Option<Waits> {
-    let text = std::fs::read_to_string(folder.waiting()).ok()?;
+    let text = file::read_regular(&folder.waiting(), WAITS_BYTES_MAX)?;
+    let text = String::from_utf8(text).ok()?;
     let (line, _) = text.split_once('\n')?;
     let line: WaitRecord = serde_json::from_str(line).ok()?;
     (line.attempt == *tag).then_some(line.waits)

@@ -28,7 +28,7 @@ use tokio::time::timeout;
 
 use super::folder::AgentFolder;
 use super::socket_path::SocketPath;
-use crate::os::process;
+use crate::os::{file, process};
 
 /// Maximum length of a request line.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -393,7 +393,8 @@ fn take_lock(path: &Path) -> io::Result<Option<File>> {
 
 /// Waits for a holder that was just killed; the kernel releases its lock last.
 fn has_holder_died(lock: &Path) -> bool {
-    let pid = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse().ok());
+    let text = file::read_regular(lock, 64).and_then(|bytes| String::from_utf8(bytes).ok());
+    let pid = text.and_then(|text| text.trim().parse().ok());
     pid.is_some_and(|pid| process::has_died_within(pid, DEATH_MAX))
 }
 

@@ -16,6 +16,7 @@ use super::reply::Reply;
 use super::tool::Tool;
 use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, checkpoint, look, step, task};
 use crate::error::ApiError;
+use crate::wire::problem::without_secrets;
 
 /// Where the brief is.
 const BRIEF: &str = "relight://brief";
@@ -139,7 +140,7 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = Tool::named(&request.name) else {
-            let text = format!("there is no tool {}", request.name);
+            let text = without_secrets(format!("there is no tool {}", request.name));
             return Err(ErrorData::invalid_params(text, None));
         };
         Ok(self.call(tool, request.arguments.unwrap_or_default()).await.into())

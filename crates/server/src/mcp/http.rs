@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
+use relight_core::agent::plain::harmless_json;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -66,12 +67,24 @@ async fn in_our_shape(response: Response) -> Response {
     let is_json =
         |value: &axum::http::HeaderValue| value.as_bytes().starts_with(b"application/json");
     let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(is_json);
-    if is_ours || !(status.is_client_error() || status.is_server_error()) {
+    if is_ours {
+        return harmless(response).await;
+    }
+    if !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let text = String::from_utf8_lossy(&body).into_owned();
     refusal(status, text).into_response()
+}
+
+/// The same document without a character that a terminal would obey.
+async fn harmless(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let text = String::from_utf8_lossy(&body);
+    Response::from_parts(parts, Body::from(harmless_json(&text).into_owned()))
 }
 
 fn refusal(status: StatusCode, text: String) -> ApiError {

@@ -7,9 +7,9 @@ use axum::{Extension, http::StatusCode};
 use relight_runtime::os::clock;
 
 use crate::VERSION;
-use crate::answer::Answer;
+use crate::answer::{Answer, json_bytes};
 use crate::app::App;
-use crate::error::ApiError;
+use crate::error::{ApiError, STORE_REPLACED};
 use crate::extract::Given;
 use crate::guard::caller::{cookie, failed};
 use crate::guard::{Caller, Via};
@@ -17,10 +17,18 @@ use crate::login::{AGE_MAX, Begun, GOOD_FOR};
 use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
 
-/// Whether the daemon lives. Needs no token.
-#[cfg_attr(test, utoipa::path(get, path = "/api/health", tag = "daemon", responses((status = 200, body = Health))))]
-pub(super) async fn health() -> Answer<Health> {
-    Answer(Health { status: "ok".to_owned(), version: VERSION.to_owned() })
+/// Whether the daemon lives and has its store. Needs no token.
+#[cfg_attr(test, utoipa::path(get, path = "/api/health", tag = "daemon",
+    responses((status = 200, body = Health), (status = 503, body = Health))))]
+pub(super) async fn health(State(app): State<App>) -> Response {
+    let version = VERSION.to_owned();
+    match app.backend.engine.store().check_files() {
+        Err(_) => {
+            let (status, reason) = ("store_gone".to_owned(), Some(STORE_REPLACED.to_owned()));
+            json_bytes(StatusCode::SERVICE_UNAVAILABLE, &Health { status, version, reason })
+        }
+        Ok(()) => Answer(Health { status: "ok".to_owned(), version, reason: None }).into_response(),
+    }
 }
 
 /// Who asks, as the daemon sees it.

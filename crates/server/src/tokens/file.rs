@@ -5,8 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use relight_runtime::os::random;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use relight_runtime::os::{self, random};
+use rustix::fs::{FlockOperation, flock};
 
 use super::TokenError;
 
@@ -16,16 +16,11 @@ const BYTES_MAX: u64 = 1 << 20;
 /// What is in the file; none when there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenError> {
     let cannot = |source| TokenError::File { file: path.to_owned(), source };
-    // Whatever else lies there, a pipe above all, is never waited for.
-    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-    let file = match File::options().read(true).custom_flags(flags).open(path) {
+    let file = match os::file::open_own(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(cannot)?,
     };
     let found = file.metadata().map_err(cannot)?;
-    if !found.is_file() {
-        return Err(cannot(io::Error::other("it is no file")));
-    }
     if found.mode() & 0o077 != 0 {
         return Err(TokenError::Open { file: path.to_owned(), mode: found.mode() });
     }
@@ -58,9 +53,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
 pub(super) fn lock(home: &Path) -> Result<File, TokenError> {
     let path = home.join("tokens.lock");
     let cannot = |source| TokenError::File { file: path.clone(), source };
-    let mut open = File::options();
-    let file = open.write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(cannot)?;
+    let file = os::file::open_to_overwrite(&path).map_err(cannot)?;
     flock(&file, FlockOperation::LockExclusive).map_err(|error| cannot(error.into()))?;
     Ok(file)
 }

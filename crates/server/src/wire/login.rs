@@ -51,4 +51,7 @@ pub(crate) struct Health {
     #[cfg_attr(test, schema(example = "ok"))]
     pub(crate) status: String,
     pub(crate) version: String,
+    /// Why the status is not `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
 }

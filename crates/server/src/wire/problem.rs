@@ -1,6 +1,11 @@
 //! A refusal.
 
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
 use relight_core::error_code::ErrorCode;
+use relight_redact::{MarkKey, Redactor};
+use relight_runtime::os::random;
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused.
@@ -28,9 +33,37 @@ pub(crate) struct Problem {
     pub(crate) hint: Option<String>,
 }
 
+/// An error may repeat what it was given, such as a name; a secret in it is not sent back.
+pub(crate) fn without_secrets(text: String) -> String {
+    static REDACTOR: LazyLock<Redactor> =
+        LazyLock::new(|| Redactor::new(MarkKey::new(random::bytes())));
+    match REDACTOR.text(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(redacted) => redacted,
+    }
+}
+
 impl Problem {
     pub(crate) fn new(code: ErrorCode, message: String, hint: Option<String>) -> Self {
         let ErrorCode { name, exit, status } = code;
+        let (message, hint) = (without_secrets(message), hint.map(without_secrets));
         Self { code: name.to_owned(), exit, status, message, hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_that_was_given_as_a_name_is_not_sent_back() {
+        let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+        let problem = Problem::new(
+            ErrorCode::NOT_FOUND,
+            format!("there is no task {token}"),
+            Some(token.clone()),
+        );
+        assert!(problem.message.starts_with("there is no task "), "{problem:?}");
+        assert!(!format!("{problem:?}").contains(&token), "{problem:?}");
     }
 }

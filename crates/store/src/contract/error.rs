@@ -74,6 +74,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What to do about files that were removed or replaced.
+    pub const REPLACED_HINT: &str = "nothing was saved; move the files back, or restart what uses \
+                                     them (relight down, then relight up)";
+
     /// The same error with another name for the store, for readers that must not see its location.
     #[must_use]
     pub fn called(mut self, name: &str) -> Self {

@@ -115,6 +115,10 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn check_files(&self) -> Result<(), StoreError> {
+        self.place.check_all()
+    }
+
     async fn write(&self, operation: Operation) -> Reply {
         commit_guards::assert_operation(&operation);
         match &operation {

@@ -104,6 +104,11 @@ fn application_id(path: &Path, connection: &Connection) -> Result<i32, StoreErro
 
 fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     check_version(path)?;
+    // Never opened: a pipe would be waited for, and a device reads as damaged.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let (place, why) = (path.display().to_string(), "it is not a regular file".to_owned());
+        return Err(StoreError::Unsuitable { place, why });
+    }
     match fs::symlink_metadata(path) {
         Ok(found) if found.len() == 0 => return Err(damaged(path, "the file is empty")),
         Ok(_) => refuse_remote(path)?,

@@ -102,6 +102,28 @@ fn allow(piece: &Piece, state: &State, deed: &SetupDeed) -> Result<(), Failure> 
     }
 }
 
+/// A link is followed inside its folder only: a repository must not choose what is written elsewhere.
+fn refuse_link_out(path: &Path) -> Result<(), Failure> {
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize();
+    let target = path.canonicalize();
+    if let (Ok(folder), Ok(target)) = (&folder, &target)
+        && target.starts_with(folder)
+    {
+        return Ok(());
+    }
+    let target = std::fs::read_link(path).unwrap_or_default();
+    let text = format!(
+        "{} is a symbolic link that leads out of its folder, to {}",
+        path.display(),
+        target.display()
+    );
+    Err(Failure::new(Exit::Config, text).hint("name the file itself with --file"))
+}
+
 fn install(
     environment: &Environment,
     piece: &Piece,
@@ -116,6 +138,7 @@ fn install(
         output::answer(environment, &report(piece, state, "none"), &text);
         return Ok(0);
     }
+    refuse_link_out(path)?;
     let is_new_file = bytes.is_none();
     let whole = piece.with(&bytes.unwrap_or_default());
     whole_file::replace(path, &whole)
@@ -137,6 +160,7 @@ fn remove(environment: &Environment, piece: &Piece, state: &State, bytes: &[u8])
         output::answer(environment, &report(piece, state, "none"), &text);
         return Ok(0);
     }
+    refuse_link_out(path)?;
     let rest = piece.without(bytes);
     let is_only_ours = rest.is_empty() && !path.is_symlink();
     let done = if is_only_ours {
