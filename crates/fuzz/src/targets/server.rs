@@ -2,7 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -38,7 +39,6 @@ const BODIES: &[&str] = &[
     "/api/login",
     "/api/nodes/a/drain",
     "/api/recover",
-    "/api/relay",
     "/api/sessions/a/begin",
     "/api/sessions/a/end",
     "/api/sessions/a/suspend",
@@ -64,6 +64,7 @@ const LISTS: &[&str] = &[
     "/api/agents/a/deaths",
     "/api/agents/a/logs",
     "/api/attempts",
+    "/api/events",
     "/api/sessions",
     "/api/stats",
     "/api/tasks",
@@ -72,6 +73,7 @@ const LISTS: &[&str] = &[
 struct Daemon {
     address: SocketAddr,
     token: String,
+    socket: PathBuf,
     _server: Server,
 }
 
@@ -85,7 +87,7 @@ static DAEMON: LazyLock<Daemon> = LazyLock::new(|| {
     let server = serve(&home, &engine);
     let address = server.address().expect("it listens");
     let token = tokens::show(&home).expect("it has a token");
-    Daemon { address, token, _server: server }
+    Daemon { address, token, socket: daemon_socket(&home), _server: server }
 });
 
 /// A static is never dropped: the next run removes what this one leaves.
@@ -196,22 +198,35 @@ pub(crate) fn connection(data: &[u8]) {
     assert!(!is_done || is_open || has_token, "let in without a token: {text}");
 }
 
-/// A body for several routes: taken, or refused as the caller's mistake.
+/// A body for several routes, and for the relay: taken, or refused as the caller's mistake.
 pub(crate) fn bodies(data: &[u8]) {
     let first = data.iter().fold(0usize, |sum, byte| sum.wrapping_mul(31) + usize::from(*byte));
+    let len =
+        replaced(&replaced(data, HOST, &DAEMON.address.to_string()), TOKEN, &DAEMON.token).len();
     for n in 0..ROUTES_PER_BODY {
         let path = BODIES[(first + n * 7) % BODIES.len()];
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\n\
-             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-             Connection: close\r\nContent-Length: {}\r\n\r\n",
-            replaced(&replaced(data, HOST, &DAEMON.address.to_string()), TOKEN, &DAEMON.token)
-                .len()
-        )
-        .into_bytes();
-        request.extend_from_slice(data);
-        assert_nothing_broke(&answer(&request));
+        assert_nothing_broke(&answer(&post(path, len, data)));
     }
+    assert_nothing_broke(&relayed(data));
+}
+
+fn post(path: &str, len: usize, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Connection: close\r\nContent-Length: {len}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// What the daemon answers to a question of an agent, which comes over its socket only.
+fn relayed(question: &[u8]) -> Vec<u8> {
+    let mut answered = Vec::new();
+    let Ok(mut stream) = UnixStream::connect(&DAEMON.socket) else { return answered };
+    let _ = stream.set_read_timeout(Some(WAIT_MAX));
+    let _ = stream.write_all(&post("/relay", question.len(), question));
+    let _ = stream.read_to_end(&mut answered);
+    answered
 }
 
 /// Headers: a request that is served names one host of the daemon, and no foreign origin or site.
@@ -295,5 +310,8 @@ mod tests {
         assert_eq!(ask(HOST, TOKEN), [200]);
         assert_eq!(ask(HOST, "rlt_other"), [401]);
         assert_eq!(ask("evil.example", TOKEN), [403]);
+        // The relay is reached: a question without a version is refused by it.
+        let refused = relayed(b"{}");
+        assert!(has(&refused, "of the relay"), "{}", String::from_utf8_lossy(&refused));
     }
 }
