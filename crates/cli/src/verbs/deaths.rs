@@ -77,7 +77,7 @@ impl Death {
         let facts = [
             ("agent", Some(format!("{}, attempt {}", self.agent, self.number))),
             ("node", self.node.as_ref().map(ToString::to_string)),
-            ("died", Some(format!("{} after {}", death.at, death.lived))),
+            ("died", Some(format!("{} after {}", death.at, self.ended.lived_in_words()))),
             ("last sign", death.last_sign.map(|at| at.to_string())),
             ("cause", Some(format!("{}: {}", self.ended.cause, self.ended.in_words()))),
             ("note", death.note.clone()),

@@ -276,7 +276,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             (format!("attempt {number} lives and is adopted (pid {}{how})", process.pid), true)
         }
         What::Died { number, ended } => {
-            let lived = ended.death.lived;
+            let lived = ended.lived_in_words();
             let note = ended.death.note.as_ref().map_or_else(String::new, |n| format!(" ({n})"));
             let verb = if ended.cause == Cause::Completed { "ended" } else { "died" };
             let how = ended.in_words();

@@ -250,6 +250,7 @@ fn an_exit_does_not_complete_a_task_with_declared_steps_open() {
     assert_eq!(ground.call(&["task", "add", "t", "--step", "build"]).code, 0);
     let ran = ground.run(&["--task", "t", "--exit-completes"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("declared steps are not finished: build"), "{ran:?}");
     assert_eq!((ground.task_status("t").as_str(), ground.births(2).len()), ("completed", 2));
 }
 

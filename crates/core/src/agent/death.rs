@@ -190,6 +190,16 @@ impl RecordedDeath {
         !matches!(self.cause, Cause::Completed | Cause::Stopped | Cause::Deferred)
     }
 
+    /// How long it lived, as text. If nobody saw its end, that is only known up to its last sign of
+    /// life: `at least 13ms`.
+    pub fn lived_in_words(&self) -> String {
+        let lived = self.death.lived;
+        match self.death.how {
+            HowEnded::Unknown => format!("at least {lived}"),
+            HowEnded::Code(_) | HowEnded::Signal(_) => lived.to_string(),
+        }
+    }
+
     /// As text: `exit 1`, `signal 9 (KILL)`, `exit 0 without finishing task t`.
     pub fn in_words(&self) -> String {
         let how = match self.death.how {

@@ -438,7 +438,7 @@ fn why_fenced(ours: Fence, newest: Fence) -> String {
 }
 
 /// The first names of a possibly long list.
-fn some_of(names: &[StepName]) -> String {
+pub fn some_of(names: &[StepName]) -> String {
     const SHOWN_MAX: usize = 20;
     let shown: Vec<&str> = names.iter().take(SHOWN_MAX).map(StepName::as_str).collect();
     match names.len().saturating_sub(SHOWN_MAX) {

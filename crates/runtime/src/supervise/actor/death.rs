@@ -8,7 +8,8 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentEvent, later};
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, StopReason};
-use relight_core::decide::{Right, TaskEvent};
+use relight_core::decide::{Right, TaskEvent, some_of};
+use relight_core::ids::StepName;
 use relight_core::lease::ProcessIdentity;
 use relight_core::progress::left_open;
 use relight_core::recovery::HolderDeath;
@@ -197,9 +198,11 @@ impl Actor {
             None if found.held.is_empty() => self.interrupted_task().await,
             unfinished => unfinished,
         };
-        let completes = self.spec.plan.exit_completes
-            && record.how == HowEnded::Code(0)
-            && !self.leaves_steps_open(&found.held).await;
+        let may_complete = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
+        let steps = if may_complete { self.steps_left_open(&found.held).await } else { Vec::new() };
+        let completes = may_complete && steps.is_empty();
+        let steps = (!steps.is_empty())
+            .then(|| format!("declared steps are not finished: {}", some_of(&steps)));
         let death = Death {
             at: record.at,
             last_sign: seen.silent_since,
@@ -210,7 +213,7 @@ impl Actor {
             made_progress: found.made_progress,
             node_lost: record.lease_ended || seen.node_lost,
             said,
-            note: match (record.note.clone(), lease.or(oom).or(denied)) {
+            note: match (record.note.clone(), lease.or(oom).or(denied).or(steps)) {
                 (Some(note), Some(more)) => Some(format!("{note}; {more}")),
                 (note, more) => note.or(more),
             },
@@ -221,15 +224,17 @@ impl Actor {
         AgentEvent::Died { death: Box::new(death), post_mortem, task }
     }
 
-    /// Whether the plan's task has unfinished declared steps, so that its exit does not complete
+    /// Declared steps of the plan's task that are not finished, so that its exit does not complete
     /// it.
-    async fn leaves_steps_open(&self, held: &[Task]) -> bool {
+    async fn steps_left_open(&self, held: &[Task]) -> Vec<StepName> {
         let its_own = held.iter().find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
-        let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else { return false };
+        let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else {
+            return Vec::new();
+        };
         match self.context.engine.store().steps(&task.id).await {
-            Ok(steps) => !left_open(&task.spec.steps, &steps).is_empty(),
+            Ok(steps) => left_open(&task.spec.steps, &steps).into_iter().cloned().collect(),
             // Completing the task checks again.
-            Err(_) => false,
+            Err(_) => Vec::new(),
         }
     }
 
