@@ -50,7 +50,7 @@ impl DeclaredWait {
             Some(name) => engine.store().agent(name).await.ok().flatten(),
             None => None,
         };
-        let beating = found.zip(engine.home()).and_then(|(agent, home)| beat_for(agent, home));
+        let beating = found.zip(engine.home()).and_then(|(agent, home)| beat_for(&agent, home));
         Self { announced: None, saying: beating }
     }
 
@@ -71,19 +71,19 @@ impl DeclaredWait {
 }
 
 /// Sends heartbeats for an agent that reports to another process, often enough for its limit.
-fn beat_for(agent: Agent, home: PathBuf) -> Option<AbortHandle> {
+fn beat_for(agent: &Agent, home: PathBuf) -> Option<AbortHandle> {
     let holder = agent.lease.held.as_ref().map(|held| &held.holder);
     if !agent.plan.reports_itself() || holder == Some(&Holder::Process(process::me().clone())) {
         return None;
     }
     let every = (agent.plan.silence_max?.as_duration() / 4).clamp(SOON, AGAIN);
     // Its attempt is named: the agent itself is to learn of a restart.
-    let attempt = agent.attempt_number.max(1);
+    let (name, attempt) = (agent.name.clone(), agent.attempt_number.max(1));
     let beating = tokio::spawn(async move {
         loop {
             let until = clock::now().plus(Span::from_ms(every.as_millis() as u64 * 2));
             let beat = json!({"attempt": attempt, "waiting_until": until});
-            let (home, name) = (home.clone(), agent.name.clone());
+            let (home, name) = (home.clone(), name.clone());
             let send = move || daemon_client::heartbeat(&home, &name, &beat, HEARTBEAT_PATIENCE);
             // A daemon that does not answer may be there the next time.
             let _ = tokio::task::spawn_blocking(send).await;
