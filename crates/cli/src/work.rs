@@ -111,17 +111,17 @@ pub(crate) fn start_limits(
     }
 }
 
-/// Refuses a strategy that could not be asked when it is needed. Relight's own need no file.
-pub(crate) fn check_strategy(
+/// The strategies that a task's own must be one of. Relight's own need no file.
+pub(crate) fn strategies_for(
     environment: &Environment,
     given: Option<&Path>,
     strategy: Option<&str>,
-) -> Result<(), Failure> {
-    let Some(name) = strategy.filter(|name| Builtin::named(name).is_none()) else { return Ok(()) };
-    Work::find_to_read(environment, given)?.strategies.check(name).map_err(|_| {
-        Failure::new(Exit::Config, format!("the strategy `{name}` has no command"))
-            .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
-    })
+) -> Result<Strategies, Failure> {
+    let is_own = strategy.is_none_or(|name| Builtin::named(name).is_some());
+    if is_own {
+        return Ok(Strategies::default());
+    }
+    Ok(Work::find_to_read(environment, given)?.strategies)
 }
 
 /// The configuration that there is: the given file, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.

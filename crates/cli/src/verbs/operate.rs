@@ -42,7 +42,7 @@ pub(super) async fn refresh(context: &Context, id: &TaskId) -> Result<(), Failur
     file_check(&context.refresh(id).await?)
 }
 
-fn file_check<T>(written: &Written<T>) -> Result<(), Failure> {
+pub(super) fn file_check<T>(written: &Written<T>) -> Result<(), Failure> {
     for report in &written.set_aside {
         output::alert(&output::clean(&set_aside_text(report)));
     }

@@ -3,26 +3,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use relight_core::decide::Refusal;
-use relight_core::error_code::ErrorCode;
 use relight_core::ids::{TaskId, is_obeyed};
 use relight_core::lease::{Fence, Holder};
 use relight_core::shell::shell_escape;
 use relight_core::status::TRANSITIONS;
-use relight_core::task::{NewTask, Task, TaskSpec};
-use relight_core::time::Span;
-use relight_runtime::drain;
-use relight_runtime::engine::{Added, Engine, Started};
-use relight_runtime::holders;
+use relight_core::task::Task;
+use relight_runtime::engine::{Engine, Started};
 use relight_runtime::operations::task::{
     TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
     TaskSpend,
 };
+use relight_runtime::operations::work::{Taker, TaskAdd, TaskDefinition, TaskList, TaskStart};
 use relight_runtime::operations::{Operation, view};
-use relight_runtime::os::clock;
-use relight_runtime::running_step::check_start;
+use relight_runtime::recovery::Strategies;
 use relight_runtime::supervise::successor::{self, RefreshError};
-use relight_store::{StoreError, TaskQuery};
 use serde_json::{Value, json};
 
 use super::operate::{self, operate};
@@ -83,34 +77,40 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
 }
 
 fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
-    check_strategy(environment, &arguments.new)?;
-    let engine = environment.engine()?;
-    let added = block_on(engine.add(new_task(arguments.id, arguments.new)))?;
-    let task = added.task();
-    let (word, text) = match &added {
-        Added::Created(_) => ("created", format!("task {} is {}", task.id, task.status)),
-        Added::Same(_) => ("unchanged", format!("task {} was there already", task.id)),
-        Added::Ended(_) => {
-            let text = format!("task {} is {}; nothing was added", task.id, task.status);
-            return Err(
-                Failure::of(ErrorCode::ENDED, text).hint("it has ended; new work needs a new id")
-            );
-        }
-        Added::KeyTaken(_) => {
-            ("key_taken", format!("task {} has this key; nothing was added", task.id))
-        }
+    let (strategies, definition) = definition(environment, arguments.new)?;
+    let request = TaskAdd { id: arguments.id, definition };
+    let added = block_on(request.run(&operate::context(environment)?, &strategies))?;
+    let view::Task { id, status, .. } = &added.task;
+    let text = match added.outcome {
+        "created" => format!("task {id} is {status}"),
+        "unchanged" => format!("task {id} was there already"),
+        _ => format!("task {id} has this key; nothing was added"),
     };
-    output::answer(
-        environment,
-        &json!({"task": view::Task::from(task.clone()), "outcome": word}),
-        &text,
-    );
+    output::answer(environment, &added, &text);
     Ok(0)
 }
 
-/// One that could not be asked is refused now, not when it is needed.
-fn check_strategy(environment: &Environment, new: &NewArguments) -> Result<(), Failure> {
-    work::check_strategy(environment, new.config.config.as_deref(), new.strategy.as_deref())
+/// What the flags say of a task, and the strategies that its own must be one of.
+fn definition(
+    environment: &Environment,
+    given: NewArguments,
+) -> Result<(Strategies, TaskDefinition), Failure> {
+    let config = given.config.config.as_deref();
+    let strategies = work::strategies_for(environment, config, given.strategy.as_deref())?;
+    let definition = TaskDefinition {
+        title: given.title,
+        agent: given.agent,
+        steps: given.steps,
+        payload: given.payload,
+        strategy: given.strategy,
+        max_retries: given.max_retries,
+        key: given.key,
+        priority: given.priority,
+        needs: given.skills,
+        ttl: given.ttl,
+        set: given.context.into_iter().collect(),
+    };
+    Ok((strategies, definition))
 }
 
 /// `eval "$(… --export)"` loses our exit code; the shell gets it by a line of its own.
@@ -122,35 +122,23 @@ fn or_tell_the_shell(export: bool, outcome: Outcome) -> Outcome {
 }
 
 fn start(environment: &Environment, mut arguments: TaskStartArguments) -> Outcome {
-    check_strategy(environment, &arguments.new)?;
     arguments.new.agent = environment.starter(arguments.new.agent)?;
     let config = arguments.new.config.config.as_deref();
     let limits = work::start_limits(environment, config, arguments.force)?;
-    let id = environment.task(arguments.id)?;
-    let right = environment.right(&id, arguments.fence)?;
-    let is_named = arguments.holder.owner_pid.is_some();
+    let task = environment.task(arguments.id)?;
+    let known = environment.right(&task, arguments.fence)?.fence();
     let context = operate::context(environment)?;
-    let engine = &context.engine;
-    let (holder, ttl) = environment.holder(
-        &arguments.holder,
-        arguments.new.agent.as_ref(),
-        engine.store().as_ref(),
-    )?;
-    let started = block_on(async {
-        check_start(engine, &id, arguments.fence.map(Fence)).await?;
-        let new = new_task(id, arguments.new);
-        let started = drain::start(engine, new, right, holder.clone(), ttl, limits).await?;
-        let held = started.view.task.lease.held.as_ref();
-        // A lease that is continued keeps its holder; the process that was named is not passed over.
-        if let Some(held) = held.filter(|held| is_named && held.holder != holder) {
-            let (task, held) = (started.view.task.id.clone(), Box::new(held.clone()));
-            let agent = started.view.task.agent.clone();
-            return Err(Refusal::Held { task, agent, held }.into());
-        }
-        Ok::<_, Failure>(started)
-    })?;
-    print_started(environment, engine, &started, arguments.export)?;
-    block_on(operate::refresh(&context, &started.view.task.id))?;
+    let store = context.engine.store().as_ref();
+    let (holder, lease) =
+        environment.holder(&arguments.holder, arguments.new.agent.as_ref(), store)?;
+    let is_named = arguments.holder.owner_pid.is_some();
+    let (strategies, definition) = definition(environment, arguments.new)?;
+    let (fence, force) = (arguments.fence.map(Fence), arguments.force);
+    let request = TaskStart { task, definition, lease, fence, force };
+    let taker = Taker { holder, is_named, fence: known };
+    let written = block_on(request.run(&context, &strategies, limits, taker))?;
+    print_started(environment, &context.engine, &written.answer, arguments.export)?;
+    operate::file_check(&written)?;
     Ok(0)
 }
 
@@ -220,9 +208,7 @@ fn status_text(task: &view::Task) -> String {
 
 fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let id = environment.task(id)?;
-    let engine = environment.engine()?;
-    let view = block_on(engine.view(&id))?;
-    block_on(holders::look_for(engine.store().as_ref(), &view.task.lease.held))?;
+    let view = block_on(operate::context(environment)?.show(&id))?;
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
     let text = view_text(&view, strategy);
@@ -239,33 +225,12 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
     Some(config.unwrap_or_default().recovery.strategy)
 }
 
-fn list(environment: &Environment, arguments: TaskListArguments) -> Outcome {
-    let engine = environment.engine()?;
-    let query = TaskQuery {
-        statuses: arguments.statuses,
-        agent: arguments.agent,
-        after: arguments.after,
-        limit: Some(arguments.limit.saturating_add(1)),
-        ..TaskQuery::default()
-    };
-    let mut tasks = block_on(engine.store().tasks(query))?;
-    let more = tasks.len() > arguments.limit;
-    tasks.truncate(arguments.limit);
-    let next = tasks.last().filter(|_| more).map(|task| task.id.clone());
-    let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
-    block_on(holders::look_for(engine.store().as_ref(), leases))?;
-    let rows: Vec<(Task, Option<usize>)> = block_on(async {
-        let mut rows = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            let declared_done = engine.declared_done(&task).await?;
-            rows.push((task, declared_done));
-        }
-        Ok::<_, StoreError>(rows)
-    })?;
-    let text = list_text(&rows);
-    let items = rows.into_iter().map(|(task, done)| view::Task::listed(task, done));
-    let items: Vec<view::Task> = items.collect();
-    output::answer(environment, &json!({"items": items, "next": next}), &text);
+fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
+    let TaskListArguments { statuses, agent, limit, after } = given;
+    let which = TaskList { statuses, agent, after, ..TaskList::default() };
+    let page = block_on(which.run(&operate::context(environment)?, limit))?;
+    let (text, next) = (list_text(&page.tasks), page.next.clone());
+    output::answer(environment, &json!({"items": page.items(), "next": next}), &text);
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }
@@ -283,29 +248,6 @@ fn states(environment: &Environment) -> u8 {
     }
     output::answer(environment, &json!({"transitions": rows}), &output::table(&text));
     0
-}
-
-fn new_task(id: TaskId, given: NewArguments) -> NewTask {
-    let lifetime = given.ttl.and_then(Span::as_limit);
-    NewTask {
-        id,
-        agent: given.agent,
-        spec: TaskSpec {
-            title: given.title,
-            steps: given.steps,
-            payload: given.payload,
-            strategy: given.strategy,
-            max_retries: given.max_retries,
-            key: given.key,
-            priority: given.priority,
-            needs: given.skills,
-            ttl_ms: lifetime.map(Span::as_ms),
-            spent_keys: Vec::new(),
-        },
-        context: given.context.into_iter().collect(),
-        expires_at: lifetime.map(|span| clock::now().plus(span)),
-        checkpoint: None,
-    }
 }
 
 pub(super) fn print_started(

@@ -6,11 +6,12 @@ use relight_core::recovery::Decision;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_runtime::operations::task::TaskFail;
+use relight_runtime::operations::work::TaskClaim;
 use relight_runtime::os::clock;
 use relight_runtime::recovery::Recovered;
 use relight_runtime::recovery::operator::command_to_continue;
 
-use super::operate::{context, tell};
+use super::operate::{context, file_check, tell};
 use super::task::print_started;
 use crate::arguments::task::{ClaimArguments, FailArguments};
 use crate::environment::Environment;
@@ -20,24 +21,22 @@ use crate::{block_on, output};
 
 pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let work = Work::find(environment, arguments.config.config.as_deref())?;
-    let engine = environment.engine()?;
+    let context = context(environment)?;
     let agent = environment.agent(arguments.agent.as_ref())?.ok_or_else(|| {
         Failure::new(Exit::Usage, "nobody said which agent wants work")
             .hint("relight task claim --agent NAME; inside an agent of Relight it is known")
     })?;
-    let (holder, ttl) =
-        environment.holder(&arguments.holder, Some(&agent), engine.store().as_ref())?;
-    let queue = work.queue(engine.clone());
-    let (agent, skills) = (&agent, &arguments.skills);
-    let claimed = block_on(async {
-        match arguments.wait {
-            None => queue.claim(agent, skills, &holder, ttl).await,
-            Some(wait) => queue.claim_within(wait, work.sweep, agent, skills, &holder, ttl).await,
-        }
-    })?;
-    let nothing = || Failure::of(ErrorCode::NOTHING, format!("there is no task for {agent}"));
-    let started = claimed.started(agent)?.ok_or_else(nothing)?;
-    print_started(environment, &engine, &started, arguments.export)?;
+    let store = context.engine.store().as_ref();
+    let (holder, lease) = environment.holder(&arguments.holder, Some(&agent), store)?;
+    let (skills, wait) = (arguments.skills.clone(), arguments.wait);
+    let request = TaskClaim { agent, skills, wait, lease };
+    let queue = work.queue(context.engine.clone());
+    let claimed = block_on(request.run(&context, &queue, work.sweep, &holder))?;
+    let nothing =
+        || Failure::of(ErrorCode::NOTHING, format!("there is no task for {}", request.agent));
+    let written = claimed.ok_or_else(nothing)?;
+    print_started(environment, &context.engine, &written.answer, arguments.export)?;
+    file_check(&written)?;
     Ok(0)
 }
 

@@ -105,6 +105,10 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
             "rule" => "--repeat".to_owned(),
             "steps" => "--step".to_owned(),
             "needs" | "skills" => "--skill".to_owned(),
+            "payload" => {
+                flags.extend(["--payload".to_owned(), value.to_string()]);
+                continue;
+            }
             "happened" if *value == Value::Bool(false) => {
                 flags.push("--did-not".to_owned());
                 continue;

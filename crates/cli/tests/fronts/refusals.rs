@@ -136,3 +136,19 @@ fn a_text_that_is_empty_is_not_left_out() {
     refused(&[start("t"), begin], "invalid");
     refused(&[start("")], "invalid");
 }
+
+#[test]
+fn a_task_that_cannot_be_added() {
+    let add = |field: &str, value: Value| {
+        let mut fields = json!({"task": "t"});
+        fields[field] = value;
+        ("task.add", fields)
+    };
+    refused(&[add("strategy", json!("exec"))], "invalid");
+    refused(&[add("ttl", json!("soon"))], "invalid");
+    refused(&[add("agent", json!("a b"))], "invalid");
+    refused(&[add("steps", json!(["a\nb"]))], "invalid");
+    refused(&[add("title", json!("a")), add("title", json!("b"))], "conflict");
+    let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
+    refused(&[start("t"), done, add("steps", json!(["a"]))], "ended");
+}

@@ -207,3 +207,79 @@ fn verbs_of_a_task_answer_the_task_everywhere() {
         assert_eq!(shown[0], shown[1], "{verb}");
     }
 }
+
+/// Without what is the front's own: times, and who holds it.
+fn bare(mut answer: Value) -> Value {
+    for own in ["created_at", "updated_at", "holder", "expires_at"] {
+        answer.as_object_mut().unwrap().remove(own);
+    }
+    answer
+}
+
+/// All fronts but the library answered this, and the same.
+fn same_answer(played: &[(Front, Vec<Option<Answer>>)], call: usize) -> Value {
+    let answers = played.iter().filter(|(front, _)| front.name() != "library");
+    let mut shown: Vec<(&str, Value)> = answers
+        .filter_map(|(front, answers)| {
+            let answer = answers[call].clone()?.unwrap_or_else(|error| panic!("{error}"));
+            Some((front.name(), bare(answer)))
+        })
+        .collect();
+    for pair in shown.windows(2) {
+        assert_eq!(pair[0].1, pair[1].1, "{} and {}", pair[0].0, pair[1].0);
+    }
+    shown.remove(0).1
+}
+
+#[test]
+fn a_task_is_added_shown_and_listed_in_one_form() {
+    let task = json!({"task": "t", "title": "Greet", "agent": "w", "steps": ["a"], "key": "k",
+        "payload": {"n": 1}, "set": {"branch": "main"}, "priority": 3, "max_retries": 2});
+    let other = json!({"task": "u", "key": "k"});
+    let played = play(&[
+        ("task.add", task.clone()),
+        ("task.add", task),
+        ("task.add", other),
+        ("task.show", json!({"task": "t"})),
+    ]);
+    let added = same_answer(&played, 0);
+    assert_eq!((&added["outcome"], &added["status"]), (&json!("created"), &json!("assigned")));
+    assert_eq!(same_answer(&played, 1)["outcome"], "unchanged");
+    let taken = same_answer(&played, 2);
+    assert_eq!((&taken["outcome"], &taken["id"]), (&json!("key_taken"), &json!("t")));
+    assert_eq!(same_answer(&played, 3)["payload"], json!({"n": 1}));
+}
+
+#[test]
+fn a_started_task_answers_its_payload_through_every_front() {
+    let mut played = Vec::new();
+    for mut front in Front::all() {
+        // Through the command line in the same home: every front finds the same task.
+        let given = ["task", "add", "t", "--payload", "{\"n\":1}", "--step", "a", "--set", "k=v"];
+        assert_eq!(front.ground().call(&given).code, 0);
+        let answers = vec![front.call("task.start", &json!({"task": "t"}))];
+        played.push((front, answers));
+    }
+    let started = same_answer(&played, 0);
+    assert_eq!((&started["payload"], &started["fence"]), (&json!({"n": 1}), &json!(1)));
+    assert_eq!((&started["context"], &started["next_step"]), (&json!({"k": "v"}), &json!("a")));
+}
+
+#[test]
+fn a_claimed_task_that_another_agent_left_is_handed_over_in_every_front() {
+    let played = play(&[
+        ("task.add", json!({"task": "t"})),
+        ("task.claim", json!({"agent": "a"})),
+        ("step.begin", json!({"task": "t", "step": "s", "fence": 1})),
+        ("task.fail", json!({"task": "t", "fence": 1, "reason": "boom"})),
+        ("task.claim", json!({"agent": "b"})),
+    ]);
+    // The library and MCP do not serve all of these.
+    let served: Vec<_> =
+        played.into_iter().filter(|(front, _)| ["cli", "http"].contains(&front.name())).collect();
+    assert_eq!(same_answer(&served, 1)["resumed"], false);
+    let handed = same_answer(&served, 4);
+    assert_eq!((&handed["agent"], &handed["in_doubt"]), (&json!("b"), &json!(["s"])));
+    assert_eq!(handed["handed_over"]["from"], "a", "{handed}");
+    one_journal(&served);
+}

@@ -281,7 +281,7 @@ fn equal_secrets_stay_equal_as_keys() {
     let (_, secret) = corpus().swap_remove(0);
     place.relight("task add first --key").arg(&secret).run().with_code(0);
     let second = place.relight("--json task add second --key").arg(&secret).run().with_code(0);
-    assert_eq!(second.json()["task"]["id"], "first");
+    assert_eq!(second.json()["id"], "first");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn a_new_task_is_created_with_all_that_was_given() {
         .args(["--ttl", "2h", "--set", "branch=fix=42", "--set", "stage="]);
     let answer = call.run().with_code(0).json();
     assert_eq!(answer["outcome"], "created");
-    assert_eq!(answer["task"]["title"], "A title");
+    assert_eq!(answer["title"], "A title");
     let task = place.json("task show t");
     assert_eq!(task["status"], "created");
     assert_eq!(task["title"], "A title");
@@ -29,7 +29,7 @@ fn a_new_task_is_created_with_all_that_was_given() {
 #[test]
 fn a_task_with_an_agent_is_assigned() {
     let place = Place::new();
-    assert_eq!(place.json("task add t --agent writer")["task"]["status"], "assigned");
+    assert_eq!(place.json("task add t --agent writer")["status"], "assigned");
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_same_id_again_is_a_no_op_when_nothing_differs() {
     place.ok("task add t --title a --step s --agent w");
     let again = place.json("task add t --title a --step s --agent w");
     assert_eq!(again["outcome"], "unchanged");
-    assert_eq!(again["task"]["seq"], 1);
+    assert_eq!(again["seq"], 1);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_key_of_another_task_answers_with_that_task() {
     let place = Place::new();
     place.ok("task add first --key k");
     let answer = place.json("task add second --key k");
-    assert_eq!((&answer["outcome"], &answer["task"]["id"]), (&json!("key_taken"), &json!("first")));
+    assert_eq!((&answer["outcome"], &answer["id"]), (&json!("key_taken"), &json!("first")));
     place.fails("task show second", 1).says(&["second"]);
 }
 
@@ -780,7 +780,7 @@ fn retry_leaves_work_with_its_live_holder() {
 #[test]
 fn a_lifetime_of_0s_is_none() {
     let place = Place::new();
-    assert_eq!(place.json("task add t --ttl 0s")["task"]["expires_at"], json!(null));
+    assert_eq!(place.json("task add t --ttl 0s")["expires_at"], json!(null));
 }
 
 #[test]

@@ -106,7 +106,8 @@ fn waiting_in_vain_ends_with_no_task() {
 fn a_strategy_without_a_command_is_refused_when_the_task_is_added() {
     let place = Place::new();
     for words in ["task add t --strategy exec", "task start t --strategy exec"] {
-        place.fails(words, 78).says(&["has no command", "exec = [\"PROGRAM\", …] in [recovery]"]);
+        let said = ["there is no strategy", "exec = [\"PROGRAM\", …] in [recovery]"];
+        place.fails(words, 2).says(&said);
     }
     place.fails("task add t --strategy hope", 2);
     assert_eq!(place.json("task list")["items"], json!([]));

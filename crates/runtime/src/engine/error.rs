@@ -29,6 +29,14 @@ pub enum ActError {
         /// What differs.
         differs: Vec<&'static str>,
     },
+    /// The task that was to be added is there and has ended.
+    #[error("task {task} is {status}; nothing was added")]
+    Ended {
+        /// Which task.
+        task: TaskId,
+        /// How.
+        status: TaskStatus,
+    },
     /// A name that must not be written.
     #[error(transparent)]
     SecretName(#[from] redact_input::SecretName),
@@ -86,6 +94,7 @@ impl ActError {
             Self::Refused(refusal) => refusal.code(),
             Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
             Self::Exists { .. } | Self::MayNotWork { .. } => ErrorCode::CONFLICT,
+            Self::Ended { .. } => ErrorCode::ENDED,
             Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
             Self::Contended(_) => ErrorCode::CONTENDED,
             Self::Draining { .. } | Self::NothingBegun => ErrorCode::DRAINING,
@@ -106,6 +115,7 @@ impl ActError {
             Self::Exists { task, .. } => {
                 Some(format!("relight task show {}", shell_word(task.as_str())))
             }
+            Self::Ended { .. } => Some("it has ended; new work needs a new id".to_owned()),
             Self::MayNotWork { agent, .. } => {
                 Some(format!("relight start {} lets it work", shell_word(agent.as_str())))
             }

@@ -54,6 +54,7 @@ pub mod session;
 pub mod step;
 pub mod task;
 pub mod view;
+pub mod work;
 
 use std::path::PathBuf;
 

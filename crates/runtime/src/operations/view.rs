@@ -15,6 +15,7 @@ use relight_core::{step, task};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Written;
 use crate::engine::{self, TaskView};
 use crate::handover::HandedOver;
 use crate::os::process;
@@ -217,6 +218,12 @@ impl From<engine::Started> for Started {
             context: task.context,
             payload: task.spec.payload,
         }
+    }
+}
+
+impl From<Written<engine::Started>> for Written<Started> {
+    fn from(written: Written<engine::Started>) -> Self {
+        written.map(|started, _| started.into())
     }
 }
 

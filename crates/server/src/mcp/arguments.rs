@@ -1,25 +1,8 @@
 //! What the tools take, as it comes.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use rmcp::model::JsonObject;
 use serde::Deserialize;
-
-/// `task_start`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TaskStart {
-    pub(super) task: Option<String>,
-    pub(super) title: Option<String>,
-    #[serde(default)]
-    pub(super) steps: Vec<String>,
-    #[serde(default)]
-    pub(super) set: BTreeMap<String, String>,
-    pub(super) agent: Option<String>,
-    pub(super) fence: Option<u64>,
-    pub(super) lease: Option<String>,
-}
 
 /// `checkpoint_save`.
 #[derive(Debug, Default, Deserialize)]
@@ -80,6 +63,7 @@ pub(super) fn check(
     use relight_runtime::operations::read;
     use relight_runtime::operations::step::{StepBegin, StepEnd, StepSkip};
     use relight_runtime::operations::task::{TaskBlock, TaskDone};
+    use relight_runtime::operations::work::TaskStart;
 
     use super::tool::Tool;
     match tool {

@@ -8,7 +8,6 @@ use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
-use relight_core::time::Span;
 use relight_runtime::engine::{Engine, Started};
 use relight_runtime::operations::{Context, Operation, Written, read};
 use rmcp::model::JsonObject;
@@ -20,7 +19,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::guard::Caller;
 use crate::guard::scope::Scope;
-use crate::routes::tasks;
 
 /// Tasks whose fences one process remembers; no agent works on so many.
 const TASKS_MAX: usize = 1_000;
@@ -157,21 +155,11 @@ impl CallContext {
         Ok(given.map(AgentName::new).transpose()?.or_else(|| self.agent.clone()))
     }
 
-    /// Whose life a lease follows, and how long each write renews it for.
-    pub(super) async fn holder(
-        &self,
-        agent: Option<&AgentName>,
-        lease: Option<&str>,
-    ) -> Result<(Holder, Option<Span>), ApiError> {
+    /// Whose life a lease follows.
+    pub(super) async fn holder(&self, agent: Option<&AgentName>) -> Result<Holder, ApiError> {
         match &self.side {
-            Side::Process(process) => {
-                let is_by_time = matches!(process.holder, Holder::Time { .. });
-                let ttl = is_by_time.then(|| tasks::lease(lease)).transpose()?;
-                Ok((process.holder.clone(), ttl))
-            }
-            Side::Http { app, caller } => {
-                Ok((app.holder(agent, &caller.id).await?, Some(tasks::lease(lease)?)))
-            }
+            Side::Process(process) => Ok(process.holder.clone()),
+            Side::Http { app, caller } => app.holder(agent, &caller.id).await,
         }
     }
 

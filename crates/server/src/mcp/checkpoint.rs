@@ -8,6 +8,7 @@ use relight_core::time::Span;
 use relight_runtime::dialect::{
     Dialect, ResumeRequest, Saved, StartOutcome, StartRequest, UpdateRequest, document,
 };
+use relight_runtime::operations::work::length;
 use relight_runtime::os::clock;
 use relight_runtime::redact_input::clean_key;
 use serde_json::json;
@@ -17,6 +18,7 @@ use super::call_context::CallContext;
 use super::reply::{Reply, first};
 use super::task::{started_data, started_text};
 use crate::error::ApiError;
+use crate::routes::span;
 
 /// How long a workflow is worth resuming.
 const LIFETIME: Span = Span::from_secs(7 * 24 * 60 * 60);
@@ -159,7 +161,8 @@ pub(super) async fn resume(
     let dialect = Dialect::new(context.engine.clone(), context.checkpoints.clone());
     let workflow = given.workflow.map(TaskId::new).transpose()?;
     let agent = agent(context, given.agent.as_deref())?;
-    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref()).await?;
+    let holder = context.holder(agent.as_ref()).await?;
+    let ttl = length(&holder, given.lease.as_deref().map(span).transpose()?)?;
     if let (Some(id), Some(_)) = (&workflow, given.fence) {
         let fence = context.right(id, given.fence)?;
         let task = context.engine.task(id).await?;

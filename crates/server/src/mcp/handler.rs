@@ -97,7 +97,7 @@ async fn run(context: &CallContext, tool: Tool, given: JsonObject) -> Result<Rep
         return Err(context.refuse());
     }
     match tool {
-        Tool::TaskStart => task::start(context, read(given)?).await,
+        Tool::TaskStart => task::start(context, given).await,
         Tool::TaskDone => task::done(context, given).await,
         Tool::TaskBlock => task::block(context, given).await,
         Tool::StepBegin => step::begin(context, given).await,

@@ -1,5 +1,6 @@
 //! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
 
+use relight_core::agent::plain::clipped;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use super::call_context::{CallContext, Process, Side};
-use super::reply::{Reply, first};
+use super::reply::{OUTPUT_BYTES_MAX, Reply, first};
 use crate::error::ApiError;
 use crate::routes::{heartbeat, moment};
 use crate::wire;
@@ -64,7 +65,13 @@ pub(super) async fn brief(
 ) -> Result<Reply, ApiError> {
     let task = given.task.map(TaskId::new).transpose()?;
     let agent = context.agent(given.agent)?;
-    Ok(Reply::text(brief_text(context, task, agent).await?))
+    let task = task.or_else(|| context.current());
+    let mut text = brief_text(context, task.clone(), agent).await?;
+    let Some(task) = task else { return Ok(Reply::text(text)) };
+    let payload = context.engine.store().task(&task).await?.and_then(|task| task.spec.payload);
+    let Some(payload) = payload else { return Ok(Reply::text(text)) };
+    text += &format!("\nPayload: {}\n", clipped(&payload.to_string(), OUTPUT_BYTES_MAX));
+    Ok(Reply::new(text, json!({"task": task, "payload": payload})))
 }
 
 /// The brief of this task, else of the one that was started, else of the agent's own.

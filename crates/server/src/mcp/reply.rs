@@ -11,6 +11,9 @@ use crate::wire::problem::{Problem, ProblemBody};
 /// Names of a list that are told; an agent pays for each.
 pub(super) const NAMES_MAX: usize = 20;
 
+/// So much of an output or a payload is told in the text; all of it is in the store.
+pub(super) const OUTPUT_BYTES_MAX: usize = 4 << 10;
+
 /// What a tool answers.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {

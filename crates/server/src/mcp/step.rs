@@ -9,11 +9,8 @@ use rmcp::model::JsonObject;
 use serde_json::json;
 
 use super::call_context::CallContext;
-use super::reply::Reply;
+use super::reply::{OUTPUT_BYTES_MAX, Reply};
 use crate::error::ApiError;
-
-/// So much of a finished step's output is told; all of it is in the store.
-const OUTPUT_BYTES_MAX: usize = 4 << 10;
 
 pub(super) async fn begin(context: &CallContext, given: JsonObject) -> Result<Reply, ApiError> {
     let written = context.operate::<StepBegin>(given).await?;
@@ -29,6 +26,8 @@ pub(super) async fn begin(context: &CallContext, given: JsonObject) -> Result<Re
         text += &format!("\noutput: {told}");
         data["output"] = json!(told);
         if told.len() < output.len() {
+            text += &format!("\n(cut: the output has {} bytes)", output.len());
+            data["output_cut"] = json!(true);
             data["output_bytes"] = json!(output.len());
         }
     }

@@ -1,41 +1,36 @@
 //! Tasks: taken, finished, blocked.
 
-use relight_core::decide::Right;
-use relight_core::ids::StepName;
-use relight_core::lease::Fence;
-use relight_core::task::{NewTask, TaskSpec};
-use relight_runtime::drain;
+use relight_core::agent::plain::clipped;
 use relight_runtime::engine::Started;
 use relight_runtime::operations::task::{TaskBlock, TaskDone};
-use relight_runtime::operations::{Written, view};
-use relight_runtime::running_step::check_start;
+use relight_runtime::operations::work::{Taker, TaskStart};
+use relight_runtime::operations::{Written, read, view};
+use relight_runtime::recovery::Strategies;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::arguments;
 use super::call_context::CallContext;
-use super::reply::{Reply, first, last};
+use super::reply::{OUTPUT_BYTES_MAX, Reply, first, last};
 use crate::error::ApiError;
 
-pub(super) async fn start(
-    context: &CallContext,
-    given: arguments::TaskStart,
-) -> Result<Reply, ApiError> {
-    let id = context.task(given.task)?;
-    let agent = context.agent(given.agent)?;
-    let (holder, ttl) = context.holder(agent.as_ref(), given.lease.as_deref()).await?;
-    let steps: Result<Vec<StepName>, _> = given.steps.into_iter().map(StepName::new).collect();
-    let spec = TaskSpec { title: given.title, steps: steps?, ..TaskSpec::default() };
-    check_start(&context.engine, &id, given.fence.map(Fence)).await?;
-    context.reported(agent.as_ref()).await?;
-    let (expires_at, checkpoint) = (None, None);
-    let new = NewTask { id: id.clone(), agent, spec, context: given.set, expires_at, checkpoint };
-    let right = context.fence(&id, given.fence).map_or(Right::Unfenced, Right::Fence);
-    let started =
-        drain::start(&context.engine, new, right, holder, ttl, context.limits.clone()).await?;
-    context.remember(&started);
-    let written = context.operations().refresh(&started.view.task.id).await?;
-    let reply = Reply::new(started_text("task", &started), started_data(&started));
+pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Result<Reply, ApiError> {
+    if given.contains_key("force") {
+        return Err(ApiError::invalid("only a person starts a task by force"));
+    }
+    let named = given.get("task").filter(|task| !task.is_null());
+    let id = context.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
+    given.insert("task".to_owned(), json!(id));
+    let mut request: TaskStart = read(given)?;
+    request.definition.agent = request.definition.agent.or_else(|| context.agent.clone());
+    let agent = request.definition.agent.as_ref();
+    context.reported(agent).await?;
+    let fence = context.fence(&id, None);
+    let taker = Taker { holder: context.holder(agent).await?, is_named: false, fence };
+    let (limits, strategies) = (context.limits.clone(), Strategies::default());
+    let written = request.run(&context.operations(), &strategies, limits, taker).await?;
+    let started = &written.answer;
+    context.remember(started);
+    let reply = Reply::new(started_text("task", started), started_data(started));
     Ok(reply.with_file_error(written.file_error))
 }
 
@@ -53,6 +48,9 @@ pub(super) fn started_text(noun: &str, started: &Started) -> String {
     if !progress.in_doubt.is_empty() {
         text += &format!("\nin doubt: {}", first(&progress.in_doubt).join(", "));
     }
+    if let Some(payload) = &task.spec.payload {
+        text += &format!("\npayload: {}", clipped(&payload.to_string(), OUTPUT_BYTES_MAX));
+    }
     if let Some(handed_over) = &started.handed_over {
         text += &format!("\n{}", handed_over.text());
     }
@@ -62,23 +60,18 @@ pub(super) fn started_text(noun: &str, started: &Started) -> String {
     text
 }
 
+/// The answer of every front, with the last steps only where there are many: an agent pays for each word.
 pub(super) fn started_data(started: &Started) -> Value {
-    let (task, progress) = (&started.view.task, &started.view.progress);
-    let mut data = json!({
-        "task": task.id,
-        "fence": started.fence,
-        "resumed": started.resumed,
-        "handed_over": started.handed_over,
-        "done_steps": last(&progress.done_steps),
-        "in_doubt": first(&progress.in_doubt),
-        "next_step": progress.next_step,
-    });
-    let done = progress.done_steps.len();
-    if done > last(&progress.done_steps).len() {
-        data["done_count"] = json!(done);
+    let mut data = json!(view::Started::from(started.clone()));
+    let done = &started.view.progress.done_steps;
+    if last(done).len() < done.len() {
+        data["done_steps"] = json!(last(done));
+        data["done_steps_total"] = json!(done.len());
     }
-    if !task.context.is_empty() {
-        data["context"] = json!(task.context);
+    let in_doubt = &started.view.progress.in_doubt;
+    if first(in_doubt).len() < in_doubt.len() {
+        data["in_doubt"] = json!(first(in_doubt));
+        data["in_doubt_total"] = json!(in_doubt.len());
     }
     data
 }

@@ -151,8 +151,8 @@ impl Tool {
 const TASK_START: About = About {
     name: "task_start",
     title: "Start or continue a task",
-    text: "Takes a task, adding it if it is new, and returns its progress. Call it first, \
-           and again after any restart.",
+    text: "Takes a task, adding it if it is new, and returns payload and progress (20 done \
+           steps). Call it first and after any restart.",
     effect: Effect::Once,
     fields: &[
         field("task", Kind::Text, Need::OverHttp, "id that you choose, stable across restarts"),
@@ -330,7 +330,7 @@ const INFLIGHT: About = About {
 const RESUME_BRIEF: About = About {
     name: "resume_brief",
     title: "Read the brief",
-    text: "Returns what was done before you, what is in doubt, and what is next.",
+    text: "Returns payload, what is done, in doubt, next.",
     effect: Effect::Reads,
     fields: &[field("task", Kind::Text, Need::Never, "default: the one you started"), AGENT],
 };
@@ -377,6 +377,7 @@ mod tests {
     /// Something of each kind.
     fn sample(field: &Field) -> Value {
         match field.kind {
+            Kind::Text if field.name == "lease" => json!("10m"),
             Kind::Text => json!("1"),
             Kind::Number => json!(1),
             Kind::Flag => json!(true),

@@ -185,7 +185,7 @@ async fn not_this_way() -> ApiError {
 }
 
 /// A duration in a request.
-fn span(text: &str) -> Result<Span, ApiError> {
+pub(crate) fn span(text: &str) -> Result<Span, ApiError> {
     Ok(text.parse::<Span>()?)
 }
 

@@ -98,7 +98,7 @@ impl App {
 }
 
 /// The names of the path as fields of the body; said again there they must not differ.
-fn with_path(
+pub(super) fn with_path(
     path: impl IntoIterator<Item = (&'static str, String)>,
     mut given: Map<String, Value>,
 ) -> Result<Map<String, Value>, ApiError> {

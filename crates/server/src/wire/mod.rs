@@ -9,4 +9,3 @@ pub(crate) mod login;
 pub(crate) mod node;
 pub(crate) mod problem;
 pub(crate) mod stats;
-pub(crate) mod task;

@@ -59,9 +59,7 @@ fn is_moved(home: &Home, clock_file: &Path) -> anyhow::Result<bool> {
     let year = |task: &str, offset: &str| {
         std::fs::write(clock_file, offset)?;
         let answer = home.call(&["task", "add", task, "--json"])?.json()?;
-        anyhow::Ok(
-            answer["task"]["created_at"].as_str().unwrap_or_default().get(..4).map(str::to_owned),
-        )
+        anyhow::Ok(answer["created_at"].as_str().unwrap_or_default().get(..4).map(str::to_owned))
     };
     Ok(year("now", "+0")? != year("later", "+400d")?)
 }

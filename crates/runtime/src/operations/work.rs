@@ -1,0 +1,373 @@
+//! Tasks that are added, started, claimed, shown and listed.
+
+use std::collections::BTreeMap;
+
+use relight_core::decide::{Refusal, StartLimits};
+use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::lease::{Fence, Holder, LEASE_DEFAULT, of_length};
+use relight_core::status::TaskStatus;
+use relight_core::task::{self, NewTask, TaskSpec};
+use relight_core::time::Span;
+use relight_store::TaskQuery;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, from_value};
+
+use super::{Context, Written, fields, invalid, right, view};
+use crate::engine::{ActError, Added, Started, TaskView};
+use crate::os::clock;
+use crate::queue::Queue;
+use crate::recovery::Strategies;
+use crate::running_step::check_start;
+use crate::{drain, holders};
+
+/// The definition of a task.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskDefinition {
+    /// What it is about.
+    pub title: Option<String>,
+    /// Its agent. Default: any.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub agent: Option<AgentName>,
+    /// The declared steps, in order.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    pub steps: Vec<StepName>,
+    /// Any JSON, for whoever works on it.
+    #[cfg_attr(feature = "schema", schema(value_type = Value, required = false))]
+    pub payload: Option<Value>,
+    /// What happens when its holder dies. Default: as configured.
+    pub strategy: Option<String>,
+    /// How often it may be assigned again.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<i64>, minimum = 0, maximum = 4294967295_i64))]
+    pub max_retries: Option<u32>,
+    /// The idempotency key: two requests with the same key are one.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub key: Option<IdempotencyKey>,
+    /// Larger goes first.
+    #[serde(default)]
+    pub priority: i32,
+    /// Skills that an agent needs.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// How long it is worth resuming. Default, and `0s`: always.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub ttl: Option<Span>,
+    /// Initial context.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
+
+impl TaskDefinition {
+    fn of(self, id: TaskId) -> NewTask {
+        let lifetime = self.ttl.and_then(Span::as_limit);
+        NewTask {
+            id,
+            agent: self.agent,
+            spec: TaskSpec {
+                title: self.title,
+                steps: self.steps,
+                payload: self.payload,
+                strategy: self.strategy,
+                max_retries: self.max_retries,
+                key: self.key,
+                priority: self.priority,
+                needs: self.needs,
+                ttl_ms: lifetime.map(Span::as_ms),
+                spent_keys: Vec::new(),
+            },
+            context: self.set,
+            expires_at: lifetime.map(|span| clock::now().plus(span)),
+            checkpoint: None,
+        }
+    }
+
+    /// One that could not be asked is refused now, not when it is needed.
+    fn check_strategy(&self, strategies: &Strategies) -> Result<(), ActError> {
+        let Some(name) = &self.strategy else { return Ok(()) };
+        strategies.check(name).map_err(|error| {
+            let exec = "exec needs exec = [\"PROGRAM\", …] in [recovery] of relight.toml";
+            invalid(format!("{error}; {exec}"))
+        })
+    }
+}
+
+/// A task to add.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(try_from = "Map<String, Value>")]
+pub struct TaskAdd {
+    /// Its id.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub id: TaskId,
+    /// What it is.
+    #[serde(flatten)]
+    pub definition: TaskDefinition,
+}
+
+impl TryFrom<Map<String, Value>> for TaskAdd {
+    type Error = serde_json::Error;
+
+    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
+        let id = given.remove("id").ok_or_else(|| Self::Error::missing_field("id"))?;
+        Ok(Self { id: from_value(id)?, definition: from_value(Value::Object(given))? })
+    }
+}
+
+/// A task that was added, or the one that stands for the request.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskAdded {
+    /// As it is now.
+    #[serde(flatten)]
+    pub task: view::Task,
+    /// `created`, `unchanged` or `key_taken`.
+    pub outcome: &'static str,
+}
+
+impl TaskAdd {
+    /// Adds it; the same one again, or one whose key another has, changes nothing.
+    pub async fn run(
+        self,
+        context: &Context,
+        strategies: &Strategies,
+    ) -> Result<TaskAdded, ActError> {
+        self.definition.check_strategy(strategies)?;
+        let added = context.engine.add(self.definition.of(self.id)).await?;
+        let (task, outcome) = match added {
+            Added::Created(task) => (task, "created"),
+            Added::Same(task) => (task, "unchanged"),
+            Added::KeyTaken(task) => (task, "key_taken"),
+            Added::Ended(task) => {
+                return Err(ActError::Ended { task: task.id, status: task.status });
+            }
+        };
+        Ok(TaskAdded { task: task.into(), outcome })
+    }
+}
+
+/// A task to start; added if it does not exist.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(try_from = "Map<String, Value>")]
+pub struct TaskStart {
+    /// Which task. Over HTTP it is in the path.
+    #[cfg_attr(feature = "schema", schema(ignore))]
+    pub task: TaskId,
+    /// What it is, if it does not exist.
+    #[serde(flatten)]
+    pub definition: TaskDefinition,
+    /// How long each write renews the lease for. Default: `10m`.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub lease: Option<Span>,
+    /// The fence of the lease to continue.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
+    pub fence: Option<Fence>,
+    /// Start it even if it waits for a person, or has used up its budget.
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl TryFrom<Map<String, Value>> for TaskStart {
+    type Error = serde_json::Error;
+
+    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
+        let mut take = |field: &str| given.remove(field).unwrap_or_default();
+        let (task, force) = (take("task"), take("force"));
+        let lease = fields::optional_text(take("lease"))?;
+        let fence = fields::fence(take("fence"))?;
+        Ok(Self {
+            task: from_value(task)?,
+            force: from_value::<Option<bool>>(force)?.unwrap_or(false),
+            definition: from_value(Value::Object(given))?,
+            lease,
+            fence,
+        })
+    }
+}
+
+/// Who takes a task.
+#[derive(Debug, Clone)]
+pub struct Taker {
+    /// Whose life the lease follows.
+    pub holder: Holder,
+    /// The holder was named by the caller: a lease of another one is not continued for it.
+    pub is_named: bool,
+    /// A fence that is known without being said, where one is.
+    pub fence: Option<Fence>,
+}
+
+impl From<Holder> for Taker {
+    fn from(holder: Holder) -> Self {
+        Self { holder, is_named: false, fence: None }
+    }
+}
+
+impl TaskStart {
+    /// Takes the lease, adding the task first where it is absent; the same agent continues by its fence.
+    pub async fn run(
+        self,
+        context: &Context,
+        strategies: &Strategies,
+        limits: StartLimits,
+        taker: Taker,
+    ) -> Result<Written<Started>, ActError> {
+        let Taker { holder, is_named, fence } = taker;
+        self.definition.check_strategy(strategies)?;
+        let (engine, ttl) = (&context.engine, length(&holder, self.lease)?);
+        check_start(engine, &self.task, self.fence).await?;
+        let limits = if self.force { StartLimits::Forced } else { limits };
+        let (new, right) = (self.definition.of(self.task), right(self.fence.or(fence)));
+        let started = drain::start(engine, new, right, holder.clone(), ttl, limits).await?;
+        let task = &started.view.task;
+        let held = task.lease.held.as_ref();
+        if let Some(held) = held.filter(|held| is_named && held.holder != holder) {
+            let (id, agent, held) = (task.id.clone(), task.agent.clone(), Box::new(held.clone()));
+            return Err(Refusal::Held { task: id, agent, held }.into());
+        }
+        let written = context.refresh(&task.id).await?;
+        Ok(written.map(|(), _| started))
+    }
+}
+
+/// A request for work.
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskClaim {
+    /// For whom.
+    #[serde(deserialize_with = "fields::text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub agent: AgentName,
+    /// Its skills, in addition to those in the store.
+    #[serde(default)]
+    pub skills: Vec<String>,
+    /// How long to wait for a task. Default: no wait.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub wait: Option<Span>,
+    /// How long each write renews the lease for. Default: `10m`.
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub lease: Option<Span>,
+}
+
+impl TaskClaim {
+    /// Takes the next task of the queue; none also after the wait. `sweep` is how often dead holders are
+    /// looked for meanwhile.
+    pub async fn run(
+        &self,
+        context: &Context,
+        queue: &Queue,
+        sweep: Span,
+        holder: &Holder,
+    ) -> Result<Option<Written<Started>>, ActError> {
+        let (agent, skills) = (&self.agent, &self.skills);
+        let ttl = length(holder, self.lease)?;
+        let claimed = match self.wait {
+            None => queue.claim(agent, skills, holder, ttl).await,
+            Some(wait) => queue.claim_within(wait, sweep, agent, skills, holder, ttl).await,
+        };
+        let Some(started) = claimed?.started(agent)? else { return Ok(None) };
+        let written = context.refresh(&started.view.task.id).await?;
+        Ok(Some(written.map(|(), _| *started)))
+    }
+}
+
+/// How long each write renews a lease for. A process holds it as long as it lives.
+pub fn length(holder: &Holder, given: Option<Span>) -> Result<Option<Span>, ActError> {
+    let length = match holder {
+        Holder::Process(_) => None,
+        Holder::Attempt { .. } => given,
+        Holder::Time { .. } => Some(given.unwrap_or(LEASE_DEFAULT)),
+    };
+    length.map(of_length).transpose().map_err(|error| invalid(error.to_string()))
+}
+
+/// Which tasks to list.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "schema", into_params(parameter_in = Query))]
+pub struct TaskList {
+    /// Only of these statuses, with commas between.
+    #[serde(default, rename = "status", deserialize_with = "statuses")]
+    #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
+    pub statuses: Vec<TaskStatus>,
+    /// Only of this agent.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
+    pub agent: Option<AgentName>,
+    /// Only those with a step in doubt.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", param(value_type = Option<bool>))]
+    pub in_doubt: bool,
+    /// At most so many, 1 to 1000.
+    #[cfg_attr(feature = "schema", param(minimum = 1, maximum = 1000, default = 100))]
+    pub limit: Option<usize>,
+    /// The `next` of the page before.
+    #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
+    pub after: Option<TaskId>,
+}
+
+fn statuses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TaskStatus>, D::Error> {
+    let words = Option::<String>::deserialize(from)?.unwrap_or_default();
+    let words = words.split(',').filter(|word| !word.is_empty());
+    words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+}
+
+/// A page of tasks in the order they were added, each with how many of its declared steps are finished or
+/// skipped.
+#[derive(Debug)]
+pub struct TaskPage {
+    /// The tasks.
+    pub tasks: Vec<(task::Task, Option<usize>)>,
+    /// What comes after them, where more follow.
+    pub next: Option<TaskId>,
+}
+
+impl TaskList {
+    /// Reads at most `limit` tasks.
+    pub async fn run(self, context: &Context, limit: usize) -> Result<TaskPage, ActError> {
+        let engine = &context.engine;
+        let query = TaskQuery {
+            statuses: self.statuses,
+            agent: self.agent,
+            in_doubt: self.in_doubt,
+            after: self.after,
+            limit: Some(limit.saturating_add(1)),
+            ..TaskQuery::default()
+        };
+        let mut found = engine.store().tasks(query).await?;
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
+        holders::look_for(engine.store().as_ref(), leases).await?;
+        let next = found.last().filter(|_| has_more).map(|task| task.id.clone());
+        let mut tasks = Vec::with_capacity(found.len());
+        for task in found {
+            let declared_done = engine.declared_done(&task).await?;
+            tasks.push((task, declared_done));
+        }
+        Ok(TaskPage { tasks, next })
+    }
+}
+
+impl TaskPage {
+    /// As JSON shows them.
+    pub fn items(self) -> Vec<view::Task> {
+        self.tasks.into_iter().map(|(task, done)| view::Task::listed(task, done)).collect()
+    }
+}
+
+impl Context {
+    /// One task and how far it is, with what is known of its holder.
+    pub async fn show(&self, id: &TaskId) -> Result<TaskView, ActError> {
+        let view = self.engine.view(id).await?;
+        holders::look_for(self.engine.store().as_ref(), &view.task.lease.held).await?;
+        Ok(view)
+    }
+}
