@@ -854,8 +854,8 @@ fn a_terminal_gets_nothing_of_a_record_that_it_would_obey() {
     place.relight("step run s --task t --").args(printf).run().with_code(0);
     let replayed = place.relight("step run s --task t --").args(printf).run().with_code(0);
     assert_eq!(replayed.stdout, b"x\x1b]0;owned\x07y\n", "a replay into a pipe is exact");
+    place.ok("task release t --force");
     for words in ["step run s --task t -- printf", "task start t --export"] {
-        place.ok("task release t --force");
         let shown = place.shell(&format!("script -qec 'relight {words}' /dev/null")).run();
         assert!(!shown.stdout.contains(&0x07), "{words}: {}", shown.text());
         assert!(!String::from_utf8_lossy(&shown.stdout).contains("\u{1b}]"), "{words}");
