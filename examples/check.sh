@@ -133,7 +133,7 @@ PAUSE=0 relight run -q --name surveyor -- "$root/examples/agents/surveyor.sh" >/
 runner=$!
 has_written() { [[ $(of_surveyor says) == wrote* ]]; }
 within "the report of surveyor" has_written
-same "surveyor.sh: folders" 9 "$(sort -u -k1,1 "$work/run/report-1.txt" | wc -l | tr -d ' ')"
+same "surveyor.sh: folders" 10 "$(sort -u -k1,1 "$work/run/report-1.txt" | wc -l | tr -d ' ')"
 relight stop surveyor >/dev/null
 wait "$runner" || true
 export RELIGHT_HOME="$work/state"

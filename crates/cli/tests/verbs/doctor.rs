@@ -136,11 +136,11 @@ fn damage_is_told_and_the_report_goes_on() {
 }
 
 #[test]
-fn a_folder_in_the_stores_place_is_an_io_error() {
+fn a_folder_in_the_stores_place_is_bad_configuration() {
     let stage = Stage::new();
     fs::create_dir_all(store(&stage)).unwrap();
     let ran = stage.run(&["doctor", "--json"]);
-    assert_eq!(ran.code, 74, "{ran:?}");
+    assert_eq!(ran.code, 78, "{ran:?}");
     assert_eq!(level(&ran, "store"), "problem");
     assert_eq!(level(&ran, "agents-md"), "ok");
 }

@@ -1,6 +1,7 @@
 //! Tasks: taken, finished, blocked.
 
 use relight_core::agent::plain::clipped;
+use relight_core::lease::LEASE_DEFAULT;
 use relight_runtime::engine::Started;
 use relight_runtime::operations::task::{TaskBlock, TaskDone};
 use relight_runtime::operations::work::{Taker, TaskStart};
@@ -21,6 +22,9 @@ pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Resul
     let id = context.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
     given.insert("task".to_owned(), json!(id));
     let mut request: TaskStart = read(given)?;
+    if context.is_over_http() {
+        request.lease.get_or_insert(LEASE_DEFAULT);
+    }
     request.definition.agent = request.definition.agent.or_else(|| context.agent.clone());
     let agent = request.definition.agent.as_ref();
     context.reported(agent).await?;

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use relight_core::lease::LEASE_DEFAULT;
 use relight_core::time::Span;
 use relight_runtime::operations::view::Started;
 use relight_runtime::operations::work::TaskClaim;
@@ -30,6 +31,7 @@ pub(super) async fn claim(
 ) -> Result<Response, ApiError> {
     let mut request: TaskClaim = read(given)?;
     request.wait = request.wait.map(|wait| wait.min(WAIT_MAX));
+    request.lease.get_or_insert(LEASE_DEFAULT);
     let agent = &request.agent;
     app.reported(agent).await?;
     // Whoever waits for work lives.

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use relight_core::decide::StartLimits;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Holder;
+use relight_core::lease::{Holder, LEASE_DEFAULT};
 use relight_runtime::holders;
 use relight_runtime::operations::view::{self, Started, WholeTask};
 use relight_runtime::operations::work::{TaskAdd, TaskList, TaskStart};
@@ -72,7 +72,9 @@ pub(super) async fn start(
     Named(id): Named<String>,
     Given(given): Given<Map<String, Value>>,
 ) -> Result<Answer<Written<Started>>, ApiError> {
-    let request: TaskStart = read(with_path([("task", id)], given)?)?;
+    let mut request: TaskStart = read(with_path([("task", id)], given)?)?;
+    // A lease over HTTP has a time limit, whoever holds it: the fence alone shows who writes.
+    request.lease.get_or_insert(LEASE_DEFAULT);
     let agent = request.definition.agent.clone();
     if let Some(agent) = &agent {
         app.reported(agent).await?;
