@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
@@ -15,6 +14,7 @@ use relight_core::time::Span;
 use relight_redact::{MarkKey, Redactor};
 use relight_runtime::checkpoint_files::usual_folder;
 use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::holders;
 use relight_runtime::os::file::{self, Stranger};
 use relight_runtime::os::{fleet, process};
 use relight_runtime::redact_input;
@@ -32,8 +32,6 @@ use crate::node_file::NodeFile;
 use crate::store_way::{self, StoreWay};
 use crate::values;
 
-/// How long the record of our own attempt is waited for.
-const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long it may take to find out whether somebody listens at a socket.
 const KNOCK_MAX: Span = Span::from_ms(500);
 
@@ -598,22 +596,7 @@ impl Environment {
         let Some(tag) = self.get("RELIGHT_ATTEMPT").map(AttemptTag::from_text) else {
             return Ok(None);
         };
-        let known = async {
-            loop {
-                let newest = store.newest_event().await?;
-                let found = store.attempt(&tag).await?;
-                if found.as_ref().is_some_and(|found| found.ended.is_some()) {
-                    return Ok(None);
-                }
-                if let Some(shim) = found.and_then(|found| found.shim) {
-                    let attempt = tag.to_string();
-                    return Ok(Some(Holder::Attempt { attempt, shim, process: None }));
-                }
-                store.changed(newest).await?;
-            }
-        };
-        // The process may be faster than the record that it was started.
-        tokio::time::timeout(RECORD_WAIT_MAX, known).await.unwrap_or(Ok(None))
+        holders::of_attempt(store, &tag).await
     }
 
     /// The folder of the user's own presets.

@@ -2,6 +2,7 @@
 //! agents are over. `os::process::holder_life` judges by what was learned here.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use relight_core::agent::{Agent, AgentState, AttemptTag};
 use relight_core::ids::AgentName;
@@ -13,6 +14,9 @@ use crate::os::{fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
 const READ_ALL_FROM: usize = 16;
+
+/// How long the record of an attempt's start is waited for.
+const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Asks the store about these holders. To be called after they were read and before they are judged:
 /// what was read then cannot belong to a node or an attempt that began meanwhile.
@@ -62,8 +66,27 @@ pub async fn live_attempt(
     let Some(AgentState::Running { attempt: tag, .. }) = found.map(|agent| agent.state) else {
         return Ok(None);
     };
-    let shim = store.attempt(&tag).await?.and_then(|attempt| attempt.shim);
-    Ok(shim.map(|shim| Holder::Attempt { attempt: tag.to_string(), shim, process: None }))
+    of_attempt(store, &tag).await
+}
+
+/// An attempt as a holder; none when it has ended or this store does not know it. Its process may be
+/// faster than the record that it was started, which is waited for.
+pub async fn of_attempt(store: &dyn Store, tag: &AttemptTag) -> Result<Option<Holder>, StoreError> {
+    let known = async {
+        loop {
+            let newest = store.newest_event().await?;
+            let found = store.attempt(tag).await?;
+            if found.as_ref().is_some_and(|found| found.ended.is_some()) {
+                return Ok(None);
+            }
+            if let Some(shim) = found.and_then(|found| found.shim) {
+                let attempt = tag.to_string();
+                return Ok(Some(Holder::Attempt { attempt, shim, process: None }));
+            }
+            store.changed(newest).await?;
+        }
+    };
+    tokio::time::timeout(RECORD_WAIT_MAX, known).await.unwrap_or(Ok(None))
 }
 
 async fn read_agents(
