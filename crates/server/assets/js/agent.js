@@ -67,7 +67,7 @@ function livesCard(scope, name, concerns) {
   let drawing = null;
   const draw = () => { drawing ??= new Lanes(canvas); drawing.draw(lanes, now() - DAY_MS, now() + DAY_MS * 0.02); };
   scope.refresh(async () => {
-    const page = await getAll(["attempts"], { agent: name, since: new Date(now() - DAY_MS).toISOString(), newest: true }, 1000).catch(() => null);
+    const page = await getAll(["attempts"], { agent: name, since: new Date(now() - DAY_MS).toISOString() }, 1000).catch(() => null);
     if (!page || scope.ended) return;
     lanes = listed(toLanes(page.items));
     draw();

@@ -81,7 +81,7 @@ class Timeline {
 
   async fetch() {
     const from = this.from - this.span * 0.1;
-    const page = await getAll(["attempts"], { since: new Date(from).toISOString(), newest: true }, ATTEMPTS_MAX).catch(() => null);
+    const page = await getAll(["attempts"], { since: new Date(from).toISOString() }, ATTEMPTS_MAX).catch(() => null);
     if (!page) return;
     this.lanes = toLanes(page.items);
     if (!this.loaded_from) this.span = fitting(page.items) ?? this.span;
