@@ -85,7 +85,7 @@ fn in_doubt(task: &TaskId, key: &StepKey) -> Failure {
 
 /// What a person types who found out.
 pub(super) fn resolve_hint(task: &TaskId, key: &StepKey) -> String {
-    format!("find out, then: {} --happened (or --did-not)", resolve_command(task, key))
+    format!("find out, then: {}", resolve_command(task, key))
 }
 
 fn begin(environment: &Environment, arguments: StepBeginArguments) -> Outcome {

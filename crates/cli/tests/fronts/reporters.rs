@@ -138,6 +138,12 @@ fn a_heartbeat_over_mcp_renews_leases_and_is_answered() {
     let told = client.call("heartbeat", &json!({"status": "thinks"}));
     assert_eq!((&told["heard"], &told["action"]), (&json!(true), &json!("continue")), "{told}");
     assert_eq!(told["tasks"][0]["task"], "t", "{told}");
+    let pid = std::process::id().to_string();
+    ground.json(&["task", "start", "p", "--agent", "bot", "--owner-pid", &pid]);
+    until("what a process of it holds", || {
+        let told = client.call("heartbeat", &json!({}));
+        (told["tasks"].as_array()?.len() == 2).then_some(())
+    });
     until("its status", || {
         let (_, bot) = send(&ground, "GET", "/api/agents/bot", "");
         (bot["state"] == "running" && bot["status_text"] == "thinks").then_some(())

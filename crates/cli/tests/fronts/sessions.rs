@@ -155,6 +155,8 @@ fn the_mark_of_a_turn_is_renewed_by_its_generation() {
         let renew = json!({"session": "c", "generation": 1});
         let renewed = front.call("session.touch", &renew).unwrap().unwrap();
         assert_eq!(renewed["owner"]["left_ms"], 30_000, "{}", front.name());
+        let both = json!({"session": "c", "generation": 1, "id": "other"});
+        assert_eq!(front.call("session.touch", &both).unwrap().unwrap_err()["code"], "invalid");
         let late = json!({"session": "c", "generation": 7});
         assert_eq!(front.call("session.touch", &late).unwrap().unwrap_err()["code"], "fenced");
     }

@@ -153,6 +153,8 @@ fn workflows_are_saved_with_their_file_and_resumed() {
     assert_eq!(client.call("checkpoint_save", &begin)["outcome"], "started");
     let next = json!({"workflow": "w", "complete": ["one"], "step": "two", "notes": "half way"});
     assert_eq!(client.call("checkpoint_save", &next)["step"], "two");
+    let mistyped = json!({"workflow": "ww", "agent": "a", "complete": ["two"]});
+    assert_eq!(client.call("checkpoint_save", &mistyped)["code"], "not_found");
     client.kill();
     let file = stage.folder.path().join("work/memory/checkpoints/w.json");
     assert!(file.is_file());

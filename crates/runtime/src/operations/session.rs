@@ -176,7 +176,12 @@ impl SessionOperation for SessionTouch {
     type Answer = Session;
 
     async fn run(self, engine: &Engine, caller: &Caller) -> Result<Session, SessionError> {
+        let names_owner = self.owner.is_some() || self.owner_pid.is_some();
         let event = match (self.id, self.generation) {
+            (id, Some(_)) if id.is_some() || names_owner => {
+                let hint = "a turn is renewed by its generation only";
+                return Err(invalid("give generation without id and owner", Some(hint)));
+            }
             (_, Some(generation)) => SessionEvent::Renew { generation: Generation(generation) },
             (Some(session_id), None) => {
                 let (by, _) = caller.owner(self.owner, self.owner_pid, None)?;

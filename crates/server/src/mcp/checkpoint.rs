@@ -35,7 +35,9 @@ pub(super) async fn save(context: &CallContext, given: CheckpointSave) -> Result
         }
         (known, key) => known.is_some() && key.is_none(),
     };
-    if is_update {
+    // Steps are finished only of a workflow that is there: a mistyped name is not a new one.
+    let names_no_step = given.step.is_none() && !given.complete.is_empty();
+    if is_update || names_no_step {
         return update(context, &dialect, &id, &given).await;
     }
     let (saved, replaced) = match dialect.start(start_request(context, &id, &given)?).await? {
@@ -66,7 +68,6 @@ fn start_request(
     given: &CheckpointSave,
 ) -> Result<StartRequest, ApiError> {
     let lacks = |what: &str| ApiError::invalid(format!("a new workflow needs {what}"));
-    let step = given.step.clone().or_else(|| given.complete.first().cloned());
     let key = match &given.idempotency {
         Some(key) => IdempotencyKey::new(key.clone())?,
         // The id is the key, where it can be one.
@@ -78,7 +79,9 @@ fn start_request(
     Ok(StartRequest {
         workflow: id.clone(),
         agent: agent(context, given.agent.as_deref())?.ok_or_else(|| lacks("agent, your name"))?,
-        step: StepName::new(step.ok_or_else(|| lacks("step, what you are about to do"))?)?,
+        step: StepName::new(
+            given.step.clone().ok_or_else(|| lacks("step, what you are about to do"))?,
+        )?,
         remaining: names(&given.remaining)?,
         key,
         handoff_to: given.handoff.clone(),

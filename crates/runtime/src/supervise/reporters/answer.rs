@@ -172,7 +172,7 @@ impl Reporters {
     /// What it holds, with each lease renewed.
     async fn renewed(&self, name: &AgentName) -> Result<Vec<HeldTask>, ReportError> {
         let mut tasks = Vec::new();
-        for task in self.held_by(name).await? {
+        for task in self.works_on(name).await? {
             let Some(held) = &task.lease.held else { continue };
             let fence = task.lease.fence;
             let mut left = held.left;
