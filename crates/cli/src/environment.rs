@@ -443,9 +443,10 @@ impl Environment {
         match self.get("RELIGHT_FENCE") {
             Some(text) if !of_another => match text.parse() {
                 Ok(fence) => Ok(Right::Fence(Fence(fence))),
-                Err(_) => {
-                    Err(Failure::new(Exit::Usage, format!("RELIGHT_FENCE {text:?} is no number")))
-                }
+                Err(_) => Err(Failure::new(
+                    Exit::Usage,
+                    format!("RELIGHT_FENCE {text:?} is not a number"),
+                )),
             },
             _ => Ok(Right::Unfenced),
         }
@@ -584,7 +585,7 @@ impl Environment {
         match (given, text) {
             (Some(generation), _) => Ok(generation),
             (None, Some(text)) => text.parse().map_err(|_| {
-                Failure::new(Exit::Usage, format!("RELIGHT_GENERATION {text:?} is no number"))
+                Failure::new(Exit::Usage, format!("RELIGHT_GENERATION {text:?} is not a number"))
             }),
             (None, None) => Err(Failure::new(Exit::Usage, "no turn is named")
                 .hint("give --generation N, as relight session begin answered")),

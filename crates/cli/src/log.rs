@@ -113,8 +113,11 @@ pub(crate) fn settle(
     let format = match (flag, environment.get(VARIABLE)) {
         (Some(format), _) => format,
         (None, Some(word)) => LogFormat::from_str(word, false).map_err(|_| {
-            Failure::new(Exit::Usage, format!("{VARIABLE} is {word:?}, which is no format of logs"))
-                .hint("write text or json")
+            Failure::new(
+                Exit::Usage,
+                format!("{VARIABLE} is {word:?}, which is not a format of logs"),
+            )
+            .hint("write text or json")
         })?,
         (None, None) => configured,
     };

@@ -263,7 +263,7 @@ async fn a_command_that_cannot_be_understood_is_answered_for() {
         (r#"echo '{"decision": "pray"}'"#, r#""pray" is not one of resume"#),
         (r#"echo '{"decision": "defer"}'"#, "defer needs `until`"),
         (r#"echo '{"decision": "defer", "until": "9000d"}'"#, "is further away than"),
-        (r#"echo '{"decision": "defer", "until": "soon"}'"#, r#""soon" is no time or duration"#),
+        (r#"echo '{"decision": "defer", "until": "soon"}'"#, r#""soon" is not a time or duration"#),
     ] {
         let (recovered, task) = decided(script, ENOUGH).await;
         let told = recovered.trouble.unwrap();

@@ -149,7 +149,7 @@ fn failure(address: &str, error: &io::Error) -> Failure {
             Failure::new(Exit::Busy, format!("whoever listens at {address} does not read"))
                 .hint("try again")
         }
-        InvalidInput => Failure::new(Exit::Usage, format!("{address} is no address: {error}"))
+        InvalidInput => Failure::new(Exit::Usage, format!("{address} is not an address: {error}"))
             .hint("beat from inside the agent, by NOTIFY_SOCKET"),
         _ => Failure::new(Exit::Io, format!("cannot beat at {address}: {error}")),
     }

@@ -54,7 +54,7 @@ fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn 
 /// What was named, else the folder in use here; that one need not be there.
 fn roots(environment: &Environment, arguments: &CheckArguments) -> Result<Vec<PathBuf>, Failure> {
     if let Some(root) = arguments.roots.iter().find(|root| !root.is_dir()) {
-        return Err(Failure::new(Exit::Usage, format!("{} is no folder", root.display())));
+        return Err(Failure::new(Exit::Usage, format!("{} is not a folder", root.display())));
     }
     if !arguments.roots.is_empty() {
         return Ok(arguments.roots.clone());

@@ -67,7 +67,7 @@ pub(super) fn start(
         Server::start(threads, control, settings, backend).map_err(|error| refused(&error))?;
     if let Some(error) = server.skipped() {
         let address = ground.config.daemon.listen;
-        let text = format!("{address} is not served ({error}); the socket is");
+        let text = format!("cannot serve {address} ({error}); only the Unix socket is served");
         output::note(ground.environment, &text);
     }
     Ok((server, reception))

@@ -149,7 +149,7 @@ impl Deeds<'_> {
         let (id, whose) = (&task.id, whose(task));
         let mut text = self.what_becomes(id, whose);
         if let Some(command) = command {
-            text += &format!("; it waits in the queue until: {command}");
+            text += &format!("; it waits in the queue; to continue it: {command}");
         }
         text
     }

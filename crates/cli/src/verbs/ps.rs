@@ -321,7 +321,7 @@ impl View {
             Truth::Forgotten if self.is_let_go() => {
                 format!("; to go on: {}", self.command_to_go_on())
             }
-            Truth::Forgotten => format!("; nobody does that: {}", self.command_to_go_on()),
+            Truth::Forgotten => format!("; nothing supervises it: {}", self.command_to_go_on()),
             Truth::Unheard => "; nobody listens to its reports: relight up".to_owned(),
             Truth::AsRecorded | Truth::Orphaned | Truth::DiedUnnoticed => String::new(),
         }

@@ -717,5 +717,5 @@ fn folder(arguments: &RunArguments) -> Result<PathBuf, Failure> {
     if folder.is_dir() {
         return Ok(folder);
     }
-    Err(Failure::new(Exit::Usage, format!("{} is no folder", given.display())))
+    Err(Failure::new(Exit::Usage, format!("{} is not a folder", given.display())))
 }

@@ -299,7 +299,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             (format!("the next attempt starts at {until}"), true)
         }
         What::Waiting { until, deferred: true } => {
-            (format!("it said: later; it goes on at {until}"), true)
+            (format!("it asked to be resumed later; it resumes at {until}"), true)
         }
         What::TaskWaits { task, status, command } => {
             (format!("it waits: its task {task} is {status}; try: {command}"), true)

@@ -70,7 +70,7 @@ pub(super) fn trouble_text(recovered: &Recovered, trouble: &str) -> String {
 /// What became of a task, as a sentence; `command` is what to type where nobody who is there would take it.
 pub(super) fn recovered_text(recovered: &Recovered, task: &Task, command: Option<&str>) -> String {
     let id = &recovered.task;
-    let waits = command.map(|command| format!("it waits in the queue until: {command}"));
+    let waits = command.map(|command| format!("it waits in the queue; to continue it: {command}"));
     let when = match recovered.not_before.filter(|at| *at > clock::now()) {
         Some(at) => format!("from {at} on"),
         None => "at once".to_owned(),

@@ -376,7 +376,7 @@ pub(crate) fn commands_in(text: &str) -> Vec<String> {
 
 /// SIGKILL to a process that a test's own command started.
 pub(crate) fn kill(pid: u32) {
-    let pid = Pid::from_raw(pid.cast_signed()).expect("a pid is no zero");
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a pid is not a zero");
     let fd = pidfd_open(pid, PidfdFlags::empty()).expect("the process is there");
     kill_process(pid, Signal::KILL).expect("it can be killed");
     // It holds its locks until it is gone.

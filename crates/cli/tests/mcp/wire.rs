@@ -82,7 +82,7 @@ fn a_signal_ends_it_in_order_before_and_after_the_first_word() {
         assert_eq!(client.finish().code, 0);
     }
     let silent = Client::new(&stage, Speaks::Alone);
-    assert_eq!(silent.end().code, 0, "a client that says nothing is no failure");
+    assert_eq!(silent.end().code, 0, "a client that says nothing is not a failure");
 }
 
 #[test]

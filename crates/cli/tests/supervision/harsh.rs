@@ -565,7 +565,7 @@ fn later_is_kept_over_the_supervisors_death() {
     let until_before = ground.until_state("a", "suspended")["again_at"].clone();
     run.kill();
     let run = ground.run(&["--defer", "10s"]);
-    run.until_said("it goes on at");
+    run.until_said("it resumes at");
     assert_eq!(ground.agent("a")["again_at"], until_before);
     assert_eq!(run.end().code, 0);
     assert_eq!((ground.births(2).len(), &ground.agent("a")["restarts_total"]), (2, &json!(0)));

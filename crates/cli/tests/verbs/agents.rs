@@ -112,7 +112,7 @@ fn a_recovery_that_nobody_will_make_is_told_so() {
     Told::of(&stage, "writer").held_by(dead()).is(AgentState::Crashed { again_at });
     assert_eq!(
         only_agent(&stage)["detail"],
-        "crashed, again now; nobody does that: relight up, or cd /work && relight run --name writer \
+        "crashed, again now; nothing supervises it: relight up, or cd /work && relight run --name writer \
          -- ./writer.sh"
     );
 }
@@ -124,7 +124,7 @@ fn a_held_back_agent_says_what_brings_it_back() {
         (alive(), "relight start writer"),
         (
             dead(),
-            "nobody does that: relight up, or cd /work && relight run --name writer -- ./writer.sh",
+            "nothing supervises it: relight up, or cd /work && relight run --name writer -- ./writer.sh",
         ),
     ] {
         let stage = Stage::new();

@@ -610,7 +610,7 @@ fn the_table_of_transitions_is_the_contracts() {
 fn free_text_may_begin_with_a_dash() {
     let place = Place::new();
     place.relight("task start t --title").arg("- first").run().with_code(0);
-    place.relight("task fail t --reason").arg("-1 is no answer").run().with_code(0);
+    place.relight("task fail t --reason").arg("-1 is not an answer").run().with_code(0);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_person_resumes_restarts_abandons_and_hands_over() {
     for task in ["resumed", "restarted", "abandoned", "handed"] {
         failed(&place, task);
     }
-    let told = "task resumed may continue with a; it waits in the queue until: \
+    let told = "task resumed may continue with a; it waits in the queue; to continue it: \
                 relight task start resumed --agent a\n";
     assert_eq!(place.ok("recover resumed --resume").text(), told);
     place.ok("recover restarted --restart");
@@ -171,7 +171,7 @@ fn sessions_whose_gateway_died_are_recovered_too() {
 fn work_that_nobody_would_take_waits_in_the_queue_and_says_what_to_type() {
     let place = Place::new();
     lose(&place, "t");
-    let told = "task t is interrupted; it waits in the queue until: \
+    let told = "task t is interrupted; it waits in the queue; to continue it: \
                 relight task start t";
     assert_eq!(place.ok("recover").text().trim_end(), told);
     let listed = place.ok("recover --dry-run").text();

@@ -208,7 +208,10 @@ fn an_agent_that_fails_its_own_task_has_the_retries_and_then_an_alert_is_sent() 
     let place = Place::new();
     place.ok("task start t --agent w --max-retries 1");
     let told = place.ok("task fail t --reason first").text();
-    assert!(told.contains("waits in the queue until: relight task start t --agent w"), "{told}");
+    assert!(
+        told.contains("waits in the queue; to continue it: relight task start t --agent w"),
+        "{told}"
+    );
     let shown = place.json("task show t");
     assert_eq!((&shown["status"], &shown["retries"]), (&json!("interrupted"), &json!(1)));
     place.fails("task claim --agent stranger", 1);

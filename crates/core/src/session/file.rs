@@ -87,12 +87,12 @@ fn read_entry(key: &str, entry: &Value) -> Result<(SessionKey, FileMark), String
 /// The largest leaves room for those that follow it.
 fn read_generation(value: &Value) -> Result<u64, String> {
     let number = value.as_u64().filter(|number| *number < u64::from(u32::MAX));
-    number.ok_or_else(|| format!("its generation {value} is no number of a turn"))
+    number.ok_or_else(|| format!("its generation {value} is not a number of a turn"))
 }
 
 /// RFC 3339, or seconds since 1970 as other languages write them.
 fn read_time(value: Option<&Value>) -> Result<Option<Time>, String> {
-    let bad = |value: &Value| format!("its started_at {value} is no time");
+    let bad = |value: &Value| format!("its started_at {value} is not a time");
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(value @ Value::String(text)) => {

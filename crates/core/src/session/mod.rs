@@ -165,7 +165,9 @@ impl fmt::Display for SessionStateKind {
 
 /// Not a session state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no state of a session; write idle, active, resume_pending, suspended or expired")]
+#[error(
+    "{0:?} is not a state of a session; write idle, active, resume_pending, suspended or expired"
+)]
 pub struct UnknownState(String);
 
 impl FromStr for SessionStateKind {

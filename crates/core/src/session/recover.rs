@@ -48,7 +48,7 @@ impl fmt::Display for Policy {
 
 /// Not a policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no policy; write suspend or resume_pending")]
+#[error("{0:?} is not a policy; write suspend or resume_pending")]
 pub struct UnknownPolicy(String);
 
 impl FromStr for Policy {

@@ -91,7 +91,7 @@ pub fn read(path: &Path) -> Result<String, SecretError> {
     let file = open.read(true).custom_flags(flags).open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
-        return Err(cannot(io::Error::other("it is no file")));
+        return Err(cannot(io::Error::other("it is not a file")));
     }
     if metadata.mode() & 0o077 != 0 {
         return Err(SecretError::Open { file: path.to_owned(), mode: metadata.mode() });

@@ -33,7 +33,7 @@ impl std::fmt::Debug for Webhook {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadWebhook {
     /// Not an address.
-    #[error("it is no https:// address")]
+    #[error("it is not an https:// address")]
     NotAUrl,
     /// Unencrypted.
     #[error("http:// is not encrypted, and {host} is another machine")]

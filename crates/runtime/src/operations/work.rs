@@ -34,7 +34,7 @@ pub struct TaskDefinition {
     pub agent: Option<AgentName>,
     /// The declared steps, in order.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<String>>))]
     pub steps: Vec<StepName>,
     /// Any JSON, for whoever works on it.
     #[cfg_attr(feature = "schema", schema(value_type = Value, required = false))]
@@ -49,9 +49,11 @@ pub struct TaskDefinition {
     pub key: Option<IdempotencyKey>,
     /// Larger goes first.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<i32>))]
     pub priority: i32,
     /// Skills that an agent needs.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<String>>))]
     pub needs: Vec<String>,
     /// How long it is worth resuming. Default, and `0s`: always.
     #[serde(default, deserialize_with = "fields::optional_text")]
@@ -59,6 +61,7 @@ pub struct TaskDefinition {
     pub ttl: Option<Span>,
     /// Initial context.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, String>>))]
     pub set: BTreeMap<String, String>,
 }
 

@@ -158,7 +158,7 @@ impl TryFrom<String> for ExitCode {
     fn try_from(text: String) -> Result<Self, String> {
         text.parse::<u8>()
             .map(|code| Self(i32::from(code)))
-            .map_err(|_| format!("{text:?} is no exit code; write 0 to 255"))
+            .map_err(|_| format!("{text:?} is not an exit code; write 0 to 255"))
     }
 }
 

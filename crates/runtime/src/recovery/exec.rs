@@ -160,7 +160,9 @@ fn until(text: Option<&str>, now: Time) -> Result<Time, String> {
     let text = text.ok_or("defer needs `until`, a time or a duration")?;
     let at = match text.parse::<Span>() {
         Ok(span) => now.plus(span),
-        Err(_) => text.parse::<Time>().map_err(|_| format!("{text:?} is no time or duration"))?,
+        Err(_) => {
+            text.parse::<Time>().map_err(|_| format!("{text:?} is not a time or duration"))?
+        }
     };
     if at > now.plus(DEFER_MAX) {
         return Err(format!("{text} is further away than {DEFER_MAX}"));

@@ -433,7 +433,7 @@ impl Client {
             match serde_json::from_slice(&line) {
                 Ok(request) => return Ok(Some(request)),
                 Err(error) => {
-                    let message = format!("this is no request: {error}");
+                    let message = format!("this is not a request: {error}");
                     self.reply(&ControlReply::error(RefusedCode::Refused, message, None)).await?;
                 }
             }

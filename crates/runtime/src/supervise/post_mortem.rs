@@ -25,8 +25,6 @@ pub const LOG_END_BYTES: usize = 32 << 10;
 const OUTPUT_LINES_MAX: usize = 40;
 const OUTPUT_BYTES_MAX: usize = 8 << 10;
 const DONE_NAMES_MAX: usize = 20;
-/// Newest attempts searched for the one that died.
-const ATTEMPTS_LOOKED_AT: usize = 8;
 /// Recent events searched for the work of an attempt.
 const EVENTS_LOOKED_AT: usize = 1_000;
 /// Maximum number of tasks whose steps are read; all tasks are released.
@@ -86,33 +84,19 @@ pub(super) async fn has_finished_work(
     attempt: &Attempt,
 ) -> Result<bool, StoreError> {
     let store = engine.store();
-    let begun = EventQuery {
-        agent: Some(attempt.agent.clone()),
-        kinds: vec![EventKind::AttemptBegun],
-        limit: ATTEMPTS_LOOKED_AT,
-        newest: true,
-        after: 0,
-        before: None,
-        task: None,
+    // By time: a process may be faster than the record that its attempt was begun.
+    let since_its_begin = async |kinds: Vec<EventKind>| {
+        let limit = EVENTS_LOOKED_AT;
+        let (after, before, task, agent) = (0, None, None, None);
+        let query = EventQuery { after, kinds, limit, newest: true, before, task, agent };
+        let events = store.events(query).await?.into_iter();
+        Ok::<_, StoreError>(events.filter(|event| event.at >= attempt.begun_at))
     };
-    let is_its_begin = |event: &&Event| event.detail["attempt"] == attempt.tag.as_str();
-    let events = store.events(begun).await?;
-    let Some(begun) = events.iter().find(is_its_begin) else { return Ok(false) };
-    let since = |kinds| EventQuery {
-        after: begun.id,
-        kinds,
-        limit: EVENTS_LOOKED_AT,
-        newest: true,
-        before: None,
-        task: None,
-        agent: None,
-    };
-    let released = store.events(since(vec![EventKind::LeaseEnded])).await?;
     let is_its_own = |event: &Event| event.detail["holder"]["attempt"] == attempt.tag.as_str();
-    let released: BTreeSet<TaskId> =
-        released.into_iter().filter(is_its_own).filter_map(|event| event.task).collect();
-    let moved = store.events(since(vec![EventKind::StepDone, EventKind::TaskStatus])).await?;
-    let mut ids: BTreeSet<TaskId> = moved.into_iter().filter_map(|event| event.task).collect();
+    let released = since_its_begin(vec![EventKind::LeaseEnded]).await?.filter(is_its_own);
+    let released: BTreeSet<TaskId> = released.filter_map(|event| event.task).collect();
+    let moved = since_its_begin(vec![EventKind::StepDone, EventKind::TaskStatus]).await?;
+    let mut ids: BTreeSet<TaskId> = moved.filter_map(|event| event.task).collect();
     ids.extend(released.iter().cloned());
     let tasks = store.tasks_by_id(&ids.into_iter().collect::<Vec<_>>()).await?;
     let went_forward = |task: &Task| {

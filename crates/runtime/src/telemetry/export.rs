@@ -31,7 +31,7 @@ impl std::fmt::Debug for Collector {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCollector {
     /// Not an address.
-    #[error("{0:?} is no http:// or https:// address")]
+    #[error("{0:?} is not an http:// or https:// address")]
     NotAUrl(String),
     /// Not pairs of name and value.
     #[error("the headers of the collector are not NAME=VALUE, with commas between")]

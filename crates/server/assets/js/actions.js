@@ -43,7 +43,7 @@ export async function resolveStep(task, step) {
 }
 
 const TASK_TEXT = {
-  retry: "It is assigned again and goes on from its last finished step. This uses up one retry.",
+  retry: "It is assigned again and continues after its last finished step. This uses up one retry.",
   cancel: "It ends for good. Its finished steps stay on record; whoever holds it is refused from now on.",
 };
 
@@ -71,7 +71,7 @@ export async function changeSession(session, verb) {
 export async function changeNode(node) {
   const cancel = node.state === "draining";
   const label = cancel ? "Undrain" : "Drain";
-  const text = cancel ? "It takes things up again." : "It takes nothing new. What runs there goes on; once it ends, it goes on elsewhere.";
+  const text = cancel ? "It takes things up again." : "It takes nothing new. What runs there continues; once it ends, it continues elsewhere.";
   const agreed = await ask({ title: `${label} ${node.name}?`, text, type: `relight node drain ${node.name}${cancel ? " --cancel" : ""}`, choices: [["yes", label, "primary"]] });
   if (!agreed) return;
   const after = await post(["nodes", node.name, "drain"], { cancel });

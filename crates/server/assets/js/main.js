@@ -82,7 +82,7 @@ function bannerText() {
   if (link.state === "lost") return { text: "What you see may be old. It is tried again by itself.", since: link.since };
   if (link.state !== "live" || !latest) return {};
   if (latest.held_back) return { text: "The machine went down again and again soon after work was resumed, so nothing was resumed this time. Start agents one by one:", type: "relight start NAME" };
-  if (latest.draining) return { text: "Relight is draining: what runs goes on, nothing new is begun." };
+  if (latest.draining) return { text: "Relight is draining: what runs continues, nothing new is started." };
   return {};
 }
 

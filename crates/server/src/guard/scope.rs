@@ -41,7 +41,7 @@ impl fmt::Display for Scope {
 
 /// A word that is no scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no scope; known are read, operate, admin")]
+#[error("{0:?} is not a scope; known are read, operate, admin")]
 pub struct UnknownScope(String);
 
 impl FromStr for Scope {

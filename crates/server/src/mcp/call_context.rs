@@ -126,8 +126,9 @@ impl CallContext {
 
     /// The refusal of whoever may only read, noted where such things are.
     pub(super) fn refuse(&self) -> ApiError {
-        let error = ApiError::forbidden("this tool needs the scope operate, and this token reads")
-            .hint("`relight token new --operate` gives one that may");
+        let error =
+            ApiError::forbidden("this tool needs the scope operate; this token may only read")
+                .hint("`relight token new --operate` gives one that may");
         if let Side::Http { app, .. } = &self.side {
             app.audit.refused(app, &error);
         }

@@ -134,7 +134,7 @@ fn status(word: &str) -> Result<WorkflowStatus, ApiError> {
         WorkflowStatus::Failed,
     ];
     known.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
-        ApiError::invalid(format!("{word:?} is no status"))
+        ApiError::invalid(format!("{word:?} is not a status"))
             .hint("in_progress, blocked, done or failed")
     })
 }

@@ -57,7 +57,7 @@ fn agent(headers: &HeaderMap) -> Result<Option<AgentName>, ApiError> {
     let Some(value) = headers.get(AGENT_HEADER).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
-    let text = value.to_str().map_err(|_| ApiError::invalid("Relight-Agent is no name"))?;
+    let text = value.to_str().map_err(|_| ApiError::invalid("Relight-Agent is not a name"))?;
     Ok(Some(AgentName::new(text)?))
 }
 

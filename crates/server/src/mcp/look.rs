@@ -38,7 +38,7 @@ pub(super) async fn inflight(
         text += &format!("\nin doubt: step {step} of task {task} ({rule})");
     }
     for Holding { task, .. } in first(lost) {
-        text += &format!("\nholder gone: task {task}; task_start goes on with it");
+        text += &format!("\nholder gone: task {task}; task_start continues it");
     }
     let holding = |holding: &Holding| {
         json!({"task": holding.task, "status": holding.status, "holder": holding.holder,

@@ -23,7 +23,7 @@ pub use stdio::{Stdio, StdioError, serve_stdio};
 /// How an agent finds its way, in as few words as possible: it pays for each.
 const INSTRUCTIONS: &str = "\
 Relight keeps your work safe across crashes. \
-1. task_start first. resumed=true: somebody worked on it before you; call resume_brief, go on at next_step, never repeat a done step. \
+1. task_start first. resumed=true: it was worked on before; call resume_brief, continue at next_step, never repeat a done step. \
 2. step_begin before every action with an effect (send, pay, deploy, publish, delete). Its advice: \
 go = do it; \
 again = it may have happened: check if you can, then do it with the same idempotency_key; \
@@ -32,7 +32,7 @@ wait = stop, a person decides; \
 finished = skip it, its output is given. \
 3. step_end after it (failed=true when it did not work). \
 4. task_done at the end; task_block with a reason when only a person can help. \
-held = somebody else works on it: leave it. fenced = you lost the task: stop working on it at once.";
+held = another holder works on it: leave it. fenced = you lost the task: stop working on it at once.";
 
 /// What else there is to know where nothing is remembered between two calls.
 const INSTRUCTIONS_OVER_HTTP: &str =

@@ -74,7 +74,7 @@ pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Resu
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         // What it said instead is its own business, and may hold anything.
         Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
-            return Err(StdioError::Protocol("its first message is no request".to_owned()));
+            return Err(StdioError::Protocol("its first message is not a request".to_owned()));
         }
         Err(error) => return Err(StdioError::Protocol(error.to_string())),
     };

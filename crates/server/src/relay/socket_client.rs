@@ -214,5 +214,5 @@ fn read_head(head: &[u8]) -> Option<(u16, usize)> {
 }
 
 fn no_answer() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "this is no answer of a daemon")
+    io::Error::new(io::ErrorKind::InvalidData, "this is not an answer of a daemon")
 }

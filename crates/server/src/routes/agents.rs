@@ -69,7 +69,7 @@ pub(super) async fn list(
 
 fn state(word: &str) -> Result<AgentStateKind, ApiError> {
     let found = AgentStateKind::ALL.into_iter().find(|kind| kind.as_str() == word);
-    found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no state of an agent")))
+    found.ok_or_else(|| ApiError::invalid(format!("{word:?} is not a state of an agent")))
 }
 
 /// One agent.
@@ -207,12 +207,12 @@ fn folder(text: String) -> Result<PathBuf, ApiError> {
     if path.is_absolute() && path.is_dir() {
         return Ok(path);
     }
-    Err(ApiError::invalid(format!("{} is no folder, or not absolute", path.display())))
+    Err(ApiError::invalid(format!("{} is not a folder, or not absolute", path.display())))
 }
 
 fn restart_rule(word: &str) -> Result<RestartRule, ApiError> {
     serde_json::from_value(word.into()).map_err(|_| {
-        ApiError::invalid(format!("{word:?} is no rule; known are on-failure, always, never"))
+        ApiError::invalid(format!("{word:?} is not a rule; known are on-failure, always, never"))
     })
 }
 

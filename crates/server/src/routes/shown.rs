@@ -219,7 +219,7 @@ fn why(agent: &Agent) -> Option<String> {
             StopReason::Timeout => "the attempt took too long; it is being stopped",
         },
         AgentState::Suspended { why, .. } => match why {
-            Pause::Deferred => "it said: later",
+            Pause::Deferred => "it asked to be resumed later",
             Pause::HeldBack => "nothing is resumed before a person says so",
             Pause::Asking => "whether its loop is over is being asked",
             Pause::Resting => "it rests before its next attempt",

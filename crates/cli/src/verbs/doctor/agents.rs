@@ -79,7 +79,7 @@ impl AgentNeed {
                 ),
             ),
             Self::Forgotten => (
-                "waiting to be brought back, but nobody does that",
+                "waiting to be restarted, but nothing supervises it",
                 format!("relight up, or relight run --name {first} -- CMD"),
             ),
             Self::Unheard => ("reporting by itself, and nobody listens", "relight up".to_owned()),

@@ -44,7 +44,7 @@ fn daemon(socket: &Path) -> DoctorFinding {
             return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
         Err(AskError::Broken(error)) => {
-            let text = format!("whoever listens at {} is no daemon: {error}", socket.display());
+            let text = format!("whoever listens at {} is not a daemon: {error}", socket.display());
             return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
     };

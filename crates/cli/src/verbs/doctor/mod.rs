@@ -99,13 +99,13 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
         None => "there is no relight.toml; the defaults hold".to_owned(),
         Some(config) => {
             let (folder, count) = (config.folder.display(), config.agents.len());
-            format!("relight.toml in {folder} has {count} agents, and no mistake")
+            format!("relight.toml in {folder} is valid; agents: {count}")
         }
     };
     let renew = config.as_ref().map(|config| config.node.renew);
     let renew = renew.map(|renew| format!("; in a fleet leases are renewed every {renew}"));
     let sweep = format!(
-        "dead holders that nobody tells of are looked for every {}{}",
+        "deaths that no event reports are looked for every {}{}",
         work.sweep,
         renew.unwrap_or_default()
     );
@@ -128,7 +128,7 @@ fn presets(environment: &Environment) -> DoctorFinding {
         .filter_map(|(name, preset)| Some(format!("{name}: {}", chain(&preset.err()?))))
         .collect();
     match broken.first() {
-        None => DoctorFinding::ok("presets", format!("{count}, all of them good")),
+        None => DoctorFinding::ok("presets", format!("{count}, all valid")),
         Some(first) => {
             DoctorFinding::warning("presets", format!("{} cannot be used ({first})", broken.len()))
                 .hint("relight presets list")

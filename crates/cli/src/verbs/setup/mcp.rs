@@ -154,7 +154,7 @@ fn render_json(client: McpClient, text: &str, entry: &Value, force: bool) -> Res
     let table = whole.entry(client.table()).or_insert_with(|| json!({}));
     let table = table
         .as_object_mut()
-        .ok_or_else(|| Wrong::Unreadable(format!("{} is no object", client.table())))?;
+        .ok_or_else(|| Wrong::Unreadable(format!("{} is not an object", client.table())))?;
     let was = match table.get(NAME) {
         None => Was::Absent,
         Some(there) if there == entry => Was::Same,
@@ -191,7 +191,7 @@ fn render_toml(client: McpClient, text: &str, entry: &Value, force: bool) -> Res
         table.set_implicit(true);
         Item::Table(table)
     });
-    let no_table = || Wrong::Unreadable(format!("{} is no table", client.table()));
+    let no_table = || Wrong::Unreadable(format!("{} is not a table", client.table()));
     let servers = servers.as_table_like_mut().ok_or_else(no_table)?;
     let was = match servers.get(NAME) {
         None => Was::Absent,
