@@ -208,8 +208,11 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         Failure::new(Exit::Unreachable, format!("nobody supervises agent {name} just now"));
     Err(match agent.state.kind() {
         AgentStateKind::Running => failure.hint(format!(
-            "relight up adopts it, or: {}; relight stop {name} ends it",
-            agent.command_to_start(None)
+            "{}; relight stop {name} ends it",
+            match agent.plan.labels.contains_key(FOREGROUND) {
+                true => format!("its command adopts it: {}", agent.command_to_start(None)),
+                false => "relight up adopts it".to_owned(),
+            }
         )),
         AgentStateKind::Created
         | AgentStateKind::Crashed

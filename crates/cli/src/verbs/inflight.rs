@@ -83,7 +83,7 @@ fn agent(found: &Unsupervised) -> String {
     let agent = &found.agent;
     if found.lives {
         format!(
-            "{agent} lives; relight up adopts it, or its relight run (relight start {agent} prints that)"
+            "{agent} lives; its relight up or relight run adopts it (relight start {agent} says which)"
         )
     } else {
         format!("{agent} died unnoticed; relight recover records it")

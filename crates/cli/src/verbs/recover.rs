@@ -250,8 +250,8 @@ async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>,
 fn in_words(finding: &Discrepancy, verb: &str) -> String {
     match finding {
         Discrepancy::Agent { agent, lives: true } => format!(
-            "agent {agent} lives without a supervisor; relight up adopts it, or its relight run \
-             (relight start {agent} prints that); relight stop {agent} ends it"
+            "agent {agent} lives without a supervisor; its relight up or relight run adopts it \
+             (relight start {agent} says which); relight stop {agent} ends it"
         ),
         Discrepancy::Agent { agent, lives: false } => {
             format!(

@@ -270,57 +270,65 @@ fn an_adopted_agent_keeps_its_task_until_it_ends() {
     assert_eq!(ground.lines("tasks")[2], "3 none", "it had ended");
 }
 
-#[test]
-fn the_daemon_adopts_what_run_left_behind_until_it_ends_and_starts_it_never() {
-    let ground =
-        Ground::with_agent(&format!("{ONLY_ONE}until [ -e enough ]; do sleep 0.05; done; exit 3"));
-    ground.config("");
-    let run = ground.run(&["--grace", "1s", "--cooldown", "1s"]);
+/// The daemon was killed, and its agent removed from the configuration.
+fn removed_agent(script: &str) -> (Ground, u32) {
+    let ground = Ground::with_agent(script);
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ngrace = \"1s\"\n");
+    let daemon = ground.up(&[]);
     let pid = ground.until_runs("a", 1);
-    run.kill();
+    daemon.kill();
+    ground.config("");
+    (ground, pid)
+}
+
+#[test]
+fn the_daemon_adopts_an_agent_that_was_removed_until_it_ends_and_starts_it_never() {
+    let script = format!("{ONLY_ONE}until [ -e enough ]; do sleep 0.05; done; exit 3");
+    let (ground, pid) = removed_agent(&script);
     let daemon = ground.up(&[]);
     daemon.until_said("attempt 1 lives and is adopted");
     assert_eq!(ground.until_runs("a", 1), pid);
     assert_eq!(ground.agent("a")["truth"], "as_recorded");
-    // Its environment and the words of its command are known to its run only.
     let refused = ground.call(&["restart", "a"]);
     assert_eq!(refused.code, 75, "{refused:?}");
-    assert!(refused.stderr.contains("relight run --name a --grace 1s"), "{refused:?}");
     assert!(is_alive(pid));
     // The configuration read again stops nothing that it never had.
     signal(daemon.pid(), Signal::HUP);
     daemon.until_said("the configuration was read again");
     assert_eq!(ground.until_runs("a", 1), pid);
     std::fs::write(ground.work("enough"), "").unwrap();
-    daemon.until_said("relight run --name a --grace 1s --cooldown 1s -- ./agent");
+    daemon.until_said("so it is not started again");
     ground.until_agent("a", |agent| agent["truth"] == "forgotten");
     assert_eq!(ground.causes("a"), ["failed"]);
     assert_eq!(ground.births(1).len(), 1);
-    // Nobody holds it any more: the command that was printed works.
-    let run = ground.run(&["--grace", "1s", "--cooldown", "1s", "--max-attempts", "0"]);
-    ground.births(2);
-    run.end();
-    ground.assert_never_doubled();
 }
 
 #[test]
 fn the_daemon_stops_what_it_adopted_and_records_what_died_unnoticed() {
-    let ground = Ground::with_agent(&lives_once());
-    ground.config("");
-    let run = ground.run(&[]);
-    let pid = ground.until_runs("a", 1);
-    run.kill();
+    let (ground, pid) = removed_agent(&lives_once());
     let daemon = ground.up(&[]);
     daemon.until_said("attempt 1 lives and is adopted");
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     assert!(!is_alive(pid));
     assert_eq!(ground.causes("a"), ["stopped"]);
-    daemon.kill();
-    let run = ground.start(&["run", "--name", "b", "--", "sleep", "300"]);
-    let pid = ground.until_runs("b", 1);
-    run.kill();
+    drop(daemon);
+    let (ground, pid) = removed_agent(&lives_once());
     signal(pid, Signal::KILL);
     let _daemon = ground.up(&[]);
-    ground.until_agent("b", |agent| agent["state"] == "suspended");
-    assert_eq!(ground.causes("b"), ["signal"]);
+    ground.until_agent("a", |agent| agent["state"] == "suspended");
+    assert_eq!(ground.causes("a"), ["signal"]);
+}
+
+#[test]
+fn a_run_adopts_its_agent_beside_a_daemon() {
+    let ground = Ground::with_agent(&lives_once());
+    ground.config("");
+    let run = ground.run(&[]);
+    let pid = ground.until_runs("a", 1);
+    run.kill();
+    let _daemon = ground.up(&[]);
+    let run = ground.run(&[]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 1), pid);
+    ground.assert_never_doubled();
 }

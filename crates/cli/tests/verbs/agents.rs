@@ -220,7 +220,7 @@ fn the_doctor_names_agents_that_need_somebody() {
     insta::assert_snapshot!(lines.join("\n"), @r"
     warning  agents      1 terminated: recovery is used up (spent); try: relight deaths spent, then relight start spent
     warning  agents      1 died unnoticed (dead); try: relight recover
-    warning  agents      1 orphaned: alive without a supervisor (orphan); try: relight up adopts it, or its relight run (relight start orphan prints that)
+    warning  agents      1 orphaned: alive without a supervisor (orphan); try: its relight up or relight run adopts it (relight start orphan says which)
     warning  agents      1 held back (waiter); try: relight start waiter
     ");
 }

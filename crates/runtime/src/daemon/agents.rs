@@ -3,14 +3,13 @@
 
 use std::path::Path;
 
-use relight_core::agent::FOREGROUND;
 use relight_core::ids::AgentName;
 use relight_store::StoreError;
 
 use super::{Configuration, Daemon, Host, is_held_back};
 use crate::supervise::notices::{self, Notice, What};
 use crate::supervise::spec::AgentSpec;
-use crate::supervise::supervisor::{AcquireMode, AgentView};
+use crate::supervise::supervisor::AcquireMode;
 use crate::supervise::{program, unnoticed_deaths};
 
 impl<H: Host> Daemon<H> {
@@ -30,8 +29,8 @@ impl<H: Host> Daemon<H> {
         }
     }
 
-    /// Agents that nobody supervises and the configuration does not name, usually of a `relight run` that
-    /// was killed. In a fleet another node may hold them.
+    /// Agents that nobody supervises and the configuration does not name any more. In a fleet another node
+    /// may hold them.
     pub(super) async fn left_behind(
         &self,
         wanted: &[AgentSpec],
@@ -55,13 +54,9 @@ impl<H: Host> Daemon<H> {
             return;
         }
         let view = self.supervisor.view(name);
-        if let Some(AgentView { agent, .. }) = view.filter(is_held_back) {
-            let remedy = match agent.plan.labels.contains_key(FOREGROUND) {
-                true => agent.command_to_start(None),
-                false => "add it there to start it again".to_owned(),
-            };
+        if view.is_some_and(|view| is_held_back(&view)) {
             self.host.say(&format!(
-                "{name} is not in relight.toml, so it is not started again; {remedy}"
+                "{name} is not in relight.toml, so it is not started again; add it there to start it"
             ));
         }
         drop(self.supervisor.retire(name));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use relight_core::agent::{Agent, AgentState};
+use relight_core::agent::{Agent, AgentState, FOREGROUND};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{HolderLife, ProcessIdentity};
 use relight_core::node::Placement;
@@ -123,14 +123,16 @@ pub async fn put_right(
     Ok(refused)
 }
 
-/// Specifications of the agents that run without a supervisor according to the store, except those
-/// in `wanted`.
+/// Specifications of the agents of a daemon that run without a supervisor according to the store,
+/// except those in `wanted`.
 pub async fn left_behind(
     engine: &Engine,
     wanted: &[AgentSpec],
     preset: impl Fn(&str) -> Preset,
 ) -> Result<Vec<AgentSpec>, StoreError> {
     let mut agents = unsupervised(engine).await?;
+    // Only their own `relight run` can restart them: it adopts them when it is started again.
+    agents.retain(|agent| !agent.plan.labels.contains_key(FOREGROUND));
     agents.retain(|agent| wanted.iter().all(|spec| spec.name != agent.name));
     let spec = |agent: Agent| {
         let preset = preset(&agent.plan.preset);

@@ -75,7 +75,7 @@ impl AgentNeed {
             Self::Orphaned => (
                 "orphaned: alive without a supervisor",
                 format!(
-                    "relight up adopts it, or its relight run (relight start {first} prints that)"
+                    "its relight up or relight run adopts it (relight start {first} says which)"
                 ),
             ),
             Self::Forgotten => (
