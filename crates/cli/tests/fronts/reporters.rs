@@ -174,7 +174,9 @@ fn the_cooldown_of_the_configuration_counts_for_agents_that_report_by_themselves
     let shown = || send(&ground, "GET", "/api/agents/bot", "").1;
     let waits = until("a cooldown", || {
         let bot = shown();
-        if bot["state"] == "crashed" && bot["again_at"].is_string() {
+        // Its newest death is read beside its state, and may come a moment later.
+        let is_whole = bot["again_at"].is_string() && bot["last_death"]["at"].is_string();
+        if bot["state"] == "crashed" && is_whole {
             return Some(bot);
         }
         if bot["state"] != "running" {

@@ -53,9 +53,9 @@ fn one_bad_entry_does_not_spoil_the_others() {
     list: it is a list where an object was expected
     none: it has no session_id
     id: session id is empty
-    time: its started_at "then" is no time
-    turn: its generation -1 is no number of a turn
-    huge: its generation 1e+30 is no number of a turn
+    time: its started_at "then" is not a time
+    turn: its generation -1 is not a number of a turn
+    huge: its generation 1e+30 is not a number of a turn
     "#);
 }
 
