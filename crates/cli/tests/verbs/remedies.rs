@@ -91,7 +91,7 @@ fn recover_prints_a_command_for_the_workflow_of_an_agent_with_any_name() {
     let resume = format!("relight checkpoint resume {words} --steal-lock --owner-pid $$");
     place.shell(&resume).run().with_code(0);
     let text = place.ok("recover").text();
-    let commands = commands_in(text.split_once("until: ").expect("what to type").1);
+    let commands = commands_in(text.split_once("to continue it: ").expect("what to type").1);
     play(&place, &commands);
     assert!(place.ok("task list").text().contains("in_progress"));
 }

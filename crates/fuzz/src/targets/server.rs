@@ -135,8 +135,14 @@ fn serve(home: &Path, engine: &Engine) -> Server {
     Server::start(threads, control, settings, backend).expect("it starts")
 }
 
-/// What the daemon answers to these bytes on one connection.
+/// What the daemon answers to these bytes on one connection, which ends after them.
 fn answer(data: &[u8]) -> Vec<u8> {
+    exchange(data, true)
+}
+
+/// A request that is still answered when its client closes its side may lose the answer, so a whole
+/// request leaves it open.
+fn exchange(data: &[u8], closes: bool) -> Vec<u8> {
     let request = replaced(data, HOST, &DAEMON.address.to_string());
     let request = replaced(&request, TOKEN, &DAEMON.token);
     let mut answered = Vec::new();
@@ -144,7 +150,9 @@ fn answer(data: &[u8]) -> Vec<u8> {
     let _ = stream.set_read_timeout(Some(WAIT_MAX));
     let _ = stream.set_write_timeout(Some(WAIT_MAX));
     let _ = stream.write_all(&request);
-    let _ = stream.shutdown(Shutdown::Write);
+    if closes {
+        let _ = stream.shutdown(Shutdown::Write);
+    }
     let _ = stream.read_to_end(&mut answered);
     answered
 }
@@ -303,9 +311,10 @@ mod tests {
     fn requests_with_host_and_token_are_served_and_others_are_not() {
         let ask = |host: &str, token: &str| {
             let request = format!(
-                "GET /api/agents HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n"
+                "GET /api/agents HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\
+                 Connection: close\r\n\r\n"
             );
-            statuses(&answer(request.as_bytes())).collect::<Vec<u16>>()
+            statuses(&exchange(request.as_bytes(), false)).collect::<Vec<u16>>()
         };
         assert_eq!(ask(HOST, TOKEN), [200]);
         assert_eq!(ask(HOST, "rlt_other"), [401]);

@@ -172,6 +172,7 @@ pub struct TaskStart {
     pub fence: Option<Fence>,
     /// Start it even if it waits for a person, or has used up its budget.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<bool>))]
     pub force: bool,
 }
 

@@ -211,7 +211,7 @@ mod tests {
         for (text, said) in [
             ("about = \"x\"\n[[stop]]\nsignal = \"TREM\"", "unknown signal"),
             ("about = \"x\"\n[[stop]]\nsignal = \"INT\"\nwait = \"5\"", "not a duration"),
-            ("about = \"x\"\n[exit_codes]\n\"300\" = \"later\"", "no exit code"),
+            ("about = \"x\"\n[exit_codes]\n\"300\" = \"later\"", "not an exit code"),
             ("launch = []", "about"),
         ] {
             std::fs::write(folder.path().join("bad.toml"), text).unwrap();
