@@ -153,9 +153,11 @@ impl Crowd {
         Ok(())
     }
 
-    /// One task from hand to hand: whoever has it writes under its fence and lets it go.
+    /// One task from hand to hand: whoever has it writes under its fence and lets it go. By force, because
+    /// it is started more often than the limit of starts allows.
     fn relay(&self, worker: usize, round: usize, pid: &str) -> anyhow::Result<()> {
-        let words = ["task", "start", "relay", "--agent", "r", "--owner-pid", pid, "--json"];
+        let words =
+            ["task", "start", "relay", "--force", "--agent", "r", "--owner-pid", pid, "--json"];
         let answer = self.call(&words, &[0, 75])?;
         if answer.code != 0 {
             return Ok(());
