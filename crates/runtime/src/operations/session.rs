@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use relight_core::ids::{OwnerName, SessionId, SessionKey};
-use relight_core::lease::{Holder, of_length};
+use relight_core::lease::{Holder, LEASE_DEFAULT, of_length};
 use relight_core::session::{self, Generation, Policy, Rules, SessionEvent, SessionStateKind};
 use relight_core::session::{SessionState, Suspender};
 use relight_core::time::{Span, Time};
@@ -16,9 +16,6 @@ use super::view::{HeldBy, List};
 use crate::engine::Engine;
 use crate::os::{clock, process};
 use crate::sessions::{self, Acted, Decided, Owner, SessionError};
-
-/// How long a mark lasts that nobody's life ends, unless the caller says otherwise.
-const LEASE: Span = Span::from_secs(600);
 
 /// Who calls.
 #[derive(Debug, Clone)]
@@ -52,7 +49,7 @@ impl Caller {
         let lease = lease.map_err(|error| invalid(&error.to_string(), None))?;
         let holder = self.named(named);
         let ttl = match holder {
-            Holder::Time { .. } => Some(lease.unwrap_or(LEASE)),
+            Holder::Time { .. } => Some(lease.unwrap_or(LEASE_DEFAULT)),
             Holder::Attempt { .. } | Holder::Process(_) => lease,
         };
         Ok((holder, ttl))
@@ -307,7 +304,7 @@ pub struct SessionRecover {
     #[serde(default, deserialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub window: Option<Span>,
-    /// How long a `resume_pending` one may wait to be taken up; `0s` for ever.
+    /// How long a `resume_pending` one may wait to be taken up; `0s` for no limit.
     #[serde(default, deserialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub freshness: Option<Span>,
