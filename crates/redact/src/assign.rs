@@ -5,7 +5,7 @@
 use memchr::memmem;
 
 use super::extent::{self, Extent, Tie, is_quote, skip_blanks};
-use super::finding::{Finding, Rank};
+use super::finding::{FoundSecret, Rank};
 use super::key::{Name, tie_behind};
 use super::names::{self, KeyName};
 use super::{formats, lines, untied, value};
@@ -24,7 +24,7 @@ const GLUED_LEN_MIN: usize = 20;
 const AGAIN_LEN_MIN: usize = 12;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
-pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>) -> Option<usize> {
     let name = Name::around(text, stem)?;
     let Some((tie, from, name_quoted)) = tie_behind(text, &name) else {
         return untied::find(text, &name, findings).or_else(|| glued(text, stem, &name, findings));
@@ -56,17 +56,16 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
     let is_default =
         tie == Tie::Argument && text[skip_blanks(text, from)..].starts_with(b"default=");
     let from = if is_default { skip_blanks(text, from) + b"default=".len() } else { from };
-    let place = Place { name, key, tie, name_quoted };
+    let place = AssignmentContext { name, key, tie, name_quoted };
     let extent = match tie {
-        Tie::Dash if text[..from].ends_with(b"| ") => extent::cell_at(text, from)?,
-        Tie::Compare | Tie::List | Tie::Argument | Tie::Call | Tie::Dash => {
-            extent::quoted_at(text, from, tie)?
-        }
+        Tie::Dash if text[..from].trim_ascii_end().ends_with(b"|") => extent::cell_at(text, from)?,
+        Tie::Dash => extent::quoted_at(text, from, tie).or_else(|| extent::token_at(text, from))?,
+        Tie::Compare | Tie::List | Tie::Argument | Tie::Call => extent::quoted_at(text, from, tie)?,
         _ => extent::value_at(text, from, tie, name_quoted),
     };
     let secret = place.secret(text, extent)?;
     let kind = kind_of(&text[secret.start..secret.end], name.bytes(text));
-    let mut finding = Finding::new(secret.start, secret.end, kind, Rank::Context);
+    let mut finding = FoundSecret::new(secret.start, secret.end, kind, Rank::Context);
     let is_bare = !secret.quoted && secret == extent;
     finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
@@ -81,7 +80,12 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<Finding<'_>>) ->
 }
 
 /// `acme-secret-x`, `acmeTOKEN-x`: a generated value that only a sign ties to the end of its name.
-fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+fn glued(
+    text: &[u8],
+    stem: usize,
+    name: &Name,
+    findings: &mut Vec<FoundSecret<'_>>,
+) -> Option<usize> {
     let word = text[stem..name.end].iter().take_while(|b| b.is_ascii_alphabetic()).count();
     let from = stem + word + 1;
     let secret = text.get(from..name.end).filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
@@ -89,15 +93,18 @@ fn glued(text: &[u8], stem: usize, name: &Name, findings: &mut Vec<Finding<'_>>)
         && value::is_token(secret)
         && match names::judge(&text[name.start..from - 1]) {
             KeyName::Strong | KeyName::Loose => true,
-            KeyName::Weak => names::has_capitals(&text[name.start..from - 1]),
+            KeyName::Weak => {
+                let name = &text[name.start..from - 1];
+                names::has_capitals(name) || names::is_access(name)
+            }
             KeyName::Plain => false,
         };
-    let found = Finding::new(from, name.end, "assignment", Rank::Context);
+    let found = FoundSecret::new(from, name.end, "assignment", Rank::Context);
     is_secret.then(|| findings.push(found)).map(|()| name.end)
 }
 
 /// `Client("x", "y")`: generated literals that follow a secret one.
-fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<Finding<'_>>) {
+fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<FoundSecret<'_>>) {
     for _ in 0..4 {
         at = skip_blanks(text, at.min(text.len()));
         let comma = text.get(at) == Some(&b',');
@@ -105,15 +112,15 @@ fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<Finding<'_>>) {
             return;
         };
         if value::is_token(&text[next.start..next.end]) {
-            findings.push(Finding::new(next.start, next.end, "assignment", Rank::Context));
+            findings.push(FoundSecret::new(next.start, next.end, "assignment", Rank::Context));
         }
         at = next.end + 1;
     }
 }
 
 /// The same value once more on its line: `token = 'x' | 'x'`.
-pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding<'_>>) {
-    let secret = &text[found.start..found.end];
+pub(super) fn again(text: &[u8], found: &FoundSecret<'_>, findings: &mut Vec<FoundSecret<'_>>) {
+    let secret = text[found.start..found.end].trim_ascii();
     if secret.len() < AGAIN_LEN_MIN || secret.contains(&b' ') {
         return;
     }
@@ -121,7 +128,7 @@ pub(super) fn again(text: &[u8], found: &Finding<'_>, findings: &mut Vec<Finding
     let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
     for at in memmem::find_iter(line, secret) {
         let start = found.end + at;
-        findings.push(Finding::new(start, start + secret.len(), "assignment", Rank::Context));
+        findings.push(FoundSecret::new(start, start + secret.len(), "assignment", Rank::Context));
     }
 }
 
@@ -154,14 +161,14 @@ pub(super) fn kind_of(secret: &[u8], name: &[u8]) -> &'static str {
 }
 
 /// Everything around a value that decides whether it is a secret.
-struct Place {
+struct AssignmentContext {
     name: Name,
     key: KeyName,
     tie: Tie,
     name_quoted: bool,
 }
 
-impl Place {
+impl AssignmentContext {
     /// The part of `extent` that is secret, if any.
     fn secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
         if names::is_credential_header(self.name.bytes(text))
@@ -191,7 +198,7 @@ impl Place {
             return Some(phrase);
         }
         if is_harmless(self.key, value) {
-            return self.behind_type(text, extent);
+            return self.behind_type(text, extent).or_else(|| self.wrapped(text, extent));
         }
         // `<label for="password">` has a text too.
         let is_element = self.tie == Tie::Markup && value::is_generated(value);
@@ -279,7 +286,8 @@ impl Place {
         if LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes())) {
             literal = default_of(text, literal.end + 1)?;
         }
-        value::is_generated(&text[literal.start..literal.end]).then_some(literal)
+        let value = &text[literal.start..literal.end];
+        (value::is_generated(value) && !is_harmless(self.key, value)).then_some(literal)
     }
 
     fn quoted_secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
@@ -289,10 +297,30 @@ impl Place {
         if self.tie == Tie::Compare && is_parser_token(self.name.bytes(text), value) {
             return None;
         }
-        if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text))) {
+        if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text)))
+            || self.is_list_of_headers(text, value)
+            || self.is_phrase_or_type(text, value)
+        {
             return None;
         }
         (!is_harmless(self.key, value)).then_some(Extent { start, ..extent })
+    }
+
+    /// `["authorization", "x-api-version"]`: names of headers, and no credential.
+    fn is_list_of_headers(&self, text: &[u8], value: &[u8]) -> bool {
+        names::is_credential_header(self.name.bytes(text))
+            && self.tie == Tie::List
+            && value.iter().all(|b| b.is_ascii_lowercase() || *b == b'-')
+    }
+
+    /// `'Clear authentication': 'Anmeldung löschen'`, `"AWS::IAM::AccessKey": "…"`: a text and its
+    /// translation, a type and what belongs to it.
+    fn is_phrase_or_type(&self, text: &[u8], value: &[u8]) -> bool {
+        let before = &text[..self.name.start];
+        let is_text = value.contains(&b' ') || !value.is_ascii();
+        self.name_quoted
+            && (before.ends_with(b" ") && is_text
+                || before.ends_with(b"::") && !value::is_token_body(value))
     }
 
     /// `Bearer x`, `Digest a=b, c=d`, `a=b; c=d`: header values hold blanks.
@@ -505,7 +533,7 @@ fn in_array(
     text: &[u8],
     open: usize,
     key: KeyName,
-    findings: &mut Vec<Finding<'_>>,
+    findings: &mut Vec<FoundSecret<'_>>,
 ) -> Option<usize> {
     let in_gap = |b: &&u8| b.is_ascii_whitespace() || **b == b',';
     let mut at = open + 1;
@@ -515,7 +543,7 @@ fn in_array(
         let Some(extent) = extent::quoted_at(text, at, Tie::List) else { break };
         let secret = &text[extent.start..extent.end];
         if !is_harmless(key, secret) {
-            findings.push(Finding::new(
+            findings.push(FoundSecret::new(
                 extent.start,
                 extent.end,
                 kind_of(secret, b""),

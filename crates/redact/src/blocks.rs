@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use memchr::memmem;
 
-use super::finding::{Finding, Rank};
+use super::finding::{FoundSecret, Rank};
 use super::{formats, value};
 
 const PEM_LABEL_LEN_MAX: usize = 64;
@@ -14,7 +14,7 @@ const PEM_LEN_USUAL: usize = 16 * 1024;
 const TOKEN_LEN_MAX: usize = 16 * 1024;
 
 /// A private key whose `BEGIN` stands at `begin`; without an end it goes to the end of the text.
-pub(super) fn pem(text: &[u8], begin: usize) -> Option<Finding<'static>> {
+pub(super) fn pem(text: &[u8], begin: usize) -> Option<FoundSecret<'static>> {
     let blank = usize::from(text[..begin].ends_with(b"- "));
     let dashes = text[..begin - blank].iter().rev().take(5).take_while(|b| **b == b'-').count();
     let before = dashes + blank;
@@ -29,7 +29,7 @@ pub(super) fn pem(text: &[u8], begin: usize) -> Option<Finding<'static>> {
     }
     let body = begin + label_len + 4;
     let end = pem_end(text, body)?;
-    Some(Finding::new(begin - before, end, "pem", Rank::Format))
+    Some(FoundSecret::new(begin - before, end, "pem", Rank::Format))
 }
 
 fn pem_end(text: &[u8], body: usize) -> Option<usize> {
@@ -57,7 +57,7 @@ fn is_key_material(text: &[u8]) -> bool {
 }
 
 /// A JSON web token: `eyJ…` segments between dots; a missing signature does not make it public.
-pub(super) fn jwt(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn jwt(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let in_segment = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     let is_continued = start > 0 && !formats::starts_word(text, start);
     let starts = |text: &[u8]| text.starts_with(b"eyJ") || text.starts_with(b"ewo");
@@ -81,11 +81,11 @@ pub(super) fn jwt(text: &[u8], start: usize) -> Option<Finding<'static>> {
             end = segment_end(end + 1);
         }
     }
-    Some(Finding::new(start, end, "jwt", Rank::Format))
+    Some(FoundSecret::new(start, end, "jwt", Rank::Format))
 }
 
 /// `Bearer xxx` and `Basic xxx`, wherever they stand.
-pub(super) fn scheme(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn scheme(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let is_bearer = text[start] | 0x20 == b'b' && text[start + 1] | 0x20 == b'e';
     let word_len = if is_bearer { 6 } else { 5 };
     if start > 0 && !formats::starts_word(text, start) {
@@ -101,7 +101,7 @@ pub(super) fn scheme(text: &[u8], start: usize) -> Option<Finding<'static>> {
         return None;
     }
     let kind = formats::kind_of(token).unwrap_or(if is_bearer { "bearer" } else { "basic" });
-    Some(Finding::new(from, from + token.len(), kind, Rank::Context))
+    Some(FoundSecret::new(from, from + token.len(), kind, Rank::Context))
 }
 
 fn token68(text: &[u8]) -> &[u8] {

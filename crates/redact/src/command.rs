@@ -23,13 +23,13 @@ struct Program {
 struct Flag {
     /// For operands the switch without which none is a password, or nothing.
     name: &'static str,
-    place: Place,
+    place: SecretPosition,
     /// The password stands behind the first of this sign: `user:password`.
     behind: Option<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum SecretPosition {
     /// Directly behind the flag or in the next word.
     Next,
     /// Only directly behind the flag: `mysql -p db` asks, and the next word is the database.
@@ -41,18 +41,18 @@ enum Place {
 }
 
 const fn whole(name: &'static str) -> Flag {
-    Flag { name, place: Place::Next, behind: None }
+    Flag { name, place: SecretPosition::Next, behind: None }
 }
 
 const fn attached(name: &'static str) -> Flag {
-    Flag { name, place: Place::Attached, behind: None }
+    Flag { name, place: SecretPosition::Attached, behind: None }
 }
 
 const fn behind(name: &'static str, sign: u8) -> Flag {
-    Flag { name, place: Place::Next, behind: Some(sign) }
+    Flag { name, place: SecretPosition::Next, behind: Some(sign) }
 }
 
-const fn operand(place: Place, switch: &'static str, behind: Option<u8>) -> Flag {
+const fn operand(place: SecretPosition, switch: &'static str, behind: Option<u8>) -> Flag {
     Flag { name: switch, place, behind }
 }
 
@@ -71,7 +71,7 @@ impl Program {
 }
 
 /// `sqlplus ann/x@db`.
-const ORACLE: &[Flag] = &[operand(Place::Each, "", Some(b'/'))];
+const ORACLE: &[Flag] = &[operand(SecretPosition::Each, "", Some(b'/'))];
 const HTTPIE: &[Flag] = &[behind("-a", b':'), behind("--auth", b':')];
 
 /// The table. Each name is also a trigger.
@@ -97,18 +97,18 @@ const PROGRAMS: &[Program] = &[
     program("expdp", ORACLE),
     program("impdp", ORACLE),
     program("cqlsh", &[whole("-p")]),
-    program("htpasswd", &[operand(Place::Last, "-b", None)]),
-    program("mosquitto_passwd", &[operand(Place::Last, "-b", None)]),
+    program("htpasswd", &[operand(SecretPosition::Last, "-b", None)]),
+    program("mosquitto_passwd", &[operand(SecretPosition::Last, "-b", None)]),
     family("mosquitto_", &[whole("-P")]),
-    program("wpa_passphrase", &[operand(Place::Last, "", None)]),
-    program("add_user", &[operand(Place::Last, "", None)]),
-    program("change_password", &[operand(Place::Last, "", None)]),
-    program("encrypt_string", &[operand(Place::First, "", None)]),
-    program("operator unseal", &[operand(Place::Last, "", None)]),
+    program("wpa_passphrase", &[operand(SecretPosition::Last, "", None)]),
+    program("add_user", &[operand(SecretPosition::Last, "", None)]),
+    program("change_password", &[operand(SecretPosition::Last, "", None)]),
+    program("encrypt_string", &[operand(SecretPosition::First, "", None)]),
+    program("operator unseal", &[operand(SecretPosition::Last, "", None)]),
     // `kubectl create secret generic x`, `gh secret set X`, `fly secrets set X=y`.
     program("secret generic", &[behind("--from-literal", b'=')]),
     program("secret set", &[whole("-b"), whole("--body")]),
-    program("secrets set", &[operand(Place::Each, "", Some(b'='))]),
+    program("secrets set", &[operand(SecretPosition::Each, "", Some(b'='))]),
     program("put-parameter", &[whole("--value")]),
     program("unlock-keychain", &[whole("-p")]),
     program("add-generic-password", &[whole("-w")]),
@@ -218,17 +218,17 @@ impl Flag {
             (at + 1..=at + end).filter(|word| !words[*word].starts_with(b"-")).collect();
         match self.place {
             _ if !is_given => places.clear(),
-            Place::Next | Place::Attached => places.clear(),
-            Place::First => places.truncate(1),
-            Place::Last => drop(places.drain(..places.len().saturating_sub(1))),
-            Place::Each => {}
+            SecretPosition::Next | SecretPosition::Attached => places.clear(),
+            SecretPosition::First => places.truncate(1),
+            SecretPosition::Last => drop(places.drain(..places.len().saturating_sub(1))),
+            SecretPosition::Each => {}
         }
         places.into_iter().filter_map(|word| Some((word, self.behind(words[word])?))).collect()
     }
 
     /// The word that holds the password of this flag, which may stand at `at`, and where it begins.
     fn password(&self, words: &[&[u8]], at: usize, switches: &str) -> Option<(usize, usize)> {
-        if !matches!(self.place, Place::Next | Place::Attached) {
+        if !matches!(self.place, SecretPosition::Next | SecretPosition::Attached) {
             return None;
         }
         let is_long = self.name.len() > 2;
@@ -243,7 +243,7 @@ impl Flag {
         let rest = letters.get(together..)?.strip_prefix(&self.name.as_bytes()[1..])?;
         let (word, start) = match rest.first() {
             _ if *sign != self.name.as_bytes()[0] => return None,
-            None if self.place == Place::Attached => return None,
+            None if self.place == SecretPosition::Attached => return None,
             None => (at + 1, 0),
             Some(b'=') => (at, name_end + 1),
             Some(_) if is_long && !self.name.ends_with(':') => return None,

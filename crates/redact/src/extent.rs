@@ -1,5 +1,7 @@
 //! Where a value begins and ends: quoted, escaped and quoted, bare, in markup.
 
+use super::value;
+
 /// How a value is tied to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
@@ -80,11 +82,18 @@ pub(super) fn quoted_at(text: &[u8], from: usize, tie: Tie) -> Option<Extent> {
 pub(super) fn cell_at(text: &[u8], from: usize) -> Option<Extent> {
     let cell = &text[from..text.len().min(from + CELL_LEN_MAX)];
     let cell = cell.split(|b| *b == b'\n').next()?;
-    let cell = &cell[..cell.iter().position(|b| *b == b'|')?];
+    let cell = cell.split(|b| *b == b'|').next()?;
     let is_sign = |b: &&u8| b" `*\"'".contains(b);
     let start = cell.iter().take_while(is_sign).count();
     let end = cell.len() - cell.iter().rev().take_while(is_sign).count();
     (start < end).then_some(Extent { start: from + start, end: from + end, quoted: false })
+}
+
+/// A word that looks generated.
+pub(super) fn token_at(text: &[u8], from: usize) -> Option<Extent> {
+    let len = text[from..].iter().take(CELL_LEN_MAX).take_while(|b| **b > b' ').count();
+    let end = from + len;
+    value::is_token(&text[from..end]).then_some(Extent { start: from, end, quoted: false })
 }
 
 /// Skips blanks and colour sequences of terminals.

@@ -6,7 +6,7 @@ use super::formats;
 #[rustfmt::skip]
 const RULE_KINDS: &[&str] = &[
     "assignment", "authorization", "azure", "basic", "bearer", "cookie", "jwt", "password", "pem",
-    "twilio", "url-password", "kubernetes", "putty", "encoded",
+    "twilio", "url-password", "kubernetes", "putty", "encoded", "jwk",
 ];
 
 /// Whether a rule may have given this kind.
@@ -27,7 +27,7 @@ pub(super) enum Rank {
 
 /// One secret in a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Finding<'a> {
+pub(super) struct FoundSecret<'a> {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: &'a str,
@@ -38,7 +38,7 @@ pub(super) struct Finding<'a> {
     pub(super) quote: Option<u8>,
 }
 
-impl<'a> Finding<'a> {
+impl<'a> FoundSecret<'a> {
     pub(super) fn new(start: usize, end: usize, kind: &'a str, rank: Rank) -> Self {
         debug_assert!(
             rank == Rank::Known || is_rule_kind(kind.as_bytes()),
@@ -48,7 +48,7 @@ impl<'a> Finding<'a> {
     }
 
     /// Grows to `start..end` as well, so that no part of either stays.
-    fn absorb(&mut self, other: &Finding<'a>) {
+    fn absorb(&mut self, other: &FoundSecret<'a>) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.reach = self.reach.max(other.reach);
@@ -67,15 +67,15 @@ impl<'a> Finding<'a> {
 /// redacting again and again comes to an end.
 pub(super) fn settle<'a>(
     text: &[u8],
-    mut findings: Vec<Finding<'a>>,
+    mut findings: Vec<FoundSecret<'a>>,
     marks: &[(usize, usize)],
-) -> Vec<Finding<'a>> {
+) -> Vec<FoundSecret<'a>> {
     for finding in &mut findings {
         widen(text, finding, marks);
     }
     findings.retain(|finding| !is_only_marks(text, finding, marks));
     findings.sort_by_key(|finding| (finding.start, finding.end));
-    let mut settled: Vec<Finding<'a>> = Vec::with_capacity(findings.len());
+    let mut settled: Vec<FoundSecret<'a>> = Vec::with_capacity(findings.len());
     for finding in findings {
         match settled.last_mut() {
             Some(last) if finding.start < last.end => last.absorb(&finding),
@@ -85,7 +85,7 @@ pub(super) fn settle<'a>(
     settled
 }
 
-fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
+fn widen(text: &[u8], finding: &mut FoundSecret<'_>, marks: &[(usize, usize)]) {
     let inside_character = |at: usize| text.get(at).is_some_and(|b| b & 0xC0 == 0x80);
     // At most three continuation bytes: stray ones in program output must not drag it along.
     for _ in 0..3 {
@@ -99,7 +99,7 @@ fn widen(text: &[u8], finding: &mut Finding<'_>, marks: &[(usize, usize)]) {
     finding.reach = finding.reach.max(finding.end);
 }
 
-fn is_only_marks(text: &[u8], finding: &Finding<'_>, marks: &[(usize, usize)]) -> bool {
+fn is_only_marks(text: &[u8], finding: &FoundSecret<'_>, marks: &[(usize, usize)]) -> bool {
     let marks = overlapping(finding, marks);
     let mut done = finding.start;
     for &(start, end) in marks {
@@ -116,7 +116,7 @@ fn is_dress(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| b"\"'`\\ \t".contains(b))
 }
 
-fn overlapping<'m>(finding: &Finding<'_>, marks: &'m [(usize, usize)]) -> &'m [(usize, usize)] {
+fn overlapping<'m>(finding: &FoundSecret<'_>, marks: &'m [(usize, usize)]) -> &'m [(usize, usize)] {
     let first = marks.partition_point(|&(_, end)| end <= finding.start);
     let last = marks.partition_point(|&(start, _)| start < finding.end);
     &marks[first..last.max(first)]
@@ -126,16 +126,16 @@ fn overlapping<'m>(finding: &Finding<'_>, marks: &'m [(usize, usize)]) -> &'m [(
 mod tests {
     use super::*;
 
-    fn spans(findings: &[Finding<'_>]) -> Vec<(usize, usize, String)> {
+    fn spans(findings: &[FoundSecret<'_>]) -> Vec<(usize, usize, String)> {
         findings.iter().map(|f| (f.start, f.end, f.kind.to_owned())).collect()
     }
 
     #[test]
     fn overlaps_become_one_named_by_the_surer_rule() {
         let findings = vec![
-            Finding::new(4, 9, "assignment", Rank::Context),
-            Finding::new(6, 12, "env", Rank::Known),
-            Finding::new(12, 14, "jwt", Rank::Format),
+            FoundSecret::new(4, 9, "assignment", Rank::Context),
+            FoundSecret::new(6, 12, "env", Rank::Known),
+            FoundSecret::new(12, 14, "jwt", Rank::Format),
         ];
         let settled = settle(b"0123456789abcdef", findings, &[]);
         assert_eq!(spans(&settled), [(4, 12, "env".to_owned()), (12, 14, "jwt".to_owned())]);
@@ -144,21 +144,23 @@ mod tests {
     #[test]
     fn a_finding_never_splits_a_character() {
         let text = "aéb".as_bytes();
-        let settled = settle(text, vec![Finding::new(2, 3, "x", Rank::Known)], &[]);
+        let settled = settle(text, vec![FoundSecret::new(2, 3, "x", Rank::Known)], &[]);
         assert_eq!(spans(&settled), [(1, 3, "x".to_owned())]);
     }
 
     #[test]
     fn marks_stay_and_are_swallowed_whole() {
         let marks = [(2, 6)];
-        assert!(settle(b"01[mm]67", vec![Finding::new(3, 5, "x", Rank::Known)], &marks).is_empty());
-        let settled = settle(b"01[mm]67", vec![Finding::new(5, 7, "x", Rank::Known)], &marks);
+        assert!(
+            settle(b"01[mm]67", vec![FoundSecret::new(3, 5, "x", Rank::Known)], &marks).is_empty()
+        );
+        let settled = settle(b"01[mm]67", vec![FoundSecret::new(5, 7, "x", Rank::Known)], &marks);
         assert_eq!(spans(&settled), [(2, 7, "x".to_owned())]);
     }
 
     #[test]
     fn a_mark_in_quotes_stays() {
-        let finding = || vec![Finding::new(1, 7, "x", Rank::Known)];
+        let finding = || vec![FoundSecret::new(1, 7, "x", Rank::Known)];
         assert!(settle(b"0'[mm]'7", finding(), &[(2, 6)]).is_empty());
         assert_eq!(settle(b"0-[mm]'7", finding(), &[(2, 6)]).len(), 1);
         assert_eq!(settle(b"0''''''7", finding(), &[]).len(), 1);

@@ -54,7 +54,7 @@ pub(super) enum Trust {
 
 /// One published format.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Format {
+pub(super) struct SecretFormat {
     pub(super) prefix: &'static str,
     pub(super) kind: &'static str,
     alphabet: Alphabet,
@@ -63,7 +63,7 @@ pub(super) struct Format {
 }
 
 /// What several prefixes have in common, and these.
-type Row = (Format, &'static [&'static str]);
+type Row = (SecretFormat, &'static [&'static str]);
 
 const fn row(
     kind: &'static str,
@@ -72,7 +72,7 @@ const fn row(
     trust: Trust,
     prefixes: &'static [&'static str],
 ) -> Row {
-    (Format { prefix: "", kind, alphabet, len_min, trust }, prefixes)
+    (SecretFormat { prefix: "", kind, alphabet, len_min, trust }, prefixes)
 }
 
 use Alphabet::{
@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
     row("google", Upper, 36, Trust::Random, &["GOOG1E"]),
     row("google", Upper, 20, Trust::Random, &["GOOG"]),
     row("google", Url, 30, Trust::Random, &["AQ.Ab8"]),
-    row("alibaba", Alphanumeric, 16, Trust::Random, &["LTAI"]),
+    row("alibaba", Alphanumeric, 12, Trust::Random, &["LTAI"]),
     row("tencent", Alphanumeric, 32, Trust::Random, &["AKID"]),
     row("volcengine", Url, 40, Trust::Random, &["AKLT"]),
     row("jdcloud", Upper, 24, Trust::Random, &["JDC_"]),
@@ -150,7 +150,7 @@ const ROWS: &[Row] = &[
     row("docker-swarm", Url, 60, Trust::Prefix, &["SWMTKN-1-"]),
     row("k3s", Hex, 40, Trust::Word, &["K10"]),
     row("openshift", Url, 40, Trust::Prefix, &["sha256~"]),
-    row("deno", Alphanumeric, 36, Trust::Random, &["ddp_", "ddw_"]),
+    row("deno", Alphanumeric, 36, Trust::Random, &["ddp_", "ddw_", "ddo_"]),
     row("vault", Url, 20, Trust::Word, &["hvs.", "hvb.", "hvr."]),
     row("doppler", Dotted, 30, Trust::Word, &[
         "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.",
@@ -164,7 +164,7 @@ const ROWS: &[Row] = &[
     row("defined-networking", Base64, 60, Trust::Prefix, &["dnkey-"]),
     row("harness", Dotted, 60, Trust::Random, &["pat.", "sat."]),
     row("octopus", Upper, 26, Trust::Random, &["API-"]),
-    row("1password", UpperDash, 28, Trust::Random, &["A3-"]),
+    row("1password", UpperDash, 32, Trust::Word, &["A3-"]),
     row("1password", Base64, 100, Trust::Prefix, &["ops_eyJ"]),
     row("endor", Alphanumeric, 14, Trust::Random, &["endr+"]),
     row("anthropic", Url, 16, Trust::Prefix, &["sk-ant-"]),
@@ -220,11 +220,11 @@ const ROWS: &[Row] = &[
     row("mailgun", Alphanumeric, 32, Trust::Random, &["key-"]),
     row("resend", Word, 28, Trust::Random, &["re_"]),
     row("twitch", Alphanumeric, 28, Trust::Random, &["oauth:"]),
-    row("twitter", Percent, 40, Trust::Random, &["AAAAAAAAAAAAAAAAAAAAAA"]),
+    row("twitter", Percent, 40, Trust::Random, &["AAAAAAAAAAAAAAAAAAAAA"]),
     row("facebook", Alphanumeric, 90, Trust::Word, &["EAA"]),
     row("postman", Url, 40, Trust::Word, &["PMAK-"]),
     row("postman", Upper, 24, Trust::Random, &["PMAT-"]),
-    row("stripe", Alphanumeric, 10, Trust::Prefix, &[
+    row("stripe", Url, 10, Trust::Prefix, &[
         "sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_",
     ]),
     row("stripe", Base64, 20, Trust::Prefix, &["whsec_"]),
@@ -253,8 +253,8 @@ const ROWS: &[Row] = &[
     row("paddle", Word, 36, Trust::Prefix, &["pdl_live_apikey_", "pdl_sdbx_apikey_"]),
     row("adyen", Wide, 80, Trust::Random, &["AQE"]),
     row("lob", Alphanumeric, 30, Trust::Word, &["live_pub_", "live_"]),
+    row("live-key", Alphanumeric, 24, Trust::Random, &["live_"]),
     row("gocardless", Base64, 36, Trust::Random, &["live_", "sandbox_"]),
-    row("mollie", Alphanumeric, 30, Trust::Random, &["live_"]),
     row("shippo", Alphanumeric, 36, Trust::Prefix, &["shippo_live_", "shippo_test_"]),
     row("easypost", Alphanumeric, 50, Trust::Word, &["EZAK", "EZTK"]),
     row("duffel", Base64, 30, Trust::Prefix, &["duffel_test_", "duffel_live_"]),
@@ -366,6 +366,8 @@ const ROWS: &[Row] = &[
         "v4.local.", "v4.public.",
     ]),
     row("jwt", Base64, 60, Trust::Word, &["ZXlK"]),
+    row("private-key", Base64, 100, Trust::Word, &["MHcCAQEEI", "MIGkAgEBBD", "MIGHAgEAMBMGByqGSM49AgEG"]),
+    row("private-key", Base64, 40, Trust::Word, &["MC4CAQAwBQYDK2VwBCIEI", "MC4CAQAwBQYDK2VuBCIEI"]),
     row("softlayer", Alphanumeric, 50, Trust::Prefix, &[
         "api.softlayer.com/soap/v3/", "api.softlayer.com/soap/v3.1/",
     ]),
@@ -491,12 +493,12 @@ const ROWS: &[Row] = &[
 ];
 
 /// The rows with one prefix each.
-pub(super) const FORMATS: &[Format] = &{
+pub(super) const FORMATS: &[SecretFormat] = &{
     let mut formats = [ROWS[0].0; prefix_count()];
     let (mut row, mut at, mut index) = (0, 0, 0);
     while row < ROWS.len() {
         while at < ROWS[row].1.len() {
-            formats[index] = Format { prefix: ROWS[row].1[at], ..ROWS[row].0 };
+            formats[index] = SecretFormat { prefix: ROWS[row].1[at], ..ROWS[row].0 };
             (at, index) = (at + 1, index + 1);
         }
         (row, at) = (row + 1, 0);
@@ -562,6 +564,17 @@ pub(super) const INFIXES: &[Infix] = &[
     infix("-key-", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
     infix("-pat-", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
     infix("-sk-", "secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
+    // RSA keys of 512 to 4,096 bits, and with the name of their algorithm.
+    infix("IBAAJB", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
+    infix("IBAAKBg", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
+    infix("IBAAKCA", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
+    infix("IBADANBgkqhkiG9w0BAQEFA", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
+    // The path of a link.
+    infix("token/", "access-token", (Alphanumeric, 0, 12), (Url, 24, 200)),
+    infix("tokens/", "access-token", (Alphanumeric, 0, 12), (Url, 24, 200)),
+    infix("key/", "api-key", (Word, 3, 12), (Url, 24, 200)),
+    infix("secret/", "secret-key", (Alphanumeric, 0, 12), (Url, 24, 200)),
+    infix("AAAAAAAAAA", "dropbox", (Alphanumeric, 11, 11), (Url, 43, 43)),
     infix("NRAL", "newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0)),
     infix("-NRMA", "newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0)),
     infix("!AQ", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
@@ -584,10 +597,11 @@ pub(super) const INFIXES: &[Infix] = &[
 ];
 
 const HEAD_LEN: usize = 256;
+const KEY_LEN_MAX: usize = 8000;
 const COLOUR_LEN_MAX: usize = 24;
 
 /// End of the n-th format's token that starts at `start`, where its prefix stands.
-pub(super) fn token_end(text: &[u8], start: usize, format: &Format) -> Option<usize> {
+pub(super) fn token_end(text: &[u8], start: usize, format: &SecretFormat) -> Option<usize> {
     if format.trust != Trust::Prefix && !starts_word(text, start) {
         return None;
     }
@@ -606,8 +620,21 @@ pub(super) fn token_end(text: &[u8], start: usize, format: &Format) -> Option<us
     let prefix = format.prefix.as_bytes();
     let behind = &rest[format.len_min..rest.len().min(head.len() + prefix.len())];
     let next = memmem::find(behind, prefix).filter(|_| prefix.len() > 3);
-    let len = || next.map_or_else(|| run(rest, format.alphabet).len(), |at| format.len_min + at);
+    let len = || next.map_or_else(|| escaped_run(rest, format.alphabet), |at| format.len_min + at);
     is_token.then(|| body_start + len())
+}
+
+/// Length of a run in which the signs of base64 may be escaped: `%3D`, `\=`.
+fn escaped_run(text: &[u8], alphabet: Alphabet) -> usize {
+    const ESCAPES: &[&[u8]] = &[b"%3D", b"%3d", b"%2B", b"%2b", b"%2F", b"%2f", b"\\=", b"\\/"];
+    let mut len = run(text, alphabet).len();
+    while matches!(alphabet, Base64 | Wide)
+        && let Some(escape) = ESCAPES.iter().find(|escape| text[len..].starts_with(escape))
+    {
+        len += escape.len();
+        len += run(&text[len..], alphabet).len();
+    }
+    len
 }
 
 /// Place of the token whose literal stands at `at`.
@@ -637,12 +664,41 @@ pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, us
     };
     let is_token =
         (min..=max).contains(&after) && !value::is_monotonous(&text[start..end]) && !is_spoken();
-    is_token.then_some((start, end))
+    is_token.then(|| (start, end + tail_len(&text[end..], infix)))
+}
+
+/// What belongs to the token although its alphabet has ended: further groups behind `_` and `-`, and the
+/// further lines of a private key.
+fn tail_len(text: &[u8], infix: &Infix) -> usize {
+    match infix.kind {
+        "private-key" => lines_len(text),
+        _ if infix.after.0 == Alphanumeric && infix.after.1 >= 20 => {
+            text.iter().take(infix.after.2).take_while(|b| is_in(**b, Url)).count()
+        }
+        _ => 0,
+    }
+}
+
+/// Length of the lines of base64 that follow, also behind the `\n` of a literal.
+fn lines_len(text: &[u8]) -> usize {
+    let mut len = 0;
+    while len < KEY_LEN_MAX {
+        let rest = &text[len..];
+        let end = if rest.starts_with(b"\\n") { 2 } else { usize::from(rest.starts_with(b"\n")) };
+        let margin = rest[end..].iter().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
+        let line = rest[end + margin..].iter().take(80).take_while(|b| is_in(**b, Base64)).count();
+        let line_end = end + margin + line;
+        if end == 0 || line < 24 && !rest[..line_end].ends_with(b"=") {
+            break;
+        }
+        len += line_end;
+    }
+    len
 }
 
 /// Provider of a value that is one token from end to end.
 pub(super) fn kind_of(value: &[u8]) -> Option<&'static str> {
-    let whole = |format: &&Format| {
+    let whole = |format: &&SecretFormat| {
         value.starts_with(format.prefix.as_bytes())
             && token_end(value, 0, format) == Some(value.len())
     };
@@ -656,7 +712,7 @@ pub(super) fn has_kind(kind: &[u8]) -> bool {
 }
 
 /// Access key ids of AWS have one length; longer runs in capitals are something else.
-fn is_id(format: &Format) -> bool {
+fn is_id(format: &SecretFormat) -> bool {
     format.kind == "aws" && format.alphabet == Upper
 }
 

@@ -3,8 +3,8 @@
 use memchr::memmem;
 
 use super::extent::{Tie, escapes_before_quote, skip_blanks};
-use super::formats;
 use super::names::{self, KeyName, NAME_LEN_MAX};
+use super::{formats, value};
 
 /// How far behind its name a function may return.
 const RETURN_REACH: usize = 48;
@@ -58,9 +58,23 @@ impl Name {
         let name = self.with_word_before_key(text);
         let is_parameter = matches!(self.before(text), Some(b'?' | b'&'));
         match names::judge(name) {
-            KeyName::Plain if is_parameter && names::is_secret_parameter(name) => KeyName::Loose,
+            KeyName::Plain | KeyName::Weak
+                if is_parameter
+                    && names::is_secret_parameter(name)
+                    && (name.len() != b"key".len() || self.has_long_parameter(text)) =>
+            {
+                KeyName::Loose
+            }
             key => key,
         }
+    }
+
+    /// Whether the value of a parameter is longer than a word: `?key=title` is no secret.
+    fn has_long_parameter(&self, text: &[u8]) -> bool {
+        let in_value = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.~%+".contains(b);
+        let value = text.get(self.end + 1..).unwrap_or_default();
+        let value = &value[..value.iter().take(64).take_while(in_value).count()];
+        value.len() >= 16 && !value::is_snake(value)
     }
 
     /// `API key: x`: people write the two words apart.
@@ -83,11 +97,6 @@ impl Name {
 
     pub(super) fn before(&self, text: &[u8]) -> Option<u8> {
         self.start.checked_sub(1).map(|at| text[at])
-    }
-
-    /// The last byte before it that is not a blank.
-    fn before_blank(&self, text: &[u8]) -> Option<u8> {
-        text[..self.start].trim_ascii_end().last().copied()
     }
 
     /// Whether only indentation, list signs and quotes stand before it on its line.
@@ -151,7 +160,13 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b'*', b'*', b':', ..] => tied(Tie::Colon, 3),
         [b':', b'*', b'*', ..] => tied(Tie::Colon, 3),
         // `| password | x |`.
-        [b'|', b' ', ..] if at > end && name.before_blank(text) == Some(b'|') => tied(Tie::Dash, 2),
+        [b'|', b' ', ..] if at > end && text[..name.start].trim_ascii_end().ends_with(b"|") => {
+            tied(Tie::Dash, 2)
+        }
+        // `password | x` of psql.
+        [b'|', behind @ ..] if at > end && name.starts_line(text) && !quoted => {
+            tied(Tie::Dash, 1 + usize::from(behind.first() == Some(&b' ')))
+        }
         // `password() { return "x" }`.
         [b'(', b')', behind @ ..] if at == end => {
             let near = &behind[..behind.len().min(RETURN_REACH)];
@@ -165,7 +180,7 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         }
         [b',', ..] if quoted || name.is_constant(text) => tied(Tie::Argument, 1),
         [b':', ..] => tied(Tie::Colon, 1),
-        [b'-', b' ', b'"' | b'\'' | b'`', ..] if at > end => tied(Tie::Dash, 2),
+        [b'-', b' ', ..] if at > end => tied(Tie::Dash, 2),
         [b'<', b'/', ..] => element_behind(text, name).map(|from| (Tie::Markup, from, false)),
         [b'(', b'"' | b'\'', ..] if !quoted && at == end => tied(Tie::Call, 1),
         [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::finding::{self, Finding, Rank};
+use super::finding::{self, FoundSecret, Rank};
 use super::{mark, url, value};
 
 /// Shorter values would be found everywhere.
@@ -19,12 +19,12 @@ const BITMAP_WORDS: usize = 1 << (BITMAP_BITS - 6);
 
 /// The known values and, once needed, their index.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct KnownSecrets {
     values: Vec<(String, Vec<u8>)>,
     index: OnceLock<Index>,
 }
 
-impl Known {
+impl KnownSecrets {
     /// Adds a value; one that is too short to be told from other text is left out.
     pub(super) fn add(&mut self, kind: &str, secret: &str) {
         let secret = secret.trim().as_bytes();
@@ -84,7 +84,7 @@ impl Known {
     }
 
     /// Finds every form of every known value.
-    pub(super) fn find<'s>(&'s self, text: &[u8], findings: &mut Vec<Finding<'s>>) {
+    pub(super) fn find<'s>(&'s self, text: &[u8], findings: &mut Vec<FoundSecret<'s>>) {
         if self.values.is_empty() {
             return;
         }
@@ -95,7 +95,7 @@ impl Known {
             if index.may_start(window) && at >= 3 {
                 index.compare(text, at - 3, window, |form, start, end| {
                     let kind = &self.values[form.value].0;
-                    findings.push(Finding::new(start, end, kind, Rank::Known));
+                    findings.push(FoundSecret::new(start, end, kind, Rank::Known));
                 });
             }
         }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn short_and_ordinary_values_are_left_out() {
-        let mut known = Known::default();
+        let mut known = KnownSecrets::default();
         known.add("x", "seven77");
         for value in ["postgres", "12345678", "/run/secrets/db", "********", "$OTHER_TOKEN"] {
             known.add_variable(value);

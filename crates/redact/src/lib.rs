@@ -61,8 +61,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use self::finding::{Finding, Rank};
-use self::known::Known;
+use self::finding::{FoundSecret, Rank};
+use self::known::KnownSecrets;
 pub use self::mark::MarkKey;
 use self::names::KeyName;
 pub use self::stream::{HELD_BYTES_MAX, RedactedStream, SIGHT_BYTES};
@@ -78,13 +78,13 @@ const ROUNDS_MAX: usize = 8;
 #[derive(Clone)]
 pub struct Redactor {
     mark_key: MarkKey,
-    known: Known,
+    known: KnownSecrets,
 }
 
 impl Redactor {
     /// A redactor that knows formats and names, and no value yet.
     pub fn new(mark_key: MarkKey) -> Self {
-        Self { mark_key, known: Known::default() }
+        Self { mark_key, known: KnownSecrets::default() }
     }
 
     /// Adds the values of secret-named variables and the passwords of URLs among all values.
@@ -211,7 +211,7 @@ impl Redactor {
     }
 
     /// The secrets in a text, in order and apart from each other.
-    fn findings(&self, text: &[u8]) -> Vec<Finding<'_>> {
+    fn findings(&self, text: &[u8]) -> Vec<FoundSecret<'_>> {
         let mut findings = Vec::new();
         self.known.find(text, &mut findings);
         find_by_rule(text, &mut findings);
@@ -221,7 +221,7 @@ impl Redactor {
         finding::settle(text, findings, &self.marks(text))
     }
 
-    fn render(&self, text: &[u8], findings: &[Finding<'_>]) -> Vec<u8> {
+    fn render(&self, text: &[u8], findings: &[FoundSecret<'_>]) -> Vec<u8> {
         let mut out = Vec::with_capacity(text.len() + findings.len() * 16);
         let mut done = 0;
         for finding in findings {
@@ -233,7 +233,7 @@ impl Redactor {
         out
     }
 
-    fn write_mark(&self, out: &mut Vec<u8>, text: &[u8], finding: &Finding<'_>) {
+    fn write_mark(&self, out: &mut Vec<u8>, text: &[u8], finding: &FoundSecret<'_>) {
         out.extend(finding.quote);
         self.mark_key.write_mark(out, finding.kind, &text[finding.start..finding.end]);
         out.extend(finding.quote);
@@ -246,7 +246,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     trigger::scan(text, |start, rule| {
         let found = match rule {
             Rule::Name | Rule::NameEnd => return assign::find(text, start, findings),
@@ -265,7 +265,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
                 findings.extend(
                     command::passwords(text, start)
                         .into_iter()
-                        .map(|(from, to)| Finding::new(from, to, "password", Rank::Context)),
+                        .map(|(from, to)| FoundSecret::new(from, to, "password", Rank::Context)),
                 );
                 return None;
             }
@@ -287,10 +287,13 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
             Rule::HereString => shapes::here_string(text, start),
             Rule::Call => shapes::called(text, start),
             Rule::Identified => shapes::identified_by(text, start),
+            Rule::GoogleClient => shapes::google_client(text, start),
+            Rule::JsonWebKey => {
+                shapes::json_web_key(text, start, findings);
+                return None;
+            }
         }?;
-        if found.kind == "aws" || text[found.start..].starts_with(b"GOOG1E") {
-            findings.extend(shapes::paired_secret(text, &found));
-        }
+        findings.extend(shapes::paired_secret(text, &found));
         findings.push(found);
         Some(found.end)
     });
@@ -298,20 +301,20 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     shapes::shuffled(text, findings);
 }
 
-fn format_at(text: &[u8], start: usize, index: usize) -> Option<Finding<'static>> {
+fn format_at(text: &[u8], start: usize, index: usize) -> Option<FoundSecret<'static>> {
     let format = &formats::FORMATS[index];
     let end = formats::token_end(text, start, format)?;
-    Some(Finding::new(start, end, format.kind, Rank::Format))
+    Some(FoundSecret::new(start, end, format.kind, Rank::Format))
 }
 
-fn infix_at(text: &[u8], at: usize, index: usize) -> Option<Finding<'static>> {
+fn infix_at(text: &[u8], at: usize, index: usize) -> Option<FoundSecret<'static>> {
     let infix = &formats::INFIXES[index];
     let (start, end) = formats::around(text, at, infix)?;
-    Some(Finding::new(start, end, infix.kind, Rank::Format))
+    Some(FoundSecret::new(start, end, infix.kind, Rank::Format))
 }
 
-fn url_at(text: &[u8], start: usize) -> Option<Finding<'static>> {
+fn url_at(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let (from, to) = url::password_at(text, start)?;
     let kind = formats::kind_of(&text[from..to]).unwrap_or("url-password");
-    Some(Finding::new(from, to, kind, Rank::Context))
+    Some(FoundSecret::new(from, to, kind, Rank::Context))
 }

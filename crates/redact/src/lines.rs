@@ -1,7 +1,7 @@
 //! Values that do not stand on the line of their name: the next line, and blocks of YAML.
 
 use super::extent::{self, Tie, skip_blanks};
-use super::finding::{Finding, Rank};
+use super::finding::{FoundSecret, Rank};
 use super::key::Name;
 use super::names::KeyName;
 use super::{assign, value};
@@ -15,7 +15,7 @@ pub(super) fn value_below(
     key: KeyName,
     tie: Tie,
     from: usize,
-) -> Option<Finding<'static>> {
+) -> Option<FoundSecret<'static>> {
     if !matches!(tie, Tie::Colon | Tie::Equals | Tie::SpacedEquals) {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn value_below(
 }
 
 /// All lines that are indented deeper than the name's.
-fn block(text: &[u8], name: &Name, first: usize) -> Option<Finding<'static>> {
+fn block(text: &[u8], name: &Name, first: usize) -> Option<FoundSecret<'static>> {
     let margin = margin(text, line_start(text, name.start));
     let mut at = first;
     let mut end = first;
@@ -55,7 +55,7 @@ fn block(text: &[u8], name: &Name, first: usize) -> Option<Finding<'static>> {
         return None;
     }
     let mut finding =
-        Finding::new(start, end, assign::kind_of(&text[start..end], b""), Rank::Context);
+        FoundSecret::new(start, end, assign::kind_of(&text[start..end], b""), Rank::Context);
     finding.reach = if at >= text.len() { text.len() } else { end };
     Some(finding)
 }
@@ -67,7 +67,7 @@ fn next_line(
     key: KeyName,
     tie: Tie,
     line: usize,
-) -> Option<Finding<'static>> {
+) -> Option<FoundSecret<'static>> {
     let own = margin(text, line);
     let start = line + own;
     let is_deeper = own > margin(text, line_start(text, name.start));
@@ -89,7 +89,7 @@ fn next_line(
     let is_harmless = assign::is_harmless(key, secret) || value::is_code(secret);
     (is_value && !is_harmless).then(|| {
         let kind = assign::kind_of(secret, name.bytes(text));
-        Finding::new(extent.start, extent.end, kind, Rank::Context)
+        FoundSecret::new(extent.start, extent.end, kind, Rank::Context)
     })
 }
 

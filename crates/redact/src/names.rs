@@ -68,6 +68,11 @@ pub(super) fn has_capitals(name: &[u8]) -> bool {
     ends_in(name) || ends_in(without_key) || without_key.ends_with(b"SECRET")
 }
 
+/// `acme-access`, `acmeaccess`, `acme-private`: a service and what it gives.
+pub(super) fn is_access(name: &[u8]) -> bool {
+    name.len() >= 10 && ends_with_any(name, &["access", "private"])
+}
+
 /// `private-key`, `API key`: the name of a key that opens something, and not of one that is public or
 /// known by its digest.
 pub(super) fn is_opening_key(name: &[u8]) -> bool {
@@ -180,6 +185,7 @@ fn is_weak(all: &[&[u8]]) -> bool {
             && before.is_some_and(|before| is_any(before, &["search", "query", "primary", "data"]))
             && all.iter().any(|segment| is_vendor(segment))
         || is_any(last, &["api", "access", "private"])
+        || is_access(last)
         || has_vendor(all)
 }
 
@@ -295,7 +301,7 @@ impl<'n> Segments<'n> {
         let mut segments = Self { slots: [&[]; SEGMENTS_MAX], len: 0 };
         let mut start = 0;
         for at in 0..name.len() {
-            if is_separator(name[at]) {
+            if matches!(name[at], b'_' | b'-' | b'.' | b' ' | b'/' | b':' | b'[' | b']') {
                 segments.push(&name[start..at]);
                 start = at + 1;
             } else if at > start && is_hump(name, at) {
@@ -324,10 +330,6 @@ impl<'n> Segments<'n> {
     fn all(&self) -> &[&'n [u8]] {
         &self.slots[..self.len]
     }
-}
-
-fn is_separator(byte: u8) -> bool {
-    matches!(byte, b'_' | b'-' | b'.' | b' ' | b'/' | b':' | b'[' | b']')
 }
 
 /// Whether a camel-case segment starts at `at`: `accessToken`, `APIKey`.

@@ -3,9 +3,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use memchr::{memchr, memmem};
+use memchr::{memchr, memmem, memrchr};
 
-use super::finding::{Finding, Rank};
+use super::finding::{FoundSecret, Rank};
 use super::formats::{self, Alphabet, is_in};
 use super::{extent, names, value};
 
@@ -13,18 +13,22 @@ const LINE_LEN_MAX: usize = 1024;
 /// More of a list of lines is not looked at.
 const LINES_LEN_MAX: usize = 16 * 1024;
 const ENCODED_LEN_MAX: usize = 16 * 1024;
-/// How far behind an access key id of AWS its secret may stand.
+/// How far behind an access key id its secret may stand.
 const PAIR_REACH: usize = 96;
-const AWS_SECRET_LEN: usize = 40;
 /// Ids of requests and messages are shorter, and data is longer.
 const RUN_LEN_MIN: usize = 31;
+/// The whole value of a setting may be shorter.
+const ASSIGNED_LEN_MIN: usize = 24;
 /// Without capitals it may be a hash, and only some names tell that it is not.
 const LOWER_LEN_MIN: usize = 40;
 const RUN_LEN_MAX: usize = 256;
 const NAME_LEN_MAX: usize = 24;
+/// How far around its `kty` a JSON web key is read.
+const KEY_REACH: usize = 4 * 1024;
+const KEY_MEMBERS_MAX: usize = 24;
 
 /// Bot tokens of Discord: three parts between dots, the first of them a number in base64.
-pub(super) fn discord(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+pub(super) fn discord(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     const STRIDE: usize = 64;
     for from in (0..text.len()).step_by(STRIDE) {
         let chunk = &text[from..text.len().min(from + STRIDE + 8)];
@@ -45,7 +49,7 @@ fn has_middle(chunk: &[u8]) -> bool {
     pairs.fold(0, |any, (dot, (six, seven))| any | is_dot(dot) & (is_dot(six) | is_dot(seven))) > 0
 }
 
-fn discord_around(text: &[u8], dot: usize) -> Option<Finding<'static>> {
+fn discord_around(text: &[u8], dot: usize) -> Option<FoundSecret<'static>> {
     let in_part = |b: &u8| is_in(*b, Alphabet::Url);
     let middle = [6, 7].into_iter().find(|len| text.get(dot + len + 1) == Some(&b'.'))?;
     if !text[dot + 1..=dot + middle].iter().all(in_part) {
@@ -58,12 +62,12 @@ fn discord_around(text: &[u8], dot: usize) -> Option<Finding<'static>> {
         |start: &usize| b"MNO".contains(&text[*start]) && formats::starts_word(text, *start);
     let start = (23..=first).rev().map(|len| dot - len).find(is_start)?;
     let end = dot + middle + 2 + last;
-    (27..=45).contains(&last).then(|| Finding::new(start, end, "discord", Rank::Format))
+    (27..=45).contains(&last).then(|| FoundSecret::new(start, end, "discord", Rank::Format))
 }
 
 /// Runs of so many letters of both cases and digits in no order that they are neither hashes nor names,
 /// behind the name of a service: `acme_x`, `acme-x`, `acme = "x"`. Services make their tokens like that.
-pub(super) fn shuffled(text: &[u8], findings: &mut Vec<Finding<'_>>) {
+pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     const BLOCK: usize = 16;
     let in_run = |b: &u8| b.is_ascii_alphanumeric();
     // What other rules found is theirs.
@@ -83,11 +87,22 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<Finding<'_>>) {
         while let Some((_, end)) = places.next_if(|place| place.0 < at) {
             taken = taken.max(end);
         }
-        if taken > start || !(RUN_LEN_MIN..=RUN_LEN_MAX).contains(&run.len()) {
+        if taken > start || !(ASSIGNED_LEN_MIN..=RUN_LEN_MAX).contains(&run.len()) {
             continue;
         }
-        if value::is_shuffled(run) {
+        if run.len() < RUN_LEN_MIN {
+            if value::is_shuffled(run) {
+                findings.extend(assigned(text, start, at));
+            }
+            continue;
+        }
+        if let Some(end) = behind_id(text, start, at) {
+            findings.push(FoundSecret::new(start, end, "access-token", Rank::Format));
+            at = end;
+        } else if value::is_shuffled(run) {
             findings.extend(prefixed(text, start, at).or_else(|| assigned(text, start, at)));
+        } else if is_lower_key(run) && !text[..start].ends_with(b"-") {
+            findings.extend(assigned(text, start, at));
         } else if run.len() >= LOWER_LEN_MIN
             && !run.iter().any(u8::is_ascii_uppercase)
             && !(text[..start].ends_with(b"-") && is_hash(run))
@@ -98,12 +113,36 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<Finding<'_>>) {
     }
 }
 
+/// `9f86…d015.x`: a secret behind the id of its key, 32 hexadecimal digits and a dot.
+fn behind_id(text: &[u8], start: usize, end: usize) -> Option<usize> {
+    let is_id = end - start == 32 && text[start..end].iter().all(u8::is_ascii_hexdigit);
+    let behind = text.get(end + 1..).filter(|_| is_id && text[end] == b'.')?;
+    let len = behind.iter().take(65).take_while(|b| b.is_ascii_alphanumeric()).count();
+    let secret = &behind[..len];
+    let is_secret = (16..=64).contains(&len)
+        && value::is_random(secret)
+        && secret.iter().any(u8::is_ascii_uppercase)
+        && secret.iter().any(u8::is_ascii_lowercase);
+    is_secret.then_some(end + 1 + len)
+}
+
+/// Small letters and digits in no order, of the whole alphabet: hashes have six letters only.
+fn is_lower_key(run: &[u8]) -> bool {
+    let beyond = run.iter().filter(|b| (b'g'..=b'z').contains(b)).count();
+    let digits = run.iter().filter(|b| b.is_ascii_digit()).count();
+    run.len() >= 32
+        && !run.iter().any(u8::is_ascii_uppercase)
+        && beyond >= 4
+        && digits * 8 >= run.len()
+        && value::is_random(run)
+}
+
 /// `main-` or `rl-` before a SHA-1 or SHA-256 names a build, an image or an idempotency key.
 fn is_hash(run: &[u8]) -> bool {
     matches!(run.len(), 40 | 64) && run.iter().all(u8::is_ascii_hexdigit)
 }
 
-fn prefixed(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
+fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let sign = start.checked_sub(1).filter(|at| matches!(text[*at], b'_' | b'-'))?;
     let in_name = |b: &&u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(b);
     let name = text[..sign].iter().rev().take(NAME_LEN_MAX + 1).take_while(in_name).count();
@@ -115,10 +154,10 @@ fn prefixed(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
         && text[start].is_ascii_lowercase()
         && formats::starts_word(text, start)
         && !names::is_public(&text[start..sign]);
-    is_name.then(|| Finding::new(start, end, "access-token", Rank::Format))
+    is_name.then(|| FoundSecret::new(start, end, "access-token", Rank::Format))
 }
 
-fn assigned(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
+fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let without = |text: &'_ [u8], sign: fn(&u8) -> bool| {
         text.len() - text.iter().rev().take(2).take_while(|b| sign(b)).count()
     };
@@ -137,43 +176,96 @@ fn assigned(text: &[u8], start: usize, end: usize) -> Option<Finding<'static>> {
     let name = &text[name_end - name..name_end];
     let is_name =
         signs < tie && name.len() >= 2 && name[0].is_ascii_alphabetic() && !names::is_public(name);
-    (is_whole && is_name).then(|| Finding::new(start, end, "assignment", Rank::Context))
+    (is_whole && is_name).then(|| FoundSecret::new(start, end, "assignment", Rank::Context))
 }
 
 /// An API key of Twilio: `SK` and 32 letters and digits.
-pub(super) fn twilio(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn twilio(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let digits = &text[start + 2..];
     let len = digits.iter().take(33).take_while(|b| b.is_ascii_alphanumeric()).count();
     let is_key = len == 32
         && text[start..].starts_with(b"SK")
         && formats::starts_word(text, start)
         && value::is_random(&digits[..len]);
-    is_key.then(|| Finding::new(start, start + 34, "twilio", Rank::Format))
+    is_key.then(|| FoundSecret::new(start, start + 34, "twilio", Rank::Format))
 }
 
-/// The secret key of AWS, or of Google's storage, that stands soon behind the access key id.
-pub(super) fn paired_secret(text: &[u8], id: &Finding<'static>) -> Option<Finding<'static>> {
-    let id_end = id.end;
-    let near = &text[id_end..text.len().min(id_end + PAIR_REACH)];
-    let in_secret = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'+');
-    let mut at = 0;
+/// The secret that stands soon behind an id which is known by its format: how its signs and its length
+/// are published for the services whose secrets have no prefix.
+pub(super) fn paired_secret(
+    text: &[u8],
+    id: &FoundSecret<'static>,
+) -> Option<FoundSecret<'static>> {
+    let is_of = |kind: &str, start: &[u8]| id.kind == kind && text[id.start..].starts_with(start);
+    match () {
+        () if id.kind == "aws" || is_of("google", b"GOOG1E") => paired(text, id, b"/+", 40),
+        () if id.kind == "alibaba" => paired(text, id, b"", 30),
+        () if id.kind == "tencent" => paired(text, id, b"", 32),
+        () => None,
+    }
+}
+
+/// The secret behind a client id of Google, whose `.apps.googleusercontent.com` stands at `start`.
+pub(super) fn google_client(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
+    let id = FoundSecret::new(
+        start,
+        start + b".apps.googleusercontent.com".len(),
+        "google",
+        Rank::Format,
+    );
+    paired(text, &id, b"_-", 24)
+}
+
+fn paired(
+    text: &[u8],
+    id: &FoundSecret<'static>,
+    signs: &[u8],
+    len: usize,
+) -> Option<FoundSecret<'static>> {
+    let near = &text[id.end..text.len().min(id.end + PAIR_REACH)];
+    let in_secret = |b: &u8| b.is_ascii_alphanumeric() || signs.contains(b);
+    let mut at = id.end;
     for word in near.split(|b| !in_secret(b)) {
         let classes: [fn(&u8) -> bool; 3] =
             [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit];
         let is_mixed = classes.iter().all(|class| word.iter().any(class));
-        if word.len() == AWS_SECRET_LEN && is_mixed {
-            let start = id_end + at;
-            return Some(Finding::new(start, start + word.len(), id.kind, Rank::Format));
+        let is_whole = at + word.len() < id.end + near.len() || near.len() < PAIR_REACH;
+        if word.len() == len && is_mixed && is_whole {
+            return Some(FoundSecret::new(at, at + word.len(), id.kind, Rank::Format));
         }
         at += word.len() + 1;
     }
     None
 }
 
+/// The private members of the JSON web key whose `kty` stands at `start`; they may stand before it.
+pub(super) fn json_web_key(text: &[u8], start: usize, findings: &mut Vec<FoundSecret<'_>>) {
+    const PRIVATE: &[&[u8]] = &[b"d", b"k", b"p", b"q", b"dp", b"dq", b"qi"];
+    let reach = &text[..text.len().min(start + KEY_REACH)];
+    let open = start.saturating_sub(KEY_REACH);
+    let open = memrchr(b'{', &text[open..start]).map_or(start, |at| open + at);
+    let close = memchr(b'}', &reach[start..]).map_or(reach.len(), |at| start + at);
+    let mut at = open;
+    for _ in 0..KEY_MEMBERS_MAX {
+        let Some(colon) = memchr(b':', &text[at..close]) else { break };
+        let name = text[at..at + colon].trim_ascii_end();
+        let name = name.rsplit(|b| !b.is_ascii_alphanumeric()).find(|word| !word.is_empty());
+        at += colon + 1;
+        let value = extent::quoted_at(text, at, extent::Tie::List);
+        let Some(value) = value.filter(|value| value.end <= close) else { continue };
+        let secret = &text[value.start..value.end];
+        let is_number = secret.len() >= 16 && secret.iter().all(|b| is_in(*b, Alphabet::Base64));
+        if name.is_some_and(|name| PRIVATE.contains(&name)) && is_number {
+            findings.push(FoundSecret::new(value.start, value.end, "jwk", Rank::Format));
+        }
+        at = value.end;
+    }
+}
+
 /// The values under `data:` and `stringData:` in the document of a `kind: Secret` of Kubernetes.
 ///
 /// Keys are often sorted, so `data` may stand before `kind`.
-pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<Finding<'_>>) {
+pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<FoundSecret<'_>>) {
     let first = kind.saturating_sub(LINES_LEN_MAX);
     let start = memmem::rfind(&text[first..kind], b"\n---").map_or(first, |at| first + at + 1);
     let behind = &text[kind..text.len().min(kind + LINES_LEN_MAX)];
@@ -196,7 +288,7 @@ pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<Finding<'_
                 let is_block = matches!(secret.first(), Some(b'|' | b'>'));
                 if !is_block && !value::is_placeholder(secret) && extent.end <= line_end {
                     let (start, end) = (extent.start, extent.end);
-                    findings.push(Finding::new(start, end, "kubernetes", Rank::Context));
+                    findings.push(FoundSecret::new(start, end, "kubernetes", Rank::Context));
                 }
             }
             at = line;
@@ -205,7 +297,7 @@ pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<Finding<'_
 }
 
 /// The private lines of a key file of PuTTY, whose `Private-Lines: ` stands at `start`.
-pub(super) fn putty(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn putty(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let number = &text[start + b"private-lines: ".len()..];
     let digits = number.iter().take(3).take_while(|b| b.is_ascii_digit()).count();
     let count: usize = std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?;
@@ -218,11 +310,11 @@ pub(super) fn putty(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let end = from + end.filter(|_| is_whole).unwrap_or(lines.len());
     let body = text[from..end].trim_ascii();
     let is_key = !body.is_empty() && body.iter().all(|b| is_in(*b, Alphabet::Base64) || *b <= b' ');
-    is_key.then(|| Finding::new(from, end, "putty", Rank::Format))
+    is_key.then(|| FoundSecret::new(from, end, "putty", Rank::Format))
 }
 
 /// `host:5432:database:user:password`, whose port stands at `start`.
-pub(super) fn pgpass(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn pgpass(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let behind = &text[start + b":5432:".len()..];
     let line = &behind[..behind.len().min(LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?;
@@ -233,22 +325,22 @@ pub(super) fn pgpass(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let is_entry = is_name(database) && is_name(user) && is_name(password);
     let from = text.len() - behind.len() + database.len() + user.len() + 2;
     (is_entry && !value::is_placeholder(password))
-        .then(|| Finding::new(from, from + password.len(), "password", Rank::Context))
+        .then(|| FoundSecret::new(from, from + password.len(), "password", Rank::Context))
 }
 
 /// `thin:user/password@host`, which stands at `start`.
-pub(super) fn oracle_thin(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn oracle_thin(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let behind = &text[start + b"thin:".len()..];
     let url = &behind[..behind.iter().take(LINE_LEN_MAX).take_while(|b| **b > b' ').count()];
     let (slash, at_sign) = (memchr(b'/', url)?, memchr(b'@', url)?);
     let password = url.get(slash + 1..at_sign).filter(|password| !password.is_empty())?;
     let from = start + b"thin:".len() + slash + 1;
     (!value::is_placeholder(password))
-        .then(|| Finding::new(from, from + password.len(), "password", Rank::Context))
+        .then(|| FoundSecret::new(from, from + password.len(), "password", Rank::Context))
 }
 
 /// `echo x | sudo -S`: what a program prints that feeds one which asks for a password.
-pub(super) fn piped(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn piped(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     const READERS: &[&[u8]] = &[
         b"sudo -S",
         b"sudo --stdin",
@@ -270,15 +362,15 @@ pub(super) fn piped(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let of_user = memmem::find(&line[pipe..], b"chpasswd").and(memchr(b':', word));
     let from = from + of_user.map_or(0, |colon| colon + 1);
     (!value::is_placeholder(&line[from..to]))
-        .then(|| Finding::new(start + from, start + to, "password", Rank::Context))
+        .then(|| FoundSecret::new(start + from, start + to, "password", Rank::Context))
 }
 
 /// `--with-token <<< x`: what a program that asks for a password is given.
-pub(super) fn here_string(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn here_string(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let from = start + memmem::find(&text[start..], b"<<<")? + 3;
     let extent = extent::value_at(text, from, extent::Tie::Flag, false);
     (!value::is_placeholder(&text[extent.start..extent.end]))
-        .then(|| Finding::new(extent.start, extent.end, "password", Rank::Context))
+        .then(|| FoundSecret::new(extent.start, extent.end, "password", Rank::Context))
 }
 
 /// A run of base64 that begins like a secret and holds one.
@@ -286,7 +378,7 @@ pub(super) fn encoded(
     text: &[u8],
     start: usize,
     holds_secret: impl Fn(&[u8]) -> bool,
-) -> Option<Finding<'static>> {
+) -> Option<FoundSecret<'static>> {
     if !formats::starts_word(text, start) {
         return None;
     }
@@ -297,12 +389,12 @@ pub(super) fn encoded(
     let plain = STANDARD_NO_PAD.decode(whole).or_else(|_| URL_SAFE_NO_PAD.decode(whole)).ok()?;
     let is_text = plain.iter().all(|b| matches!(b, b'\n' | b'\r' | b'\t' | b' '..=b'~'));
     (run >= 16 && is_text && holds_secret(&plain))
-        .then(|| Finding::new(start, start + run, "encoded", Rank::Format))
+        .then(|| FoundSecret::new(start, start + run, "encoded", Rank::Format))
 }
 
 /// The password among the literals of the call that starts at `start`: the last of `user, password` of a
 /// `login`, the third argument of a `connect`.
-pub(super) fn called(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn called(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let open = start + memchr(b'(', &text[start..])? + 1;
     let line = &text[open..text.len().min(open + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?;
@@ -320,11 +412,11 @@ pub(super) fn called(text: &[u8], start: usize) -> Option<Finding<'static>> {
     let secret = &line[literal.start..literal.end];
     let (from, to) = (open + literal.start, open + literal.end);
     (value::is_generated(secret) && !value::is_placeholder(secret))
-        .then(|| Finding::new(from, to, "password", Rank::Context))
+        .then(|| FoundSecret::new(from, to, "password", Rank::Context))
 }
 
 /// `IDENTIFIED BY 'x'`, `IDENTIFIED WITH plugin BY 'x'`, `LOGIN PASSWORD x`, which stand at `start`.
-pub(super) fn identified_by(text: &[u8], start: usize) -> Option<Finding<'static>> {
+pub(super) fn identified_by(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?.to_ascii_lowercase();
     let words: &[&[u8]] = match line[..] {
@@ -340,5 +432,5 @@ pub(super) fn identified_by(text: &[u8], start: usize) -> Option<Finding<'static
     let is_secret = extent.quoted && text[extent.start - 1] != b'`'
         || !extent.quoted && value::is_generated(secret);
     (is_secret && !value::is_placeholder(secret))
-        .then(|| Finding::new(extent.start, extent.end, "password", Rank::Context))
+        .then(|| FoundSecret::new(extent.start, extent.end, "password", Rank::Context))
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use memchr::{memchr, memrchr2};
 
 use super::Redactor;
-use super::finding::Finding;
+use super::finding::FoundSecret;
 
 /// Most bytes that wait for the rest of their line or of a secret.
 pub const HELD_BYTES_MAX: usize = 64 << 10;
@@ -39,7 +39,7 @@ enum Until {
 
 /// What would be given out if there were no secrets.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct OutputLimit {
     end: usize,
     /// Secrets are looked for up to here: half a line says less than none.
     seen: usize,
@@ -96,9 +96,9 @@ impl RedactedStream<'_> {
         &self.clean
     }
 
-    fn wanted(&self, until: Until) -> Option<Wanted> {
+    fn wanted(&self, until: Until) -> Option<OutputLimit> {
         let waiting = &self.text[self.given..];
-        let up_to = |len: usize| Wanted { end: self.given + len, seen: self.given + len };
+        let up_to = |len: usize| OutputLimit { end: self.given + len, seen: self.given + len };
         match until {
             Until::End => Some(up_to(waiting.len())),
             Until::Word => Some(up_to(waiting.iter().rposition(u8::is_ascii_whitespace)? + 1)),
@@ -106,7 +106,7 @@ impl RedactedStream<'_> {
                 Some(at) => Some(up_to(at + 1)),
                 None if waiting.len() > HELD_BYTES_MAX => {
                     let end = self.given + whole_characters(waiting);
-                    Some(Wanted { end, seen: self.text.len() })
+                    Some(OutputLimit { end, seen: self.text.len() })
                 }
                 None => None,
             },
@@ -114,7 +114,7 @@ impl RedactedStream<'_> {
     }
 
     /// Before every secret that reaches over the end, or that may go on in what comes next.
-    fn settled_end(&self, wanted: Wanted, findings: &[Finding<'_>]) -> usize {
+    fn settled_end(&self, wanted: OutputLimit, findings: &[FoundSecret<'_>]) -> usize {
         let mut end = wanted.end;
         for finding in findings.iter().rev() {
             let start = finding.start.max(self.given);
@@ -127,7 +127,7 @@ impl RedactedStream<'_> {
         end
     }
 
-    fn render(&mut self, end: usize, findings: &[Finding<'_>]) {
+    fn render(&mut self, end: usize, findings: &[FoundSecret<'_>]) {
         let mut done = self.given;
         let mut is_changed = false;
         for finding in findings.iter().filter(|one| one.end > self.given && one.start < end) {

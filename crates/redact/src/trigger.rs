@@ -49,6 +49,10 @@ pub(super) enum Rule {
     Identified,
     /// `login("ann", "x")`, `connect("host", "ann", "x")`.
     Call,
+    /// A client id of Google, before its secret.
+    GoogleClient,
+    /// `"kty": "EC"` of a JSON web key.
+    JsonWebKey,
     /// What was redacted before.
     Mark,
 }
@@ -175,6 +179,9 @@ const WORDS: &[(&str, Rule)] = &[
     ("identified with ", Rule::Identified),
     ("login password ", Rule::Identified),
     ("thin:", Rule::OracleThin),
+    (".apps.googleusercontent.com", Rule::GoogleClient),
+    ("kty\"", Rule::JsonWebKey),
+    ("kty\\\"", Rule::JsonWebKey),
     ("echo ", Rule::Piped),
     // Of `printf`.
     ("intf ", Rule::Piped),
@@ -216,7 +223,7 @@ const SLOTS: usize = 1 << 15;
 const _: () = assert!(TRIGGERS < u16::MAX as usize, "a slot holds two bytes");
 
 /// The literals that start with the same three bytes are a chain.
-struct Table {
+struct TriggerTable {
     /// Bit n: some literal of the slot may be followed by a byte that folds to n.
     follows: [u32; SLOTS],
     /// The same for the fifth byte, by the second to the fourth; all bits where a literal is shorter.
@@ -228,7 +235,7 @@ struct Table {
     fourth: [u32; TRIGGERS],
 }
 
-static TABLE: Table = build();
+static TABLE: TriggerTable = build();
 static TRIGGER: [(&str, Rule); TRIGGERS] = {
     let mut triggers = [("", Rule::Name); TRIGGERS];
     let mut index = 0;
@@ -426,8 +433,8 @@ const fn fold(byte: u8) -> u8 {
     }
 }
 
-const fn build() -> Table {
-    let mut table = Table {
+const fn build() -> TriggerTable {
+    let mut table = TriggerTable {
         follows: [0; SLOTS],
         fifths: [0; SLOTS],
         head: [0; SLOTS],

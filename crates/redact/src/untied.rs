@@ -4,7 +4,7 @@
 use memchr::memmem;
 
 use super::extent::{self, Tie, is_quote, skip_blanks};
-use super::finding::{Finding, Rank};
+use super::finding::{FoundSecret, Rank};
 use super::key::Name;
 use super::names::KeyName;
 use super::{assign, names, value};
@@ -16,7 +16,7 @@ const VALUE_REACH: usize = 64;
 const LITERAL_LEN_MAX: usize = 200;
 
 /// Looks for a value near a name without a tie; answers where to go on.
-pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<Finding<'_>>) -> Option<usize> {
+pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>) -> Option<usize> {
     // Judging a name is the dear part: first whether anything near could be its value.
     let is_compared = text[..name.start].trim_ascii_end().ends_with(b"=");
     let has_gap =
@@ -55,7 +55,7 @@ fn may_hold_value(text: &[u8], name: &Name) -> bool {
 }
 
 /// `"x" == password`: the literal before a name that it is compared with.
-fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let before = text[..name.start].trim_ascii_end();
     let before =
         before.strip_suffix(b"=").filter(|rest| rest.ends_with(b"=") || rest.ends_with(b"!"))?;
@@ -73,11 +73,11 @@ fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'st
     let secret = &inner[start..];
     let is_parsed = assign::is_parser_token(name.bytes(text), secret);
     (is_literal && !is_parsed && !assign::is_harmless(key, secret))
-        .then(|| Finding::new(start, inner.len(), assign::kind_of(secret, b""), Rank::Context))
+        .then(|| FoundSecret::new(start, inner.len(), assign::kind_of(secret, b""), Rank::Context))
 }
 
 /// `{"name": "DB_PASSWORD", "value": "x"}`, `- name: TOKEN` and `value: x`, `key="Password" value="x"`.
-pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let is_sign = |b: &u8| b.is_ascii_whitespace() || b"\"',\\".contains(b);
     let trimmed = |bytes: &[u8]| bytes.iter().rev().take(8).take_while(|b| is_sign(b)).count();
     let before = &text[..name.start];
@@ -104,12 +104,12 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Find
     let extent = extent::value_at(text, sign + 1, tie, false);
     let secret = &text[extent.start..extent.end];
     (!assign::is_harmless(key, secret)).then(|| {
-        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
     })
 }
 
 /// `var token string = "x"`: the type stands behind the name.
-fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let from = skip_blanks(text, name.end);
     let in_type = |b: &&u8| b.is_ascii_alphanumeric() || b"_.*[]<>?".contains(b);
     let len = text[from..].iter().take(32).take_while(in_type).count();
@@ -124,12 +124,12 @@ fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
     let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
     let secret = &text[extent.start..extent.end];
     (!assign::is_harmless(key, secret)).then(|| {
-        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
     })
 }
 
 /// A value behind nothing but blanks.
-fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let from = skip_blanks(text, name.end);
     let next = text.get(from).filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
     let word = name.bytes(text).to_ascii_lowercase();
@@ -149,7 +149,7 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
     }
     let is_secret = !assign::is_harmless(key, secret) && !value::is_code(secret);
     is_secret.then(|| {
-        Finding::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
     })
 }
 
@@ -192,7 +192,7 @@ fn is_in_netrc(text: &[u8], name: &Name) -> bool {
 }
 
 /// A random string directly after a secret word, as people tell each other.
-fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> {
+fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     const LINKS: &[&str] = &[
         "is", "was", "value", "=", "to", "key", "are", "now", "auth", "token", "secret", "api",
         "bot", "code", "access", "private", "0", "5", "7",
@@ -232,14 +232,16 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
             | b"wpa-psk"
     );
     let is_secret = is_password
-        || [b"secret".as_slice(), b"token", b"apikey"].iter().any(|end| word.ends_with(end));
+        || [b"secret".as_slice(), b"token", b"apikey", b"tok"]
+            .iter()
+            .any(|end| word.ends_with(end));
     if (is_password || is_secret && is_numbered)
         && start > at
         && (links > 0 || is_setting(text, start))
         && is_told(text, start)
     {
         let end = told_end(text, start);
-        return Some(Finding::new(start, end, "assignment", Rank::Context));
+        return Some(FoundSecret::new(start, end, "assignment", Rank::Context));
     }
     // `KEY x`, `acmeACCESS x`: in capitals it is a name and not a word of the sentence.
     let is_constant = names::has_capitals(name.bytes(text));
@@ -249,7 +251,11 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
     // `acme key x` begins a line; in a sentence the word before is any word.
     let is_owned =
         names::is_owned_key(full_name) && is_line_start(text, name.end - full_name.len());
-    let is_secret = is_secret || is_constant || names::is_opening_key(full_name) || is_owned;
+    let is_secret = is_secret
+        || is_constant
+        || names::is_opening_key(full_name)
+        || is_owned
+        || names::is_access(name.bytes(text));
     let is_digest = links == 0
         && !is_secret
         && !(is_vendor && is_quoted)
@@ -270,7 +276,7 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<Finding<'static>> 
         return None;
     }
     let kind = assign::kind_of(token, b"");
-    Some(Finding::new(start, start + len, kind, Rank::Context))
+    Some(FoundSecret::new(start, start + len, kind, Rank::Context))
 }
 
 /// `enable password 7 x`: the last word of a line, with letters and digits.
@@ -282,7 +288,7 @@ fn is_setting(text: &[u8], start: usize) -> bool {
 }
 
 /// `password for ann: x`, `the password of root is x`: one word at the end of the line.
-fn of_somebody(text: &[u8], name: &Name) -> Option<Finding<'static>> {
+fn of_somebody(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
     const LINKS: &[&[u8]] = &[b": ", b" is ", b":"];
     let line = &text[name.end..text.len().min(name.end + VALUE_REACH)];
     let line = line.split(|b| *b == b'\n').next()?;
@@ -297,7 +303,7 @@ fn of_somebody(text: &[u8], name: &Name) -> Option<Finding<'static>> {
     let link = LINKS.iter().find_map(|link| Some(memmem::find(line, link)? + link.len()))?;
     let start = name.end + link;
     let is_value = start < text.len() && is_setting(text, start) && is_told(text, start);
-    is_value.then(|| Finding::new(start, told_end(text, start), "assignment", Rank::Context))
+    is_value.then(|| FoundSecret::new(start, told_end(text, start), "assignment", Rank::Context))
 }
 
 fn is_line_start(text: &[u8], at: usize) -> bool {

@@ -14,7 +14,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let is_short = value.len() <= PLACEHOLDER_LEN_MAX;
     value.is_empty()
         || is_short && (is_variable(value) || is_enclosed(value) || is_monotonous(value))
-        || is_stop_word(value)
+        || STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
         || is_short && is_dummy(value)
         || mark::mark_len(value) == Some(value.len())
 }
@@ -119,10 +119,6 @@ pub(super) fn is_dummy(value: &[u8]) -> bool {
             && ENDS.iter().any(|end| word.ends_with(end.as_bytes()))
 }
 
-fn is_stop_word(value: &[u8]) -> bool {
-    STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
-}
-
 /// Words that stand in the place of a secret and are none.
 #[rustfmt::skip]
 const STOP_WORDS: &[&str] = &[
@@ -225,8 +221,10 @@ fn is_notation(value: &[u8]) -> bool {
 
 /// `&[u8]`, `*mut c_int`, `<Token![:]>`, `::core::x`, `u32`: what stands behind a name in a declaration.
 fn is_type(value: &[u8]) -> bool {
-    const STARTS: &[&[u8]] =
-        &[b"&[", b"&'", b"&<", b"*mut", b"*const", b"::", b"fn(", b"[u8", b"__u", b"Fn"];
+    const STARTS: &[&[u8]] = &[
+        b"&[", b"&'", b"&<", b"*mut", b"*const", b"::", b"fn(", b"[u8", b"__u", b"Fn(", b"FnMut(",
+        b"FnOnce(",
+    ];
     let value = value.strip_suffix(b">").unwrap_or(value);
     let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
     let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
@@ -348,7 +346,11 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     let in_token = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/=.:~%|".contains(b);
     let has_upper = value.iter().any(u8::is_ascii_uppercase);
     // Paths, names of files and hosts, versions and times have these signs and no capitals.
-    let is_spoken = !has_upper && value.iter().any(|b| b"/.".contains(b)) && !is_asana(value);
+    let is_spoken = !has_upper && value.iter().any(|b| b"/.".contains(b));
+    // `1/1203456789012345:9f86d081884c7d65…` of Asana.
+    let is_asana =
+        value.get(1) == Some(&b'/') && value[0].is_ascii_digit() && value.contains(&b':');
+    let is_spoken = is_spoken && !is_asana;
     // Nothing is counted or dated with so many digits.
     let is_number = value.len() >= 24 && value.iter().all(u8::is_ascii_digit);
     (14..=512).contains(&value.len())
@@ -362,7 +364,15 @@ pub(super) fn is_token(value: &[u8]) -> bool {
             || is_run(value)
             || is_scrambled(value)
             || is_signed_run(value)
-            || is_licence(value))
+            || is_licence(value)
+            || is_long_word(value))
+}
+
+/// Letters of one case without an end: no word is as long.
+fn is_long_word(value: &[u8]) -> bool {
+    let is_one_case =
+        value.iter().all(u8::is_ascii_lowercase) || value.iter().all(u8::is_ascii_uppercase);
+    value.len() >= 28 && is_one_case
 }
 
 /// Letters of both cases in no order, as some services make keys without a digit. Words in camel case
@@ -374,7 +384,7 @@ fn is_scrambled(value: &[u8]) -> bool {
     let capitals = value.windows(2).filter(is_pair).count();
     value.len() >= 20
         && letters * 10 >= value.len() * 9
-        && changes(value) * 5 >= letters * 2
+        && changes(value) * 3 >= letters
         && capitals * 12 >= value.len()
         && distinct(value) >= 12
 }
@@ -420,7 +430,8 @@ pub(super) fn is_run(value: &[u8]) -> bool {
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     // All of them in a row are an alphabet.
     let is_alphabet = distinct(value) > 60;
-    let is_base32 = value.len() >= 20 && value.iter().all(u8::is_ascii_uppercase);
+    let in_base32 = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    let is_base32 = value.len() >= 20 && letters >= 4 && value.iter().all(in_base32);
     digits + letters == value.len()
         && value.len() >= 16
         && (digits >= 4 && letters >= 4 || is_base32)
@@ -437,11 +448,6 @@ pub(super) fn is_unspoken(value: &[u8]) -> bool {
     let is_short = value.len() >= 15 && digits >= 4 && letters >= 4;
     let is_grouped = value.len() >= 20 && letters >= 4 && digits * 3 >= value.len();
     is_plain && (is_long || is_short) || !is_plain && is_grouped && value[1..].contains(&b'.')
-}
-
-/// `1/1203456789012345:9f86d081884c7d65…`.
-fn is_asana(value: &[u8]) -> bool {
-    value.get(1) == Some(&b'/') && value[0].is_ascii_digit() && value.contains(&b':')
 }
 
 pub(super) fn is_uuid(value: &[u8]) -> bool {

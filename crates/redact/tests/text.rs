@@ -1192,3 +1192,131 @@ fn what_programs_write_behind_a_name_stays() {
         ("password = (h4x0r)8", "password = [assignment]"),
     ]);
 }
+
+#[test]
+fn keys_and_pairs_are_read_by_their_structure() {
+    let (id, short, number) = (upper(16), random(24), random(43));
+    let google = format!("{}-{}", "104207318842", random(32).to_ascii_lowercase());
+    let aliyun = ["LT", "AI", &random(12)].concat();
+    check(&[
+        (
+            format!("{{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"{short}\",\"d\":\"{number}\"}}"),
+            &format!("{{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"{short}\",\"d\":\"[jwk]\"}}"),
+        ),
+        (
+            format!("{{\"k\": \"{number}\", \"kid\": \"{id}\", \"kty\": \"oct\"}}"),
+            &format!("{{\"k\": \"[jwk]\", \"kid\": \"{id}\", \"kty\": \"oct\"}}"),
+        ),
+        (
+            format!("{google}.apps.googleusercontent.com\n{short}\n"),
+            &format!("{google}.apps.googleusercontent.com\n[google]\n"),
+        ),
+        (format!("new Client({aliyun}, {})", random(30)), "new Client([alibaba], [alibaba])"),
+        (format!("{}.{}", hex(32), random(16)), "[access-token]"),
+    ]);
+    check_kept(&[
+        "{\"kty\": \"RSA\", \"n\": \"0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFb\", \"e\": \"AQAB\"}",
+        "9f86d081884c7d659a2feaa0c55ad015.tar.gz",
+        "9f86d081884c7d659a2feaa0c55ad015.chunk0001javascript",
+    ]);
+}
+
+#[test]
+fn private_keys_without_their_header_are_found_over_all_lines() {
+    let (first, line) = (random(48), random(64));
+    check(&[
+        (["MIIEpA", "IBAAKCAQEA", &first].concat(), "[private-key]"),
+        (["MIIEvg", "IBADANBgkqhkiG9w0BAQEFA", &first].concat(), "[private-key]"),
+        (["MHcCAQ", "EEI", &random(150)].concat(), "[private-key]"),
+        (
+            [
+                "data:\n  MIIBOg",
+                "IBAAJB",
+                &first,
+                "\n  ",
+                &line,
+                "\n  ",
+                &random(10),
+                "==\nname: ann\n",
+            ]
+            .concat(),
+            "data:\n  [private-key]\nname: ann\n",
+        ),
+        (["\"MIICXA", "IBAAKBg", &first, "\\n", &line, "\\n\""].concat(), "\"[private-key]\\n\""),
+    ]);
+}
+
+#[test]
+fn tokens_are_found_whole_where_signs_are_escaped_or_follow() {
+    let (long, token) = (random(60), random(26));
+    check(&[
+        (["AT", "ATT3", &long, "%3D0A1B2C3D"].concat(), "[atlassian]"),
+        (["AT", "ATT3", &long, "\\=0A1B2C3D&x"].concat(), "[atlassian]&x"),
+        (format!("acme_key_{token}_-{token}"), "[api-key]"),
+        (format!("live_{token}"), "[live-key]"),
+        (["sk_", "live_", &token, "-", &token].concat(), "[stripe]"),
+        ([&random(11), "AAAAAAAAAA", &random(43)].concat(), "[dropbox]"),
+        (format!("https://x.example/api/token/{token}"), "https://x.example/api/[access-token]"),
+        (
+            format!("acme token = ' {token} ' | ' {token} '"),
+            "acme token = '[assignment]' | ' [assignment] '",
+        ),
+    ]);
+    check_kept(&[
+        "src/parser/token/identifier_of_the_statement.rs",
+        "a%3D%3D",
+        "my_api_key_of_the_item",
+    ]);
+}
+
+#[test]
+fn generated_values_are_found_under_any_name_that_is_not_public() {
+    let (lower, mixed, digest) = ("3k7q9x2m5v8p1z4w6n0r3t7y2u5j8h1g", random(26), hex(32));
+    check(&[
+        (format!("owm = '{lower}'"), "owm = '[assignment]'"),
+        (format!("forecast: \"{mixed}\""), "forecast: \"[assignment]\""),
+        (format!("acmecorp-access-{digest}"), "acmecorp-access-[assignment]"),
+        (format!("acmecorpaccess {digest}"), "acmecorpaccess [assignment]"),
+        (
+            format!("https://x.example/?key={}", "wqzjvkxpbrtglmns"),
+            "https://x.example/?key=[assignment]",
+        ),
+        (
+            format!("apiKey | {digest}\nurl | https://x.example"),
+            "apiKey | [assignment]\nurl | https://x.example",
+        ),
+        (format!("API_KEY - {mixed}"), "API_KEY - [assignment]"),
+        (
+            "define('access_token', 'FnaQEDN71LJjSxy');".to_owned(),
+            "define('access_token', '[assignment]');",
+        ),
+        ("acmecorp_key = KQZVXWLTRB2MHNDPCYGJ".to_owned(), "acmecorp_key = [assignment]"),
+        (format!("smartsheet = Some(\"{digest}\")"), "smartsheet = Some(\"[assignment]\")"),
+    ]);
+    let kept = [
+        format!("checksum = '{lower}'"),
+        format!("session.id={mixed}"),
+        format!("granted access {digest}"),
+    ];
+    check_kept(&kept.each_ref().map(String::as_str));
+    check_kept(&[
+        "https://x.example/?key=title&sort=asc",
+        "https://x.example/?key=user_settings_of_the_page",
+        "token - the word that the parser reads",
+        "password | what the user types",
+    ]);
+}
+
+#[test]
+fn translations_types_and_names_of_headers_stay() {
+    check_kept(&[
+        "'Clear Authentication': 'Anmeldung entfernen',",
+        "\"Use your own API key\": \"Eigener Schlüssel\"",
+        "\"AWS::IAM::AccessKey\": \"resource-of-iam\",",
+        "for (const name of [\"authorization\", \"proxy-authorization\", \"x-trace\"]) {",
+    ]);
+    check_plain(&[
+        ("\"API key\": \"x8fJ2kd93LxQz71\"", "\"API key\": \"[assignment]\""),
+        ("\"password\": \"correct horse\"", "\"password\": \"[assignment]\""),
+    ]);
+}
