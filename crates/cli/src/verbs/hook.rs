@@ -1,0 +1,211 @@
+//! `relight hook`: one program for the hooks of all agents' programs.
+//!
+//! It never gets in the agent's way: whatever goes wrong, it exits with 0 and writes to a log file only. What
+//! is recorded is decided in `runtime/hooks`; here JSON comes in, and what the program wants to read goes out.
+
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use relight_core::step::RepeatRule;
+use relight_runtime::hooks::{Conversation, HookEvent, Payload, ToolRules};
+use relight_runtime::os::{clock, file};
+use relight_runtime::supervise::notify::{self, NotifySign};
+use serde_json::{Value, json};
+
+use crate::arguments::hook::{HookArguments, HookProgram};
+use crate::config::Config;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure};
+use crate::{block_on, output};
+
+/// Most bytes of an event.
+const INPUT_BYTES_MAX: u64 = 32 << 20;
+/// An agent does not wait longer for its hook, even if the store is busy.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// A larger log is set aside, and the one before it is lost.
+const LOG_BYTES_MAX: u64 = 256 << 10;
+/// More is not a brief.
+const BRIEF_BYTES_MAX: u64 = 16 << 10;
+
+pub(crate) fn run(environment: &Environment, given: &HookArguments) -> u8 {
+    let (event, program) = (given.event, given.program);
+    let (sender, receiver) = mpsc::channel();
+    let copy = environment.clone();
+    // A bug is a bug for the log, not for the agent's terminal.
+    std::panic::set_hook(Box::new(|_| {}));
+    // Without a thread the channel is closed at once.
+    let _ = std::thread::Builder::new().spawn(move || {
+        // Nobody listens when it took too long.
+        let _ = sender.send(observe(&copy, event, program));
+    });
+    let observed = receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
+        let text = format!("it took longer than {PATIENCE:?}, or a bug ended it");
+        Err(Failure::new(Exit::Bug, text))
+    });
+    match observed {
+        Ok(Some(answer)) => output::line(&answer.to_string()),
+        Ok(None) => {}
+        Err(failure) => {
+            let text = format!("{event:?} of {}: {}", program.as_str(), failure.message);
+            log(environment, &text);
+        }
+    }
+    0
+}
+
+/// What the flags of a hook said could not be understood: there is no home to log to.
+pub(crate) fn not_understood(failure: &Failure) {
+    // Programs show this, or keep it in their own log.
+    let _ = writeln!(std::io::stderr(), "relight hook: {}", failure.message);
+}
+
+/// Records one event; what the program is to read.
+fn observe(
+    environment: &Environment,
+    event: HookEvent,
+    program: HookProgram,
+) -> Result<Option<Value>, Failure> {
+    let payload = read()?;
+    show_life(environment, program, &payload);
+    let rule = match (event, &payload.tool) {
+        (HookEvent::BeforeTool | HookEvent::AfterTool, Some(tool)) => {
+            match tool_rules(environment).of(&tool.name) {
+                Some(rule) => Some(rule),
+                None => return Ok(None),
+            }
+        }
+        _ => None,
+    };
+    if event == HookEvent::BeforeTool && rule == Some(RepeatRule::Repeatable) {
+        return Ok(None);
+    }
+    let engine = environment.engine()?;
+    let given = environment.own_task()?;
+    let program_name = program.as_str();
+    let conversation =
+        Conversation { engine: &engine, program: program_name, payload: &payload, given };
+    block_on(async {
+        match (event, payload.tool.as_ref().zip(rule)) {
+            (HookEvent::BeforeTool, Some((tool, rule))) => {
+                conversation.call_begins(tool, rule).await?;
+            }
+            (HookEvent::AfterTool, Some((tool, rule))) => {
+                conversation.call_ended(tool, rule).await?;
+            }
+            (HookEvent::SessionStart, _) if program.reads_at_start() => {
+                return tell(environment, program, &conversation).await;
+            }
+            (HookEvent::Prompt, _) => {
+                let told = match program.reads_at_start() {
+                    true => None,
+                    false => tell(environment, program, &conversation).await?,
+                };
+                conversation.prompted().await?;
+                return Ok(told);
+            }
+            (HookEvent::Stop | HookEvent::Failure | HookEvent::SessionEnd, _) => {
+                conversation.turn_ends(event).await?;
+            }
+            (HookEvent::SessionStart | HookEvent::BeforeTool | HookEvent::AfterTool, _) => {}
+        }
+        Ok(None)
+    })
+}
+
+fn read() -> Result<Payload, Failure> {
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+    input.map_err(|error| Failure::new(Exit::Io, format!("standard input: {error}")))?;
+    let bad = |why: String| Failure::new(Exit::Data, format!("standard input: {why}"));
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    Payload::read(&value).ok_or_else(|| bad("it names no session".to_owned()))
+}
+
+/// Tells the supervisor, where there is one, that its agent lives and which conversation it has.
+fn show_life(environment: &Environment, program: HookProgram, payload: &Payload) {
+    let Some(address) = environment.get("NOTIFY_SOCKET") else { return };
+    let session = NotifySign::Session(program.as_str().to_owned(), payload.session.clone());
+    // Its next event tells again.
+    let _ = notify::try_send(address, &[NotifySign::Alive, session]);
+}
+
+/// Of the configuration that `up` would find. One that cannot be used leaves the defaults.
+fn tool_rules(environment: &Environment) -> ToolRules {
+    let content = environment.config_file(None).and_then(|source| source.read().ok());
+    let content = content.filter(|content| content.refuse_stranger().is_ok());
+    Config::tool_rules_of(content.as_ref().map_or("", |content| &content.text))
+}
+
+/// What a conversation is told when it starts. A supervisor has written a brief for its own agent, and may
+/// have passed it already.
+async fn tell(
+    environment: &Environment,
+    program: HookProgram,
+    conversation: &Conversation<'_>,
+) -> Result<Option<Value>, Failure> {
+    let payload = conversation.payload;
+    if payload.source.as_deref().is_some_and(|source| matches!(source, "clear" | "compact")) {
+        return Ok(None);
+    }
+    let text = match environment.get("RELIGHT_ATTEMPT") {
+        Some(_) => brief_of_attempt(environment, &payload.session),
+        None => conversation.tell().await?,
+    };
+    Ok(text.map(|text| program.context(payload.event.as_deref(), &format!("Relight: {text}"))))
+}
+
+fn brief_of_attempt(environment: &Environment, session: &str) -> Option<String> {
+    let read = |variable, most| {
+        let bytes = file::read_regular(Path::new(environment.get(variable)?), most)?;
+        String::from_utf8(bytes).ok()
+    };
+    let state = read("RELIGHT_STATE_FILE", BRIEF_BYTES_MAX)?;
+    let state: Value = serde_json::from_str(&state).ok()?;
+    // A program that the agent calls as a tool has another conversation.
+    let is_its_own = state["session_id"].as_str().is_none_or(|id| id == session);
+    let is_passed = environment.get("RELIGHT_BRIEF_PASSED").is_some();
+    let brief = read("RELIGHT_BRIEF_FILE", BRIEF_BYTES_MAX)?;
+    (is_its_own && !is_passed).then_some(brief)
+}
+
+impl HookProgram {
+    /// Whether it takes context when a session starts; else it takes some with a prompt.
+    fn reads_at_start(self) -> bool {
+        match self {
+            Self::Claude
+            | Self::Codex
+            | Self::Gemini
+            | Self::Qwen
+            | Self::Cursor
+            | Self::Copilot => true,
+            Self::Kimi | Self::Opencode => false,
+        }
+    }
+
+    /// A text for the model's context.
+    fn context(self, event: Option<&str>, text: &str) -> Value {
+        match self {
+            Self::Claude | Self::Codex | Self::Gemini | Self::Qwen => {
+                json!({"hookSpecificOutput": {
+                    "hookEventName": event.unwrap_or("SessionStart"), "additionalContext": text,
+                }})
+            }
+            Self::Cursor => json!({"additional_context": text}),
+            Self::Kimi => json!({"message": text}),
+            Self::Opencode | Self::Copilot => json!({"additionalContext": text}),
+        }
+    }
+}
+
+fn log(environment: &Environment, text: &str) {
+    let Ok(home) = environment.home() else { return };
+    let path = home.join("hooks.log");
+    if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
+        let _ = std::fs::rename(&path, home.join("hooks.log.1"));
+    }
+    let line = format!("{} {}\n", clock::now(), output::one_line(text));
+    // There is nobody else to tell.
+    let _ = file::open_to_append(&path).and_then(|mut file| file.write_all(line.as_bytes()));
+}

@@ -1,0 +1,281 @@
+//! `relight hook`: what the hooks of an agent's program record, and what they never do.
+
+use crate::relight;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use relight::{Ran, Stage};
+use serde_json::{Value, json};
+
+const SESSION: &str = "0b7c1f9e-1111-4222-8333-444455556666";
+
+fn own_task() -> String {
+    format!("claude/{SESSION}")
+}
+
+fn work(stage: &Stage) -> PathBuf {
+    fs::canonicalize(stage.folder.path().join("work")).unwrap()
+}
+
+/// Calls the hook as Claude Code does, in the process of this test.
+fn hook(stage: &Stage, event: &str, fields: &Value) -> Ran {
+    hook_with(stage, event, fields, &[])
+}
+
+fn hook_with(stage: &Stage, event: &str, fields: &Value, variables: &[(&str, &str)]) -> Ran {
+    let mut whole = json!({"session_id": SESSION, "cwd": work(stage)});
+    whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    let mut command = stage.command(&["hook", event, "--for", "claude"]);
+    command.envs(variables.iter().copied());
+    let ran = feed(command, whole.to_string().as_bytes());
+    assert_eq!((ran.code, &*ran.stderr), (0, ""), "a hook never fails: {event} {fields}");
+    let log = stage.folder.path().join("home/hooks.log");
+    assert_eq!(fs::read_to_string(log).unwrap_or_default(), "", "{event} {fields}");
+    ran
+}
+
+fn feed(mut command: Command, input: &[u8]) -> Ran {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // One that does not read to the end has decided already.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    relight::finish(child)
+}
+
+fn call(tool: &str, id: &str, input: &Value) -> Value {
+    json!({"tool_name": tool, "tool_use_id": id, "tool_input": input, "tool_response": {}})
+}
+
+fn steps(stage: &Stage, task: &str) -> Vec<(String, String)> {
+    let ran = stage.run(&["step", "list", "--task", task, "--json"]);
+    let listed: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+    let text = |step: &Value, key: &str| step[key].as_str().unwrap().to_owned();
+    let items = listed["items"].as_array().or(listed["steps"].as_array()).unwrap().clone();
+    items.iter().map(|step| (text(step, "name"), text(step, "state"))).collect()
+}
+
+/// A process that stands for the program whose hooks are called, and dies with its turn open.
+#[expect(clippy::disallowed_methods, reason = "a program of the test's own")]
+fn killed_in(stage: &Stage, events: &[(&str, Value)]) {
+    let folder = work(stage);
+    let mut script = String::new();
+    for (number, (event, fields)) in events.iter().enumerate() {
+        let mut whole = json!({"session_id": SESSION, "cwd": folder});
+        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let file = folder.join(format!("event-{number}.json"));
+        fs::write(&file, whole.to_string()).unwrap();
+        let program = stage.command(&[]).get_program().to_string_lossy().into_owned();
+        script += &format!("'{program}' hook {event} --for claude < '{}';", file.display());
+    }
+    // A shell would be taken for one between the program and its hook.
+    let python = format!("import os; os.system('''{}''')", script.replace('\\', "\\\\"));
+    let mut command = stage.command(&[]);
+    let variables: Vec<_> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect();
+    command = Command::new("python3");
+    command.args(["-c", &python]).envs(variables).current_dir(&folder).stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn calls_of_a_conversation_are_steps_of_its_own_task() {
+    let stage = Stage::new();
+    hook(&stage, "prompt", &json!({"prompt": "build it"}));
+    let (test, read) = (json!({"command": "make test"}), json!({"file_path": "/etc/hosts"}));
+    hook(&stage, "before-tool", &call("Bash", "t1", &test));
+    hook(&stage, "before-tool", &call("Bash", "t1", &test));
+    assert_eq!(steps(&stage, &own_task()), [("Bash: make test [t1]".into(), "begun".into())]);
+    hook(&stage, "after-tool", &call("Bash", "t1", &test));
+    hook(&stage, "after-tool", &call("Bash", "t1", &test));
+    hook(&stage, "before-tool", &call("Read", "t2", &read));
+    hook(&stage, "after-tool", &call("Read", "t2", &read));
+    let failed = json!({"tool_name": "Bash", "tool_use_id": "t3", "tool_input": test,
+        "error": "exit code 2"});
+    hook(&stage, "after-tool", &failed);
+    let names: Vec<(String, String)> = steps(&stage, &own_task());
+    let expected = [
+        ("Bash: make test [t1]", "done"),
+        ("Read: /etc/hosts [t2]", "done"),
+        ("Bash: make test [t3]", "failed"),
+    ];
+    assert_eq!(names, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    hook(&stage, "before-tool", &call("Bash", "t4", &test));
+    hook(&stage, "stop", &json!({}));
+    let shown = stage.run(&["task", "show", &own_task()]).stdout;
+    assert!(shown.contains("completed"), "{shown}");
+    assert!(stage.run(&["inflight"]).stdout.contains("nothing"), "the conversation knows its end");
+}
+
+#[test]
+fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
+    let stage = Stage::new();
+    let written = work(&stage).join("written.txt");
+    let left = work(&stage).join("left.txt");
+    let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let file = |path: &PathBuf| json!({"file_path": path, "content": "new\n"});
+    let push = json!({"command": format!("git push https://u:{secret}@example.com/r main")});
+    killed_in(
+        &stage,
+        &[
+            ("prompt", json!({"prompt": format!("ship it with {secret}")})),
+            ("after-tool", call("Bash", "t0", &json!({"command": "make"}))),
+            ("before-tool", call("Write", "t1", &file(&written))),
+            ("before-tool", call("Write", "t2", &file(&left))),
+            ("before-tool", call("Bash", "t3", &push)),
+        ],
+    );
+    fs::write(&written, "new\n").unwrap();
+    let inflight = stage.run(&["inflight"]).stdout;
+    assert!(inflight.contains("git push") && !inflight.contains(secret), "{inflight}");
+    let start = json!({"session_id": "another", "source": "startup",
+        "hook_event_name": "SessionStart"});
+    let told: Value = serde_json::from_str(&hook(&stage, "session-start", &start).stdout).unwrap();
+    let text = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert_eq!(told["hookSpecificOutput"]["hookEventName"], "SessionStart");
+    for part in [
+        "2 calls finished; `git push",
+        "(Bash) was begun and its outcome is unknown: check `git ls-remote` first",
+        "written.txt` (Write) was begun and has happened",
+        "left.txt` (Write) was begun and has not happened",
+        "ship it with",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains(secret));
+    assert_eq!(hook(&stage, "session-start", &start).stdout, "", "told once");
+    let inflight = stage.run(&["inflight"]).stdout;
+    assert!(inflight.contains("git push") && !inflight.contains("written.txt"), "{inflight}");
+    let resumed = json!({"source": "resume"});
+    assert!(hook(&stage, "session-start", &resumed).stdout.contains("git ls-remote"));
+}
+
+/// A call in doubt that must not be repeated blocks neither the task nor further calls.
+#[test]
+fn hooks_observe_and_do_not_gate() {
+    let stage = Stage::new();
+    let push = json!({"command": "git push"});
+    killed_in(&stage, &[("before-tool", call("Bash", "t1", &push))]);
+    hook(&stage, "prompt", &json!({"prompt": "go on"}));
+    hook(&stage, "before-tool", &call("Bash", "t1", &push));
+    hook(&stage, "before-tool", &call("Bash", "t2", &push));
+    hook(&stage, "after-tool", &call("Bash", "t2", &push));
+    let task: Value =
+        serde_json::from_str(&stage.run(&["task", "show", &own_task(), "--json"]).stdout).unwrap();
+    assert_eq!(task["status"], "in_progress");
+    assert_eq!(steps(&stage, &own_task())[1].1, "done");
+}
+
+#[test]
+fn calls_belong_to_the_task_that_the_agent_was_given() {
+    let stage = Stage::new();
+    let started = stage.run(&["task", "start", "given", "--json"]);
+    let started: Value = serde_json::from_str(&started.stdout).unwrap();
+    let fence = started["fence"].to_string();
+    let variables = [("RELIGHT_TASK", "given"), ("RELIGHT_FENCE", &*fence)];
+    let done = json!({"command": "relight task done"});
+    hook_with(&stage, "before-tool", &call("Bash", "t1", &done), &variables);
+    assert_eq!(steps(&stage, "given").len(), 1);
+    assert_eq!(stage.run(&["task", "done", "given", "--fence", &fence]).code, 0);
+    // The call that finished the task ends after it; what follows is the conversation's own.
+    hook_with(&stage, "after-tool", &call("Bash", "t1", &done), &variables);
+    assert_eq!(steps(&stage, "given")[0].1, "done");
+    hook_with(&stage, "before-tool", &call("Bash", "t2", &done), &variables);
+    assert_eq!((steps(&stage, "given").len(), steps(&stage, &own_task()).len()), (1, 1));
+}
+
+/// Calls without an id are told apart by their number.
+#[test]
+fn the_same_arguments_without_an_id_are_another_call_each_time() {
+    let stage = Stage::new();
+    let test = json!({"tool_name": "Shell", "tool_input": {"command": "make"}});
+    for _ in 0..5 {
+        hook(&stage, "before-tool", &test);
+        hook(&stage, "after-tool", &test);
+    }
+    hook(&stage, "before-tool", &test);
+    let states: Vec<String> = steps(&stage, &own_task()).into_iter().map(|(_, s)| s).collect();
+    assert_eq!(states, ["done", "done", "done", "done", "done", "begun"]);
+}
+
+#[test]
+fn many_calls_at_once_are_all_kept() {
+    let stage = Stage::new();
+    hook(&stage, "prompt", &json!({"prompt": "all"}));
+    std::thread::scope(|scope| {
+        for number in 0..12 {
+            let stage = &stage;
+            scope.spawn(move || {
+                let (id, input) = (format!("t{number}"), json!({"command": "sleep 1"}));
+                hook(stage, "before-tool", &call("Bash", &id, &input));
+                hook(stage, "after-tool", &call("Bash", &id, &input));
+            });
+        }
+    });
+    let all = steps(&stage, &own_task());
+    assert_eq!((all.len(), all.iter().filter(|(_, state)| state == "done").count()), (12, 12));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_only_logged() {
+    let stage = Stage::new();
+    for (words, input) in [
+        (["hook", "before-tool", "--for", "claude"], "{"),
+        (["hook", "before-tool", "--for", "claude"], "{\"tool_name\": \"Bash\"}"),
+        (["hook", "before-tool", "--for", "claude"], ""),
+        (["hook", "no-such-event", "--for", "claude"], "{}"),
+        (["hook", "before-tool", "--for", "nobody"], "{}"),
+        (["hook", "before-tool", "--no-such-flag", "claude"], "{}"),
+    ] {
+        let ran = feed(stage.command(&words), input.as_bytes());
+        assert_eq!((ran.code, &*ran.stdout), (0, ""), "{words:?} {input}");
+    }
+    let fields = json!({"session_id": SESSION, "tool_name": "Bash", "tool_input": {}});
+    let mut command = stage.command(&["hook", "before-tool", "--for", "claude"]);
+    command.env("RELIGHT_STORE", "sqlite:/proc/none/relight.db");
+    let ran = feed(command, fields.to_string().as_bytes());
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (0, "", ""));
+}
+
+#[test]
+fn the_rules_of_tools_are_the_users() {
+    let stage = Stage::new();
+    let rules = "[hooks]\nrepeatable = [\"Bash\"]\nignored = [\"mcp__*\"]\n";
+    fs::write(work(&stage).join("relight.toml"), rules).unwrap();
+    hook(&stage, "before-tool", &call("Bash", "t1", &json!({"command": "ls"})));
+    hook(&stage, "before-tool", &call("MCP__other__do", "t2", &json!({})));
+    hook(&stage, "before-tool", &call("Read", "t3", &json!({"file_path": "/x"})));
+    assert_eq!(steps(&stage, &own_task()), [("Read: /x [t3]".into(), "begun".into())]);
+}
+
+/// Under a supervisor the calls are in the brief of the next attempt, and hooks give it to the model.
+#[test]
+fn a_supervised_agent_is_told_what_its_attempt_before_had_begun() {
+    let stage = Stage::new();
+    let program = stage.command(&[]).get_program().to_string_lossy().into_owned();
+    let agent = format!(
+        r"
+import json, os, subprocess
+def hook(event, **fields):
+    fields = {{'session_id': '{SESSION}', 'cwd': os.getcwd(), **fields}}
+    command = ['{program}', 'hook', event, '--for', 'claude']
+    return subprocess.run(command, input=json.dumps(fields), text=True, stdout=-1).stdout
+if os.environ['RELIGHT_RESUMED'] == '1':
+    print(hook('session-start', source='resume'))
+else:
+    hook('before-tool', tool_name='Bash', tool_input={{'command': 'git push'}}, tool_use_id='t1')
+    os.kill(os.getpid(), 9)
+"
+    );
+    fs::write(work(&stage).join("agent.py"), agent).unwrap();
+    let ran = stage.run(&["run", "--name", "a", "--", "python3", "agent.py"]);
+    let told =
+        "`git push` (Bash) was begun and its outcome is unknown: check `git ls-remote` first";
+    assert_eq!(ran.code, 0, "a conversation is nothing to finish: {ran:?}");
+    assert!(ran.stdout.contains("additionalContext") && ran.stdout.contains(told), "{ran:?}");
+}
