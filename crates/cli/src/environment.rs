@@ -13,6 +13,7 @@ use relight_core::node::Node;
 use relight_core::time::Span;
 use relight_redact::{MarkKey, Redactor};
 use relight_runtime::checkpoint_files::usual_folder;
+use relight_runtime::dialect::take_in_file;
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::holders;
 use relight_runtime::os::file::{self, Stranger};
@@ -26,11 +27,12 @@ use relight_store::sqlite::Use;
 use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
-use crate::config::{Config, Source};
+use crate::config::{Config, Origin, Source};
 use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure, cannot_use};
 use crate::node_file::NodeFile;
-use crate::store_way::{self, StoreWay};
-use crate::values;
+use crate::output::{self, OutputSettings};
+use crate::store_access::{self, StoreAccess};
+use crate::{trust, values};
 
 /// How long it may take to find out whether somebody listens at a socket.
 const KNOCK_MAX: Span = Span::from_ms(500);
@@ -129,13 +131,13 @@ impl Environment {
     /// The store's URL for agents to use, where it is a file of this machine.
     pub(crate) fn local_store(&self) -> Result<Option<String>, Failure> {
         match self.way()? {
-            StoreWay::Open(StoreUrl::Sqlite(path)) => {
+            StoreAccess::Open(StoreUrl::Sqlite(path)) => {
                 let path = std::path::absolute(&path).unwrap_or(path);
                 Ok(Some(format!("sqlite:{}", path.display())))
             }
             // Its credentials are not for agents.
-            StoreWay::Open(StoreUrl::Postgres(_) | StoreUrl::Memory) => Ok(None),
-            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => Ok(None),
+            StoreAccess::Open(StoreUrl::Postgres(_) | StoreUrl::Memory) => Ok(None),
+            StoreAccess::OfAgent(_) | StoreAccess::OfHome(_) => Ok(None),
         }
     }
 
@@ -146,13 +148,18 @@ impl Environment {
         Ok(redact_input::check_name(&redactor, what, text).map_err(ActError::from)?)
     }
 
+    /// For text that is only shown: its marks are like no others.
+    pub(crate) fn redactor_for_output(&self) -> Redactor {
+        self.redactor(MarkKey::new(relight_runtime::os::random::bytes()))
+    }
+
     fn redactor(&self, key: MarkKey) -> Redactor {
         let own = relight_runtime::os::environment::texts(&self.variables);
         let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         Redactor::new(key).with_environment(own.chain(of_agents))
     }
 
-    fn path(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get_raw(name).map(PathBuf::from)
     }
 
@@ -162,7 +169,7 @@ impl Environment {
         if self.named_home().is_some()
             && let Some(folder) = values::missing_folder(&given)
         {
-            return Err(store_way::no_folder(Exit::Config, "the home", folder));
+            return Err(store_access::no_folder(Exit::Config, "the home", folder));
         }
         // Agents run in folders of their own, and find it from there.
         let home = std::path::absolute(&given).map_err(|error| {
@@ -207,12 +214,15 @@ impl Environment {
 
     /// How the store is reached: as the flag or the variable says; for an agent through its node; as the
     /// configuration says; in the home of a node as its daemon has it; else it is a file there.
-    fn way(&self) -> Result<StoreWay, Failure> {
+    fn way(&self) -> Result<StoreAccess, Failure> {
         if let Some(url) = self.named_store() {
             return open_way(url);
         }
         let decides = self.decided.is_some();
-        if !decides && self.is_kept_from_the_store() {
+        // The address of a shared store is a secret of the node; its agents ask the daemon.
+        let is_agent_of_node =
+            self.get("RELIGHT_ATTEMPT").is_some() && self.get(fleet::VARIABLE).is_some();
+        if !decides && is_agent_of_node {
             return self.way_of_agent();
         }
         if let Some(url) = self.configured_store()? {
@@ -220,15 +230,15 @@ impl Environment {
         }
         let home = self.home()?;
         match NodeFile::of(&home).filter(|_| !decides) {
-            None => Ok(StoreWay::Open(StoreUrl::Sqlite(home.join("relight.db")))),
+            None => Ok(StoreAccess::Open(StoreUrl::Sqlite(home.join("relight.db")))),
             Some(NodeFile { store: Some(file), .. }) => open_way(&file),
-            Some(NodeFile { store: None, .. }) => Ok(StoreWay::OfHome(daemon_socket(&home))),
+            Some(NodeFile { store: None, .. }) => Ok(StoreAccess::OfHome(daemon_socket(&home))),
         }
     }
 
-    fn way_of_agent(&self) -> Result<StoreWay, Failure> {
-        self.path("RELIGHT_SOCKET").map(StoreWay::OfAgent).ok_or_else(|| {
-            store_way::only_its_daemon()
+    fn way_of_agent(&self) -> Result<StoreAccess, Failure> {
+        self.path("RELIGHT_SOCKET").map(StoreAccess::OfAgent).ok_or_else(|| {
+            store_access::only_its_daemon()
                 .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
         })
     }
@@ -240,18 +250,78 @@ impl Environment {
 
     fn configured_store(&self) -> Result<Option<&str>, Failure> {
         if self.configured.get().is_none() {
-            let found = store_way::configured(self)?;
+            let found = self.read_configured_store()?;
             let _ = self.configured.set(found);
         }
         Ok(self.configured.get().and_then(Option::as_deref))
     }
 
+    /// `[store] url` of the configuration that `up` would find. A file that cannot be parsed is reported
+    /// and counts as one without a store: commands that need no configuration continue. A file of the
+    /// working folder that names a store and is not approved is an error: no other store may be used
+    /// in its place.
+    fn read_configured_store(&self) -> Result<Option<String>, Failure> {
+        let Some(source) = self.config_file(None) else { return Ok(None) };
+        let read = source.read().map_err(|error| error.to_string()).and_then(|content| {
+            let url = Config::store_url_of(&content)?;
+            Ok(url.map(|url| (url, content)))
+        });
+        match read {
+            Ok(None) => Ok(None),
+            Ok(Some((url, content))) => {
+                content.refuse_stranger()?;
+                self.require_approval_of(&content.origin(), &[trust::STORE_URL])?;
+                Ok(Some(url))
+            }
+            Err(why) => {
+                let file = source.file.display();
+                let text = format!("{file} cannot be read ({why}); no store is taken from it");
+                output::note(self, &text);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Refuses a configuration that sets one of these keys, was found in the working folder and is not
+    /// approved.
+    pub(crate) fn require_approval(
+        &self,
+        config: &Config,
+        wanted: &[&'static str],
+    ) -> Result<(), Failure> {
+        let keys = trust::keys(config).into_iter();
+        let set: Vec<&str> = keys.filter(|key| wanted.contains(key)).collect();
+        match &config.origin {
+            Some(origin) if !set.is_empty() => self.require_approval_of(origin, &set),
+            _ => Ok(()),
+        }
+    }
+
+    fn require_approval_of(&self, origin: &Origin, keys: &[&str]) -> Result<(), Failure> {
+        match origin.source.is_found_here {
+            true => trust::require(&self.home()?, origin, keys),
+            false => Ok(()),
+        }
+    }
+
+    /// Approves the file whose agents are started. A failure to record that is reported and stops
+    /// nothing.
+    pub(crate) fn approve_by_use(&self, config: &Config) {
+        let origin = config.origin.as_ref().filter(|_| !trust::keys(config).is_empty());
+        let Some(origin) = origin else { return };
+        let approved = self.home().and_then(|home| trust::approve_once(&home, origin));
+        if let Err(failure) = approved {
+            let file = origin.source.file.display();
+            output::note(self, &format!("{file} is not approved: {}", failure.message));
+        }
+    }
+
     /// The store behind redaction, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = self.open(Use::Short)?;
-        if fleet::node().is_some() || self.is_shared()? {
+        if fleet::node().is_some() || engine.store().is_shared() {
             // Holders on other nodes are judged by their leases.
-            crate::block_on(relight_runtime::fleet::look(engine.store().as_ref()))?;
+            crate::block_on(engine.holders().read_nodes())?;
         }
         Ok(engine)
     }
@@ -267,7 +337,7 @@ impl Environment {
         if self.verbose > 0
             && let Some(file) = store.file()
         {
-            crate::output::note(self, &format!("the store is {}", file.display()));
+            output::note(self, &format!("the store is {}", file.display()));
         }
         let folder = self.folder_of(store.file().as_deref())?;
         if store.file().is_none() {
@@ -278,7 +348,7 @@ impl Environment {
         }
         let key = relight_runtime::mark_key_beside(&folder)
             .map_err(|error| cannot_use(&folder, &error))?;
-        let engine = Engine::new(store, self.redactor(key));
+        let engine = Engine::new(store, self.redactor(key)).with_file_intake(take_in_file);
         let home = self.store_folder(&engine)?;
         Ok(engine.with_home(&home))
     }
@@ -286,18 +356,17 @@ impl Environment {
     /// The store as it can be reached from here: itself, or through the daemon of the node.
     pub(crate) fn open_store(&self, usage: Use) -> Result<Arc<dyn Store>, Failure> {
         let socket = match self.way()? {
-            StoreWay::Open(url) => {
+            StoreAccess::Open(url) => {
                 self.refuse_to_replace(&url)?;
                 return Ok(url.open(usage)?);
             }
-            StoreWay::OfAgent(socket) => socket,
-            StoreWay::OfHome(socket) => {
-                store_way::refuse_without_daemon(&socket)?;
+            StoreAccess::OfAgent(socket) => socket,
+            StoreAccess::OfHome(socket) => {
+                store_access::refuse_without_daemon(&socket)?;
                 socket
             }
         };
-        fleet::share_store();
-        let patience = store_way::patience(self.get(store_way::NODE_LEASE));
+        let patience = store_access::patience(self.get(store_access::NODE_LEASE));
         Ok(Arc::new(RelayedStore::open_with_patience(&socket, patience)?))
     }
 
@@ -344,15 +413,9 @@ impl Environment {
     /// Whether other machines use the store too.
     pub(crate) fn is_shared(&self) -> Result<bool, Failure> {
         Ok(match self.way()? {
-            StoreWay::Open(url) => !matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Memory),
-            StoreWay::OfAgent(_) | StoreWay::OfHome(_) => true,
+            StoreAccess::Open(url) => !matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Memory),
+            StoreAccess::OfAgent(_) | StoreAccess::OfHome(_) => true,
         })
-    }
-
-    /// Whether this is an agent of a node whose store it was not told: the address of a shared one is a
-    /// secret of the node's.
-    fn is_kept_from_the_store(&self) -> bool {
-        self.get("RELIGHT_ATTEMPT").is_some() && self.get(fleet::VARIABLE).is_some()
     }
 
     /// Which node of a fleet this home is; none where it was never one.
@@ -389,7 +452,7 @@ impl Environment {
     /// Tells whoever gave a password on a command line that lasts: all users of the machine can read it.
     pub(crate) fn warn_of_password_in_flag(&self) {
         if self.has_password_in_flag() {
-            crate::output::alert(&format!(
+            output::alert(&format!(
                 "the password in --store can be read by every user of this machine while this runs; \
                  {BETTER_PLACES}"
             ));
@@ -514,7 +577,7 @@ impl Environment {
             let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
             Some(&node.new.name) == own && is_same && node.new.is_of_boot(&boot)
         };
-        let nodes = crate::block_on(relight_runtime::fleet::look(store))?;
+        let nodes = crate::block_on(store.nodes())?;
         let is_alone = !is_shared && nodes.iter().all(is_this_one);
         Ok(is_alone || nodes.iter().any(|node| is_this_one(node) && node.is_live()))
     }
@@ -627,7 +690,7 @@ impl Environment {
         let is_usual = folder.ends_with("memory/checkpoints");
         let parent = if is_usual { folder.parent().unwrap_or(&folder) } else { &folder };
         if let Some(missing) = values::missing_folder(parent) {
-            return Err(store_way::no_folder(Exit::Usage, "checkpoint files", missing));
+            return Err(store_access::no_folder(Exit::Usage, "checkpoint files", missing));
         }
         let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         let resolved = if is_link(&folder) || folder.parent().is_some_and(is_link) {
@@ -636,6 +699,20 @@ impl Environment {
             std::path::absolute(&folder)
         };
         resolved.map_err(|error| unusable(&folder, error))
+    }
+}
+
+impl OutputSettings for Environment {
+    fn is_json(&self) -> bool {
+        self.json
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.get(name)
     }
 }
 
@@ -664,6 +741,6 @@ fn nobody_watches(pid: u32) -> Failure {
         .hint("relight up makes this machine a node; or hold it for a time: --lease DURATION")
 }
 
-fn open_way(url: &str) -> Result<StoreWay, Failure> {
-    store_way::named(url, Exit::Config).map(StoreWay::Open)
+fn open_way(url: &str) -> Result<StoreAccess, Failure> {
+    store_access::named(url, Exit::Config).map(StoreAccess::Open)
 }

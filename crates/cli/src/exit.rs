@@ -1,9 +1,9 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
 use relight_core::decide::{Refusal, who_holds};
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, Refused};
 use relight_core::limits::TooLarge;
-use relight_runtime::engine::ActError;
+use relight_runtime::engine::{ActError, WorkflowError};
 use relight_runtime::sessions::SessionError;
 use relight_store::StoreError;
 
@@ -196,21 +196,27 @@ impl From<StoreError> for Failure {
 
 impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
-        match error {
-            ActError::Refused(refusal) => refusal.into(),
-            ActError::Store(error) => error.into(),
-            error => Self { hint: error.hint(), ..Self::of(error.code(), error.to_string()) },
-        }
+        let message = match error {
+            ActError::Store(error) => return error.into(),
+            ActError::Refused(Refusal::Held { ref task, ref agent, ref held })
+            | ActError::Workflow(WorkflowError::Held { ref task, ref agent, ref held }) => {
+                held_text(task, agent.as_ref(), held)
+            }
+            ref error => error.to_string(),
+        };
+        Self { hint: error.hint(), ..Self::of(error.code(), message) }
     }
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        let message = match &refusal {
-            Refusal::Held { task, agent, held } => held_text(task, agent.as_ref(), held),
-            refusal => refusal.to_string(),
-        };
-        Self { hint: refusal.hint(), ..Self::of(refusal.code(), message) }
+        ActError::from(refusal).into()
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(Refused { code, message, hint }: Refused) -> Self {
+        Self { hint, ..Self::of(code, message) }
     }
 }
 

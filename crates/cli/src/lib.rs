@@ -8,13 +8,11 @@ mod arguments;
 mod config;
 mod environment;
 mod exit;
-#[doc(hidden)]
-pub mod fuzz;
 mod line_writer;
 mod log;
 mod node_file;
 mod output;
-mod store_way;
+mod store_access;
 mod terminal_filter;
 mod trust;
 mod values;
@@ -29,6 +27,17 @@ use std::process::ExitCode;
 use arguments::{Cli, Command, usage};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
+
+/// The parsers of outside input, which `crates/fuzz` tries.
+#[doc(hidden)]
+pub mod parsers {
+    pub use crate::arguments::Cli;
+    pub use crate::arguments::quick::parse as parse_usual;
+    pub use crate::config::Config;
+    pub use crate::output::one_line;
+    pub use crate::terminal_filter::TerminalFilter;
+    pub use crate::values::{count, event_kind, json, lease, pair, rate, words};
+}
 
 /// Does what the command line says; the code to exit with.
 pub fn main() -> ExitCode {
@@ -46,6 +55,11 @@ pub fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::read(&words) {
         Ok(cli) => cli,
+        // A hook that a later or earlier version installed must not stop the agent either.
+        Err(failure) if words.get(1).is_some_and(|verb| verb == "hook") => {
+            verbs::hook::not_understood(&failure);
+            return ExitCode::SUCCESS;
+        }
         Err(failure) => {
             output::failure(usage::wants_json(&words), &failure);
             return ExitCode::from(failure.exit as u8);
@@ -53,7 +67,11 @@ pub fn main() -> ExitCode {
     };
     let environment = Environment::read(&cli.global);
     tell_of_upgrades(&environment);
+    let is_hook = matches!(cli.command, Command::Hook(_));
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&environment, cli.command)));
+    if is_hook {
+        return ExitCode::SUCCESS;
+    }
     let outcome =
         outcome.unwrap_or_else(|_| Err(Failure::new(Exit::Bug, "this is a bug in Relight")));
     let code = match outcome {
@@ -73,7 +91,7 @@ fn tell_of_upgrades(environment: &Environment) {
     relight_store::on_upgrade(move |upgrade| {
         let relight_store::Upgrade { place, found, known } = upgrade;
         let text = format!("upgrading the store {place} from schema {found} to {known}");
-        output::note(&environment, &output::clean(&text));
+        output::note(&environment, &terminal_filter::clean(&text));
     });
 }
 
@@ -104,6 +122,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Logs(arguments) => verbs::logs::run(environment, &arguments),
         Command::Deaths(arguments) => verbs::deaths::run(environment, &arguments),
         Command::Beat(arguments) => verbs::beat::run(environment, &arguments),
+        Command::Hook(arguments) => Ok(verbs::hook::run(environment, &arguments)),
         Command::Recover(arguments) => verbs::recover::run(environment, &arguments),
         Command::Inflight(_) => verbs::inflight::run(environment),
         Command::Drain(arguments) => verbs::drain::run(environment, &arguments),
@@ -111,6 +130,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Store(command) => verbs::store::run(environment, &command),
         Command::Trap(command) => verbs::trap::run(environment, &command),
         Command::Presets(command) => verbs::presets::run(environment, &command),
+        Command::Transcript(command) => verbs::transcript::run(environment, &command),
         Command::Alerts(command) => verbs::alerts::run(environment, &command),
         Command::Check(arguments) => verbs::check::run(environment, &arguments),
         Command::Prune(arguments) => verbs::prune::run(environment, &arguments),

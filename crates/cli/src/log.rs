@@ -10,12 +10,11 @@ use relight_runtime::engine::Engine;
 use relight_runtime::os::clock;
 use serde_json::json;
 
-use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::output::clean;
+use crate::terminal_filter::clean;
 
 /// The variable that says how, where no flag does.
-const VARIABLE: &str = "RELIGHT_LOG_FORMAT";
+pub(crate) const VARIABLE: &str = "RELIGHT_LOG_FORMAT";
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -101,16 +100,18 @@ impl<'a> Line<'a> {
     }
 }
 
+/// Set once at the start: standard error is one for the process.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+/// Redacts every line of the process, also where whoever writes it has no engine.
 static ENGINE: OnceLock<Engine> = OnceLock::new();
 
 /// Settles how lines are written: the flag, else the variable, else the configuration.
 pub(crate) fn settle(
-    environment: &Environment,
+    variable: Option<&str>,
     flag: Option<LogFormat>,
     configured: LogFormat,
 ) -> Result<(), Failure> {
-    let format = match (flag, environment.get(VARIABLE)) {
+    let format = match (flag, variable) {
         (Some(format), _) => format,
         (None, Some(word)) => LogFormat::from_str(word, false).map_err(|_| {
             Failure::new(

@@ -1,25 +1,33 @@
 //! Printing: people's text cleaned of control sequences, or one JSON document.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use relight_core::agent::plain::harmless_json;
-use relight_core::ids::is_obeyed;
 pub(crate) use relight_core::shell::{shell_quote, shell_word};
 use serde::Serialize;
 
-use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::line_writer::{LINES_MAX, Voice};
 use crate::log::{self, Level, Line};
+use crate::terminal_filter::clean;
 
 /// How long the end of a process waits for whoever reads its standard error.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// More of a table's cell is not shown.
 const CELL_CHARS_MAX: usize = 200;
+
+/// What printing depends on: global flags and the environment.
+pub(crate) trait OutputSettings {
+    /// The answer is printed as JSON.
+    fn is_json(&self) -> bool;
+    /// Only the answer is printed.
+    fn is_quiet(&self) -> bool;
+    /// A variable that is set, not empty and text.
+    fn variable(&self, name: &str) -> Option<&str>;
+}
 
 /// Prints a line, or ends quietly when nobody reads any more.
 pub(crate) fn line(text: &str) {
@@ -49,7 +57,7 @@ fn complain(line: &str) {
     }
 }
 
-/// What supervises must not wait until somebody reads what it says.
+/// What supervises must not wait until somebody reads what it says. Standard error is one for the process.
 static VOICE: OnceLock<Voice> = OnceLock::new();
 
 /// From now on nobody waits for whoever reads standard error. Where that cannot be had, everybody does.
@@ -85,17 +93,17 @@ pub(crate) fn json_line(value: &impl Serialize) {
 }
 
 /// Prints text for people, or the JSON document when that is wanted.
-pub(crate) fn answer(environment: &Environment, value: &impl Serialize, text: &str) {
-    if environment.json {
+pub(crate) fn answer(settings: &impl OutputSettings, value: &impl Serialize, text: &str) {
+    if settings.is_json() {
         json(value);
-    } else if !environment.quiet && !text.is_empty() {
+    } else if !settings.is_quiet() && !text.is_empty() {
         line(&clean(text));
     }
 }
 
 /// Says something beside the answer.
-pub(crate) fn note(environment: &Environment, text: &str) {
-    if !environment.quiet {
+pub(crate) fn note(settings: &impl OutputSettings, text: &str) {
+    if !settings.is_quiet() {
         say(&Line::of(Level::Info, "note", text));
     }
 }
@@ -133,23 +141,9 @@ pub(crate) fn is_terminal() -> bool {
 }
 
 /// Whether colours are wanted: on a terminal that knows them, unless `NO_COLOR` says no.
-pub(crate) fn has_colours(environment: &Environment) -> bool {
-    let knows_them = environment.get("TERM").is_some_and(|terminal| terminal != "dumb");
-    is_terminal() && knows_them && environment.get("NO_COLOR").is_none()
-}
-
-/// Text that came from an agent, made safe for a terminal: control characters and those that turn
-/// the direction of writing are shown, not obeyed.
-pub(crate) fn clean(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_obeyed(c) && !matches!(c, '\n' | '\t') {
-            let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
-        } else {
-            safe.push(c);
-        }
-    }
-    safe
+pub(crate) fn has_colours(settings: &impl OutputSettings) -> bool {
+    let knows_them = settings.variable("TERM").is_some_and(|terminal| terminal != "dumb");
+    is_terminal() && knows_them && settings.variable("NO_COLOR").is_none()
 }
 
 /// The first `chars_max` characters of a text, with a sign that it continues.
@@ -167,7 +161,7 @@ pub(crate) fn here() -> Option<String> {
 }
 
 /// Text that must stay on one line: a line break in it is shown, not obeyed.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     clean(text).replace('\n', "\\n")
 }
 
@@ -209,6 +203,8 @@ fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use relight_core::ids::is_obeyed;
+
     use super::*;
 
     #[test]
@@ -229,13 +225,6 @@ mod tests {
     #[test]
     fn exported_values_are_one_literal_word() {
         insta::assert_snapshot!(shell_quote("a'b $(id); `x`"), @r"'a'\''b $(id); `x`'");
-    }
-
-    #[test]
-    fn control_sequences_of_agents_do_not_reach_the_terminal() {
-        let nasty = "a\u{1b}[31mred\u{7}\u{202e}b\rc\u{9b}d";
-        insta::assert_snapshot!(clean(nasty), @r"a\u{1b}[31mred\u{7}\u{202e}b\u{d}c\u{9b}d");
-        assert_eq!(clean("plain\n\ttext ü"), "plain\n\ttext ü");
     }
 
     #[test]

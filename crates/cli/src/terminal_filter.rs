@@ -3,6 +3,8 @@
 //!
 //! Sequences and characters may be cut anywhere by the pieces in which they come.
 
+use std::fmt::Write as _;
+
 use relight_core::ids::is_obeyed;
 
 /// A colour that is longer is none.
@@ -12,8 +14,8 @@ const STRING_CHARS_MAX: usize = 64 * 1024;
 
 /// Filters a stream.
 #[derive(Debug, Default)]
-pub(crate) struct TerminalFilter {
-    place: Place,
+pub struct TerminalFilter {
+    place: ParserState,
     keeps_colours: bool,
     /// The beginning of a character.
     cut: Vec<u8>,
@@ -23,7 +25,7 @@ pub(crate) struct TerminalFilter {
 
 /// Where in a sequence the stream is.
 #[derive(Debug, Default)]
-enum Place {
+enum ParserState {
     #[default]
     Text,
     /// After ESC.
@@ -39,12 +41,13 @@ enum Place {
 }
 
 impl TerminalFilter {
-    pub(crate) fn new(keeps_colours: bool) -> Self {
+    /// At the start of a stream.
+    pub fn new(keeps_colours: bool) -> Self {
         Self { keeps_colours, ..Self::default() }
     }
 
     /// What may be shown of the next piece.
-    pub(crate) fn pass(&mut self, piece: &[u8]) -> String {
+    pub fn pass(&mut self, piece: &[u8]) -> String {
         let mut bytes = std::mem::take(&mut self.cut);
         bytes.extend_from_slice(piece);
         let mut shown = String::with_capacity(bytes.len());
@@ -54,7 +57,10 @@ impl TerminalFilter {
             chunk.valid().chars().for_each(|c| self.take(c, &mut shown));
             taken += chunk.valid().len() + chunk.invalid().len();
             let is_last = taken == bytes.len();
-            if is_last && is_beginning(chunk.invalid()) {
+            // More bytes could make a character of these.
+            let is_cut = std::str::from_utf8(chunk.invalid())
+                .is_err_and(|error| error.error_len().is_none());
+            if is_last && is_cut {
                 self.cut = chunk.invalid().to_vec();
             } else if !chunk.invalid().is_empty() {
                 self.take(char::REPLACEMENT_CHARACTER, &mut shown);
@@ -72,30 +78,36 @@ impl TerminalFilter {
     fn take(&mut self, c: char, shown: &mut String) {
         self.place = match (std::mem::take(&mut self.place), c) {
             // Whatever it is in, an escape begins anew, and a line's end ends it.
-            (Place::String(count), '\u{1b}') => Place::StringEscape(count),
-            (_, '\u{1b}') => Place::Escape,
-            (Place::Text, c) => return text(c, shown),
+            (ParserState::String(count), '\u{1b}') => ParserState::StringEscape(count),
+            (_, '\u{1b}') => ParserState::Escape,
+            (ParserState::Text, c) => return text(c, shown),
             (_, '\n') => return shown.push('\n'),
-            (Place::Escape, '[') => Place::Control(String::new()),
-            (Place::Escape, ']' | 'P' | 'X' | '^' | '_') => Place::String(0),
-            (Place::Escape | Place::Intermediate, ' '..='/') => Place::Intermediate,
-            (Place::Escape | Place::Intermediate, _) => Place::Text,
-            (Place::Control(mut inner), ' '..='?') if inner.len() < COLOUR_CHARS_MAX => {
+            (ParserState::Escape, '[') => ParserState::Control(String::new()),
+            (ParserState::Escape, ']' | 'P' | 'X' | '^' | '_') => ParserState::String(0),
+            (ParserState::Escape | ParserState::Intermediate, ' '..='/') => {
+                ParserState::Intermediate
+            }
+            (ParserState::Escape | ParserState::Intermediate, _) => ParserState::Text,
+            (ParserState::Control(mut inner), ' '..='?') if inner.len() < COLOUR_CHARS_MAX => {
                 inner.push(c);
-                Place::Control(inner)
+                ParserState::Control(inner)
             }
-            (Place::Control(inner), ' '..='?') => Place::Control(inner),
-            (Place::Control(inner), 'm') => self.colour(&inner, shown),
-            (Place::Control(_), _) => Place::Text,
-            (Place::String(_), '\u{7}' | '\u{9c}') | (Place::StringEscape(_), '\\') => Place::Text,
-            (Place::String(count) | Place::StringEscape(count), _) if count < STRING_CHARS_MAX => {
-                Place::String(count + 1)
+            (ParserState::Control(inner), ' '..='?') => ParserState::Control(inner),
+            (ParserState::Control(inner), 'm') => self.colour(&inner, shown),
+            (ParserState::Control(_), _) => ParserState::Text,
+            (ParserState::String(_), '\u{7}' | '\u{9c}') | (ParserState::StringEscape(_), '\\') => {
+                ParserState::Text
             }
-            (Place::String(_) | Place::StringEscape(_), _) => Place::Text,
+            (ParserState::String(count) | ParserState::StringEscape(count), _)
+                if count < STRING_CHARS_MAX =>
+            {
+                ParserState::String(count + 1)
+            }
+            (ParserState::String(_) | ParserState::StringEscape(_), _) => ParserState::Text,
         };
     }
 
-    fn colour(&mut self, inner: &str, shown: &mut String) -> Place {
+    fn colour(&mut self, inner: &str, shown: &mut String) -> ParserState {
         let is_colour = inner.chars().all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
         if is_colour && self.keeps_colours && inner.len() < COLOUR_CHARS_MAX {
             shown.push_str("\u{1b}[");
@@ -103,7 +115,7 @@ impl TerminalFilter {
             shown.push('m');
             self.is_coloured = !matches!(inner, "" | "0");
         }
-        Place::Text
+        ParserState::Text
     }
 }
 
@@ -114,9 +126,18 @@ fn text(c: char, shown: &mut String) {
     }
 }
 
-/// Whether more bytes could make a character of these.
-fn is_beginning(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+/// Text that came from an agent, made safe for a terminal: control characters and those that turn
+/// the direction of writing are shown, not obeyed.
+pub(crate) fn clean(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_obeyed(c) && !matches!(c, '\n' | '\t') {
+            let _ = write!(safe, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
 }
 
 #[cfg(test)]
@@ -164,5 +185,12 @@ mod tests {
         let mut filter = TerminalFilter::new(true);
         filter.pass(b"\x1b[31mred");
         assert_eq!((filter.finish(), filter.finish()), ("\u{1b}[0m", ""));
+    }
+
+    #[test]
+    fn control_sequences_of_agents_do_not_reach_the_terminal() {
+        let nasty = "a\u{1b}[31mred\u{7}\u{202e}b\rc\u{9b}d";
+        insta::assert_snapshot!(clean(nasty), @r"a\u{1b}[31mred\u{7}\u{202e}b\u{d}c\u{9b}d");
+        assert_eq!(clean("plain\n\ttext ü"), "plain\n\ttext ü");
     }
 }

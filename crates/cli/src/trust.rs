@@ -16,9 +16,8 @@ use relight_runtime::os::{clock, file};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Origin};
-use crate::environment::Environment;
 use crate::exit::{Exit, Failure, cannot_use};
-use crate::{output, whole_file};
+use crate::whole_file;
 
 /// The keys that need approval.
 pub(crate) const STORE_URL: &str = "[store] url";
@@ -52,31 +51,9 @@ pub(crate) fn keys(config: &Config) -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
 }
 
-/// Refuses a configuration that sets one of these keys, was found in the working folder and is not
-/// approved.
-pub(crate) fn require_for(
-    environment: &Environment,
-    config: &Config,
-    wanted: &[&'static str],
-) -> Result<(), Failure> {
-    let set: Vec<&str> = keys(config).into_iter().filter(|key| wanted.contains(key)).collect();
-    match &config.origin {
-        Some(origin) if !set.is_empty() => require(environment, origin, &set),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a file that was found in the working folder and is not approved.
-pub(crate) fn require(
-    environment: &Environment,
-    origin: &Origin,
-    keys: &[&str],
-) -> Result<(), Failure> {
-    if !origin.source.is_found_here {
-        return Ok(());
-    }
-    let home = environment.home()?;
-    let approved = find(&home, &origin.source.file);
+/// Refuses a file whose content is not approved.
+pub(crate) fn require(home: &Path, origin: &Origin, keys: &[&str]) -> Result<(), Failure> {
+    let approved = find(home, &origin.source.file);
     let why = match approved {
         Some(approved) if approved.hash == origin.hash => return Ok(()),
         Some(_) => "has changed since it was approved",
@@ -107,17 +84,11 @@ pub(crate) fn approve(home: &Path, origin: &Origin) -> Result<Approval, Failure>
     Ok(approval)
 }
 
-/// Whoever starts the agents of a file has approved it. That this cannot be remembered is told, and stops
-/// nobody.
-pub(crate) fn approve_by_use(environment: &Environment, config: &Config) {
-    let Some(origin) = config.origin.as_ref().filter(|_| !keys(config).is_empty()) else { return };
-    let approved = environment.home().and_then(|home| match find(&home, &origin.source.file) {
+/// Approves the content that a configuration was read from, unless that was done before.
+pub(crate) fn approve_once(home: &Path, origin: &Origin) -> Result<(), Failure> {
+    match find(home, &origin.source.file) {
         Some(known) if known.hash == origin.hash => Ok(()),
-        _ => approve(&home, origin).map(|_| ()),
-    });
-    if let Err(failure) = approved {
-        let file = origin.source.file.display();
-        output::note(environment, &format!("{file} is not approved: {}", failure.message));
+        _ => approve(home, origin).map(|_| ()),
     }
 }
 

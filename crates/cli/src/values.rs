@@ -9,6 +9,7 @@ use relight_core::ids::check_skill;
 use relight_core::limits;
 use relight_core::task::STRATEGIES;
 use relight_core::time::{Moment, Span, TimeError};
+use relight_runtime::operations::fields::EMPTY_KEY;
 use relight_runtime::os::clock;
 
 /// A time to come, or a duration from now.
@@ -24,7 +25,7 @@ pub(crate) fn number(text: &str) -> Result<u64, String> {
 }
 
 /// How long a lease lasts.
-pub(crate) fn lease(text: &str) -> Result<Span, String> {
+pub fn lease(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error: TimeError| error.to_string())?;
     relight_core::lease::of_length(span).map_err(|error| error.to_string())
 }
@@ -44,7 +45,7 @@ pub(crate) fn missing_folder(path: &Path) -> Option<&Path> {
 }
 
 /// A number from 1.
-pub(crate) fn count(text: &str) -> Result<usize, String> {
+pub fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..) => Ok(count),
         _ => Err("write a number from 1".to_owned()),
@@ -52,15 +53,16 @@ pub(crate) fn count(text: &str) -> Result<usize, String> {
 }
 
 /// `KEY=VALUE`.
-pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+pub fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE".to_owned()),
+        Some(("", _)) => Err(EMPTY_KEY.to_owned()),
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => Err("write KEY=VALUE".to_owned()),
     }
 }
 
 /// Any JSON, read strictly.
-pub(crate) fn json(text: &str) -> Result<serde_json::Value, String> {
+pub fn json(text: &str) -> Result<serde_json::Value, String> {
     let limits = relight_core::checkpoint::Limits::default();
     relight_core::checkpoint::parse_strict(text.as_bytes(), limits).map_err(|e| e.to_string())
 }
@@ -80,13 +82,13 @@ pub(crate) fn skill(text: &str) -> Result<String, String> {
 }
 
 /// `5` or `5/s`.
-pub(crate) fn rate(text: &str) -> Result<u32, String> {
+pub fn rate(text: &str) -> Result<u32, String> {
     let count = text.strip_suffix("/s").unwrap_or(text);
     count.parse().map_err(|_| "write how many in a second: 5/s".to_owned())
 }
 
 /// `step.done` and the like.
-pub(crate) fn event_kind(text: &str) -> Result<EventKind, String> {
+pub fn event_kind(text: &str) -> Result<EventKind, String> {
     let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);
     found.ok_or_else(|| format!("known are {}", EventKind::ALL.map(EventKind::as_str).join(", ")))
 }
@@ -100,11 +102,11 @@ pub(crate) fn agent_state(text: &str) -> Result<AgentStateKind, String> {
 
 /// A program and its arguments, or some arguments, that were written as one text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Words(pub(crate) Vec<String>);
+pub struct Words(pub Vec<String>);
 
 /// Words separated by spaces; quotes keep a word together, a backslash the next character (within
 /// `"…"` only before `"` and `\`). No shell: nothing is expanded.
-pub(crate) fn words(text: &str) -> Result<Words, String> {
+pub fn words(text: &str) -> Result<Words, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;

@@ -46,7 +46,7 @@ impl Work {
     pub(crate) fn find(environment: &Environment, given: Option<&Path>) -> Result<Self, Failure> {
         match find_config(environment, given)? {
             Some(config) => {
-                trust::require_for(environment, &config, &[trust::EXEC])?;
+                environment.require_approval(&config, &[trust::EXEC])?;
                 Self::of(&config)
             }
             None => Self::by_default(),

@@ -3,7 +3,7 @@
 //! An alert is written as the detail of an `EventKind::Alert` in the same commit as the change it
 //! tells of (`Change::Noted`, `AgentChange::Noted`), so the journal is the outbox: what is recorded
 //! is told, however often the machine goes down in between. Sending is left to the runtime.
-//! Holds counts, names and reasons, never text of an agent's messages.
+//! Holds counts, names and redacted reasons, never other text of an agent's messages.
 
 use std::fmt;
 
@@ -159,6 +159,14 @@ impl Alert {
         let text = format!("agent {name} is terminated: {why}");
         Self::new(AlertKind::Terminated, Subject::Agent(name.clone()), text)
             .hint(format!("relight deaths {name} says how it died, then {command_to_start}"))
+            .more(json!({"why": why}))
+    }
+
+    /// An agent failed with an error that no retry can cure.
+    pub fn agent_suspended(name: &AgentName, command_to_start: &str, why: &str) -> Self {
+        let text = format!("agent {name} is suspended, because no retry can cure this: {why}");
+        Self::new(AlertKind::Suspended, Subject::Agent(name.clone()), text)
+            .hint(format!("fix it, then {command_to_start}"))
             .more(json!({"why": why}))
     }
 

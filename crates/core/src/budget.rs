@@ -94,6 +94,9 @@ pub(crate) fn wait(
 pub struct Tally {
     /// Recoveries since the last progress.
     pub in_a_row: u32,
+    /// Deferrals since the last progress or death.
+    #[serde(default)]
+    pub deferrals: u32,
     /// Restarts by hour since 1970, oldest first.
     pub hours: Vec<HourCount>,
 }
@@ -118,7 +121,7 @@ impl Tally {
     fn seen_from(self, hour: i64, window: Span) -> Self {
         let window_hours = window.as_ms().div_ceil(HOUR_MS).cast_signed();
         let oldest = hour.saturating_sub(window_hours);
-        let mut seen = Self { in_a_row: self.in_a_row, hours: Vec::new() };
+        let mut seen = Self { in_a_row: self.in_a_row, deferrals: 0, hours: Vec::new() };
         for count in self.hours {
             if count.hour >= oldest {
                 seen.count(count.hour.min(hour), count.restarts);
@@ -232,7 +235,7 @@ pub fn is_due(policy: &RestartPolicy, at: Time, now: Time) -> bool {
 
 /// Records progress: a finished step or a stable period. The total is kept.
 pub fn progress(tally: Tally) -> Tally {
-    Tally { in_a_row: 0, ..tally }
+    Tally { in_a_row: 0, deferrals: 0, ..tally }
 }
 
 fn used_up(policy: &RestartPolicy, tally: &Tally) -> Option<UsedUp> {

@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::ids::{AgentName, StepName};
 use crate::lease::{Fence, HeldLease, Holder};
 use crate::status::TaskStatus;
-use crate::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
+use crate::step::{Call, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
 use crate::task::{CheckpointSettings, NewTask, Task, TaskTally, Usage};
 use crate::time::{Span, Time};
 
@@ -100,6 +100,9 @@ pub struct StepMark {
     pub fingerprint: Option<u64>,
     /// Whether the store already has its begin.
     pub was_open: bool,
+    /// Set for a tool call that hooks observed; its content is kept while the call is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Call>,
 }
 
 impl Change {
@@ -173,6 +176,10 @@ impl Change {
             at,
             exit_code,
             fingerprint: mark.fingerprint,
+            call: mark.call.as_ref().map(|call| match state {
+                StepState::Begun => call.clone(),
+                _ => Call::default(),
+            }),
         })
     }
 
@@ -206,6 +213,7 @@ impl Change {
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
             Self::StepSkipped { reason, .. } => json!({"reason": reason}),
             Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
+            Self::StepBegun(StepMark { call: Some(call), .. }) => json!(call),
             Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
             Self::Noted(_, detail) => detail.clone(),
         }
@@ -226,7 +234,12 @@ impl Change {
             Self::Retried => task.retries += 1,
             Self::Tally(tally) => task.tally = tally.clone(),
             Self::Spent(usage) => spend(&mut task.tally, *usage),
-            Self::LeaseTaken { holder, ttl } => take_lease(task, holder, *ttl, at),
+            Self::LeaseTaken { holder, ttl } => {
+                let (holder, ttl) = (holder.clone(), *ttl);
+                task.lease.fence = task.lease.fence.next();
+                task.lease.held = Some(HeldLease { holder, ttl, since: at, left: ttl });
+                task.starts += 1;
+            }
             Self::LeaseEnded => task.lease.held = None,
             Self::FenceRaised => {
                 task.lease.fence = task.lease.fence.next();
@@ -291,16 +304,11 @@ fn replace(task: &mut Task, new: &NewTask) {
     task.checkpoint.clone_from(&new.checkpoint);
 }
 
-fn take_lease(task: &mut Task, holder: &Holder, ttl: Option<Span>, at: Time) {
-    task.lease.fence = task.lease.fence.next();
-    task.lease.held = Some(HeldLease { holder: holder.clone(), ttl, since: at, left: ttl });
-    task.starts += 1;
-}
-
 fn end_step(task: &mut Task, mark: &StepMark, done: bool, at: Time) {
     task.steps_open -= u64::from(mark.was_open);
     task.steps_done += u64::from(done);
-    if done {
+    // An agent that repeats a call and dies makes no progress.
+    if done && mark.call.is_none() {
         task.tally.recoveries = 0;
         task.tally.progress_at = Some(at);
     }

@@ -3,6 +3,8 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::alert::resolve_command;
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
@@ -10,9 +12,10 @@ use crate::shell::shell_word;
 use crate::status::TaskStatus;
 
 /// The name of an error, and the exit code and the HTTP status that say the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ErrorCode {
     /// What happened.
+    #[serde(rename = "code")]
     pub name: &'static str,
     /// The exit code of the command line.
     pub exit: u8,
@@ -20,11 +23,51 @@ pub struct ErrorCode {
     pub status: u16,
 }
 
+/// A code as another process sent it.
+#[derive(Deserialize)]
+struct SentCode {
+    code: String,
+    exit: Option<u8>,
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    /// Two codes may have one name: the exit code tells them apart. One of another version is a bug.
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let sent = SentCode::deserialize(from)?;
+        let mut named = Self::ALL.iter().filter(|code| code.name == sent.code).copied();
+        let first = named.clone().next();
+        Ok(named.find(|code| Some(code.exit) == sent.exit).or(first).unwrap_or(Self::INTERNAL))
+    }
+}
+
+/// Why something was not done, in the form that every front shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// What it is for programs.
+    #[serde(flatten)]
+    pub code: ErrorCode,
+    /// What happened, to what.
+    pub message: String,
+    /// What to do next.
+    #[serde(default)]
+    pub hint: Option<String>,
+}
+
+impl Refused {
+    /// A refusal with what to do next.
+    pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: Some(hint.into()) }
+    }
+}
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $constant:ident = $name:literal, $exit:literal, $status:literal;)*) => {
         impl ErrorCode {
             $($(#[$doc])* pub const $constant: Self =
                 Self { name: $name, exit: $exit, status: $status };)*
+
+            const ALL: &[Self] = &[$(Self::$constant),*];
         }
     };
 }
@@ -65,7 +108,7 @@ codes! {
     /// The caller did not start the task.
     NOT_HELD = "not_held", 77, 409;
     /// Nobody supervises the agent.
-    NOT_SUPERVISED = "not_supervised", 1, 409;
+    NOT_SUPERVISED = "not_supervised", 69, 409;
     /// A file or a row cannot be trusted.
     DAMAGED = "damaged", 65, 422;
     /// The system did not read or write.

@@ -294,6 +294,49 @@ text_type!(
     StepName, "step name", check_name
 );
 
+/// The value of `RELIGHT_ATTEMPT`: globally unique and readable, such as `writer.7.9f3c2a1b8d4e`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AttemptTag(String);
+
+impl AttemptTag {
+    /// Makes a tag; `chance` makes it unique across stores.
+    pub fn new(agent: &AgentName, number: u32, chance: u64) -> Self {
+        Self(format!("{agent}.{number}.{:012x}", chance & 0xffff_ffff_ffff))
+    }
+
+    /// A tag from the environment or a record.
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Whether it is an attempt of this agent.
+    pub fn is_of(&self, agent: &AgentName) -> bool {
+        self.agent() == Some(agent.as_str())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The agent's name in it; none when it is not a valid tag.
+    pub fn agent(&self) -> Option<&str> {
+        self.0.rsplitn(3, '.').nth(2)
+    }
+
+    /// The attempt's number in it; none when it is not a valid tag.
+    pub fn number(&self) -> Option<u32> {
+        self.0.rsplit('.').nth(1)?.parse().ok()
+    }
+}
+
+impl fmt::Display for AttemptTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

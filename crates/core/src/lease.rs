@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::NodeName;
+use crate::ids::{AttemptTag, NodeName};
 use crate::time::{Span, Time};
 
 /// The fence of a lease. The larger one wins; compared in the same statement as each write.
@@ -90,6 +90,11 @@ pub enum Holder {
 }
 
 impl Holder {
+    /// A client of the API, whose life cannot be seen.
+    pub fn over_http(who: impl fmt::Display) -> Self {
+        Self::Time { by: format!("{who} over HTTP") }
+    }
+
     /// The holder's node; none outside of a fleet.
     pub fn node(&self) -> Option<&NodeName> {
         match self {
@@ -121,10 +126,9 @@ impl fmt::Display for Holder {
         match self {
             Self::Process(process) => process.fmt(f),
             Self::Attempt { attempt, shim, process } => {
-                // The agent, the number and random digits.
-                let parts: Vec<&str> = attempt.rsplitn(3, '.').collect();
-                match parts[..] {
-                    [_, number, agent] => write!(f, "agent {agent} (attempt {number}")?,
+                let tag = AttemptTag::from_text(attempt);
+                match (tag.agent(), tag.number()) {
+                    (Some(agent), Some(number)) => write!(f, "agent {agent} (attempt {number}")?,
                     _ => write!(f, "an agent (attempt {attempt}")?,
                 }
                 if let Some(process) = process {

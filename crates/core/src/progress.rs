@@ -24,15 +24,19 @@ pub struct Progress {
 
 /// Compares the declared steps with the recorded ones.
 pub fn progress(declared: &[StepName], steps: &[Step]) -> Progress {
-    let of_state = |state| {
-        steps.iter().filter(move |step| step.state == state).map(|step| step.key.to_string())
-    };
+    // Observed calls can be in doubt; they are never work to do.
+    let own = || steps.iter().filter(|step| step.call.is_none());
+    let of_state =
+        |state| own().filter(move |step| step.state == state).map(|step| step.key.to_string());
     let done_steps: Vec<String> = of_state(StepState::Done).collect();
-    let in_doubt: Vec<String> = of_state(StepState::Begun).collect();
+    let in_doubt: Vec<String> =
+        steps.iter().filter(|step| step.is_open()).map(|step| step.key.to_string()).collect();
     let to_do: Vec<String> =
         left_open(declared, steps).into_iter().map(|name| name.to_string()).collect();
-    let next_step =
-        in_doubt.first().or(to_do.first()).cloned().or_else(|| of_state(StepState::Failed).next());
+    let next_step = of_state(StepState::Begun)
+        .next()
+        .or_else(|| to_do.first().cloned())
+        .or_else(|| of_state(StepState::Failed).next());
     let remaining_steps =
         to_do.into_iter().filter(|name| Some(name) != next_step.as_ref()).collect();
     let skipped_steps = of_state(StepState::Skipped).collect();
@@ -67,6 +71,7 @@ mod tests {
             at: Time::from_ms(0),
             exit_code: None,
             fingerprint: None,
+            call: None,
         }
     }
 

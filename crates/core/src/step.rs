@@ -325,6 +325,59 @@ pub struct Step {
     pub exit_code: Option<i32>,
     /// A hash of its input, where one was given.
     pub fingerprint: Option<u64>,
+    /// Set for a tool call that hooks observed; empty once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Call>,
+}
+
+/// A tool call of an agent, as hooks observed it. Relight neither runs nor prevents it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// Its arguments on one line, redacted and shortened.
+    pub arguments: String,
+    /// The file that it writes. The file's hash tells afterwards whether it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<WrittenFile>,
+}
+
+/// A file that a call writes, with hashes of its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    /// Absolute.
+    pub path: String,
+    /// Before the call; none when there was no file.
+    pub before: Option<String>,
+    /// After the call, where the arguments tell.
+    pub after: Option<String>,
+}
+
+impl WrittenFile {
+    /// Whether it was written, by its hash now; none when nobody can tell.
+    pub fn was_written(&self, now: Option<&str>) -> Option<bool> {
+        if self.after.is_some() && self.after.as_deref() == now {
+            return Some(true);
+        }
+        if self.before.as_deref() == now {
+            return Some(false);
+        }
+        // It was changed, and only this call is known to change it; unless its result is known.
+        self.after.is_none().then_some(true)
+    }
+}
+
+/// Set in the stored number of a rule for a call that hooks observed.
+const OBSERVED: u8 = 16;
+
+/// The number by which stores keep the rule of a step, and whether it is an observed call.
+pub fn rule_code(rule: RepeatRule, is_call: bool) -> u8 {
+    rule.code() | if is_call { OBSERVED } else { 0 }
+}
+
+/// Reads such a number.
+pub fn rule_from_code(code: u8) -> Option<(RepeatRule, bool)> {
+    Some((RepeatRule::from_code(code & !OBSERVED)?, code & OBSERVED != 0))
 }
 
 impl Step {
@@ -390,6 +443,9 @@ mod tests {
         for rule in RepeatRule::ALL {
             assert_eq!(rule.as_str().parse(), Ok(rule));
             assert_eq!(RepeatRule::from_code(rule.code()), Some(rule));
+            for is_call in [false, true] {
+                assert_eq!(rule_from_code(rule_code(rule, is_call)), Some((rule, is_call)));
+            }
         }
         assert!("twice".parse::<RepeatRule>().is_err());
     }

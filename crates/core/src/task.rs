@@ -45,6 +45,10 @@ pub struct TaskSpec {
     /// How long it is worth resuming, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// It stands for the conversation of an agent that hooks observe; only that conversation goes on
+    /// with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub observed: bool,
     /// Idempotency keys under which this id was already completed, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent_keys: Vec<IdempotencyKey>,

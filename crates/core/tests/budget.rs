@@ -130,7 +130,7 @@ fn a_stable_life_counts_as_progress() {
 fn death_after_the_total_was_used_up(ms_later: i64) -> (Tally, RestartVerdict) {
     let policy = RestartPolicy::default();
     let hour = noon().as_ms() / HOUR.as_ms().cast_signed();
-    let tally = Tally { in_a_row: 0, hours: vec![HourCount { hour, restarts: 200 }] };
+    let tally = Tally { in_a_row: 0, deferrals: 0, hours: vec![HourCount { hour, restarts: 200 }] };
     next(&policy, tally, Time::from_ms(noon().as_ms() + ms_later), 0.5)
 }
 
@@ -174,9 +174,10 @@ fn a_wait_is_over_at_its_time_or_when_the_clock_was_set_back() {
 
 #[test]
 fn a_tally_on_disk_is_small_and_comes_back() {
-    let tally = Tally { in_a_row: 2, hours: vec![HourCount { hour: 493_787, restarts: 4 }] };
+    let tally =
+        Tally { in_a_row: 2, deferrals: 0, hours: vec![HourCount { hour: 493_787, restarts: 4 }] };
     let text = serde_json::to_string(&tally).unwrap();
-    insta::assert_snapshot!(text, @r#"{"in_a_row":2,"hours":[{"hour":493787,"restarts":4}]}"#);
+    insta::assert_snapshot!(text, @r#"{"in_a_row":2,"deferrals":0,"hours":[{"hour":493787,"restarts":4}]}"#);
     assert_eq!(serde_json::from_str::<Tally>(&text).unwrap(), tally);
 }
 

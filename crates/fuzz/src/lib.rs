@@ -28,11 +28,11 @@ const fn target(name: &'static str, short_inputs: usize, run: fn(&[u8])) -> Targ
 /// All of them.
 pub const TARGETS: &[Target] = &[
     target("active_state", 4_000, targets::core::active_state),
-    target("arguments", 150, relight_cli::fuzz::arguments),
+    target("arguments", 150, targets::cli::arguments),
     target("bodies", 2_000, targets::server::bodies),
     target("checkpoint", 4_000, targets::core::checkpoint),
     target("client_answer", 8_000, targets::server::client_answer),
-    target("config", 1_000, relight_cli::fuzz::config),
+    target("config", 1_000, targets::cli::config),
     target("connection", 1_500, targets::server::connection),
     target("exec_answer", 8_000, targets::runtime::exec_answer),
     target("exit_record", 4_000, targets::runtime::exit_record),
@@ -45,8 +45,9 @@ pub const TARGETS: &[Target] = &[
     target("redaction", 2_000, targets::core::redaction),
     target("session_marks", 4_000, targets::core::session_marks),
     target("strict_json", 8_000, targets::core::strict_json),
-    target("terminal", 4_000, relight_cli::fuzz::terminal),
-    target("values", 8_000, relight_cli::fuzz::values),
+    target("terminal", 4_000, targets::cli::terminal),
+    target("transcript", 1_000, targets::runtime::transcript),
+    target("values", 8_000, targets::cli::values),
     target("wire", 2_000, targets::runtime::wire),
     target("words", 8_000, targets::core::words),
 ];

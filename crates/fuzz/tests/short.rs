@@ -59,6 +59,7 @@ targets!(
     session_marks,
     strict_json,
     terminal,
+    transcript,
     values,
     wire,
     words,

@@ -29,6 +29,7 @@ const SOON: Duration = Duration::from_millis(500);
 /// What the daemon may take to hear a heartbeat.
 const HEARTBEAT_PATIENCE: Span = Span::from_secs(5);
 
+/// The waits of one process are told apart by it.
 static WAITS: AtomicU64 = AtomicU64::new(1);
 
 /// Waiting is declared for as long as this lives. Outside of an agent it does nothing.

@@ -2,7 +2,9 @@
 //!
 //! The only place that turns an event into a commit. Rules are `core`'s, memory is `store`'s.
 
+mod draining;
 mod error;
+mod workflow_error;
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -13,8 +15,8 @@ use relight_core::agent::AttemptTag;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Guard, Refusal, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
-    decide_in_turn,
+    Guard, Refusal, Right, StartLimits, Starter, TaskDecision, TaskDecisionInput, TaskEvent,
+    decide, decide_in_turn,
 };
 use relight_core::ids::{AgentName, IdError, TaskId, check_skill};
 use relight_core::lease::{Fence, Holder, HolderLife};
@@ -27,16 +29,15 @@ use relight_core::time::{Span, Time};
 use relight_redact::Redactor;
 use relight_store::{Commit, CommitError, Store, StoreError};
 
-use crate::dialect::Dialect;
-use crate::drain;
 use crate::handover::{self, HandedOver};
-use crate::holders;
+use crate::holders::Holders;
 use crate::meter::Meter;
 use crate::os::{attempts, clock, process};
 use crate::redact_input;
 
 pub(crate) use self::error::act_error;
 pub use self::error::{ActError, DRAIN_HINT};
+pub use self::workflow_error::WorkflowError;
 
 /// How often a decision is made again because the task moved on meanwhile.
 const ROUNDS_MAX: usize = 1_000;
@@ -47,13 +48,18 @@ const CLAIM_BATCH: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Engine {
     store: Arc<dyn Store>,
+    holders: Arc<Holders>,
     redactor: Arc<Redactor>,
     meter: Arc<Meter>,
     /// Where running steps have their locks, unless that is beside the store's file.
     home: Option<Arc<Path>>,
-    /// What another tool wrote into a checkpoint file is taken in before anything is decided.
-    takes_in_files: bool,
+    file_intake: Option<FileIntake>,
 }
+
+/// Takes in what another tool wrote into the files beside the store, before anything is decided about a
+/// task; returns whether that changed the store.
+pub type FileIntake =
+    for<'a> fn(Engine, &'a Task) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
 
 /// A task and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +78,7 @@ pub struct Acted {
     /// The task it was decided upon.
     pub before: Task,
     /// What was committed.
-    pub decision: Decision,
+    pub decision: TaskDecision,
     /// The newest fence by this very commit.
     pub fence: Fence,
     /// When it was decided.
@@ -109,11 +115,6 @@ pub struct Started {
     pub handed_over: Option<HandedOver>,
 }
 
-/// Whether a change is a record of a step.
-fn is_step(change: &Change) -> bool {
-    matches!(change, Change::StepBegun(_) | Change::StepEnded { .. } | Change::StepSkipped { .. })
-}
-
 /// What adding a task came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Added {
@@ -142,7 +143,8 @@ impl Engine {
     /// Puts redaction in front of a store.
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
         let (redactor, meter) = (Arc::new(redactor), Arc::default());
-        Self { store, redactor, meter, home: None, takes_in_files: true }
+        let holders = Arc::new(Holders::new(Arc::clone(&store)));
+        Self { store, holders, redactor, meter, home: None, file_intake: None }
     }
 
     /// The same with the folder of this machine's state, for a store that is elsewhere.
@@ -157,9 +159,15 @@ impl Engine {
         self.home.as_deref().map(Path::to_path_buf).or_else(beside_store)
     }
 
+    /// The same with files beside the store that other tools may write.
+    #[must_use]
+    pub fn with_file_intake(self, intake: FileIntake) -> Self {
+        Self { file_intake: Some(intake), ..self }
+    }
+
     /// The same for the checkpoint dialect, which reads the files itself.
     pub(crate) fn without_files(self) -> Self {
-        Self { takes_in_files: false, ..self }
+        Self { file_intake: None, ..self }
     }
 
     /// What was counted through this engine and its clones.
@@ -170,6 +178,11 @@ impl Engine {
     /// The store, for views.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
+    }
+
+    /// What this engine and its clones know about the holders of leases.
+    pub fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// The redactor of everything that is written.
@@ -205,24 +218,43 @@ impl Engine {
 
     /// Adds a task, or finds the one that already stands for the request.
     pub async fn add(&self, new: NewTask) -> Result<Added, ActError> {
-        Ok(self.add_and(new, false, None).await?.0)
+        Ok(self.add_and(new, false, Vec::new()).await?.0)
     }
 
     /// Adds a task that its agent is about to start. Whether one that is there may be started by that
     /// agent is decided then.
     pub(crate) async fn add_to_start(&self, new: NewTask) -> Result<Added, ActError> {
-        Ok(self.add_and(new, true, None).await?.0)
+        Ok(self.add_and(new, true, Vec::new()).await?.0)
     }
 
-    /// Adds a task and lets a first event follow in the same commit, so that nobody comes between.
+    /// Records what hooks observed of a conversation in its task, adding that first when it is absent.
+    pub(crate) async fn observe(
+        &self,
+        new: NewTask,
+        events: Vec<TaskEvent>,
+    ) -> Result<(), ActError> {
+        let id = new.id.clone();
+        if self.store.task(&id).await?.is_none() {
+            match self.add_and(new, true, events.clone()).await {
+                Ok((Added::Created(_), _)) => return Ok(()),
+                // Another hook of the same conversation was faster.
+                Ok(_) | Err(ActError::Exists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.act_together(&id, Right::Unfenced, events).await.map(|_| ())
+    }
+
+    /// Adds a task and lets first events follow in the same commit, so that nobody comes between.
     async fn add_and(
         &self,
         mut new: NewTask,
         is_started: bool,
-        first: Option<TaskEvent>,
+        mut first: Vec<TaskEvent>,
     ) -> Result<(Added, Fence), ActError> {
         self.check_new(&new)?;
         redact_input::clean_new(&self.redactor, &mut new);
+        first.iter_mut().for_each(|event| redact_input::clean_event(&self.redactor, event));
         for _ in 0..ROUNDS_MAX {
             if let Some(key) = &new.spec.key
                 && let Some(task) = self.store.task_with_key(key).await?
@@ -236,10 +268,10 @@ impl Engine {
             check_strict(&new)?;
             let at = clock::now();
             let mut changes = vec![Change::Created(Box::new(new.clone()))];
-            if let Some(first) = first.clone() {
+            if !first.is_empty() {
                 let task = Change::first(&new, at);
                 let scene = self.scene(&task, None, Right::Unfenced).await?;
-                changes.extend(decide(&scene, first)?.changes);
+                changes.extend(decide_in_turn(&scene, &[], first.clone())?.changes);
             }
             let commit = Commit { task: new.id.clone(), guard: Guard::default(), at, changes };
             match self.store.commit(commit).await {
@@ -283,9 +315,10 @@ impl Engine {
             };
             let decision = decide(&scene, event.clone())?;
             let begins = decision.changes.iter().any(|c| matches!(c, Change::StepBegun(_)));
-            if begins && task.lease.held.is_none() {
-                // Whoever holds a task finishes it; this would be new work.
-                drain::refuse_new_work(self.store.as_ref(), &task).await?;
+            let is_seen = matches!(event, TaskEvent::Observe(_));
+            if begins && task.lease.held.is_none() && !is_seen {
+                // The holder of a task may finish it; this would be new work.
+                self.refuse_while_draining(&task).await?;
             }
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
@@ -295,14 +328,13 @@ impl Engine {
         Err(ActError::Contended(id.clone()))
     }
 
-    /// Takes in what another tool wrote into the checkpoint file of a task; true when the store was
-    /// changed by that. What cannot be taken in is set aside when the file is written next.
-    fn takes_in_file<'a>(&self, task: &'a Task) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-        let settings = task.checkpoint.as_ref().filter(|_| self.takes_in_files);
-        let Some(settings) = settings else { return Box::pin(std::future::ready(false)) };
-        let dialect = Dialect::new(self.clone(), PathBuf::from(&settings.folder));
-        // Boxed, for the dialect acts through an engine too.
-        Box::pin(async move { dialect.take_up_before(task).await })
+    /// Takes in files of this task; true when that changed the store. A file that cannot be taken in is
+    /// set aside when it is written next.
+    async fn takes_in_file(&self, task: &Task) -> bool {
+        match self.file_intake {
+            Some(intake) => intake(self.clone(), task).await,
+            None => false,
+        }
     }
 
     /// The task, unless it is known, and the step that an event speaks of.
@@ -417,7 +449,7 @@ impl Engine {
     ) -> Result<Started, ActError> {
         let starter = self.starter(new.agent.clone(), &holder).await?;
         let start = TaskEvent::Start { holder, ttl, steal: false, starter, limits };
-        let id = match self.add_and(new, true, Some(start.clone())).await? {
+        let id = match self.add_and(new, true, vec![start.clone()]).await? {
             (Added::Created(task), fence) => {
                 let view = self.view(&task.id).await?;
                 return Ok(Started { view, fence, resumed: false, handed_over: None });
@@ -473,7 +505,7 @@ impl Engine {
         let reason = acted.before.reason.clone();
         let view = self.view(id).await?;
         let handed_over = match resumed && is_new_lease {
-            true => handover::of(self.store.as_ref(), &view, reason).await?,
+            true => handover::of(self.store.as_ref(), &view.task, &view.steps, reason).await?,
             false => None,
         };
         Ok(Started { view, fence, resumed, handed_over })
@@ -562,7 +594,7 @@ impl Engine {
         let progress = progress(&task.spec.steps, &steps);
         let view = TaskView { task, steps, progress };
         let handed_over = match resumed {
-            true => handover::of(self.store.as_ref(), &view, reason).await?,
+            true => handover::of(self.store.as_ref(), &view.task, &view.steps, reason).await?,
             false => None,
         };
         Ok(Started { view, fence, resumed, handed_over })
@@ -573,7 +605,7 @@ impl Engine {
     async fn commit(
         &self,
         id: &TaskId,
-        decision: &Decision,
+        decision: &TaskDecision,
         scene: &TaskDecisionInput<'_>,
     ) -> Result<Option<Fence>, ActError> {
         if decision.changes.is_empty() {
@@ -585,7 +617,12 @@ impl Engine {
             at: scene.now,
             changes: decision.changes.clone(),
         };
-        let is_of_step = commit.changes.iter().any(is_step);
+        let is_of_step = commit.changes.iter().any(|change| {
+            matches!(
+                change,
+                Change::StepBegun(_) | Change::StepEnded { .. } | Change::StepSkipped { .. }
+            )
+        });
         let began_us = clock::monotonic_us();
         let committed = self.store.commit(commit).await;
         if is_of_step && committed.is_ok() {
@@ -653,9 +690,9 @@ impl Engine {
     ) -> Result<HolderLife, StoreError> {
         let held = task.lease.held.as_ref();
         if right.fence() != Some(task.lease.fence) {
-            holders::look_for(self.store.as_ref(), held).await?;
+            self.holders.look_for(held).await?;
         }
-        Ok(held.map_or(HolderLife::Gone, process::holder_life))
+        Ok(held.map_or(HolderLife::Gone, |held| self.holders.life(held)))
     }
 
     /// Names that come with an event are ids too.

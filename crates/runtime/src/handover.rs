@@ -7,12 +7,11 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
 use relight_core::recovery::Decision;
-use relight_core::step::StepState;
+use relight_core::step::{Step, StepState};
+use relight_core::task::Task;
 use relight_store::{EventQuery, Store, StoreError};
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::engine::TaskView;
 
 /// Most events of a task that are looked at.
 const EVENTS_MAX: usize = 200;
@@ -74,16 +73,16 @@ impl Hold {
 /// or there was none. `reason` is why the task stood where it did before it was taken.
 pub(crate) async fn of(
     store: &dyn Store,
-    view: &TaskView,
+    task: &Task,
+    steps: &[Step],
     reason: Option<String>,
 ) -> Result<Option<HandedOver>, StoreError> {
-    let events = store.events(query(&view.task.id)).await?;
-    let Some((before, by)) = find(&events, view.task.agent.as_ref().map(ToString::to_string))
-    else {
+    let events = store.events(query(&task.id)).await?;
+    let Some((before, by)) = find(&events, task.agent.as_ref().map(ToString::to_string)) else {
         return Ok(None);
     };
     let named = |state: StepState| {
-        let steps = view.steps.iter().filter(move |step| step.state == state);
+        let steps = steps.iter().filter(move |step| step.state == state);
         steps.map(|step| step.key.to_string()).collect()
     };
     Ok(Some(HandedOver {

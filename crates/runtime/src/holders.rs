@@ -1,16 +1,25 @@
-//! What the store knows about the holders of leases: which nodes have lost theirs, which attempts of
-//! agents are over. `os::process::holder_life` judges by what was learned here.
+//! What is known about the holders of a store's leases: which nodes have lost theirs, which attempts of
+//! agents are over, which processes live.
+
+mod attempt_cache;
+mod node_leases;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use relight_core::agent::{Agent, AgentState, AttemptTag};
-use relight_core::ids::AgentName;
-use relight_core::lease::{HeldLease, Holder, ProcessIdentity};
+use relight_core::ids::{AgentName, NodeName};
+use relight_core::lease::{HeldLease, Holder, HolderLife, Lease, ProcessIdentity};
+use relight_core::node::Node;
+use relight_core::time::Time;
 use relight_store::{AgentQuery, Store, StoreError};
+use tokio::time::Instant;
 
-use crate::os::attempts::{self, KnownAttempt};
-use crate::os::{fleet, process};
+use self::attempt_cache::{AttemptCache, KnownAttempt};
+use self::node_leases::{NodeLives, ProcessLocation, ReadTicket, place};
+use crate::os::{attempts, clock, fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
 const READ_ALL_FROM: usize = 16;
@@ -18,43 +27,152 @@ const READ_ALL_FROM: usize = 16;
 /// How long the record of an attempt's start is waited for.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Asks the store about these holders. To be called after they were read and before they are judged:
-/// what was read then cannot belong to a node or an attempt that began meanwhile.
-pub async fn look_for<'a>(
-    store: &dyn Store,
-    leases: impl IntoIterator<Item = &'a HeldLease>,
-) -> Result<(), StoreError> {
-    let mut is_on_another_node = false;
-    let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> = BTreeMap::new();
-    for HeldLease { holder, .. } in leases {
-        is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
-        let Holder::Attempt { attempt, shim, .. } = holder else { continue };
-        if attempts::known(attempt) == Some(KnownAttempt::Over) {
-            continue;
-        }
-        let tag = AttemptTag::from_text(attempt);
-        let agent = tag.agent().and_then(|name| AgentName::new(name).ok());
-        if let Some(agent) = agent {
-            by_agent.entry(agent).or_default().insert(tag, shim);
+/// Judges the holders of one store's leases, by what was learned so far.
+#[derive(Debug)]
+pub struct Holders {
+    store: Arc<dyn Store>,
+    /// How many reads of all nodes have begun.
+    reads: AtomicU64,
+    nodes: RwLock<NodeLives>,
+    attempts: RwLock<AttemptCache>,
+    /// When the node of this process was last seen to live.
+    own_node_seen: Mutex<Option<Instant>>,
+}
+
+impl Holders {
+    /// Knows nothing yet.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            reads: AtomicU64::new(0),
+            nodes: RwLock::default(),
+            attempts: RwLock::default(),
+            own_node_seen: Mutex::default(),
         }
     }
-    if is_on_another_node {
-        crate::fleet::look(store).await?;
+
+    /// The store whose leases they hold.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
     }
-    for agent in read_agents(store, by_agent.keys()).await? {
-        for (tag, shim) in by_agent.remove(&agent.name).unwrap_or_default() {
-            if agent.has_ended(&tag, attempts::own()) {
-                attempts::learn(&tag, KnownAttempt::Over);
-            } else if !process::is_alive(shim) {
-                // Its shim was killed, and the attempt may live on without it.
-                let leader = store.attempt(&tag).await?.and_then(|attempt| attempt.process);
-                leader
-                    .into_iter()
-                    .for_each(|leader| attempts::learn(&tag, KnownAttempt::Leader(leader)));
+
+    /// Asks the store about these holders. To be called after they were read and before they are judged:
+    /// what was read then cannot belong to a node or an attempt that began meanwhile.
+    pub async fn look_for<'a>(
+        &self,
+        leases: impl IntoIterator<Item = &'a HeldLease>,
+    ) -> Result<(), StoreError> {
+        let mut is_on_another_node = false;
+        let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> =
+            BTreeMap::new();
+        for HeldLease { holder, .. } in leases {
+            is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
+            let Holder::Attempt { attempt, shim, .. } = holder else { continue };
+            if self.known(attempt) == Some(KnownAttempt::Over) {
+                continue;
+            }
+            let tag = AttemptTag::from_text(attempt);
+            let agent = tag.agent().and_then(|name| AgentName::new(name).ok());
+            if let Some(agent) = agent {
+                by_agent.entry(agent).or_default().insert(tag, shim);
             }
         }
+        if is_on_another_node {
+            self.read_nodes().await?;
+        }
+        for agent in read_agents(self.store.as_ref(), by_agent.keys()).await? {
+            for (tag, shim) in by_agent.remove(&agent.name).unwrap_or_default() {
+                if agent.has_ended(&tag, attempts::own()) {
+                    self.learn(&tag, KnownAttempt::Over);
+                } else if !process::is_alive(shim) {
+                    // Its shim was killed, and the attempt may live on without it.
+                    let leader = self.store.attempt(&tag).await?.and_then(|found| found.process);
+                    leader
+                        .into_iter()
+                        .for_each(|leader| self.learn(&tag, KnownAttempt::Leader(leader)));
+                }
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Reads all nodes and remembers which of their leases ran out.
+    pub async fn read_nodes(&self) -> Result<Arc<[Node]>, StoreError> {
+        let ticket = self.begin_read();
+        let nodes = self.store.nodes().await?;
+        self.end_read(&ticket, &nodes);
+        Ok(nodes.into())
+    }
+
+    /// To be called before all nodes are read.
+    pub(crate) fn begin_read(&self) -> ReadTicket {
+        ReadTicket(self.reads.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// Learns from the nodes that were read.
+    pub(crate) fn end_read(&self, ticket: &ReadTicket, nodes: &[Node]) {
+        let mut seen = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        seen.take_in(ticket, nodes, clock::now());
+    }
+
+    /// The last renewal of a dead node, if its expiry was observed.
+    pub(crate) fn last_renewed(&self, name: &NodeName) -> Option<Time> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).last_renewed(name)
+    }
+
+    /// Whether a node's lease was seen to expire, or the node was removed afterwards.
+    pub fn is_gone(&self, name: &NodeName) -> bool {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).is_gone(name)
+    }
+
+    /// When the node of this process was last seen to live.
+    pub(crate) fn own_node_seen(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.own_node_seen.lock().expect("nothing panics while it is locked")
+    }
+
+    fn learn(&self, tag: &AttemptTag, what: KnownAttempt) {
+        self.attempts.write().unwrap_or_else(PoisonError::into_inner).learn(tag, what);
+    }
+
+    fn known(&self, tag: &str) -> Option<KnownAttempt> {
+        self.attempts.read().unwrap_or_else(PoisonError::into_inner).get(tag)
+    }
+
+    /// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
+    /// long as its node's lease was not seen to have run out; an attempt of an agent until the store said
+    /// that it is over (`look_for` asks), or its shim is gone.
+    pub fn life(&self, held: &HeldLease) -> HolderLife {
+        if self.is_alive(held) { HolderLife::Alive } else { HolderLife::Gone }
+    }
+
+    /// Whether a live holder has a lease.
+    pub fn is_held(&self, lease: &Lease) -> bool {
+        lease.held.as_ref().is_some_and(|held| self.is_alive(held))
+    }
+
+    /// Whether the holder of a lease lives, as `life` says.
+    pub fn is_alive(&self, held: &HeldLease) -> bool {
+        match &held.holder {
+            // A time limit ends the lease, whoever holds it.
+            _ if held.left.is_some_and(|left| left.as_ms() == 0) => false,
+            Holder::Process(process) => self.lives(process),
+            Holder::Attempt { process: Some(process), .. } if !self.lives(process) => false,
+            Holder::Attempt { attempt, shim, .. } => match self.known(attempt) {
+                Some(KnownAttempt::Over) => false,
+                Some(KnownAttempt::Leader(leader)) => self.lives(shim) || self.lives(&leader),
+                None => self.lives(shim),
+            },
+            Holder::Time { .. } => true,
+        }
+    }
+
+    fn lives(&self, process: &ProcessIdentity) -> bool {
+        match place(process, fleet::node(), &process::boot_id(), self.store.is_shared()) {
+            ProcessLocation::Here => process::is_alive(process),
+            ProcessLocation::Node(node) => !self.is_gone(node),
+            ProcessLocation::Elsewhere => true,
+        }
+    }
 }
 
 /// The live attempt of a supervised agent, as a holder; none when it has none.

@@ -11,14 +11,14 @@ use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, HeldLease, HolderLife};
 use relight_core::session::{Generation, Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
-use relight_core::step::{RepeatRule, Step, StepKey};
+use relight_core::step::{Call, RepeatRule, Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
-use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
+use relight_store::{AgentQuery, SessionQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
 use crate::engine::Engine;
-use crate::holders;
+use crate::holders::Holders;
 use crate::os::{clock, process};
 use crate::running_step::RunningStep;
 use crate::supervise::unnoticed_deaths::{self, Discrepancy};
@@ -64,6 +64,9 @@ pub struct OpenStep {
     pub tries: u32,
     /// When it was begun.
     pub since: Time,
+    /// Set for a tool call that hooks observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call: Option<Call>,
 }
 
 /// A task under a lease.
@@ -88,13 +91,15 @@ const ABOUT_TO_BEGIN: Span = Span::from_secs(1);
 
 /// Agents whose attempt lives, wherever that is, and those whose supervisor is about to decide whether the
 /// next attempt begins; but none that report by themselves.
-pub async fn running_agents(store: &dyn Store) -> Result<Vec<Agent>, StoreError> {
+pub async fn running_agents(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let states = vec![AgentStateKind::Running, AgentStateKind::Crashed, AgentStateKind::Suspended];
     let soon = clock::now().plus(ABOUT_TO_BEGIN);
+    let (store, holders) = (engine.store(), engine.holders());
+    let agents = store.agents(AgentQuery { states, ..AgentQuery::default() }).await?;
+    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
     let mut running = Vec::new();
-    for agent in store.agents(AgentQuery { states, ..AgentQuery::default() }).await? {
-        let is_supervised =
-            || agent.lease.held.as_ref().map(process::holder_life) == Some(HolderLife::Alive);
+    for agent in agents {
+        let is_supervised = || holders.is_held(&agent.lease);
         let runs = match &agent.state {
             AgentState::Running { attempt, .. } => {
                 let leader = store.attempt(attempt).await?.and_then(|attempt| attempt.process);
@@ -139,14 +144,14 @@ pub struct OpenTurn {
 
 /// Looks at everything. `home` is the folder of the store, where running steps have their locks.
 pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> {
-    let store = engine.store().as_ref();
-    let (in_doubt, mut under_way) = steps(store, home).await?;
+    let (store, holders) = (engine.store(), engine.holders());
+    let (in_doubt, mut under_way) = steps(engine, home).await?;
     let (mut held, mut lost) = (Vec::new(), Vec::new());
     let tasks = store.tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
-    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
         let Some(holder) = &task.lease.held else { continue };
-        let (list, steps) = match process::holder_life(holder) {
+        let (list, steps) = match holders.life(holder) {
             HolderLife::Alive => (&mut held, under_way.remove(&task.id)),
             HolderLife::Gone => (&mut lost, under_way.get(&task.id).cloned()),
         };
@@ -155,21 +160,22 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     }
     let running = under_way.into_values().flatten().collect();
     let agents = agents(engine).await?;
-    Ok(Inflight { in_doubt, lost, held, running, agents, sessions: turns(store).await? })
+    Ok(Inflight { in_doubt, lost, held, running, agents, sessions: turns(engine).await? })
 }
 
 /// Steps in doubt, and those that somebody is at, by their task. A task that was cancelled is history; one
 /// that was completed over a step in doubt still has that doubt.
 async fn steps(
-    store: &dyn Store,
+    engine: &Engine,
     home: &Path,
 ) -> Result<(Vec<OpenStep>, BTreeMap<TaskId, Vec<OpenStep>>), StoreError> {
+    let (store, holders) = (engine.store(), engine.holders());
     let (mut in_doubt, mut under_way) = (Vec::new(), BTreeMap::new());
     let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
-    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
         for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {
-            if is_under_way(home, &task, &step) {
+            if is_under_way(holders, home, &task, &step) {
                 let steps: &mut Vec<OpenStep> = under_way.entry(task.id.clone()).or_default();
                 steps.push(open_step(&task, step));
             } else {
@@ -182,9 +188,8 @@ async fn steps(
 
 /// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives. One begun
 /// without a fence counts as that one's.
-fn is_under_way(home: &Path, task: &Task, step: &Step) -> bool {
-    let held = task.lease.held.as_ref();
-    let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+fn is_under_way(holders: &Holders, home: &Path, task: &Task, step: &Step) -> bool {
+    let is_alive = holders.is_held(&task.lease);
     let is_the_holders = step.fence == task.lease.fence || step.fence == Fence::default();
     // A lock that cannot be looked at tells nothing.
     let runs = || RunningStep::is_taken(home, &task.id, &step.key).unwrap_or(false);
@@ -199,6 +204,7 @@ fn open_step(task: &Task, step: Step) -> OpenStep {
         rule: step.rule,
         tries: step.tries,
         since: step.at,
+        call: step.call,
     }
 }
 
@@ -222,10 +228,11 @@ async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
     Ok(of_agents.collect())
 }
 
-async fn turns(store: &dyn Store) -> Result<Vec<OpenTurn>, StoreError> {
+async fn turns(engine: &Engine) -> Result<Vec<OpenTurn>, StoreError> {
+    let (store, holders) = (engine.store(), engine.holders());
     let states = vec![SessionStateKind::Active];
     let sessions = store.sessions(SessionQuery { states, ..SessionQuery::default() }).await?;
-    holders::look_for(store, sessions.iter().filter_map(Session::owner)).await?;
+    holders.look_for(sessions.iter().filter_map(Session::owner)).await?;
     let turns = sessions.into_iter().filter_map(|session| {
         let SessionState::Active { since, owner } = session.state else { return None };
         let owner = owner.as_ref();
@@ -234,7 +241,7 @@ async fn turns(store: &dyn Store) -> Result<Vec<OpenTurn>, StoreError> {
             generation: session.generation,
             since,
             owner: owner.map(|held| held.holder.to_string()),
-            lives: owner.map(|held| process::holder_life(held) == HolderLife::Alive),
+            lives: owner.map(|held| holders.is_alive(held)),
         })
     });
     Ok(turns.collect())

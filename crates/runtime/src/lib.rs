@@ -16,8 +16,10 @@ pub mod dialect;
 pub mod drain;
 pub mod engine;
 pub mod fleet;
+pub mod git_state;
 pub mod handover;
 pub mod holders;
+pub mod hooks;
 #[cfg(feature = "http-client")]
 mod http_client;
 pub mod inflight;
@@ -37,6 +39,7 @@ pub mod store_url;
 pub mod supervise;
 #[cfg(feature = "otlp")]
 pub mod telemetry;
+pub mod transcripts;
 
 pub use library::{
     BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use relight_core::ids::{SessionKey, TaskId};
-use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionStateKind};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
@@ -12,8 +11,6 @@ use relight_store::{SessionQuery, TaskQuery};
 
 use crate::dialect;
 use crate::engine::{ActError, Engine};
-use crate::holders;
-use crate::os::process;
 
 /// How many tasks are removed in one commit.
 const BATCH: usize = 256;
@@ -69,19 +66,21 @@ pub async fn candidates(
         let Some(last) = tasks.last() else { return Ok(found) };
         after = Some(last.id.clone());
         let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
-        holders::look_for(engine.store().as_ref(), leases).await?;
-        found.tasks.extend(tasks.iter().filter_map(|task| candidate(task, older_than, now)));
+        engine.holders().look_for(leases).await?;
+        found.tasks.extend(tasks.iter().filter_map(|task| {
+            let is_held = engine.holders().is_held(&task.lease);
+            candidate(task, is_held, older_than, now)
+        }));
         let settings = tasks.into_iter().filter_map(|task| task.checkpoint);
         found.folders.extend(settings.map(|settings| PathBuf::from(settings.folder)));
     }
 }
 
-fn candidate(task: &Task, older_than: Span, now: Time) -> Option<Candidate> {
+fn candidate(task: &Task, is_held: bool, older_than: Span, now: Time) -> Option<Candidate> {
     let old = now.since(task.updated_at) >= older_than;
-    let held = task.lease.held.as_ref().map(process::holder_life) == Some(HolderLife::Alive);
     let why = match (task.status.is_terminal(), task.is_expired(now)) {
         (true, _) if old => "finished",
-        (_, true) if !held => "expired",
+        (_, true) if !is_held => "expired",
         _ => return None,
     };
     let folder = task.checkpoint.as_ref().map(|settings| settings.folder.clone());

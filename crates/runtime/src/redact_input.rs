@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::decide::TaskEvent;
+use relight_core::decide::{Observed, TaskEvent};
 use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
 use relight_core::lease::Holder;
 use relight_core::session::SessionEvent;
@@ -65,6 +65,20 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
             clean_text(redactor, reason);
         }
         TaskEvent::StepEnd { key, output, .. } => {
+            clean_step(redactor, key);
+            if let Some(output) = output {
+                clean_output(redactor, output);
+            }
+        }
+        TaskEvent::Observe(Observed::Turn { new, .. }) => clean_new(redactor, new),
+        TaskEvent::Observe(Observed::CallBegun { key, call, .. }) => {
+            clean_step(redactor, key);
+            clean_text(redactor, &mut call.tool);
+            clean_text(redactor, &mut call.arguments);
+            // A marked path leads nowhere.
+            call.file = call.file.take().filter(|file| redactor.text(&file.path) == file.path);
+        }
+        TaskEvent::Observe(Observed::CallEnded { key, output, .. }) => {
             clean_step(redactor, key);
             if let Some(output) = output {
                 clean_output(redactor, output);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, HolderLife, LEASE_DEFAULT};
+use relight_core::lease::{Fence, LEASE_DEFAULT};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -22,7 +22,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
 use crate::engine::{ActError, Engine};
-use crate::holders;
 use crate::os::{file, process};
 
 const FOLDER: &str = "running";
@@ -142,9 +141,8 @@ pub async fn check_start(
         other => other?,
     };
     fence.map_or(Ok(()), |ours| view.task.check_fence(ours))?;
-    holders::look_for(engine.store().as_ref(), &view.task.lease.held).await?;
-    let orphaned = engine.home().and_then(|home| orphaned_step(&home, &view.task, &view.steps));
-    match orphaned {
+    engine.holders().look_for(&view.task.lease.held).await?;
+    match orphaned_step(engine, &view.task, &view.steps) {
         Some(step) => Err(Refusal::StepRunning { task: id.clone(), step }.into()),
         None => Ok(()),
     }
@@ -152,13 +150,11 @@ pub async fn check_start(
 
 /// Whether an orphan of the task's dead process is still at one of its steps on this machine.
 pub(crate) async fn is_run_by_orphan(engine: &Engine, task: &Task) -> Result<bool, StoreError> {
-    match engine.home().filter(|_| task.steps_open > 0) {
-        Some(home) => {
-            let steps = engine.store().steps(&task.id).await?;
-            Ok(orphaned_step(&home, task, &steps).is_some())
-        }
-        None => Ok(false),
+    if task.steps_open == 0 || engine.home().is_none() {
+        return Ok(false);
     }
+    let steps = engine.store().steps(&task.id).await?;
+    Ok(orphaned_step(engine, task, &steps).is_some())
 }
 
 /// Whether nobody works any more on a task that is in progress without a lease: its steps were begun
@@ -185,13 +181,13 @@ pub(crate) async fn is_left_without_lease(
 /// A step that an orphan of the task's dead process is still at: a new lease would throw its result
 /// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
 /// for it would be for ever.)
-fn orphaned_step(home: &Path, task: &Task, steps: &[Step]) -> Option<StepKey> {
-    let held = task.lease.held.as_ref()?;
-    if held.holder.process().is_none() || process::holder_life(held) == HolderLife::Alive {
+fn orphaned_step(engine: &Engine, task: &Task, steps: &[Step]) -> Option<StepKey> {
+    let (home, held) = (engine.home()?, task.lease.held.as_ref()?);
+    if held.holder.process().is_none() || engine.holders().is_alive(held) {
         return None;
     }
     let mut open = steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
-    open.find(|key| RunningStep::is_taken(home, &task.id, key).unwrap_or(false)).cloned()
+    open.find(|key| RunningStep::is_taken(&home, &task.id, key).unwrap_or(false)).cloned()
 }
 
 impl Drop for RunningStep {

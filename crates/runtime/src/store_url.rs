@@ -12,7 +12,7 @@ use relight_store::transfer::{Exporter, Importer};
 use relight_store::{MemoryStore, Store, StoreError};
 use serde_json::Value;
 
-use crate::os::{environment, fleet};
+use crate::os::environment;
 
 /// Which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,9 +62,6 @@ impl StoreUrl {
 
     /// Opens it, creating it when there is none.
     pub fn open(&self, usage: Use) -> Result<Arc<dyn Store>, StoreError> {
-        if !matches!(self, Self::Sqlite(_) | Self::Memory) {
-            fleet::share_store();
-        }
         Ok(match self {
             Self::Sqlite(path) => Arc::new(SqliteStore::open(path, usage)?),
             Self::Postgres(url) => Arc::new(PostgresStore::open(&with_password(url))?),
@@ -114,9 +111,7 @@ const STORE: &str = "RELIGHT_STORE";
 
 /// Keeps from a program what this process opened a shared store by: a `relight` there asks the daemon.
 pub fn withhold(command: &mut Command) {
-    if fleet::shares_store() {
-        command.env_remove(PASSWORD).env_remove(STORE);
-    }
+    command.env_remove(PASSWORD).env_remove(STORE);
 }
 
 /// A URL without one takes `PGPASSWORD`, as PostgreSQL's own programs do: so that none has to stand in

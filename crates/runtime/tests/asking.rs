@@ -16,18 +16,15 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::{Epoch, NewNode};
 use relight_core::time::{Span, Time};
-use relight_runtime::fleet::remote_control::{RemoteCommandError, RemoteDelivery, ask};
+use relight_runtime::holders::Holders;
 use relight_runtime::supervise::control::Changed;
+use relight_runtime::supervise::remote_command_sender::{self, RemoteCommandError, RemoteDelivery};
 use relight_store::{AgentCommit, MemoryStore, Store};
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 const PATIENCE: Span = Span::from_secs(60);
 /// Longer than anything here takes, by the clock that is moved.
 const ALL_OF_IT: Duration = Duration::from_secs(3_600);
-
-/// What a process has seen of nodes is one for all of it, so these tests come one after the other.
-static TURN: Mutex<()> = Mutex::const_new(());
 
 /// Runs a node beside whoever asks it; both come to their end.
 async fn beside<A, B>(asks: impl Future<Output = A>, node: impl Future<Output = B>) -> A {
@@ -36,6 +33,16 @@ async fn beside<A, B>(asks: impl Future<Output = A>, node: impl Future<Output = 
 
 fn x() -> AgentName {
     AgentName::new("x").unwrap()
+}
+
+async fn ask(
+    store: &Arc<dyn Store>,
+    agent: &AgentName,
+    verb: RemoteVerb,
+    patience: Span,
+) -> Result<RemoteDelivery, RemoteCommandError> {
+    let holders = Holders::new(Arc::clone(store));
+    remote_command_sender::ask(&holders, agent, verb, patience).await
 }
 
 /// A store with an agent that nobody holds.
@@ -109,7 +116,6 @@ fn done(problem: Option<&str>) -> RemoteCommandProgress {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_answered_comes_back_as_if_it_were_done_here() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let node = async {
@@ -119,7 +125,7 @@ async fn what_is_answered_comes_back_as_if_it_were_done_here() {
         say(&*store, wish.at(done(None))).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, RemoteVerb::Stop, PATIENCE), node).await;
+    let changed = beside(ask(&store, &name, RemoteVerb::Stop, PATIENCE), node).await;
     let changed = of(changed);
     assert_eq!(
         (changed.agent, changed.previous_state, changed.state),
@@ -129,7 +135,6 @@ async fn what_is_answered_comes_back_as_if_it_were_done_here() {
 
 #[tokio::test(start_paused = true)]
 async fn what_went_wrong_there_names_the_node() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let node = async {
@@ -137,18 +142,17 @@ async fn what_went_wrong_there_names_the_node() {
         say(&*store, wish.at(done(Some("agent x did not start")))).await;
     };
     let name = x();
-    let refused = beside(ask(&*store, &name, RemoteVerb::Start, PATIENCE), node).await;
+    let refused = beside(ask(&store, &name, RemoteVerb::Start, PATIENCE), node).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.to_string(), "agent x did not start (on node a)");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_takes_in_time_is_withdrawn() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let begun = tokio::time::Instant::now();
-    let refused = ask(&*store, &x(), RemoteVerb::Stop, PATIENCE).await.unwrap_err();
+    let refused = ask(&store, &x(), RemoteVerb::Stop, PATIENCE).await.unwrap_err();
     assert!(matches!(refused, RemoteCommandError::Silent { .. }), "{refused}");
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
     assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Withdrawn);
@@ -156,7 +160,6 @@ async fn what_nobody_takes_in_time_is_withdrawn() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_taken_and_not_finished_is_said_so() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let node = async {
@@ -164,14 +167,13 @@ async fn what_was_taken_and_not_finished_is_said_so() {
         say(&*store, wish.at(RemoteCommandProgress::Taken)).await;
     };
     let name = x();
-    let refused = beside(ask(&*store, &name, RemoteVerb::Stop, PATIENCE), node).await;
+    let refused = beside(ask(&store, &name, RemoteVerb::Stop, PATIENCE), node).await;
     assert!(matches!(refused, Err(RemoteCommandError::Late { .. })), "{refused:?}");
     assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Taken);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let nodes = async {
@@ -186,13 +188,12 @@ async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
         say(&*store, wish.at(done(None))).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), nodes).await;
+    let changed = beside(ask(&store, &name, RemoteVerb::Restart, PATIENCE), nodes).await;
     assert_eq!(of(changed).agent, x());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_somebody_left_behind_is_replaced() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let left = RemoteCommand {
@@ -213,13 +214,12 @@ async fn a_wish_that_somebody_left_behind_is_replaced() {
         }
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, RemoteVerb::Start, PATIENCE), node).await;
+    let changed = beside(ask(&store, &name, RemoteVerb::Start, PATIENCE), node).await;
     assert_eq!(of(changed).agent, x());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twice() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let node = async {
@@ -230,23 +230,21 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
         commit(&*store, changes.into()).await;
     };
     let name = x();
-    let changed = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), node).await;
+    let changed = beside(ask(&store, &name, RemoteVerb::Restart, PATIENCE), node).await;
     assert_eq!(of(changed).state, AgentStateKind::Stopped);
     assert_eq!(agent(&*store).await.wish.unwrap().id, "other");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_where_nobody_has_it() {
-    let _turn = TURN.lock().await;
     let store = store().await;
-    let asked = ask(&*store, &x(), RemoteVerb::Restart, PATIENCE).await.unwrap();
+    let asked = ask(&store, &x(), RemoteVerb::Restart, PATIENCE).await.unwrap();
     assert_eq!(asked, RemoteDelivery::Left(RemoteVerb::Restart));
     assert_eq!(agent(&*store).await.wish, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_over() {
-    let _turn = TURN.lock().await;
     let store = store().await;
     taken_by(&*store, "a").await;
     let node = async {
@@ -256,7 +254,7 @@ async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_ov
         store.leave_node(&name, Epoch(1), Time::from_ms(0)).await.unwrap();
     };
     let name = x();
-    let left = beside(ask(&*store, &name, RemoteVerb::Restart, PATIENCE), node).await.unwrap();
+    let left = beside(ask(&store, &name, RemoteVerb::Restart, PATIENCE), node).await.unwrap();
     assert_eq!(
         left,
         RemoteDelivery::Left(RemoteVerb::Start),

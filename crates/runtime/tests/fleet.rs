@@ -8,6 +8,7 @@ use relight_core::ids::NodeName;
 use relight_core::node::{Epoch, NewNode};
 use relight_core::time::Span;
 use relight_runtime::fleet::{self, JoinError, Standing};
+use relight_runtime::holders::Holders;
 use relight_store::{MemoryStore, Store};
 use tokio::time::timeout;
 
@@ -26,9 +27,13 @@ fn node(name: &str, instance: &str) -> NewNode {
     }
 }
 
-async fn join(store: &MemoryStore, name: &str) -> fleet::Fleet {
-    let store: Arc<dyn Store> = Arc::new(store.clone());
-    let (fleet, keep) = fleet::join(store, node(name, name), Span::from_ms(50)).await.unwrap();
+fn holders(store: &MemoryStore) -> Arc<Holders> {
+    Arc::new(Holders::new(Arc::new(store.clone())))
+}
+
+async fn join(holders: &Arc<Holders>, name: &str) -> fleet::Fleet {
+    let (holders, node) = (Arc::clone(holders), node(name, name));
+    let (fleet, keep) = fleet::join(holders, node, Span::from_ms(50)).await.unwrap();
     tokio::spawn(keep);
     fleet
 }
@@ -36,7 +41,7 @@ async fn join(store: &MemoryStore, name: &str) -> fleet::Fleet {
 #[tokio::test]
 async fn each_renewal_makes_the_term_longer() {
     let store = MemoryStore::new();
-    let fleet = join(&store, "a").await;
+    let fleet = join(&holders(&store), "a").await;
     let first = fleet.term().unwrap().stop_at_ms();
     let mut standing = fleet.standing();
     let is_later =
@@ -47,7 +52,7 @@ async fn each_renewal_makes_the_term_longer() {
 #[tokio::test]
 async fn a_node_whose_lease_ran_out_in_the_store_starts_over() {
     let store = MemoryStore::new();
-    let fleet = join(&store, "a").await;
+    let fleet = join(&holders(&store), "a").await;
     store.advance(LEASE);
     let mut standing = fleet.standing();
     let joined_anew = |now: &Standing| now.epoch() == Some(Epoch(2));
@@ -59,7 +64,8 @@ async fn a_node_whose_lease_ran_out_in_the_store_starts_over() {
 #[tokio::test]
 async fn the_end_of_another_lease_is_seen() {
     let store = MemoryStore::new();
-    let fleet = join(&store, "a").await;
+    let (ours, others) = (holders(&store), holders(&store));
+    let fleet = join(&ours, "a").await;
     store.join_node(node("b", "b"), None, relight_core::time::Time::from_ms(0)).await.unwrap();
     let mut nodes = fleet.nodes();
     let b_lives = |lives: bool| {
@@ -73,14 +79,15 @@ async fn the_end_of_another_lease_is_seen() {
         .await
         .unwrap();
     timeout(PATIENCE, nodes.wait_for(b_lives(false))).await.unwrap().unwrap();
-    assert!(relight_runtime::os::fleet::is_gone(&node("b", "b").name));
+    assert!(ours.is_gone(&node("b", "b").name));
+    assert!(!others.is_gone(&node("b", "b").name), "who has not looked has not seen it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_name_in_use_is_waited_for_and_then_refused() {
     let store = MemoryStore::new();
-    let _fleet = join(&store, "a").await;
-    let other: Arc<dyn Store> = Arc::new(store);
-    let refused = fleet::join(other, node("a", "another"), Span::from_ms(50)).await.err().unwrap();
+    let _fleet = join(&holders(&store), "a").await;
+    let another = node("a", "another");
+    let refused = fleet::join(holders(&store), another, Span::from_ms(50)).await.err().unwrap();
     assert!(matches!(&refused, JoinError::Taken(node) if node.new.instance == "a"), "{refused}");
 }

@@ -7,11 +7,12 @@ use std::process::{Child, ExitStatus, Stdio};
 
 use relight_runtime::core::agent::death::{HowEnded, ReportedEnd};
 use relight_runtime::core::time::{Span, Time};
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::{Fact, Launch, Preset};
-use relight_runtime::supervise::os_word::Word;
 
 const FIRST: Launch<'_> = Launch {
     first: true,
+    anew: false,
     session: None,
     brief: "go on",
     brief_file: "/run/brief.md",
@@ -20,7 +21,7 @@ const FIRST: Launch<'_> = Launch {
 };
 
 /// The usual command of each preset's program.
-const USUAL: [(&str, &str); 7] = [
+const USUAL: [(&str, &str); 10] = [
     ("generic", "./agent.sh --fast"),
     ("claude-code", "claude -p PROMPT --model opus"),
     ("codex", "codex exec --sandbox workspace-write PROMPT"),
@@ -28,6 +29,9 @@ const USUAL: [(&str, &str); 7] = [
     ("opencode", "opencode run --model a/b fix the bug"),
     ("kimi", "kimi --print -p PROMPT"),
     ("aider", "aider --yes-always --message PROMPT main.py"),
+    ("qwen", "qwen --yolo -p PROMPT"),
+    ("pi", "pi -p PROMPT --model m"),
+    ("copilot", "copilot -p PROMPT --allow-all-tools"),
 ];
 
 fn preset(name: &str) -> Preset {
@@ -43,7 +47,7 @@ fn shown(command: &[Word]) -> String {
         text if text.contains(' ') => format!("'{text}'"),
         text => text,
     };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ").replace("\n\n", " // ")
 }
 
 fn now() -> Time {
@@ -160,22 +164,31 @@ fn commands_of_all_presets() {
     generic     no id  ./agent.sh --fast
     claude-code first  claude --output-format stream-json --verbose --session-id UUID -p PROMPT --model opus
     claude-code again  claude --output-format stream-json --verbose --resume ID -p 'go on' --model opus
-    claude-code no id  claude --output-format stream-json --verbose -p PROMPT --model opus
+    claude-code no id  claude --output-format stream-json --verbose -p 'PROMPT // go on' --model opus
     codex       first  codex exec --json --sandbox workspace-write PROMPT
     codex       again  codex exec --json --sandbox workspace-write resume ID 'go on'
-    codex       no id  codex exec --json --sandbox workspace-write PROMPT
+    codex       no id  codex exec --json --sandbox workspace-write 'PROMPT // go on'
     gemini      first  gemini --output-format stream-json -p PROMPT --approval-mode yolo
     gemini      again  gemini --output-format stream-json --resume ID -p 'go on' --approval-mode yolo
-    gemini      no id  gemini --output-format stream-json -p PROMPT --approval-mode yolo
-    opencode    first  opencode run --format json --model a/b fix the bug
-    opencode    again  opencode run --format json --session ID --model a/b 'go on'
-    opencode    no id  opencode run --format json --model a/b fix the bug
+    gemini      no id  gemini --output-format stream-json -p 'PROMPT // go on' --approval-mode yolo
+    opencode    first  opencode run --format json --print-logs --log-level ERROR --model a/b fix the bug
+    opencode    again  opencode run --format json --print-logs --log-level ERROR --session ID --model a/b 'go on'
+    opencode    no id  opencode run --format json --print-logs --log-level ERROR --model a/b 'fix the bug // go on'
     kimi        first  kimi --output-format stream-json --print -p PROMPT
     kimi        again  kimi --output-format stream-json --session ID --print -p 'go on'
-    kimi        no id  kimi --output-format stream-json --continue --print -p 'go on'
+    kimi        no id  kimi --output-format stream-json --print -p 'PROMPT // go on'
     aider       first  aider --yes-always --message PROMPT main.py
     aider       again  aider --restore-chat-history --yes-always --message 'go on' main.py
     aider       no id  aider --restore-chat-history --yes-always --message 'go on' main.py
+    qwen        first  qwen --output-format stream-json --session-id UUID --yolo -p PROMPT
+    qwen        again  qwen --output-format stream-json --resume ID --yolo -p 'go on'
+    qwen        no id  qwen --output-format stream-json --yolo -p 'PROMPT // go on'
+    pi          first  pi --mode json -p PROMPT --model m
+    pi          again  pi --mode json --session ID -p 'go on' --model m
+    pi          no id  pi --mode json -p 'PROMPT // go on' --model m
+    copilot     first  copilot --output-format json --session-id UUID -p PROMPT --allow-all-tools
+    copilot     again  copilot --output-format json --resume ID -p 'go on' --allow-all-tools
+    copilot     no id  copilot --output-format json -p 'PROMPT // go on' --allow-all-tools
     ");
 }
 
@@ -185,6 +198,7 @@ fn the_id_comes_before_everything_else() {
         ("codex", "0199a213-81c0-7800-8aa1-bbab2a035a53"),
         ("gemini", "6f3c0a52-7f1e-4b0e-9f56-0d7f4d1c2b3a"),
         ("opencode", "ses_494719016ffe85dkDMj0FPRbHK"),
+        ("pi", "01a1ed5f-da66-7385-867d-35fd454fb8b4"),
     ] {
         let outcome = outcome(name, "odd", FIRST);
         assert_eq!(outcome.facts[0], session(id), "{name}");
@@ -227,7 +241,7 @@ fn the_agent_gets_its_words_as_they_are() {
 
 #[test]
 fn success_counts_whatever_the_exit_code() {
-    for name in ["claude-code", "codex", "gemini", "opencode"] {
+    for name in ["claude-code", "codex", "gemini", "opencode", "qwen", "pi", "copilot"] {
         let outcome = outcome(name, "odd", FIRST);
         assert_ne!(outcome.how, HowEnded::Code(0), "{name}");
         assert_eq!(outcome.said, Some(ReportedEnd::Success), "{name}");
@@ -241,6 +255,9 @@ fn a_failure_in_the_stream_counts_also_with_exit_0() {
         ("codex", "the model refused"),
         ("gemini", "no model"),
         ("opencode", "no model"),
+        ("qwen", "[API Error: Connection error. (cause: fetch failed)]"),
+        ("pi", "no model"),
+        ("copilot", "500: the model refused"),
     ] {
         let outcome = outcome(name, "fail", FIRST);
         assert_eq!(outcome.how, HowEnded::Code(0), "{name}");
@@ -260,17 +277,36 @@ fn a_limit_says_when_it_ends() {
         ("codex", "2026-05-01T13:30:00Z"),
         ("gemini", "2026-05-01T13:30:00Z"),
         ("opencode", "2026-05-01T13:30:00Z"),
+        ("qwen", "2026-05-01T13:30:00Z"),
+        ("pi", "2026-05-01T13:30:00Z"),
+        ("copilot", "2026-05-01T13:30:00Z"),
     ] {
         let time = Some(time.parse().unwrap());
         assert_eq!(outcome(name, "limit", FIRST).said, Some(ReportedEnd::Later(time)), "{name}");
     }
     assert_eq!(outcome("kimi", "limit", FIRST).said, Some(ReportedEnd::Later(None)));
+    // In the zone of this machine, whatever that is.
+    let Some(ReportedEnd::Later(Some(time))) = outcome("codex", "clock", FIRST).said else {
+        panic!("no time");
+    };
+    assert!(time.since(now()) <= Span::from_secs(24 * 3_600), "{time}");
+}
+
+#[test]
+fn a_key_that_is_refused_is_nothing_to_retry() {
+    for name in ["claude-code", "qwen", "pi", "copilot"] {
+        let said = outcome(name, "refused", FIRST).said;
+        assert!(
+            matches!(&said, Some(ReportedEnd::Incurable(why)) if why.contains("401")),
+            "{said:?}"
+        );
+    }
 }
 
 #[test]
 fn exit_codes_with_a_meaning_are_told_in_words() {
     let said = outcome("gemini", "login", FIRST).said;
-    assert_eq!(said, Some(ReportedEnd::Failure("not logged in".to_owned())));
+    assert_eq!(said, Some(ReportedEnd::Incurable("not logged in".to_owned())));
     for name in ["generic", "aider"] {
         assert_eq!(outcome(name, "fail", FIRST).said, None, "{name}");
     }
@@ -286,6 +322,9 @@ fn the_first_rung_ends_each_agent_in_order() {
         ("kimi", "INT"),
         ("aider", "INT"),
         ("generic", "TERM"),
+        ("qwen", "TERM"),
+        ("pi", "TERM"),
+        ("copilot", "TERM"),
     ] {
         let rung = preset(name).ladder(Span::from_secs(10))[0];
         let launch = Launch { session: Some("a-b-c"), ..FIRST };
@@ -315,6 +354,9 @@ fn ladders_of_all_presets() {
     opencode    TERM 10s
     kimi        INT 5s, TERM 10s
     aider       INT 5s, TERM 10s
+    qwen        TERM 10s
+    pi          TERM 10s
+    copilot     TERM 10s
     ");
 }
 
@@ -331,6 +373,22 @@ fn what_the_user_chose_counts() {
         [Word::from("--resume={session}"), Word::from("--note"), Word::from("{brief_file}")];
     let own = Launch { resume_args: Some(&words), ..again };
     insta::assert_snapshot!(command("claude -p P", own), @"claude --resume=ID --note /run/brief.md -p P");
+}
+
+#[test]
+fn a_session_that_the_user_resumes_is_resumed_by_its_id() {
+    let again = Launch { first: false, session: Some("ID"), ..FIRST };
+    for (name, given, resumed) in [
+        ("codex", "codex exec resume --last P", "codex exec --json resume ID 'go on'"),
+        ("codex", "codex exec resume OLD -m o P", "codex exec --json -m o resume ID 'go on'"),
+        (
+            "claude-code",
+            "claude -p --safe-mode --permission-mode X P",
+            "claude --output-format stream-json --verbose --resume ID -p --safe-mode --permission-mode X 'go on'",
+        ),
+    ] {
+        assert_eq!(shown(&preset(name).command(&words(given), again)), resumed);
+    }
 }
 
 #[test]
@@ -399,5 +457,8 @@ fn variables_are_for_resumed_agents() {
 fn only_presets_with_something_to_read_read() {
     let reading: Vec<&str> =
         USUAL.iter().map(|it| it.0).filter(|name| preset(name).reads_stream()).collect();
-    assert_eq!(reading, ["claude-code", "codex", "gemini", "opencode", "kimi"]);
+    assert_eq!(
+        reading,
+        ["claude-code", "codex", "gemini", "opencode", "kimi", "qwen", "pi", "copilot"]
+    );
 }

@@ -1,30 +1,26 @@
 //! What all handlers share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::post;
 use relight_core::time::Time;
 use relight_runtime::os::clock;
 
-use crate::activity::Pulse;
+use crate::audit::Audit;
 use crate::backend::Backend;
 use crate::event_stream::Journal;
-use crate::guard::audit::Audit;
-use crate::guard::failures::Failures;
-use crate::guard::guard;
-use crate::guard::host::Hosts;
-use crate::idempotency::{self, Remembered};
-use crate::login::{Codes, Visits};
+use crate::heartbeats::LastHeartbeats;
+use crate::hosts::Hosts;
+use crate::login::{BrowserSessions, Codes};
 use crate::metrics::traffic::Traffic;
-use crate::relay::{self, Answers};
-use crate::routes;
-use crate::serve::Settings;
+use crate::rate_limit::FailedLogins;
+use crate::statistics::EventStatistics;
 use crate::tokens::Keyring;
+
+/// How long a whole body may take to arrive.
+pub(crate) const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// What all handlers share. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -39,22 +35,19 @@ pub(crate) struct Shared {
     /// Where browsers reach us; none when only the socket is served.
     pub(crate) address: Option<SocketAddr>,
     pub(crate) is_tls: bool,
-    /// How long a whole body may take to come.
+    /// How long a whole body may take to arrive.
     pub(crate) body_wait_max: Duration,
     pub(crate) codes: Codes,
-    pub(crate) visits: Visits,
-    pub(crate) failures: Failures,
+    pub(crate) browser_sessions: BrowserSessions,
+    pub(crate) failures: FailedLogins,
     pub(crate) audit: Audit,
-    pub(crate) remembered: Remembered,
-    /// What became of the writes of agents.
-    pub(crate) relayed: Answers,
     pub(crate) journal: Journal,
-    pub(crate) pulse: Pulse,
+    pub(crate) statistics: EventStatistics,
     pub(crate) traffic: Traffic,
     /// When the daemon began to serve.
     pub(crate) started_at: Time,
     /// Of agents that report by themselves.
-    pub(crate) signs: routes::heartbeat::Signs,
+    pub(crate) signs: LastHeartbeats,
 }
 
 impl Shared {
@@ -66,18 +59,16 @@ impl Shared {
             hosts,
             address: None,
             is_tls: false,
-            body_wait_max: Settings::default().body_wait_max,
+            body_wait_max: BODY_WAIT_MAX,
             codes: Codes::default(),
-            visits: Visits::default(),
-            failures: Failures::default(),
+            browser_sessions: BrowserSessions::default(),
+            failures: FailedLogins::default(),
             audit: Audit::default(),
-            remembered: Remembered::default(),
-            relayed: Answers::default(),
             journal: Journal::default(),
-            pulse: Pulse::default(),
+            statistics: EventStatistics::default(),
             traffic: Traffic::default(),
             started_at: clock::now(),
-            signs: routes::heartbeat::Signs::default(),
+            signs: LastHeartbeats::default(),
         }
     }
 }
@@ -87,19 +78,14 @@ impl App {
         Self(Arc::new(shared))
     }
 
+    /// The URL for browsers; none when only the socket is served.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.address.map(|address| url(address, self.is_tls))
+    }
+
     /// The cookie's name. Browsers send cookies to every port of a host: each daemon has its own.
     pub(crate) fn cookie_name(&self) -> String {
         format!("relight-{}", self.address.map_or(0, |address| address.port()))
-    }
-
-    /// Everything that is served, behind the guard.
-    pub(crate) fn router(&self) -> Router {
-        routes::all()
-            .layer(from_fn_with_state(self.clone(), idempotency::remember))
-            // Reads its own bodies and remembers its own answers.
-            .route(relay::PATH, post(relay::serve))
-            .layer(from_fn_with_state(self.clone(), guard))
-            .with_state(self.clone())
     }
 }
 
@@ -108,5 +94,25 @@ impl Deref for App {
 
     fn deref(&self) -> &Shared {
         &self.0
+    }
+}
+
+fn url(address: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "https" } else { "http" };
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        ip => ip,
+    };
+    format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_names_an_address_that_a_browser_can_open() {
+        assert_eq!(url("0.0.0.0:7717".parse().unwrap(), true), "https://127.0.0.1:7717");
+        assert_eq!(url("[::1]:80".parse().unwrap(), false), "http://[::1]:80");
     }
 }

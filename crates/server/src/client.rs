@@ -9,7 +9,7 @@ use relight_runtime::supervise::control::{AskError, ControlReply, Refused, Reque
 use serde_json::json;
 
 pub use crate::wire::login::LoginCode;
-pub use relight_runtime::supervise::daemon_client::{Answered, parse, send};
+pub use relight_runtime::supervise::daemon_client::{DaemonResponse, parse, send};
 
 /// Asks the daemon that listens there what a supervisor can be asked.
 pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<ControlReply, AskError> {

@@ -2,21 +2,24 @@
 //!
 //! Nothing from inside is told: no path, no statement, no cause of a broken store.
 
+mod problem;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use relight_core::decide::Refusal;
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, Refused};
 use relight_core::ids::IdError;
 use relight_core::time::TimeError;
-use relight_runtime::dialect::{DialectError, ResumeError};
 use relight_runtime::engine::ActError;
 use relight_runtime::sessions::SessionError;
-use relight_runtime::supervise::control::{Refused, RefusedCode};
 use relight_runtime::supervise::reporters::ReportError;
 use relight_store::{AgentCommitError, StoreError};
 
 use crate::answer::json_bytes;
-use crate::wire::problem::{Problem, ProblemBody};
+
+#[cfg(feature = "mcp")]
+pub(crate) use self::problem::without_secrets;
+pub(crate) use self::problem::{Problem, ProblemBody};
 
 /// Why a request was not done. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,17 +161,11 @@ impl From<AgentCommitError> for ApiError {
 }
 
 impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> Self {
-        let Refused { code, message, hint } = refused;
-        let mut error = match code {
-            RefusedCode::NotFound => Self::new(ErrorCode::NOT_SUPERVISED, message),
-            RefusedCode::Ended => Self::new(ErrorCode::ENDED, message),
-            RefusedCode::Conflict | RefusedCode::Refused => Self::conflict(message),
-            RefusedCode::Ending => Self::new(ErrorCode::ENDING, message),
-            RefusedCode::Internal => return Self::internal(message),
-        };
-        error.hint = hint;
-        error
+    fn from(Refused { code, message, hint }: Refused) -> Self {
+        match code {
+            ErrorCode::INTERNAL => Self::internal(message),
+            code => Self { hint, ..Self::new(code, message) },
+        }
     }
 }
 
@@ -215,4 +212,4 @@ macro_rules! told {
     )*};
 }
 
-told!(ActError::Store, DialectError::Act, ResumeError::Dialect, SessionError::Store);
+told!(ActError::Store, SessionError::Store);

@@ -19,11 +19,10 @@ use hyper::body::Frame;
 use relight_core::agent::plain::harmless_json;
 use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
-use relight_store::{EventQuery, StoreError};
+use relight_store::{EventQuery, Store, StoreError};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Notify, broadcast, watch};
 
-use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::ended;
 use crate::wire;
@@ -131,12 +130,6 @@ impl Journal {
         let _ = self.ring.send(Arc::new(batch));
     }
 
-    /// How long the next batch waits.
-    fn gap(&self) -> Duration {
-        let watchers = u32::try_from(self.ring.receiver_count()).unwrap_or(u32::MAX);
-        GAP_EACH.saturating_mul(watchers).clamp(GAP[0], GAP[1])
-    }
-
     /// Returns once everything from some moment on is shared out.
     async fn is_read(&self) {
         let mut from = self.from.subscribe();
@@ -168,56 +161,56 @@ impl Wanted {
     }
 }
 
-impl App {
+impl Journal {
     /// Reads the journal for all watchers, until the end.
-    pub(crate) async fn read_journal(self, mut ends: watch::Receiver<bool>) {
+    pub(crate) async fn read(&self, store: &dyn Store, mut ends: watch::Receiver<bool>) {
         tokio::select! {
-            () = self.share_out() => {}
+            () = self.share_out(store) => {}
             () = ended(&mut ends) => {}
         }
-        self.journal.ends.send_replace(true);
+        self.ends.send_replace(true);
     }
 
-    async fn share_out(&self) {
+    async fn share_out(&self, store: &dyn Store) {
         loop {
-            if self.journal.is_left() {
-                self.journal.watched.notified().await;
+            if self.is_left() {
+                self.watched.notified().await;
                 continue;
             }
-            if self.share_next().await.is_err() {
+            if self.share_next(store).await.is_err() {
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
     /// Shares out what is there, and waits for more.
-    async fn share_next(&self) -> Result<(), StoreError> {
-        let store = self.backend.engine.store();
-        let known = *self.journal.from.borrow();
+    async fn share_next(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let known = *self.from.borrow();
         let after = match known {
             Some(after) => after,
             None => store.newest_event().await?,
         };
-        self.journal.from.send_replace(Some(after));
-        let newest = self.share_after(after).await?;
-        self.journal.from.send_if_modified(|from| {
+        self.from.send_replace(Some(after));
+        let newest = self.share_after(store, after).await?;
+        self.from.send_if_modified(|from| {
             *from = Some(newest);
             false
         });
         // Also when there was nothing: whatever wakes it, it asks no more often than this.
-        tokio::time::sleep(self.journal.gap()).await;
+        let watchers = u32::try_from(self.ring.receiver_count()).unwrap_or(u32::MAX);
+        tokio::time::sleep(GAP_EACH.saturating_mul(watchers).clamp(GAP[0], GAP[1])).await;
         store.changed(newest).await
     }
 
     /// Shares out what came after; answers the newest.
-    async fn share_after(&self, mut after: u64) -> Result<u64, StoreError> {
+    async fn share_after(&self, store: &dyn Store, mut after: u64) -> Result<u64, StoreError> {
         loop {
             let query = EventQuery { after, limit: PAGE, ..every_event() };
-            let events = self.backend.engine.store().events(query).await?;
+            let events = store.events(query).await?;
             let count = events.len();
             after = events.last().map_or(after, |event| event.id);
             for batch in batches(events) {
-                self.journal.share(batch);
+                self.share(batch);
             }
             if count < PAGE {
                 return Ok(after);
@@ -227,16 +220,20 @@ impl App {
     }
 
     /// A stream of events for one watcher.
-    pub(crate) async fn watch(&self, wanted: Wanted) -> Result<Response, ApiError> {
+    pub(crate) async fn watch(
+        &self,
+        store: &Arc<dyn Store>,
+        wanted: Wanted,
+    ) -> Result<Response, ApiError> {
         // From here on nothing is missed, whatever was there before.
-        let ring = self.journal.join();
-        self.journal.is_read().await;
-        let newest = self.backend.engine.store().newest_event().await?;
+        let ring = self.join();
+        self.is_read().await;
+        let newest = store.newest_event().await?;
         let after = wanted.after.map_or(newest, |after| after.min(newest));
-        let expected = self.journal.shared.load(Ordering::Relaxed);
-        let seen = Seen { wanted, after, expected };
-        let watcher = Watcher { app: self.clone(), ring, seen, stage: Stage::Hello };
-        let next = Box::pin(watcher.next(self.journal.ends.subscribe()));
+        let expected = self.shared.load(Ordering::Relaxed);
+        let seen = WatchPosition { wanted, after, expected };
+        let watcher = Watcher { store: Arc::clone(store), ring, seen, stage: Stage::Hello };
+        let next = Box::pin(watcher.next(self.ends.subscribe()));
         let mut response = Response::new(Body::new(Stream { next }));
         let kind = HeaderValue::from_static("text/event-stream");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -246,14 +243,14 @@ impl App {
 
 /// One who watches.
 struct Watcher {
-    app: App,
+    store: Arc<dyn Store>,
     ring: broadcast::Receiver<Arc<Batch>>,
-    seen: Seen,
+    seen: WatchPosition,
     stage: Stage,
 }
 
 /// What a watcher wants to see, and has seen.
-struct Seen {
+struct WatchPosition {
     wanted: Wanted,
     /// The last event that was looked at.
     after: u64,
@@ -303,7 +300,7 @@ impl Watcher {
     async fn past(&mut self) -> Result<Option<Bytes>, Over> {
         let (after, query) = (self.seen.after, self.seen.wanted.query.clone());
         let query = EventQuery { after, limit: PAST_PAGE, ..query };
-        let read = self.app.backend.engine.store().events(query).await;
+        let read = self.store.events(query).await;
         let events = read.map_err(|_| Over)?;
         if events.len() < PAST_PAGE {
             self.stage = Stage::Live;
@@ -330,7 +327,7 @@ impl Watcher {
     }
 }
 
-impl Seen {
+impl WatchPosition {
     /// What this watcher is told of a batch; none when there is nothing in it for this one.
     fn take(&mut self, batch: &Batch) -> Option<Bytes> {
         let missed = batch.before.saturating_sub(self.expected);
@@ -410,7 +407,7 @@ impl Batch {
 
 /// As the protocol writes it. JSON has no line breaks, so one line of data holds all.
 fn write(text: &mut String, event: Event) {
-    let mut wire = wire::event::Event::from(event);
+    let mut wire = wire::event::EventView::from(event);
     let mut json = serde_json::to_string(&wire).expect("events are plain JSON");
     if json.len() > EVENT_BYTES_MAX {
         wire.detail = serde_json::json!({"too_long": true});
@@ -455,10 +452,10 @@ mod tests {
         Batch { before, ..batches(events).pop().unwrap() }
     }
 
-    fn seen(agent: Option<&str>, after: u64) -> Seen {
+    fn seen(agent: Option<&str>, after: u64) -> WatchPosition {
         let agent = agent.map(|name| AgentName::new(name).unwrap());
         let query = EventQuery { agent, ..every_event() };
-        Seen { wanted: Wanted { after: None, query }, after, expected: 0 }
+        WatchPosition { wanted: Wanted { after: None, query }, after, expected: 0 }
     }
 
     fn ids(piece: Option<Bytes>) -> Vec<u64> {

@@ -13,10 +13,8 @@ use relight_core::error_code::ErrorCode;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
-use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
-use crate::relay;
 
 /// The largest body.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 20;
@@ -33,13 +31,12 @@ pub(crate) fn is_write(method: &Method) -> bool {
 /// Only JSON is taken: forms and plain text are what a foreign page can send without being asked.
 pub(crate) fn check_content(
     method: &Method,
-    path: &str,
     headers: &HeaderMap,
+    bytes_max: usize,
 ) -> Result<(), ApiError> {
     if !is_write(method) {
         return Ok(());
     }
-    let bytes_max = if path == relay::PATH { relay::BYTES_MAX } else { BODY_BYTES_MAX };
     if content_length(headers).is_some_and(|length| length > bytes_max as u64) {
         return Err(too_large(bytes_max));
     }
@@ -125,10 +122,10 @@ pub(crate) fn check_depth(bytes: &[u8]) -> Result<(), ApiError> {
 #[derive(Debug)]
 pub(crate) struct Given<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Given<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Given<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let body = request.into_body().collect().await;
         let bytes = body.map_err(|_| ApiError::bad_request("the body broke off"))?.to_bytes();
         parse(&bytes).map(Self)
@@ -154,11 +151,11 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 #[derive(Debug)]
 pub(crate) struct Named<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let found = Path::<T>::from_request_parts(parts, app).await;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let found = Path::<T>::from_request_parts(parts, state).await;
         found.map(|Path(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
@@ -167,11 +164,11 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
 #[derive(Debug)]
 pub(crate) struct Asked<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for Asked<T> {
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let found = Query::<T>::from_request_parts(parts, app).await;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let found = Query::<T>::from_request_parts(parts, state).await;
         found.map(|Query(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
@@ -215,7 +212,8 @@ mod tests {
                 headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
             }
             headers.insert(header::CONTENT_LENGTH, length.parse().unwrap());
-            check_content(&Method::POST, "/api/tasks", &headers).map_err(|error| error.code.status)
+            check_content(&Method::POST, &headers, BODY_BYTES_MAX)
+                .map_err(|error| error.code.status)
         };
         assert_eq!(check(Some("application/json"), "2"), Ok(()));
         assert_eq!(check(Some("Application/JSON; charset=utf-8"), "2"), Ok(()));

@@ -6,7 +6,8 @@
 //! what the store itself keeps.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -16,10 +17,9 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use relight_runtime::os::clock;
 
-use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{is_write, read_body};
-use crate::guard::Caller;
 use crate::known_fields;
 
 const HEADER: &str = "idempotency-key";
@@ -34,11 +34,15 @@ const ANSWERS_BYTES_MAX: usize = 4 << 20;
 const AGE_MS_MAX: u64 = 24 * 3_600_000;
 
 /// Answers by key.
-#[derive(Debug, Default)]
-pub(crate) struct Remembered(Mutex<Memory>);
+#[derive(Debug)]
+pub(crate) struct IdempotentAnswers {
+    memory: Mutex<AnswerCache>,
+    /// How long a whole body may take to arrive.
+    body_wait_max: Duration,
+}
 
 #[derive(Debug, Default)]
-struct Memory {
+struct AnswerCache {
     answers: HashMap<Key, Entry>,
     /// Oldest first.
     order: VecDeque<Key>,
@@ -65,14 +69,18 @@ enum Found {
 }
 
 /// Reads the body of a write within its limits, checks that its fields are known, and looks for its key.
-pub(crate) async fn remember(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn remember(
+    State(answers): State<Arc<IdempotentAnswers>>,
+    request: Request,
+    next: Next,
+) -> Response {
     if !is_write(request.method()) {
         return match known_fields::check(&request, b"") {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
         };
     }
-    let (request, body) = match read_body(request, app.body_wait_max).await {
+    let (request, body) = match read_body(request, answers.body_wait_max).await {
         Ok(read) => read,
         Err(error) => return error.into_response(),
     };
@@ -82,13 +90,19 @@ pub(crate) async fn remember(State(app): State<App>, request: Request, next: Nex
     match key_of(&request) {
         Err(error) => error.into_response(),
         Ok(None) => next.run(request).await,
-        Ok(Some(key)) => with_key(&app, key, request, &body, next).await,
+        Ok(Some(key)) => with_key(&answers, key, request, &body, next).await,
     }
 }
 
-async fn with_key(app: &App, key: Key, request: Request, body: &Bytes, next: Next) -> Response {
+async fn with_key(
+    answers: &IdempotentAnswers,
+    key: Key,
+    request: Request,
+    body: &Bytes,
+    next: Next,
+) -> Response {
     let hash = hash_of(&request, body);
-    match app.remembered.find(&key, hash, clock::boot_ms()) {
+    match answers.find(&key, hash, clock::boot_ms()) {
         Found::Answered(status, bytes) => return replay(status, bytes),
         Found::UnderWay => {
             return ApiError::conflict("a request with this Idempotency-Key is under way")
@@ -102,7 +116,7 @@ async fn with_key(app: &App, key: Key, request: Request, body: &Bytes, next: Nex
         }
         Found::New => {}
     }
-    let forget = Forget { app, key: Some(&key) };
+    let forget = Forget { answers, key: Some(&key) };
     let (parts, body) = next.run(request).await.into_parts();
     let Ok(collected) = body.collect().await else {
         return ApiError::internal("an answer broke off").into_response();
@@ -117,14 +131,14 @@ async fn with_key(app: &App, key: Key, request: Request, body: &Bytes, next: Nex
 
 /// What is not answered, because it failed or the caller left, may be tried again.
 struct Forget<'a> {
-    app: &'a App,
+    answers: &'a IdempotentAnswers,
     key: Option<&'a Key>,
 }
 
 impl Forget<'_> {
     fn keep(mut self, status: StatusCode, bytes: Bytes) {
         if let Some(key) = self.key.take() {
-            self.app.remembered.answered(key, status, bytes);
+            self.answers.answered(key, status, bytes);
         }
     }
 }
@@ -132,7 +146,7 @@ impl Forget<'_> {
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.app.remembered.forget(key);
+            self.answers.forget(key);
         }
     }
 }
@@ -178,10 +192,14 @@ fn hash_of(request: &Request, body: &Bytes) -> blake3::Hash {
     hash.finalize()
 }
 
-impl Remembered {
+impl IdempotentAnswers {
+    pub(crate) fn new(body_wait_max: Duration) -> Arc<Self> {
+        Arc::new(Self { memory: Mutex::default(), body_wait_max })
+    }
+
     /// What is known of a key. A new one is under way from now on.
     fn find(&self, key: &Key, request: blake3::Hash, now_ms: u64) -> Found {
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.forget_old(now_ms);
         match memory.answers.get(key) {
             Some(entry) if entry.request != request => return Found::OtherRequest,
@@ -198,7 +216,7 @@ impl Remembered {
     }
 
     fn answered(&self, key: &Key, status: StatusCode, bytes: Bytes) {
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entry) = memory.answers.get_mut(key) else { return };
         let length = bytes.len();
         entry.answer = Some((status, bytes));
@@ -207,13 +225,13 @@ impl Remembered {
     }
 
     fn forget(&self, key: &Key) {
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.remove(key);
         memory.order.retain(|known| known != key);
     }
 }
 
-impl Memory {
+impl AnswerCache {
     fn forget_old(&mut self, now_ms: u64) {
         while let Some(oldest) = self.order.front() {
             let is_old = |entry: &Entry| entry.at_ms + AGE_MS_MAX <= now_ms;
@@ -248,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_key_is_new_once_then_answered_and_never_for_another_request() {
-        let remembered = Remembered::default();
+        let remembered = IdempotentAnswers::new(Duration::ZERO);
         let (one, other) = (blake3::hash(b"1"), blake3::hash(b"2"));
         assert!(matches!(remembered.find(&key("k"), one, 0), Found::New));
         assert!(matches!(remembered.find(&key("k"), one, 0), Found::UnderWay));
@@ -262,7 +280,7 @@ mod tests {
 
     #[test]
     fn answers_are_kept_within_a_limit_of_bytes() {
-        let remembered = Remembered::default();
+        let remembered = IdempotentAnswers::new(Duration::ZERO);
         let one = blake3::hash(b"1");
         let answer = Bytes::from(vec![0; ANSWER_BYTES_MAX]);
         for n in 0..200 {
@@ -271,15 +289,15 @@ mod tests {
         }
         let kept = |n: &str| matches!(remembered.find(&key(n), one, 0), Found::Answered(..));
         assert!(kept("199") && !kept("0"));
-        assert_eq!(remembered.0.lock().unwrap().bytes, ANSWERS_BYTES_MAX);
+        assert_eq!(remembered.memory.lock().unwrap().bytes, ANSWERS_BYTES_MAX);
     }
 
     #[test]
     fn only_the_last_keys_are_kept() {
-        let remembered = Remembered::default();
+        let remembered = IdempotentAnswers::new(Duration::ZERO);
         let one = blake3::hash(b"1");
         (0..=KEYS_MAX).for_each(|n| drop(remembered.find(&key(&n.to_string()), one, 0)));
         assert!(matches!(remembered.find(&key("0"), one, 0), Found::New));
-        assert!(remembered.0.lock().unwrap().answers.len() <= KEYS_MAX);
+        assert!(remembered.memory.lock().unwrap().answers.len() <= KEYS_MAX);
     }
 }

@@ -13,21 +13,21 @@ use crate::error::ApiError;
 use crate::openapi::OPENAPI;
 
 /// What a route takes.
-struct Known {
+struct RouteFields {
     query: BTreeSet<String>,
     /// None where it may be any JSON.
     body: Option<BTreeSet<String>>,
 }
 
 /// By method and path.
-static ROUTES: LazyLock<HashMap<(String, String), Known>> = LazyLock::new(|| {
+static ROUTES: LazyLock<HashMap<(String, String), RouteFields>> = LazyLock::new(|| {
     let document: Value = serde_json::from_str(OPENAPI).expect("the checked file is JSON");
     let paths = document["paths"].as_object().expect("it has paths");
     let operations = paths.iter().flat_map(|(path, item)| {
         let operations = item.as_object().into_iter().flatten();
         operations.map(move |(method, operation)| (method.to_uppercase(), path, operation))
     });
-    let known = |operation: &Value| Known {
+    let known = |operation: &Value| RouteFields {
         query: parameters(operation),
         body: match operation.get("requestBody") {
             None => Some(BTreeSet::new()),

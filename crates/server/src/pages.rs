@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use axum::body::Body;
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
 
@@ -67,7 +67,10 @@ fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
         if FILES.is_empty() { "this daemon has no dashboard" } else { "there is no such file" };
     let place = place.ok_or_else(|| ApiError::not_found(missing))?;
     let (file, tag) = (&FILES[place], &TAGS[place]);
-    let mut response = if has_already(headers, tag) { unchanged() } else { file.send(headers) };
+    let mut response = match has_already(headers, tag) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => file.send(headers),
+    };
     let headers = response.headers_mut();
     // The same file made small is another sequence of bytes: only a weak tag names both.
     set(headers, header::ETAG, &format!("W/\"{tag}\""));
@@ -100,12 +103,6 @@ impl File {
             _ => "application/octet-stream",
         }
     }
-}
-
-fn unchanged() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    response
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {

@@ -5,19 +5,25 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use axum::Router;
+use axum::middleware::from_fn_with_state;
 use relight_runtime::os::threads;
 use relight_runtime::supervise::control::Control;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use crate::app::{App, Shared};
+use crate::app::{App, BODY_WAIT_MAX, Shared};
 use crate::backend::Backend;
-use crate::guard::host::Hosts;
-use crate::guard::scope::Scope;
+use crate::guard::guard;
+use crate::hosts::Hosts;
+use crate::idempotency::{self, IdempotentAnswers};
 use crate::listen::tls::Tls;
 use crate::listen::{self, ConnectionContext};
-use crate::login::Visits;
+use crate::login::BrowserSessions;
+use crate::relay;
+use crate::routes;
+use crate::tokens::Scope;
 use crate::tokens::{Keyring, TokenError};
 
 /// Threads that answer requests.
@@ -29,9 +35,6 @@ const END_MAX: Duration = Duration::from_secs(3);
 
 /// How long a client may take to say its headers, and to be idle between two requests.
 const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long a whole body may take to come.
-const BODY_WAIT_MAX: Duration = Duration::from_secs(20);
-
 /// What is served, and where.
 #[derive(Debug)]
 pub struct Settings {
@@ -151,8 +154,11 @@ impl Server {
         let (open, all_closed) = mpsc::channel(1);
         let header_wait_max = settings.header_wait_max;
         let connections =
-            ConnectionContext { router: app.router(), ends: ending.clone(), open, header_wait_max };
-        runtime.spawn(app.clone().read_journal(ending));
+            ConnectionContext { router: router(&app), ends: ending.clone(), open, header_wait_max };
+        let reader = app.clone();
+        runtime.spawn(async move {
+            reader.journal.read(reader.backend.engine.store().as_ref(), ending).await;
+        });
         if let Some(listener) = listener {
             let tls = settings.tls.map(|tls| tls.0);
             runtime.spawn(listen::tcp(listener, tls, connections.clone()));
@@ -168,7 +174,7 @@ impl Server {
 
     /// Where a browser finds it.
     pub fn url(&self) -> Option<String> {
-        self.app.address.map(|address| url(address, self.app.is_tls))
+        self.app.url()
     }
 
     /// A link that logs a browser in, good once and for a minute.
@@ -188,14 +194,17 @@ impl Server {
     }
 }
 
-/// Where a browser finds this address.
-pub(crate) fn url(address: SocketAddr, is_tls: bool) -> String {
-    let scheme = if is_tls { "https" } else { "http" };
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
-        ip => ip,
-    };
-    format!("{scheme}://{}", SocketAddr::new(ip, address.port()))
+/// Everything that is served, behind the guard.
+fn router(app: &App) -> Router {
+    let routes = Router::new();
+    #[cfg(feature = "mcp")]
+    let routes = routes.route("/mcp", axum::routing::post(crate::mcp::http::serve));
+    let answers = IdempotentAnswers::new(app.body_wait_max);
+    routes::all(routes)
+        .layer(from_fn_with_state(answers, idempotency::remember))
+        .merge(relay::routes())
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app.clone())
 }
 
 fn prepare(
@@ -207,7 +216,7 @@ fn prepare(
         check_exposure(address, settings)?;
     }
     let keyring = Keyring::open(&backend.home)?;
-    let visits = Visits::open(&backend.home);
+    let browser_sessions = BrowserSessions::open(&backend.home);
     let bound = settings.listen.map(|address| bind(runtime, address)).transpose();
     let (listener, skipped) = match bound {
         Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
@@ -223,7 +232,7 @@ fn prepare(
     let app = App::new(Shared {
         address,
         is_tls,
-        visits,
+        browser_sessions,
         body_wait_max: settings.body_wait_max,
         ..Shared::new(backend, keyring, hosts)
     });
@@ -272,11 +281,5 @@ mod tests {
             assert!(exposed(address, false).unwrap().contains("--allow-remote"));
             assert!(exposed(address, true).unwrap().contains("TLS"));
         }
-    }
-
-    #[test]
-    fn the_link_names_an_address_that_a_browser_can_open() {
-        assert_eq!(url("0.0.0.0:7717".parse().unwrap(), true), "https://127.0.0.1:7717");
-        assert_eq!(url("[::1]:80".parse().unwrap(), false), "http://[::1]:80");
     }
 }

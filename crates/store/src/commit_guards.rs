@@ -6,8 +6,7 @@ use relight_core::agent::Agent;
 use relight_core::agent::change::AgentChange;
 use relight_core::change::Change;
 use relight_core::decide::Guard;
-use relight_core::ids::{IdempotencyKey, TaskId};
-use relight_core::lease::Fence;
+use relight_core::ids::IdempotencyKey;
 use relight_core::node::{Epoch, NewNode, Node};
 use relight_core::step::{StepKey, StepState};
 use relight_core::task::Task;
@@ -60,17 +59,12 @@ pub(crate) fn assert_operation(operation: &Operation) {
 /// Checks the fence and the sequence number.
 pub(crate) fn guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
     if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !task.lease.admits(*ours)) {
-        return Err(fenced(&task.id, ours, task.lease.fence));
+        return Err(CommitError::Fenced { task: task.id.clone(), ours, newest: task.lease.fence });
     }
     match guard.seq {
         Some(seq) if seq != task.seq => Err(CommitError::Moved(task.id.clone())),
         _ => Ok(()),
     }
-}
-
-/// The error of a fenced writer.
-pub(crate) fn fenced(task: &TaskId, ours: Fence, newest: Fence) -> CommitError {
-    CommitError::Fenced { task: task.clone(), ours, newest }
 }
 
 /// The same for an agent.

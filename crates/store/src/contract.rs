@@ -32,7 +32,7 @@ use serde_json::Value;
 
 pub use self::error::StoreError;
 pub use self::inventory::{Inventory, Replication, Standby};
-pub use self::operation::{Operation, OperationResult, Removal, Reply};
+pub use self::operation::{Operation, OperationReply, OperationResult, Removal};
 pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
 pub use self::refusal::OperationRefusal;
 
@@ -217,7 +217,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Makes one operation durable or refuses it. Backends implement this; callers use the methods
     /// below, which document each operation.
-    async fn write(&self, operation: Operation) -> Reply;
+    async fn write(&self, operation: Operation) -> OperationReply;
 
     /// Makes all changes durable, or none. A commit with a fence also renews its lease. A step
     /// change that does not follow the step's newest record (`Change::follows`) is refused as
@@ -500,6 +500,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The wall clock of the store's machine, if it has one of its own.
     async fn clock(&self) -> Result<Option<Time>, StoreError> {
         Ok(None)
+    }
+
+    /// Whether other machines use it too, so that another boot may be another machine.
+    fn is_shared(&self) -> bool {
+        false
     }
 
     /// The database file, if there is one.

@@ -21,9 +21,9 @@ mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationResult,
-    Removal, Replication, Reply, SessionQuery, Standby, Store, StoreError, StoreEvent, TaskGlance,
-    TaskQuery,
+    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationReply,
+    OperationResult, Removal, Replication, SessionQuery, Standby, Store, StoreError, StoreEvent,
+    TaskGlance, TaskQuery,
 };
 pub use memory::MemoryStore;
 pub use upgrading::{Upgrade, on_upgrade};

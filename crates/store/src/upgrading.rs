@@ -16,6 +16,7 @@ pub struct Upgrade {
 
 type UpgradeListener = Box<dyn Fn(&Upgrade) + Send + Sync>;
 
+/// Set once at the start by the front: a store upgrades while it is opened, before it has an owner.
 static LISTENER: OnceLock<UpgradeListener> = OnceLock::new();
 
 /// Sets the function called when an upgrade begins. Only the first call in a process has an effect.

@@ -28,7 +28,7 @@ fn created(task: &str) -> Commit {
 fn step_done(task: &str, step: &str) -> Commit {
     let key = StepKey::first(StepName::new(step).expect("a good name"));
     let rule = RepeatRule::Keyed;
-    let mark = StepMark { key, rule, tries: 1, fingerprint: None, was_open: false };
+    let mark = StepMark { key, rule, tries: 1, fingerprint: None, was_open: false, call: None };
     let output = Some(Output::default());
     commit(task, vec![Change::StepEnded { mark, outcome: StepOutcome::Done, output }])
 }

@@ -27,7 +27,8 @@ async fn fill(store: &SqliteStore) {
         let id = TaskId::new(format!("t{number}")).expect("a good id");
         let key = StepKey::first(StepName::new("build").expect("a good name"));
         let rule = RepeatRule::Keyed;
-        let mark = StepMark { key, rule, tries: 1, fingerprint: Some(7), was_open: false };
+        let mark =
+            StepMark { key, rule, tries: 1, fingerprint: Some(7), was_open: false, call: None };
         let output = Some(Output::keep(0, vec![b'x'; number * 1_000]));
         let process = ProcessIdentity { pid: 7, start: 8, boot: "boot".to_owned(), node: None };
         let changes = vec![

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod checker;
 pub mod conformance;
 pub mod driver;
+pub mod model;
 pub mod postgres;
 pub mod suite;
 pub mod world;

@@ -16,6 +16,8 @@ const NUMBERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tidy.toml");
 /// A function of so few lines that is called once is a hop without a gain.
 const ARCHITECTURE_WORDS_MAX: usize = 2_500;
 const SMALL_LINES_MAX: usize = 3;
+/// What is before the name of a module of the crate.
+const CRATE_PATH: [&str; 3] = ["crate", ":", ":"];
 
 /// One file of the product, without its tests.
 struct Source {
@@ -24,6 +26,8 @@ struct Source {
     lines: usize,
     types: Vec<String>,
     functions: Vec<Function>,
+    /// State of the whole process.
+    statics: Vec<String>,
     /// Modules of the crate that it names.
     uses: BTreeSet<String>,
     /// How often each word stands in it.
@@ -161,6 +165,11 @@ fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
         tell(&format!("lines_{krate}"), files().map(|source| source.lines).sum(), String::new());
         let cycle = largest_cycle(files());
         tell(&format!("modules_in_a_cycle_{krate}"), cycle.len(), cycle.join(", "));
+        let statics = files().flat_map(|source| {
+            source.statics.iter().map(|name| format!("{} {name}", source.path.display()))
+        });
+        let statics: Vec<String> = statics.collect();
+        tell(&format!("mutable_statics_{krate}"), statics.len(), statics.join(", "));
     }
     let longest = sources.iter().max_by_key(|source| source.lines).unwrap();
     tell("lines_of_a_file", longest.lines, longest.path.display().to_string());
@@ -264,7 +273,7 @@ fn read(krate: &'static str, root: &Path, path: &Path) -> (Source, Vec<String>) 
     seen.visit_file(&file);
     let is_cut = |line: &usize| seen.cuts.iter().any(|(from, to)| (*from..=*to).contains(line));
     let (mut lines, mut words, mut uses) = (BTreeSet::new(), HashMap::new(), BTreeSet::new());
-    walk(text.parse().unwrap(), &mut |tree, before| {
+    walk(text.parse().unwrap(), &[], &mut |tree, before| {
         let (from, to) = (tree.span().start().line, tree.span().end().line);
         if is_cut(&from) {
             return;
@@ -272,29 +281,32 @@ fn read(krate: &'static str, root: &Path, path: &Path) -> (Source, Vec<String>) 
         lines.extend(from..=to);
         if let TokenTree::Ident(word) = tree {
             *words.entry(word.to_string()).or_default() += 1;
-            if before == ["crate", ":", ":"] {
+            if before == CRATE_PATH {
                 uses.insert(word.to_string());
             }
         }
     });
     let functions = seen.functions.into_iter().filter(|(line, _)| !is_cut(line));
     let types = seen.types.into_iter().filter(|(line, _)| !is_cut(line));
+    let statics = seen.statics.into_iter().filter(|(line, _)| !is_cut(line));
     let source = Source {
         krate,
         path: path.strip_prefix(root).unwrap().to_owned(),
         lines: lines.len(),
         types: types.map(|(_, name)| name).collect(),
         functions: functions.map(|(_, function)| function).collect(),
+        statics: statics.map(|(_, name)| name).collect(),
         uses,
         words,
     };
     (source, seen.test_modules)
 }
 
-/// Each token but comments, with the three before it; of a group its two ends.
-fn walk(stream: TokenStream, tell: &mut impl FnMut(&TokenTree, &[String])) {
+/// Each token but comments, with the three before it; of a group its two ends. Each name of a list
+/// (`crate::{a, b}`) comes after what is before the list.
+fn walk(stream: TokenStream, list_of: &[String], tell: &mut impl FnMut(&TokenTree, &[String])) {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
-    let mut before: Vec<String> = Vec::new();
+    let mut before: Vec<String> = list_of.to_vec();
     for (at, tree) in trees.iter().enumerate() {
         let is_doc = |tree: &TokenTree| {
             matches!(tree, TokenTree::Group(group)
@@ -310,8 +322,13 @@ fn walk(stream: TokenStream, tell: &mut impl FnMut(&TokenTree, &[String])) {
                 for span in [group.span_open(), group.span_close()] {
                     tell(&marker(span), &[]);
                 }
-                walk(group.stream(), tell);
+                let is_list = before == CRATE_PATH;
+                walk(group.stream(), if is_list { &before } else { &[] }, tell);
                 before.clear();
+            }
+            TokenTree::Punct(comma) if comma.as_char() == ',' => {
+                tell(tree, &before);
+                before = list_of.to_vec();
             }
             _ => {
                 tell(tree, &before);
@@ -338,6 +355,7 @@ struct Seen {
     /// Where each begins, and what it is.
     types: Vec<(usize, String)>,
     functions: Vec<(usize, Function)>,
+    statics: Vec<(usize, String)>,
 }
 
 impl Seen {
@@ -360,6 +378,24 @@ impl Seen {
         let lines = block.end().line - block.start().line + 1;
         let name = name.to_string();
         self.functions.push((item.start().line, Function { name, lines, is_private }));
+    }
+}
+
+/// Whether a static is written after the program has begun. What `LazyLock` computes is a constant.
+fn can_change(item: &syn::ItemStatic) -> bool {
+    let mut changes = Changes(matches!(item.mutability, syn::StaticMutability::Mut(_)));
+    changes.visit_type(&item.ty);
+    changes.0
+}
+
+/// Whether a type is one that is changed through a shared reference.
+struct Changes(bool);
+
+impl<'a> Visit<'a> for Changes {
+    fn visit_ident(&mut self, word: &'a syn::Ident) {
+        let word = word.to_string();
+        let holders = ["OnceLock", "OnceCell", "Mutex", "RwLock", "Cell", "RefCell"];
+        self.0 |= holders.contains(&word.as_str()) || word.starts_with("Atomic");
     }
 }
 
@@ -386,6 +422,12 @@ impl<'a> Visit<'a> for Seen {
         match item {
             syn::Item::Struct(item) => self.types.push((line, item.ident.to_string())),
             syn::Item::Enum(item) => self.types.push((line, item.ident.to_string())),
+            syn::Item::Static(item) if can_change(item) => {
+                self.statics.push((line, item.ident.to_string()));
+            }
+            syn::Item::Macro(item) if item.mac.path.is_ident("thread_local") => {
+                self.statics.push((line, "thread_local".to_owned()));
+            }
             _ => {}
         }
         visit::visit_item(self, item);

@@ -8,6 +8,7 @@ use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::time::Span;
+use relight_runtime::transcripts::Format;
 
 use crate::log::LogFormat;
 use crate::values;
@@ -449,4 +450,33 @@ pub(crate) struct PresetTestArguments {
     /// The program and its arguments; without them only the preset itself is checked
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// `transcript`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TranscriptCommand {
+    /// Find what a crash did to an agent's transcript
+    #[command(after_help = "Examples:\n  relight transcript check --agent writer\n  \
+        relight transcript check ~/.claude/projects/-srv-app/*.jsonl\n\n\
+        Exit code 0: sound; 1: something was found that repair can fix; 65: it cannot be repaired.")]
+    Check(TranscriptArguments),
+    /// Repair a transcript so that its program can resume it; the damaged file is kept beside it
+    #[command(after_help = "Example:\n  relight transcript repair --agent writer\n\n\
+        Exit code 0: sound or repaired; 65: it cannot be repaired; 75: its program is running or has it\n\
+        open.")]
+    Repair(TranscriptArguments),
+}
+
+/// `transcript check` and `transcript repair`.
+#[derive(Debug, Args)]
+pub(crate) struct TranscriptArguments {
+    /// The transcripts
+    #[arg(value_name = "FILE", required_unless_present = "agent", conflicts_with = "agent")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The transcript of this agent's session
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<AgentName>,
+    /// The format: claude-code, codex, gemini, kimi or qwen [default: as its records look]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
 }

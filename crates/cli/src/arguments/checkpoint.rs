@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use relight_core::checkpoint::WorkflowStatus;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_runtime::operations::checkpoint::TTL_DAYS_DEFAULT;
 
 use super::HolderArguments;
 use crate::values;
@@ -80,7 +82,7 @@ pub(crate) struct CheckpointStartArguments {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,
     /// Days after which it is not worth resuming; 0 for never
-    #[arg(long, value_name = "DAYS", default_value_t = 7)]
+    #[arg(long, value_name = "DAYS", default_value_t = TTL_DAYS_DEFAULT)]
     pub(crate) ttl_days: u32,
     /// Begin a new run over a workflow of this id that is unfinished or has ended: the old steps no
     /// longer count, but stay in the history
@@ -89,20 +91,6 @@ pub(crate) struct CheckpointStartArguments {
     /// Where the files are.
     #[command(flatten)]
     pub(crate) folder: Folder,
-}
-
-/// The statuses of the dialect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum Status {
-    /// Being worked on
-    InProgress,
-    /// Waits for a person
-    Blocked,
-    /// Finished
-    Done,
-    /// Failed
-    Failed,
 }
 
 /// `checkpoint update`.
@@ -117,9 +105,9 @@ pub(crate) struct UpdateArguments {
     /// This step is about to be done
     #[arg(long, value_name = "NAME")]
     pub(crate) step: Option<StepName>,
-    /// The new status
+    /// The new status: in_progress, blocked (waits for a person), done or failed
     #[arg(long, value_name = "STATUS")]
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<WorkflowStatus>,
     /// Free text for the successor
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) notes: Option<String>,

@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod checkpoint;
+pub(crate) mod hook;
 pub(crate) mod node;
 pub(crate) mod other;
 pub(crate) mod quick;
@@ -24,6 +25,7 @@ use relight_core::ids::is_obeyed;
 
 use crate::exit::Failure;
 use crate::output;
+use crate::terminal_filter;
 
 /// Restart AI agents after any crash and continue their work.
 ///
@@ -43,7 +45,7 @@ use crate::output;
         relight step run publish --repeat once -- ./publish.sh\n  \
         relight task done"
 )]
-pub(crate) struct Cli {
+pub struct Cli {
     /// What every command takes.
     #[command(flatten)]
     pub(crate) global: Global,
@@ -60,7 +62,7 @@ impl Cli {
         }
         Self::try_parse_from(words).map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => complain(words, &error),
-            // `relight task` alone: the help is the answer.
+            // `relight task` without a subcommand prints its help.
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand if !usage::wants_json(words) => {
                 complain(words, &error)
             }
@@ -76,9 +78,9 @@ fn complain(words: &[OsString], error: &clap::Error) -> ! {
     if words.iter().all(is_harmless) {
         error.exit();
     }
-    let text = output::clean(&error.render().to_string());
+    let text = terminal_filter::clean(&error.render().to_string());
     match error.use_stderr() {
-        // Where nobody can read it there is nobody to tell.
+        // An error is ignored: without standard error there is no place to report it.
         true => _ = std::io::stderr().write_all(text.as_bytes()),
         false => output::write_out(text.as_bytes()),
     }
@@ -156,6 +158,8 @@ pub(crate) enum Command {
     Deaths(agent::DeathsArguments),
     /// Send a sign of life to the supervisor
     Beat(agent::BeatArguments),
+    /// Record what an agent's program does: called by its hooks, with JSON on standard input
+    Hook(hook::HookArguments),
     /// Recover work whose holder is gone; list waiting work and decide about it
     Recover(Box<agent::RecoverArguments>),
     /// List everything in doubt or in flight
@@ -174,6 +178,9 @@ pub(crate) enum Command {
     /// Show and check presets for kinds of agents
     #[command(subcommand)]
     Presets(agent::PresetsCommand),
+    /// Check and repair the transcripts of agents
+    #[command(subcommand)]
+    Transcript(agent::TranscriptCommand),
     /// List, test and send alerts
     #[command(subcommand)]
     Alerts(alerts::AlertsCommand),

@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
 
+use super::hook::HookProgram;
 use crate::values;
 
 /// `check`.
@@ -178,6 +179,59 @@ pub(crate) enum SetupCommand {
         export RELIGHT_TOKEN=$(relight token new --operate). Exit code 1: another entry named relight\n\
         exists, and --force was not given; 65: the file cannot be parsed, and was not changed.")]
     Mcp(SetupMcpArguments),
+    /// Let an agent's program call relight hook: every tool call is recorded, and after a crash the agent is told
+    #[command(after_help = "Examples:\n  relight setup hooks --for claude\n  \
+        relight setup hooks --for codex --user --check\n\n\
+        Everything else in the file stays unchanged, byte for byte. Exit code 1: with --check, the hooks\n\
+        are missing or not current; 65: the file cannot be parsed, and was not changed.")]
+    Hooks(SetupHooksArguments),
+    /// Set up everything for one agent's program: hooks, MCP, the skill and the block in AGENTS.md
+    #[command(after_help = "Examples:\n  relight setup agent --for claude\n  \
+        relight setup agent --for codex --yes\n\n\
+        It shows what it will change and asks. Exit code 2: there is no terminal to ask on, and --yes was not given.")]
+    Agent(SetupAgentArguments),
+}
+
+/// `setup hooks`.
+#[derive(Debug, Args)]
+pub(crate) struct SetupHooksArguments {
+    /// The agent's program
+    #[arg(long = "for", value_name = "PROGRAM")]
+    pub(crate) program: HookProgram,
+    /// Only report whether they are there and current (exit code 1 if not)
+    #[arg(long, conflicts_with_all = ["print", "remove"])]
+    pub(crate) check: bool,
+    /// Only print what a new file would hold
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) print: bool,
+    /// Remove them
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// In the file of this folder's project; the default, except for kimi, which has none
+    #[arg(long, conflicts_with = "user")]
+    pub(crate) project: bool,
+    /// In the user's own file, for all projects
+    #[arg(long)]
+    pub(crate) user: bool,
+}
+
+impl SetupHooksArguments {
+    /// Install them in this folder.
+    pub(crate) fn of(program: HookProgram) -> Self {
+        let (check, print, remove, project, user) = (false, false, false, false, false);
+        Self { program, check, print, remove, project, user }
+    }
+}
+
+/// `setup agent`.
+#[derive(Debug, Args)]
+pub(crate) struct SetupAgentArguments {
+    /// The agent's program
+    #[arg(long = "for", value_name = "PROGRAM")]
+    pub(crate) program: HookProgram,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// `setup mcp`.
@@ -211,6 +265,14 @@ pub(crate) struct SetupMcpArguments {
     pub(crate) force: bool,
 }
 
+impl SetupMcpArguments {
+    /// Merge the entry of a process into the client's own file.
+    pub(crate) fn merged(client: McpClient) -> Self {
+        let (file, agent, url) = (None, None, String::new());
+        Self { client, merge: true, file, http: false, url, agent, force: false }
+    }
+}
+
 /// A client whose configuration is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum McpClient {
@@ -224,6 +286,12 @@ pub(crate) enum McpClient {
     Opencode,
     /// Cursor: .cursor/mcp.json
     Cursor,
+    /// Kimi Code: .kimi-code/mcp.json
+    Kimi,
+    /// Qwen Code: .qwen/settings.json
+    Qwen,
+    /// GitHub Copilot CLI: ~/.copilot/mcp-config.json
+    Copilot,
 }
 
 /// `setup config`.

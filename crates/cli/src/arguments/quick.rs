@@ -6,18 +6,19 @@ use std::ffi::OsString;
 
 use clap::{Args, Command as Parser, FromArgMatches};
 
-use super::agent::BeatArguments;
 use super::checkpoint::CheckpointCommand;
 use super::session::SessionCommand;
 use super::step::StepCommand;
 use super::task::TaskCommand;
 use super::{Cli, Command, Global};
 
-/// Reads `relight NOUN VERB …` for the usual verbs, and `relight beat`; none for anything else.
-pub(crate) fn parse(words: &[OsString]) -> Option<Cli> {
+/// Reads `relight NOUN VERB …` for the usual verbs, `relight beat` and `relight hook`; none for anything else.
+pub fn parse(words: &[OsString]) -> Option<Cli> {
     let noun = words.get(1)?.to_str()?;
-    if noun == "beat" {
-        return beat(words);
+    match noun {
+        "beat" => return only_verb(words, "beat", Command::Beat),
+        "hook" => return only_verb(words, "hook", Command::Hook),
+        _ => {}
     }
     let verb = words.get(2)?.to_str()?;
     match noun {
@@ -74,14 +75,17 @@ fn checkpoint(words: &[OsString], verb: &str) -> Option<Cli> {
     }
 }
 
-fn beat(words: &[OsString]) -> Option<Cli> {
-    let verb = BeatArguments::augment_args(Parser::new("beat"));
+fn only_verb<A: Args + FromArgMatches>(
+    words: &[OsString],
+    verb: &'static str,
+    command: impl FnOnce(A) -> Command,
+) -> Option<Cli> {
+    let verb = A::augment_args(Parser::new(verb));
     let parser = Global::augment_args(Parser::new("relight")).subcommand(verb);
     let found = parser.try_get_matches_from(words).ok()?;
     let of_verb = found.subcommand()?.1;
     let global = Global::from_arg_matches(of_verb).ok()?;
-    let arguments = BeatArguments::from_arg_matches(of_verb).ok()?;
-    Some(Cli { global, command: Command::Beat(arguments) })
+    Some(Cli { global, command: command(A::from_arg_matches(of_verb).ok()?) })
 }
 
 fn read<A: Args + FromArgMatches>(
@@ -125,6 +129,7 @@ mod tests {
             "relight checkpoint update --workflow w --complete a --complete b --status blocked",
             "relight checkpoint complete --workflow w --dir d --json",
             "relight checkpoint resume --steal-lock --agent a",
+            "relight hook before-tool --for claude --home h",
             "relight beat",
             "relight beat writer --waiting-until 30m --status -x --home h -q",
         ] {

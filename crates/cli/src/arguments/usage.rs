@@ -7,7 +7,7 @@ use std::num::{IntErrorKind, ParseIntError};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::exit::{Exit, Failure};
-use crate::output::shell_word;
+use relight_core::shell::shell_word;
 
 /// Whether the answer, and so the error too, is wanted as JSON. Asked before the flags are understood.
 pub(crate) fn wants_json(words: &[OsString]) -> bool {
@@ -99,7 +99,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-/// What is wrong with a number; the standard library says it in words that help nobody.
+/// What is wrong with a number. The messages of the standard library do not help a user.
 fn number_trouble(error: &clap::Error, message: &str) -> Option<&'static str> {
     let value = context(error, ContextKind::InvalidValue).unwrap_or_default();
     if is_negative(&value) && message.contains("is not in 0..") {

@@ -9,8 +9,8 @@ use relight_core::agent::{AgentPlan, RestartRule, Takes};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::node::Placement;
 use relight_core::time::Span;
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::{Preset, StopRung, nearest, signal_number};
-use relight_runtime::supervise::os_word::Word;
 
 use super::recovery::Recovery;
 use super::section::Section;
@@ -175,7 +175,7 @@ impl AgentConfig {
         &self,
         preset: &Preset,
         grace: Span,
-    ) -> Vec<relight_runtime::supervise::shim::wire::Rung> {
+    ) -> Vec<relight_runtime::presets::Rung> {
         match &self.stop {
             Some(rungs) => rungs.iter().map(|rung| rung.rung(grace)).collect(),
             None => preset.ladder(grace),

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use relight_core::ids::AgentName;
 use relight_core::session::{Policy, Rules};
+use relight_runtime::hooks::ToolRules;
 use relight_runtime::presets::Preset;
 use toml::de::DeTable;
 
@@ -44,7 +45,7 @@ const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What a configuration says.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Config {
+pub struct Config {
     /// The folder of the file; relative paths count from here.
     pub(crate) folder: PathBuf,
     /// The file that it was read from; none for a text.
@@ -67,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) daemon: DaemonConfig,
     /// This machine in a fleet.
     pub(crate) node: NodeConfig,
+    /// What tool calls in doubt mean.
+    pub(crate) hooks: ToolRules,
     /// The agents, in the order of the file.
     pub(crate) agents: Vec<AgentConfig>,
 }
@@ -131,8 +134,16 @@ impl Config {
         Ok(Some(from_folder(url, &folder_of(&content.source.file))))
     }
 
+    /// The rules of tools that a text gives, whatever else is wrong in it.
+    pub(crate) fn tool_rules_of(text: &str) -> ToolRules {
+        let text = if text.contains("hooks") { text } else { "" };
+        let problems = Problems::default();
+        let (table, _) = DeTable::parse_recoverable(text);
+        tool_rules(&Section::file(table.get_ref(), &problems).section("hooks"))
+    }
+
     /// Reads a text. `presets` are the names of those that there are.
-    pub(crate) fn parse(text: &str, file: &Path, presets: &[String]) -> Result<Self, ConfigError> {
+    pub fn parse(text: &str, file: &Path, presets: &[String]) -> Result<Self, ConfigError> {
         let problems = Problems::default();
         let (table, mistakes) = DeTable::parse_recoverable(text);
         for mistake in &mistakes {
@@ -168,11 +179,23 @@ impl Config {
             alert: AlertConfig::read(&top.section("alert"), &folder),
             daemon: DaemonConfig::read(&top.section("daemon"), &folder),
             node: NodeConfig::read(&top.section("node")),
+            hooks: tool_rules(&top.section("hooks")),
             recovery,
             agents,
             folder,
             origin: None,
         }
+    }
+}
+
+/// `[hooks]`.
+fn tool_rules(section: &Section<'_>) -> ToolRules {
+    let names = |key| section.words(key).unwrap_or_default();
+    ToolRules {
+        ignored: names("ignored"),
+        verify: names("verify"),
+        repeatable: names("repeatable"),
+        once: names("once"),
     }
 }
 

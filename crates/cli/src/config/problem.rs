@@ -45,18 +45,19 @@ impl Problems {
 
 /// What is wrong with a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ConfigError {
+pub struct ConfigError {
     pub(crate) file: PathBuf,
-    pub(crate) problems: Vec<ConfigProblem>,
+    /// All of them.
+    pub problems: Vec<ConfigProblem>,
 }
 
 /// One mistake.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ConfigProblem {
+pub struct ConfigProblem {
     /// From 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// In characters, from 1.
-    pub(crate) column: usize,
+    pub column: usize,
     /// What it is.
     pub(crate) text: String,
     /// What was expected.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use relight_core::agent::RestartRule;
 use relight_core::time::Span;
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
-use relight_runtime::supervise::os_word::Word;
 
 use super::{AgentConfig, Config, Source};
 use crate::exit::{Exit, Failure};

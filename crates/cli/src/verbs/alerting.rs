@@ -8,7 +8,7 @@ use relight_runtime::alerts::Webhook;
 use relight_runtime::alerts::stale::StaleWatch;
 use relight_runtime::alerts::{AlertDelivery, CommandSink, Sink, secret};
 use relight_runtime::engine::Engine;
-use relight_runtime::supervise::os_word::Word;
+use relight_runtime::os::word::Word;
 use tokio::task::JoinSet;
 
 use crate::config::{AlertConfig, Config};

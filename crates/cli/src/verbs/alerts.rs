@@ -84,14 +84,14 @@ fn sink_json(sink: &SinkOverview) -> Value {
 
 /// A sink that can be tried is one that is told from now on.
 fn test(environment: &Environment, arguments: &SinksArguments) -> Outcome {
-    let place = Place::find(environment, arguments)?;
+    let place = AlertContext::find(environment, arguments)?;
     supervision::runtime()?.block_on(async {
         alerts::register(&place.engine, &place.sinks).await?;
         let store_id = alerts::store_id(&place.engine).await?;
         let (mut values, mut lines, mut all_told) = (Vec::new(), Vec::new(), true);
         for sink in &place.sinks {
             let (name, where_to) = (sink.name(), sink.place());
-            let tried = try_out(sink, &store_id).await;
+            let tried = try_out(&place.engine, sink, &store_id).await;
             all_told &= tried.is_ok();
             let (id, error) = match tried {
                 Ok(message) => (Some(message.id), None),
@@ -111,7 +111,7 @@ fn test(environment: &Environment, arguments: &SinksArguments) -> Outcome {
 }
 
 fn send(environment: &Environment, arguments: &SinksArguments) -> Outcome {
-    let Place { engine, sinks, config } = Place::find(environment, arguments)?;
+    let AlertContext { engine, sinks, config } = AlertContext::find(environment, arguments)?;
     let sending = deliver_now(&engine, sinks, config.alert.pace);
     let deliveries = supervision::runtime()?.block_on(sending)?;
     let value = |one: &Delivery| json!({"sink": one.sink, "sent": one.sent, "error": one.failed, "busy": one.is_busy});
@@ -142,13 +142,13 @@ fn secret(environment: &Environment, arguments: &SinksArguments) -> Outcome {
 }
 
 /// Where alerts come from and go to.
-struct Place {
+struct AlertContext {
     engine: Engine,
     sinks: Vec<alerts::Sink>,
     config: Config,
 }
 
-impl Place {
+impl AlertContext {
     fn find(environment: &Environment, arguments: &SinksArguments) -> Result<Self, Failure> {
         let config = configured::load_alerts(environment, arguments.config.as_deref())?;
         let environment = environment.with_store(config.store_url.clone());

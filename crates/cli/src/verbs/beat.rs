@@ -4,18 +4,17 @@
 
 use std::io;
 
-use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
+use relight_runtime::engine::ActError;
 use relight_runtime::os::clock;
-use relight_runtime::supervise::control::{AskError, Refused, RefusedCode};
+use relight_runtime::supervise::control::AskError;
 use relight_runtime::supervise::daemon_client;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify::{self, NotifySign};
 use serde_json::json;
 
-use super::control::{no_answer, refusal};
-use super::ps::no_such_agent;
+use super::control::no_answer;
 use crate::arguments::agent::BeatArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -52,13 +51,8 @@ fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments
         Err(AskError::Nobody(_)) => return Err(no_daemon(environment, name)?),
         Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
     };
-    match answered.refusal() {
-        // It is on another node: trying again changes nothing.
-        Some(Refused { code: RefusedCode::Conflict, message, hint }) => {
-            return Err(Failure { hint, ..Failure::of(ErrorCode::CONFLICT, message) });
-        }
-        Some(refused) => return Err(refusal(refused)),
-        None => {}
+    if let Some(refused) = answered.refusal() {
+        return Err(refused.into());
     }
     let action = answered.body["action"].as_str().unwrap_or_default();
     if environment.json {
@@ -85,7 +79,7 @@ fn no_daemon(environment: &Environment, name: &AgentName) -> Result<Failure, Fai
 
 /// No store is asked: of a fleet this machine knows its own agents alone.
 fn unknown(environment: &Environment, name: &AgentName) -> Result<Failure, Failure> {
-    let failure = no_such_agent(name);
+    let failure = Failure::from(ActError::NoSuchAgent(name.clone()));
     Ok(match environment.node()? {
         Some(node) => failure.hint(format!(
             "none on node {}; an agent of another node beats on that machine",

@@ -8,8 +8,8 @@ use relight_core::agent::Takes;
 use relight_core::agent::silence::SignSource;
 use relight_core::ids::AgentName;
 use relight_runtime::engine::Engine;
+use relight_runtime::os::word::Word;
 use relight_runtime::supervise::log::LogLimits;
-use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::shim::wire::Input;
 use relight_runtime::supervise::spec::AgentSpec;
 use relight_runtime::supervise::supervisor::QueueSettings;
@@ -36,7 +36,7 @@ pub(super) fn load_alerts(
 ) -> Result<Config, Failure> {
     let config = load(environment, given)?;
     let keys = [trust::STORE_URL, trust::ALERT_COMMAND, trust::ALERT_WEBHOOK];
-    trust::require_for(environment, &config, &keys)?;
+    environment.require_approval(&config, &keys)?;
     Ok(config)
 }
 

@@ -7,15 +7,16 @@ use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, FOREGROU
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
-use relight_runtime::engine::Engine;
-use relight_runtime::fleet::remote_control::{self, RemoteCommandError, RemoteDelivery};
+use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::operations::agent::{Supervisor as Holding, start_with_daemon};
 use relight_runtime::supervise::control::{
-    self, AskError, Changed, ControlReply, Refused, RefusedCode, Request, ShutdownSummary,
-    daemon_socket, run_socket,
+    self, AskError, Changed, ControlReply, Refused, Request, ShutdownSummary, daemon_socket,
+    run_socket,
 };
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::heartbeats::Beats;
 use relight_runtime::supervise::notices::Notices;
+use relight_runtime::supervise::remote_command_sender::{self, RemoteCommandError, RemoteDelivery};
 use relight_runtime::supervise::reporters::Reporters;
 use relight_runtime::supervise::supervisor::{AcquireMode, Supervisor};
 use relight_runtime::supervise::unnoticed_deaths;
@@ -26,7 +27,6 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::ps::{Supervisor as Holding, no_such_agent, supervisor_of};
 use super::supervision::{self, cannot_use};
 use crate::arguments::agent::{DownArguments, NamesArguments};
 use crate::environment::Environment;
@@ -114,7 +114,8 @@ fn change(
     let mut supervisor_pid = 0;
     let mut request = request.clone();
     for _ in 0..ROUNDS_MAX {
-        let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+        let agent = block_on(engine.store().agent(name))?
+            .ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
         let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
         match ask_first(&sockets, &request, patience) {
             Err(AskError::Nobody(_)) => {}
@@ -123,13 +124,16 @@ fn change(
             Err(error) => return Err(no_answer(&format!("agent {name}"), &error)),
             // The daemon runs, but this agent is not in its configuration.
             Ok(ControlReply::Error(Refused {
-                code: RefusedCode::NotFound | RefusedCode::Ending,
+                code: ErrorCode::NOT_FOUND | ErrorCode::NOT_SUPERVISED | ErrorCode::ENDING,
                 ..
             })) => {}
             Ok(reply) => return answer(reply),
         }
-        let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
-        let supervisor = supervisor_of(&agent).filter(|supervisor| supervisor.is_alive);
+        let agent = block_on(engine.store().agent(name))?
+            .ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
+        block_on(engine.holders().look_for(&agent.lease.held))?;
+        let supervisor = Holding::of(&agent, engine.holders());
+        let supervisor = supervisor.filter(|supervisor| supervisor.alive);
         match &supervisor {
             None | Some(Holding { elsewhere: Some(_), .. }) => {
                 let is_free = supervisor.is_none();
@@ -159,11 +163,11 @@ fn ask_node(
 ) -> Result<Option<RemoteDelivery>, Failure> {
     let Some((name, verb)) = request.wish() else { return Ok(None) };
     let engine = environment.long_engine()?;
-    let asked = remote_control::ask(engine.store().as_ref(), name, verb, patience);
+    let asked = remote_command_sender::ask(engine.holders(), name, verb, patience);
     match supervision::runtime()?.block_on(asked) {
         Ok(asked) => Ok(Some(asked)),
         Err(RemoteCommandError::Store(error)) => Err(error.into()),
-        Err(error) => Err(refusal(error.into())),
+        Err(error) => Err(Refused::from(error).into()),
     }
 }
 
@@ -218,7 +222,9 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         | AgentStateKind::Crashed
         | AgentStateKind::Suspended
         | AgentStateKind::Stopped
-        | AgentStateKind::Terminated if agent.plan.labels.contains_key(FOREGROUND) => {
+        | AgentStateKind::Terminated
+            if agent.plan.labels.contains_key(FOREGROUND) =>
+        {
             let command = agent.command_to_start(output::here().as_deref());
             failure.hint(format!("its relight run has ended: {command}"))
         }
@@ -227,7 +233,8 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         | AgentStateKind::Suspended
         | AgentStateKind::Stopped
         | AgentStateKind::Terminated => failure.hint(format!(
-            "relight up supervises the agents of relight.toml; relight run --name {name} -- CMD this one"
+            "{} if it is in relight.toml; relight run --name {name} -- CMD if not",
+            start_with_daemon(&agent)
         )),
     })
 }
@@ -282,22 +289,7 @@ fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
             )
             .hint("it may be of another version: relight down, then relight up")
         }),
-        ControlReply::Error(refused) => Err(refusal(refused)),
-    }
-}
-
-pub(super) fn refusal(Refused { code, message, hint }: Refused) -> Failure {
-    let failure = match code {
-        RefusedCode::NotFound => Failure::of(ErrorCode::NOT_FOUND, message),
-        RefusedCode::Refused => Failure::of(ErrorCode::CONFLICT, message),
-        RefusedCode::Ended => Failure::of(ErrorCode::ENDED, message),
-        RefusedCode::Conflict => Failure::of(ErrorCode::CONTENDED, message),
-        RefusedCode::Ending => Failure::of(ErrorCode::ENDING, message),
-        RefusedCode::Internal => Failure::of(ErrorCode::IO, message),
-    };
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
+        ControlReply::Error(refused) => Err(refused.into()),
     }
 }
 

@@ -4,11 +4,12 @@ use relight_core::agent::{Attempt, PostMortem, RecordedDeath};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
-use relight_server::view;
+use relight_runtime::engine::ActError;
+use relight_runtime::operations::death;
 use relight_store::{AgentQuery, AttemptQuery, Store};
 use serde_json::{Value, json};
 
-use super::ps::{no_such_agent, to_second};
+use super::ps::to_second;
 use crate::arguments::agent::DeathsArguments;
 use crate::environment::Environment;
 use crate::exit::{Failure, Outcome};
@@ -23,7 +24,7 @@ pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Out
 }
 
 /// An attempt that ended.
-struct Death {
+struct DeadAttempt {
     agent: AgentName,
     number: u32,
     /// The node of a fleet that it ran on.
@@ -33,10 +34,10 @@ struct Death {
     json: Value,
 }
 
-impl Death {
+impl DeadAttempt {
     fn of(attempt: Attempt) -> Option<Self> {
         Some(Self {
-            json: view::death(&attempt)?,
+            json: json!(death::DeathView::of(attempt.clone())?),
             node: attempt.node().cloned(),
             agent: attempt.agent,
             number: attempt.number,
@@ -105,10 +106,13 @@ impl Death {
     }
 }
 
-async fn deaths(store: &dyn Store, arguments: &DeathsArguments) -> Result<Vec<Death>, Failure> {
+async fn deaths(
+    store: &dyn Store,
+    arguments: &DeathsArguments,
+) -> Result<Vec<DeadAttempt>, Failure> {
     let mut limit = arguments.newest;
     if let Some(name) = &arguments.name {
-        let agent = store.agent(name).await?.ok_or_else(|| no_such_agent(name))?;
+        let agent = store.agent(name).await?.ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
         if let Some(number) = arguments.attempt {
             // They are numbered in order: the wanted one is so far from the newest.
             limit = agent.attempt_number.saturating_sub(number) as usize + 1;
@@ -133,7 +137,7 @@ async fn newest(
     store: &dyn Store,
     name: Option<&AgentName>,
     limit: usize,
-) -> Result<Vec<Death>, Failure> {
+) -> Result<Vec<DeadAttempt>, Failure> {
     let names = match name {
         Some(name) => vec![name.clone()],
         None => {
@@ -144,7 +148,7 @@ async fn newest(
     let mut deaths = Vec::new();
     for name in names {
         let query = AttemptQuery { agent: Some(name), ended: true, limit, before: None };
-        deaths.extend(store.attempts(query).await?.into_iter().filter_map(Death::of));
+        deaths.extend(store.attempts(query).await?.into_iter().filter_map(DeadAttempt::of));
     }
     // A stable order: those of one agent keep theirs where two died at one moment.
     deaths.sort_by_key(|death| std::cmp::Reverse(death.ended.death.at));
@@ -152,7 +156,7 @@ async fn newest(
     Ok(deaths)
 }
 
-fn text(arguments: &DeathsArguments, deaths: &[Death]) -> String {
+fn text(arguments: &DeathsArguments, deaths: &[DeadAttempt]) -> String {
     let (Some(newest), is_one) = (deaths.first(), arguments.attempt.is_some()) else {
         return match &arguments.name {
             Some(name) => format!("no attempt of agent {name} has ended"),
@@ -164,7 +168,7 @@ fn text(arguments: &DeathsArguments, deaths: &[Death]) -> String {
     }
     let header = ["time", "agent", "attempt", "cause", "how", "lived", "note"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
-    rows.extend(deaths.iter().map(Death::row));
+    rows.extend(deaths.iter().map(DeadAttempt::row));
     let mut text = output::table(&rows);
     if arguments.name.is_some() {
         text += &format!("\n\nthe newest:\n\n{}", newest.in_full());

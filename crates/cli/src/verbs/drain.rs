@@ -8,11 +8,12 @@ use relight_runtime::declared_wait::DeclaredWait;
 use relight_runtime::drain;
 use relight_runtime::engine::Engine;
 use relight_runtime::inflight::{self, Holding, Inflight, OpenStep, OpenTurn};
+use relight_runtime::operations::agent::Supervisor;
+use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::os::clock;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::ps::waits_for_work;
 use crate::arguments::other::DrainArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -69,14 +70,24 @@ async fn still_running(
     let home = environment.store_folder(engine)?;
     let Inflight { held, mut running, mut sessions, .. } = inflight::look(engine, &home).await?;
     sessions.retain(|turn| turn.lives == Some(true));
-    let mut agents = inflight::running_agents(engine.store().as_ref()).await?;
+    let mut agents = inflight::running_agents(engine).await?;
     // A step that drains does not wait for itself, nor does an agent.
     let own = (environment.get("RELIGHT_TASK"), environment.get("RELIGHT_STEP"));
     running.retain(|open| own != (Some(open.task.as_str()), Some(open.step.name.as_str())));
     let own = environment.get("RELIGHT_AGENT");
-    agents.retain(|agent| own != Some(agent.name.as_str()) && !waits_for_work(&home, agent));
-    let agents = agents.into_iter().map(|agent| agent.name).collect();
-    Ok(StillRunning { tasks: held, steps: running, sessions, agents })
+    agents.retain(|agent| own != Some(agent.name.as_str()));
+    let (mut signs, mut at_work) = (LiveSigns::default(), Vec::new());
+    for agent in agents {
+        let near = Supervisor::of(&agent, engine.holders()).filter(Supervisor::is_near);
+        let waits = match near {
+            Some(near) => signs.waits_for_work(&home, &agent.name, near.pid).await,
+            None => false,
+        };
+        if !waits {
+            at_work.push(agent.name);
+        }
+    }
+    Ok(StillRunning { tasks: held, steps: running, sessions, agents: at_work })
 }
 
 /// Until nothing runs, or the time is over; what runs then. Deaths are told by nobody: it is looked for

@@ -14,6 +14,7 @@ use crate::arguments::other::EventsArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
+use crate::terminal_filter;
 
 /// How many are in memory at a time.
 const PAGE: usize = 1_000;
@@ -27,7 +28,7 @@ pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Out
     let engine = environment.engine()?;
     let store = engine.store().as_ref();
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
-    let reader = Reader { environment, arguments, store };
+    let reader = EventReader { environment, arguments, store };
     runtime.block_on(async {
         let start = reader.start().await?;
         let (printed, end) = reader.print_after(start).await?;
@@ -44,13 +45,13 @@ pub(super) fn nothing_asked_for() -> Failure {
         .hint("give a number from 1, or add -f for what comes from now on")
 }
 
-struct Reader<'a> {
+struct EventReader<'a> {
     environment: &'a Environment,
     arguments: &'a EventsArguments,
     store: &'a dyn Store,
 }
 
-impl Reader<'_> {
+impl EventReader<'_> {
     fn query(&self, after: u64, limit: usize, newest: bool) -> EventQuery {
         let EventsArguments { task, agent, kinds, .. } = self.arguments;
         let (task, agent, kinds) = (task.clone(), agent.clone(), kinds.clone());
@@ -172,7 +173,7 @@ fn line(event: &Event) -> String {
     let (at, kind) = (event.at.to_string(), event.kind.as_str());
     let detail = detail(&event.detail);
     let text = format!("{at:<24}  {:>6}  {kind:<18}  {task}  {step}  {detail}", event.id);
-    output::clean(&one_line(text.trim_end()))
+    terminal_filter::clean(&one_line(text.trim_end()))
 }
 
 /// The detail as `name=value`, without what is empty; a change as `from → to`.

@@ -42,8 +42,9 @@ fn lines<T>(all: &[T], line: impl Fn(&T) -> String) -> Vec<String> {
 }
 
 fn doubt(doubt: &OpenStep, now: Time) -> String {
-    let OpenStep { task, status, step, rule, since, .. } = doubt;
+    let OpenStep { task, status, step, rule, since, call, .. } = doubt;
     let then = match rule {
+        _ if call.is_some() => "a tool call: its agent is told when it starts again",
         RepeatRule::Keyed => "the next step run repeats it with the same key",
         RepeatRule::Repeatable => "the next step run repeats it",
         RepeatRule::Verify => "the next step run asks its --verify first",

@@ -11,7 +11,7 @@ use relight_core::agent::{Agent, Attempt};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
 use relight_redact::{RedactedStream, Redactor, SIGHT_BYTES};
-use relight_runtime::engine::Engine;
+use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::fleet::far_log;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::log::{AgentLog, LogPosition};
@@ -22,7 +22,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::events::end_when_nobody_reads;
-use super::ps::no_such_agent;
 use crate::arguments::agent::LogsArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -41,7 +40,8 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
     }
     let engine = environment.engine()?;
     let name = &arguments.name;
-    let agent = block_on(engine.store().agent(name))?.ok_or_else(|| no_such_agent(name))?;
+    let agent =
+        block_on(engine.store().agent(name))?.ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
     if let Some(node) = block_on(far_node(&engine, &agent, arguments.attempt))? {
         return far::run(environment, arguments, &agent, &node);
     }

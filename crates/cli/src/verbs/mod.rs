@@ -13,6 +13,7 @@ mod default_name;
 pub(crate) mod doctor;
 pub(crate) mod drain;
 pub(crate) mod events;
+pub(crate) mod hook;
 mod http;
 pub(crate) mod inflight;
 mod live_names;
@@ -43,6 +44,7 @@ mod task_view;
 pub(crate) mod token;
 #[cfg_attr(not(feature = "otlp"), path = "absent/tracing.rs")]
 mod tracing;
+pub(crate) mod transcript;
 pub(crate) mod trap;
 pub(crate) mod trust;
 pub(crate) mod up;

@@ -1,13 +1,14 @@
 //! Runs an operation for the command line: prints its answer, then tells of the files beside the store.
 
 use relight_core::ids::TaskId;
+use relight_runtime::dialect::FileCopyError;
 use relight_runtime::dialect::SetAside;
-use relight_runtime::operations::{Context, FileError, Operation, Written};
+use relight_runtime::operations::{Context, Operation, Written};
 use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::{block_on, output};
+use crate::{block_on, output, terminal_filter};
 
 /// What operations work with: the open store and the folder of its state.
 pub(super) fn context(environment: &Environment) -> Result<Context, Failure> {
@@ -44,13 +45,13 @@ pub(super) async fn refresh(context: &Context, id: &TaskId) -> Result<(), Failur
 
 pub(super) fn file_check<T>(written: &Written<T>) -> Result<(), Failure> {
     for report in &written.set_aside {
-        output::alert(&output::clean(&set_aside_text(report)));
+        output::alert(&terminal_filter::clean(&set_aside_text(report)));
     }
     written.file_error.as_ref().map_or(Ok(()), |error| Err(not_copied(error)))
 }
 
 /// The store has it, its file has not.
-pub(super) fn not_copied(error: &FileError) -> Failure {
+pub(super) fn not_copied(error: &FileCopyError) -> Failure {
     let text = format!("saved in the store, but not in {}: {}", error.path, error.reason);
     Failure::new(Exit::FileCopy, text).hint("the next update writes it again")
 }

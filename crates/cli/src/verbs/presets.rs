@@ -3,8 +3,8 @@
 use relight_core::agent::death::signal_name;
 use relight_core::error_code::ErrorCode;
 use relight_core::time::Span;
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::{Launch, Preset, PresetError};
-use relight_runtime::supervise::os_word::Word;
 use serde_json::{Value, json};
 
 use crate::arguments::agent::{PresetTestArguments, PresetsCommand};
@@ -58,6 +58,7 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
     let session = preset.new_session(SESSION.to_owned());
     let first = Launch {
         first: true,
+        anew: false,
         session: session.as_deref(),
         brief: BRIEF,
         brief_file: "brief.md",
@@ -65,6 +66,7 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
         has_terminal: arguments.tty,
     };
     let resumed = Launch { first: false, session: Some(SESSION), ..first };
+    let anew = Launch { anew: true, session: first.session, ..resumed };
     let texts = |launch| -> Option<Vec<String>> {
         let is_given = !given.is_empty();
         is_given.then(|| preset.command(&given, launch).iter().map(Word::to_text).collect())
@@ -72,6 +74,7 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
     let tested = Tested {
         first: texts(first),
         resumed: texts(resumed),
+        anew: texts(anew),
         variables: preset.environment(resumed),
         ladder: preset.ladder(GRACE).iter().map(|rung| (rung.signal, rung.wait)).collect(),
         signs: preset.signs().iter().map(|sign| sign.as_str()).collect(),
@@ -84,6 +87,8 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
 struct Tested {
     first: Option<Vec<String>>,
     resumed: Option<Vec<String>>,
+    /// After a death, where no session is known to resume.
+    anew: Option<Vec<String>>,
     variables: Vec<(String, String)>,
     ladder: Vec<(i32, Span)>,
     signs: Vec<&'static str>,
@@ -99,6 +104,7 @@ impl Tested {
             "preset": preset.name(),
             "first": self.first,
             "resumed": self.resumed,
+            "without_session": self.anew,
             "resumed_environment": variables,
             "stop": self.ladder.iter().map(rung).collect::<Vec<_>>(),
             "signs": self.signs,
@@ -114,6 +120,9 @@ impl Tested {
         if let (Some(first), Some(resumed)) = (&self.first, &self.resumed) {
             row("first", words(first).join(" "));
             row("resumed", words(resumed).join(" "));
+            if let Some(anew) = self.anew.as_ref().filter(|anew| *anew != resumed) {
+                row("without a session", words(anew).join(" "));
+            }
         }
         for (name, value) in &self.variables {
             row("with", format!("{name}={}", shown(value)));
@@ -131,7 +140,7 @@ fn shown(word: &str) -> String {
     if is_simple { word.to_owned() } else { shell_quote(word) }
 }
 
-fn find(environment: &Environment, name: &str) -> Result<Preset, Failure> {
+pub(super) fn find(environment: &Environment, name: &str) -> Result<Preset, Failure> {
     let found = Preset::by_name(name, environment.presets_folder().as_deref());
     found.map_err(|error| {
         let failure = |exit| Failure::new(exit, chain(&error));

@@ -13,23 +13,23 @@ use relight_core::budget::RestartPolicy;
 use relight_core::decide::{illegal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{HolderLife, ProcessIdentity};
+use relight_core::lease::ProcessIdentity;
 use relight_core::node::Placement;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
 use relight_redact::Redactor;
 use relight_runtime::engine::{ActError, DRAIN_HINT, Engine};
-use relight_runtime::holders;
-use relight_runtime::os::process;
+use relight_runtime::holders::Holders;
+use relight_runtime::operations::agent::Supervisor as AgentSupervisor;
 use relight_runtime::os::signals::{SignalRequest, Signals};
+use relight_runtime::os::word::Word;
 use relight_runtime::supervise::boots;
 use relight_runtime::supervise::control::run_socket;
 use relight_runtime::supervise::control_server::Reception;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::log::{AgentLog, Follow, LogLimits};
 use relight_runtime::supervise::notices::{self, Notice, What};
-use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::shim::wire::Input;
 use relight_runtime::supervise::spec::AgentSpec;
 use relight_runtime::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
@@ -40,7 +40,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::alerting::Alerting;
 use super::default_name;
-use super::ps::supervisor_of;
 use super::supervision::{self, cannot_use, cannot_wait};
 use crate::arguments::agent::RunArguments;
 use crate::config::Config;
@@ -53,7 +52,7 @@ use crate::{output, trust};
 
 #[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
-    log::settle(environment, arguments.log_format, LogFormat::default())?;
+    log::settle(environment.get(log::VARIABLE), arguments.log_format, LogFormat::default())?;
     supervision::runtime()?.block_on(supervise(environment, &arguments))
 }
 
@@ -149,6 +148,10 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
                 if notice.what == What::Lost {
                     return Err(lost(&name));
                 }
+                if let What::StoppedUnrecorded(error) = &notice.what {
+                    supervisor.abandon();
+                    return Err(supervision::stopped_unrecorded(error));
+                }
                 hear(environment, &notice, &mut condition_holds);
                 matches!(notice.what, What::Trouble(_))
             }
@@ -190,7 +193,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    finish(environment, &name, &view, &Ending { told, condition_holds, ended_before, task })
+    finish(environment, &name, &view, &RunResult { told, condition_holds, ended_before, task })
 }
 
 /// Nobody renews a lease for this agent: were this machine cut off, others could neither wait for its end
@@ -235,7 +238,7 @@ fn config(environment: &Environment) -> Result<Option<Config>, Failure> {
     });
     if let Some(config) = &config {
         let keys = [trust::EXEC, trust::ALERT_COMMAND, trust::ALERT_WEBHOOK];
-        trust::require_for(environment, config, &keys)?;
+        environment.require_approval(config, &keys)?;
     }
     Ok(config)
 }
@@ -346,13 +349,17 @@ async fn begin(
         supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)?;
     }
     let Some(known) = known else { return Ok(AcquireMode::Wake) };
-    if is_another(&known.plan, &spec.plan) {
-        refuse_if_it_lives(known, leader.as_ref())?;
+    let (before, wanted) = (&known.plan, &spec.plan);
+    let is_another = before.command != wanted.command || before.folder != wanted.folder;
+    if is_another && !before.command.is_empty() {
+        engine.holders().look_for(&known.lease.held).await?;
+        refuse_if_it_lives(known, leader.as_ref(), engine.holders())?;
         return Ok(AcquireMode::Anew);
     }
     Ok(match known.state {
         AgentState::Stopped { .. }
         | AgentState::Terminated { .. }
+        | AgentState::Suspended { why: Pause::Incurable, .. }
         | AgentState::Crashed { again_at: None } => AcquireMode::Start,
         AgentState::Created
         | AgentState::Running { .. }
@@ -385,14 +392,13 @@ fn is_paused_by_drain(view: &AgentView) -> bool {
     view.at_rest && matches!(why, AgentState::Suspended { why: Pause::Draining, .. })
 }
 
-/// Whether the same name means something else now.
-fn is_another(known: &AgentPlan, wanted: &AgentPlan) -> bool {
-    !known.command.is_empty() && (known.command != wanted.command || known.folder != wanted.folder)
-}
-
 /// What runs under the name is not what was asked for, and is neither adopted nor ended.
-fn refuse_if_it_lives(known: &Agent, leader: Option<&ProcessIdentity>) -> Result<(), Failure> {
-    let supervisor = supervisor_of(known).filter(|supervisor| supervisor.is_alive);
+fn refuse_if_it_lives(
+    known: &Agent,
+    leader: Option<&ProcessIdentity>,
+    holders: &Holders,
+) -> Result<(), Failure> {
+    let supervisor = AgentSupervisor::of(known, holders).filter(|supervisor| supervisor.alive);
     let who = match (leader, supervisor) {
         (Some(leader), _) => format!("pid {}", leader.pid),
         (None, Some(supervisor)) => format!("supervised by pid {}", supervisor.pid),
@@ -452,8 +458,8 @@ async fn check_task(
         return Err(ActError::from(illegal(&task, TaskStatus::InProgress)).into());
     }
     let held = task.lease.held;
-    holders::look_for(engine.store().as_ref(), &held).await?;
-    let Some(held) = held.filter(|held| process::holder_life(held) == HolderLife::Alive) else {
+    engine.holders().look_for(&held).await?;
+    let Some(held) = held.filter(|held| engine.holders().is_alive(held)) else {
         return Ok(());
     };
     if AttemptTag::of_holder(&held.holder).is_some_and(|tag| tag.is_of(name)) {
@@ -531,7 +537,7 @@ fn write(chunk: &[u8], filter: Option<&mut TerminalFilter>) {
 }
 
 /// What the exit code depends on beside the agent.
-struct Ending {
+struct RunResult {
     /// The signal by which `run` was told to end.
     told: Option<i32>,
     /// What the loop's condition last said.
@@ -547,9 +553,9 @@ fn finish(
     environment: &Environment,
     name: &AgentName,
     view: &AgentView,
-    ending: &Ending,
+    ending: &RunResult,
 ) -> Outcome {
-    let Ending { told, condition_holds, ended_before, ref task } = *ending;
+    let RunResult { told, condition_holds, ended_before, ref task } = *ending;
     let last = view.last_attempt.as_ref();
     let nothing_ended = nothing_ended(view, ended_before);
     let ended = last.filter(|_| !nothing_ended).and_then(|attempt| attempt.ended.as_ref());
@@ -616,6 +622,8 @@ fn code(ended: Option<&RecordedDeath>, told: Option<i32>) -> (u8, &'static str) 
     }
     let Some(ended) = ended else { return (Exit::No as u8, "relight") };
     match (ended.cause, ended.death.how) {
+        // Killed after its work was done: the caller wants to know of the work.
+        (Cause::Signal, _) if ended.death.has_said_success() => (0, "agent"),
         (Cause::Timeout, _) => (124, "relight"),
         (Cause::Failed | Cause::Hung, HowEnded::Code(0)) => (Exit::No as u8, "relight"),
         (_, HowEnded::Code(code)) => (u8::try_from(code).unwrap_or(Exit::No as u8), "agent"),

@@ -38,14 +38,14 @@ pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
 }
 
 /// A step of a task, by what right, in an open store.
-pub(super) struct Place {
+pub(super) struct StepContext {
     pub(super) context: Context,
     pub(super) task: TaskId,
     pub(super) key: StepKey,
     pub(super) right: Right,
 }
 
-impl Place {
+impl StepContext {
     pub(super) fn find(
         environment: &Environment,
         of: OfTask,

@@ -24,7 +24,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::operate;
-use super::step::{Place, resolve_hint};
+use super::step::{StepContext, resolve_hint};
 use super::supervision::cannot_wait;
 use crate::arguments::UsageArguments;
 use crate::arguments::step::StepRunArguments;
@@ -48,7 +48,7 @@ const SIGNALLED: std::ops::RangeInclusive<u8> = 129..=159;
 
 pub(super) fn run(environment: &Environment, arguments: &StepRunArguments) -> Outcome {
     let rule = rule(arguments)?;
-    let place = Place::find(environment, arguments.of.clone(), arguments.name.clone())?;
+    let place = StepContext::find(environment, arguments.of.clone(), arguments.name.clone())?;
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
     runtime.block_on(step(environment, &place, arguments, rule))
 }
@@ -70,7 +70,7 @@ fn rule(arguments: &StepRunArguments) -> Result<RepeatRule, Failure> {
 /// A step that another process is running now is not in doubt; it is left alone. Unless it was begun
 /// under an older lease and its command does not act: then the task was taken over from a runner that is
 /// frozen, and the step's rule decides.
-fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, Failure> {
+fn running(place: &StepContext, before: Option<&Step>) -> Result<Option<RunningStep>, Failure> {
     let home = &place.context.home;
     let taken = RunningStep::take(home, &place.task, &place.key).map_err(|error| {
         Failure::new(Exit::Io, format!("cannot use {}: {error}", home.display()))
@@ -87,7 +87,7 @@ fn running(place: &Place, before: Option<&Step>) -> Result<Option<RunningStep>, 
 
 async fn step(
     environment: &Environment,
-    place: &Place,
+    place: &StepContext,
     arguments: &StepRunArguments,
     rule: RepeatRule,
 ) -> Outcome {
@@ -126,7 +126,7 @@ fn warn_of_other_rule(environment: &Environment, before: Option<&Step>, asked: R
 }
 
 /// What was recorded, without running anything.
-async fn replay(environment: &Environment, place: &Place) -> Outcome {
+async fn replay(environment: &Environment, place: &StepContext) -> Outcome {
     let recorded = place.context.engine.store().output(&place.task, &place.key).await?;
     let recorded = recorded.unwrap_or_default();
     if let Some(cut) = &recorded.cut {
@@ -151,7 +151,7 @@ async fn replay(environment: &Environment, place: &Place) -> Outcome {
 /// Asks whether a step in doubt happened. Nothing: it did not, run it.
 async fn ask(
     environment: &Environment,
-    place: &Place,
+    place: &StepContext,
     arguments: &StepRunArguments,
 ) -> Result<Option<u8>, Failure> {
     let Some(question) = &arguments.verify else { return Err(place.in_doubt()) };
@@ -180,7 +180,7 @@ async fn ask(
 }
 
 /// Nobody can tell but a person, who is told.
-async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
+async fn block(place: &StepContext, why: &str) -> Result<Acted, ActError> {
     let key = &place.key;
     let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
     let reason = format!("step {key} is in doubt and {why}");
@@ -190,7 +190,7 @@ async fn block(place: &Place, why: &str) -> Result<Acted, ActError> {
 }
 
 /// The command's answer is recorded as the end of the try in doubt, under the same lease.
-async fn resolve(place: &Place, happened: bool) -> Result<(), Failure> {
+async fn resolve(place: &StepContext, happened: bool) -> Result<(), Failure> {
     let outcome = if happened { StepOutcome::Done } else { StepOutcome::Failed };
     let output = Some(Output { exit_code: i32::from(!happened), ..Output::default() });
     place.act(TaskEvent::StepEnd { key: place.key.clone(), outcome, output }).await?;
@@ -199,7 +199,7 @@ async fn resolve(place: &Place, happened: bool) -> Result<(), Failure> {
 
 async fn execute(
     environment: &Environment,
-    place: &Place,
+    place: &StepContext,
     arguments: &StepRunArguments,
     rule: RepeatRule,
     running: Option<&RunningStep>,
@@ -272,7 +272,7 @@ async fn execute(
 
 /// Renews a timed lease while the command runs: a step may take longer than the lease. One that
 /// somebody else took meanwhile is noticed when the step's end is recorded.
-async fn keep_lease(place: &Place) -> std::convert::Infallible {
+async fn keep_lease(place: &StepContext) -> std::convert::Infallible {
     let task = place.context.engine.task(&place.task).await.ok();
     let ttl = task.and_then(|task| task.lease.held).and_then(|held| held.ttl);
     loop {
@@ -287,7 +287,7 @@ async fn keep_lease(place: &Place) -> std::convert::Infallible {
 }
 
 /// What the command may want to know.
-fn hand_over(command: &mut Command, place: &Place) {
+fn hand_over(command: &mut Command, place: &StepContext) {
     command
         .env("RELIGHT_IDEMPOTENCY_KEY", place.key.idempotency_key(&place.task))
         .env("RELIGHT_TASK", place.task.as_str())
@@ -300,7 +300,7 @@ fn hand_over(command: &mut Command, place: &Place) {
 }
 
 async fn end(
-    place: &Place,
+    place: &StepContext,
     outcome: StepOutcome,
     output: Output,
     usage: Usage,
@@ -313,7 +313,7 @@ async fn end(
 }
 
 /// A command that was cut off may have acted or not: no end is recorded, so that its rule decides.
-fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
+fn cut_off(place: &StepContext, rule: RepeatRule, ending: &CommandEnd) -> Failure {
     let why = match (ending.timed_out, ending.told, ending.status.signal()) {
         (true, _, _) => "it took longer than --timeout".to_owned(),
         (false, Some(signal), _) => format!("told to end by signal {}", signal.as_raw()),
@@ -332,7 +332,7 @@ fn cut_off(place: &Place, rule: RepeatRule, ending: &Ending) -> Failure {
 }
 
 /// How a command ended, and what was done to it before.
-struct Ending {
+struct CommandEnd {
     status: ExitStatus,
     timed_out: bool,
     /// The first signal by which we were told to end.
@@ -356,7 +356,7 @@ impl Verdict {
     }
 }
 
-impl Ending {
+impl CommandEnd {
     /// A command that succeeds although it was told to end did what it had to. One that Relight
     /// itself ended in time is a failed try where it may be run again anyway.
     fn verdict(&self, accept: &[u8], rule: RepeatRule) -> Verdict {
@@ -381,7 +381,7 @@ impl Ending {
 }
 
 struct Ran {
-    ending: Ending,
+    ending: CommandEnd,
     stdout: KeptBytes,
     stderr: Tail,
     /// Why the caller did not get all of the output.
@@ -420,7 +420,7 @@ async fn watch(
 }
 
 /// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
-async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::Result<Ending> {
+async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::Result<CommandEnd> {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     let mut term = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -441,7 +441,7 @@ async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::
                 if timed_out {
                     group.tell(pid, Signal::KILL);
                 }
-                return Ok(Ending { status, timed_out, told });
+                return Ok(CommandEnd { status, timed_out, told });
             }
             () = &mut deadline => {
                 group.tell(pid, if timed_out { Signal::KILL } else { Signal::TERM });
@@ -581,7 +581,7 @@ enum How {
 }
 
 fn report(
-    place: &Place,
+    place: &StepContext,
     output: &Output,
     how: How,
     whose: &str,

@@ -4,19 +4,20 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use relight_core::agent::Cause;
+use relight_core::error_code::ErrorCode;
 use relight_core::limits;
 use relight_core::time::Span;
 use relight_redact::Redactor;
 use relight_runtime::daemon;
 use relight_runtime::os::fleet;
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
 use relight_runtime::supervise::cgroup::CgroupSetting;
 use relight_runtime::supervise::control::{
-    Control, ControlReply, RefusedCode, Request, ShutdownSummary, daemon_socket,
+    Control, ControlReply, Request, ShutdownSummary, daemon_socket,
 };
 use relight_runtime::supervise::control_server::ControlCall;
 use relight_runtime::supervise::notices::{Notice, What};
-use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::program;
 use relight_runtime::supervise::supervisor::{AcquireError, Supervisor, SupervisorSettings};
 use relight_store::StoreError;
@@ -199,7 +200,7 @@ pub(crate) fn end_or_answer(supervisor: &Supervisor, call: ControlCall, told: &m
             drop(supervisor.shut_down());
             ControlReply::ok(&ShutdownSummary { pid: std::process::id(), agents: 1, problem: None })
         }
-        _ => ControlReply::error(RefusedCode::Refused, "only a daemon can do that", None),
+        _ => ControlReply::error(ErrorCode::CONFLICT, "only a daemon can do that", None),
     };
     let _ = call.reply.send(reply);
 }
@@ -214,6 +215,15 @@ pub(crate) fn agents_live_on(error: &StoreError) -> Failure {
     Failure::new(Exit::Io, daemon::agents_live_on(error)).hint(
         "move the files back if they were not replaced on purpose; the next relight up or run adopts \
          the agents that the store knows",
+    )
+}
+
+/// What a supervisor says whose agents were stopped, but whose store cannot be written.
+pub(crate) fn stopped_unrecorded(error: &str) -> Failure {
+    let text = format!("the agents are stopped, but that cannot be recorded: {error}");
+    Failure::new(Exit::Io, text).hint(
+        "make room or repair the folder; then relight recover, or the next start, records how they \
+         ended",
     )
 }
 
@@ -258,6 +268,7 @@ fn kind_of(what: &What) -> (Level, &'static str) {
         What::Asked { .. } => (Level::Info, "agent.asked"),
         What::Alert(_) => (Level::Error, "alert"),
         What::Trouble(_) => (Level::Warn, "trouble"),
+        What::StoppedUnrecorded(_) => (Level::Warn, "agent.unrecorded"),
         What::Lost => (Level::Warn, "agent.taken"),
         What::NodeLost => (Level::Warn, "node.lost"),
         What::AtRest => (Level::Info, "agent.at_rest"),
@@ -323,6 +334,9 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Round { done } => (format!("round {done} is done"), true),
         What::Alert(text) => (format!("ALERT {text}"), true),
         What::Trouble(text) => (text.clone(), true),
+        What::StoppedUnrecorded(error) => {
+            (format!("it is stopped, but that cannot be recorded: {error}"), true)
+        }
         What::Lost => ("another supervisor has it now".to_owned(), true),
         What::NodeLost => ("given up, for the lease of this node ran out".to_owned(), true),
         What::Asked { .. } | What::AtRest => return None,

@@ -135,7 +135,7 @@ fn start(environment: &Environment, mut arguments: TaskStartArguments) -> Outcom
     let (strategies, definition) = definition(environment, arguments.new)?;
     let (fence, force) = (arguments.fence.map(Fence), arguments.force);
     let request = TaskStart { task, definition, lease, fence, force };
-    let taker = Taker { holder, is_named, fence: known };
+    let taker = Taker { is_named, fence: known, ..holder.into() };
     let written = block_on(request.run(&context, &strategies, limits, taker))?;
     print_started(environment, &context.engine, &written.answer, arguments.export)?;
     operate::file_check(&written)?;
@@ -208,11 +208,12 @@ fn status_text(task: &view::Task) -> String {
 
 fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let id = environment.task(id)?;
-    let view = block_on(operate::context(environment)?.show(&id))?;
+    let context = operate::context(environment)?;
+    let (view, holders) = (block_on(context.show(&id))?, context.engine.holders());
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
-    let text = view_text(&view, strategy);
-    output::answer(environment, &view::WholeTask::new(view, strategy), &text);
+    let text = view_text(&view, strategy, holders);
+    output::answer(environment, &view::WholeTask::new(view, strategy, holders), &text);
     Ok(0)
 }
 
@@ -228,9 +229,10 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
 fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
     let TaskListArguments { statuses, agent, limit, after } = given;
     let which = TaskList { statuses, agent, after, ..TaskList::default() };
-    let page = block_on(which.run(&operate::context(environment)?, limit))?;
-    let (text, next) = (list_text(&page.tasks), page.next.clone());
-    output::answer(environment, &json!({"items": page.items(), "next": next}), &text);
+    let context = operate::context(environment)?;
+    let (page, holders) = (block_on(which.run(&context, limit))?, context.engine.holders());
+    let (text, next) = (list_text(&page.tasks, holders), page.next.clone());
+    output::answer(environment, &json!({"items": page.items(holders), "next": next}), &text);
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }

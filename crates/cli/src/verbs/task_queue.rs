@@ -31,7 +31,7 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
     let (skills, wait) = (arguments.skills.clone(), arguments.wait);
     let request = TaskClaim { agent, skills, wait, lease };
     let queue = work.queue(context.engine.clone());
-    let claimed = block_on(request.run(&context, &queue, work.sweep, &holder))?;
+    let claimed = block_on(request.run(&context, &queue, work.sweep, &holder.into()))?;
     let nothing =
         || Failure::of(ErrorCode::NOTHING, format!("there is no task for {}", request.agent));
     let written = claimed.ok_or_else(nothing)?;

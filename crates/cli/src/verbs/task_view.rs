@@ -1,14 +1,15 @@
 //! A task as people read it.
 
-use relight_core::lease::{HeldLease, HolderLife};
+use relight_core::lease::HeldLease;
 use relight_core::status::TaskStatus;
 use relight_core::task::{Cost, Task};
 use relight_runtime::engine::TaskView;
-use relight_runtime::os::{clock, process};
+use relight_runtime::holders::Holders;
+use relight_runtime::os::clock;
 
 use crate::output;
 
-pub(super) fn view_text(view: &TaskView, strategy: Option<&str>) -> String {
+pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holders) -> String {
     let task = &view.task;
     let tally = &task.tally;
     let mut rows = vec![
@@ -22,11 +23,12 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>) -> String {
     };
     row("title", task.spec.title.clone());
     row("agent", task.agent.as_ref().map(ToString::to_string));
-    row("holder", task.lease.held.as_ref().map(holder_text));
+    row("holder", task.lease.held.as_ref().map(|held| holder_text(held, holders)));
     row("fence", Some(task.lease.fence.to_string()));
     row("needs", (!task.spec.needs.is_empty()).then(|| task.spec.needs.join(", ")));
     row("strategy", Some(strategy_text(task, strategy)));
-    row("retries", Some(retries_text(task)));
+    let given_up = if tally.given_up { ", given up by its strategy" } else { "" };
+    row("retries", Some(format!("{} of {}{given_up}", task.retries, task.max_retries())));
     row("starts", Some(starts_text(task)));
     row("cost", (tally.cost_micros > 0).then(|| Cost(tally.cost_micros).to_string()));
     row("turns", (tally.turns > 0).then(|| tally.turns.to_string()));
@@ -49,16 +51,13 @@ fn status_text(task: &Task) -> String {
     }
 }
 
-fn holder_text(held: &HeldLease) -> String {
-    let life = match process::holder_life(held) {
-        HolderLife::Alive => "",
-        HolderLife::Gone => ", gone",
-    };
+fn holder_text(held: &HeldLease, holders: &Holders) -> String {
+    let life = if holders.is_alive(held) { "" } else { ", gone" };
     format!("{}{life}, since {}", held.holder, held.since)
 }
 
 /// Tasks with how many of their declared steps are finished or skipped.
-pub(super) fn list_text(tasks: &[(Task, Option<usize>)]) -> String {
+pub(super) fn list_text(tasks: &[(Task, Option<usize>)], holders: &Holders) -> String {
     if tasks.is_empty() {
         return "no tasks; relight task add ID adds one".to_owned();
     }
@@ -71,7 +70,7 @@ pub(super) fn list_text(tasks: &[(Task, Option<usize>)]) -> String {
         };
         rows.push(vec![
             task.id.to_string(),
-            status_mark(task),
+            status_mark(task, holders),
             task.agent.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string),
             steps,
             ago(task),
@@ -82,9 +81,8 @@ pub(super) fn list_text(tasks: &[(Task, Option<usize>)]) -> String {
 }
 
 /// Nothing is called running whose holder is gone; what waits says for what.
-fn status_mark(task: &Task) -> String {
-    let held = task.lease.held.as_ref();
-    let is_gone = held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone);
+fn status_mark(task: &Task, holders: &Holders) -> String {
+    let is_gone = task.lease.held.as_ref().is_some_and(|held| !holders.is_alive(held));
     let now = clock::now();
     let waits = task.not_before.filter(|at| *at > now).map(|at| format!("in {}", at.since(now)));
     let note = match task.status {
@@ -107,11 +105,6 @@ fn strategy_text(task: &Task, in_effect: Option<&str>) -> String {
         (None, Some(configured)) => format!("{configured} (as configured)"),
         (None, None) => "as configured (relight.toml cannot be read)".to_owned(),
     }
-}
-
-fn retries_text(task: &Task) -> String {
-    let given_up = if task.tally.given_up { ", given up by its strategy" } else { "" };
-    format!("{} of {}{given_up}", task.retries, task.max_retries())
 }
 
 fn starts_text(task: &Task) -> String {

@@ -5,7 +5,7 @@ use relight_core::limits;
 use std::path::PathBuf;
 
 use relight_server::Scope;
-use relight_server::tokens::{self, Record, TokenError};
+use relight_server::tokens::{self, TokenError, TokenRecord};
 use serde_json::{Value, json};
 
 use crate::arguments::agent::{NewTokenArguments, RevokeArguments, TokenCommand};
@@ -58,7 +58,7 @@ fn make(
     Ok(())
 }
 
-fn list(environment: &Environment, records: &[Record]) {
+fn list(environment: &Environment, records: &[TokenRecord]) {
     let values: Vec<Value> = records.iter().map(record_json).collect();
     let mut rows = vec![["id", "scope", "name", "created"].map(str::to_owned).to_vec()];
     for record in records {
@@ -78,8 +78,8 @@ fn list(environment: &Environment, records: &[Record]) {
     output::answer(environment, &json!({"items": values, "next": null}), &text);
 }
 
-fn record_json(record: &Record) -> Value {
-    let Record { id, name, scope, created_at, .. } = record;
+fn record_json(record: &TokenRecord) -> Value {
+    let TokenRecord { id, name, scope, created_at, .. } = record;
     json!({"id": id, "name": name, "scope": scope, "created_at": created_at})
 }
 

@@ -8,18 +8,19 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use relight_core::agent::AgentPlan;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_runtime::daemon::{Configuration, Daemon, DaemonEnd, DaemonSettings, Host};
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::key::FleetKey;
 use relight_runtime::os::signals::Signals;
+use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
 use relight_runtime::recovery::operator::Filter;
 use relight_runtime::supervise::control::{
-    AgentRegistration, Control, ControlReply, Refused, RefusedCode, daemon_socket,
+    AgentRegistration, Control, ControlReply, Refused, daemon_socket,
 };
 use relight_runtime::supervise::notices::Notice;
-use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::spec::AgentSpec;
 use relight_runtime::supervise::supervisor::{Supervisor, SupervisorSettings};
 use relight_runtime::supervise::systemd::Systemd;
@@ -33,17 +34,17 @@ use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::store_way::NODE_LEASE;
+use crate::store_access::NODE_LEASE;
 use crate::work::Work;
-use crate::{log, output, trust};
+use crate::{log, output};
 
 /// How long the end waits for a collector of traces.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = configured::load(environment, arguments.config.as_deref())?;
-    log::settle(environment, arguments.log_format, config.log.format)?;
-    trust::approve_by_use(environment, &config);
+    log::settle(environment.get(log::VARIABLE), arguments.log_format, config.log.format)?;
+    environment.approve_by_use(&config);
     let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
     let environment = environment.deciding(None);
     environment.warn_of_password_in_flag();
@@ -93,7 +94,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     let mut specs = configured::specs(environment, &engine, &config)?;
     specs.extend(registered::specs(environment, &engine, &config, &specs).await?);
     let alerting = Alerting::start(environment, &engine, &config, &home).await?;
-    let (supervisor, notices) =
+    let (mut supervisor, notices) =
         Supervisor::new(engine.clone(), settings).map_err(|error| cannot_use(&home, &error))?;
     let telemetry = tracing::start(environment, &engine, &config)?;
     let reporters = supervisor.reporters(config.recovery.limits());
@@ -118,6 +119,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         systemd: Systemd::from_environment(environment.variables()),
         held_back,
     };
+    supervisor.watch_taken_tasks(reporters.clone());
     let daemon = Daemon::new(host, (supervisor, notices), reception, membership, settings);
     // Before it says that it is up: from then on a store that is away does not end it.
     reporters.adopt().await?;
@@ -135,6 +137,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
             Ok(signal.map_or(0, supervision::code_of_signal))
         }
         DaemonEnd::StoreReplaced(error) => Err(supervision::agents_live_on(&error)),
+        DaemonEnd::Unrecorded(error) => Err(supervision::stopped_unrecorded(&error)),
         DaemonEnd::AgentsTaken => {
             Err(Failure::new(Exit::Fenced, "another daemon has all agents now"))
         }
@@ -166,7 +169,7 @@ impl UpHost<'_> {
         self.alerting = alerting;
         self.telemetry = telemetry;
         let queue = configured::queue_settings(&config.queue);
-        trust::approve_by_use(self.environment, &config);
+        self.environment.approve_by_use(&config);
         self.config = config;
         Ok(Configuration { specs, queue, strategies: work.strategies, policy: work.policy })
     }
@@ -220,7 +223,7 @@ impl Host for UpHost<'_> {
     fn registered_spec(&self, name: AgentName, plan: AgentPlan) -> Result<AgentSpec, Refused> {
         let spec = registered::spec(self.environment, &self.config, name, plan);
         spec.map_err(|Failure { message, hint, .. }| Refused {
-            code: RefusedCode::Refused,
+            code: ErrorCode::INVALID,
             message,
             hint,
         })
@@ -241,7 +244,7 @@ impl Host for UpHost<'_> {
             let _ = reply.send(match report.await {
                 Ok(report) => ControlReply::ok(&report.to_json()),
                 Err(failure) => {
-                    ControlReply::error(RefusedCode::Internal, failure.message, failure.hint)
+                    ControlReply::error(ErrorCode::INTERNAL, failure.message, failure.hint)
                 }
             });
         });

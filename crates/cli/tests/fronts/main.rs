@@ -12,8 +12,11 @@ mod ground;
 #[path = "../relight/mod.rs"]
 mod relight;
 
+mod agents;
+mod checkpoints;
 mod front;
 mod library;
+mod models;
 mod recovery;
 mod refusals;
 mod reporters;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::front::Front;
+use crate::front::{Front, settle_hint};
 
 /// A story whose last call is refused, and the code of that.
 fn refused(story: &[(&str, Value)], code: &str) {
@@ -31,6 +31,9 @@ fn refused(story: &[(&str, Value)], code: &str) {
         // Who holds it, and for how long, is the front's own.
         if error["code"] == "held" {
             error["message"] = Value::Null;
+        }
+        if front.name() == "mcp" {
+            settle_hint(&told[0].1, &mut error);
         }
         told.push((front.name(), error));
     }

@@ -69,6 +69,16 @@ fn a_running_step_of_an_agent_that_reports_by_itself_is_a_sign_of_life() {
 }
 
 #[test]
+fn an_agent_that_starts_work_by_the_command_line_is_watched_before_its_first_beat() {
+    let (ground, _up) = daemon_with(&json!({"name": "bot", "silence_max": "1s"}), "");
+    let lease = ["task", "start", "t", "--agent", "bot", "--lease", "1h"];
+    assert_eq!(ground.call(&lease).code, 0);
+    ground.until_agent("bot", |agent| agent["state"] == "crashed");
+    assert_eq!(ground.causes("bot"), ["hung"]);
+    assert_ne!(ground.task_status("t"), "in_progress");
+}
+
+#[test]
 fn a_claim_that_waits_is_a_sign_of_life_of_an_agent_that_reports_by_itself() {
     let (ground, _up) = daemon_with(&json!({"name": "bot", "silence_max": "2s"}), "");
     beat(&ground, &json!({}));
@@ -198,4 +208,63 @@ fn a_removed_agent_holds_nothing_any_more() {
     assert_eq!(status, 204, "{answer}");
     let task = ground.json(&["task", "show", "t"]);
     assert_eq!((&task["holder"], &task["status"]), (&json!(null), &json!("interrupted")), "{task}");
+}
+
+#[test]
+fn a_stop_takes_what_a_process_of_the_agent_holds() {
+    let (ground, _up) = daemon_with_bot();
+    beat(&ground, &json!({}));
+    let me = std::process::id().to_string();
+    ground.json(&["task", "start", "t", "--agent", "bot", "--owner-pid", &me]);
+    ground.json(&["task", "start", "nameless", "--owner-pid", &me]);
+    let told = beat(&ground, &json!({"task": "nameless"}));
+    assert_eq!(told["action"], "continue", "nobody else's: {told}");
+    assert_eq!(ground.json(&["ps"])["items"][0]["task"], "t");
+    assert_eq!(ground.json(&["stop", "bot"])["task_interrupted"], "t");
+    assert_eq!(beat(&ground, &json!({}))["tasks"], json!([]));
+    let late = ground.call(&["step", "begin", "s", "--task", "t", "--fence", "1"]);
+    assert_eq!(late.code, 77, "{late:?}");
+    ground.json(&["start", "bot"]);
+    let (_, bot) = send(&ground, "GET", "/api/agents/bot", "");
+    assert_eq!(bot["last_death"]["cause"], "stopped", "{bot}");
+    assert_eq!(bot["last_death"], ground.json(&["ps"])["items"][0]["last_death"]);
+}
+
+#[test]
+fn a_heartbeat_knows_what_was_claimed_and_cancelled_a_moment_ago() {
+    let (ground, _up) = daemon_with_bot();
+    for task in ["t", "u", "v"] {
+        assert_eq!(beat(&ground, &json!({}))["tasks"], json!([]));
+        ground.json(&["task", "start", task, "--agent", "bot"]);
+        let told = beat(&ground, &json!({"task": task}));
+        assert_eq!(
+            (&told["action"], &told["tasks"][0]["task"]),
+            (&json!("continue"), &json!(task))
+        );
+        assert_eq!(ground.call(&["task", "cancel", task]).code, 0);
+        let told = beat(&ground, &json!({"task": task}));
+        assert_eq!((&told["action"], &told["tasks"]), (&json!("cancel"), &json!([])), "{told}");
+    }
+}
+
+#[test]
+fn a_heartbeat_is_refused_with_one_code_through_every_front() {
+    let (ground, _up) = daemon_with_bot();
+    let mut client = Client::new(&ground.stage, Speaks::Alone);
+    for (agent, waiting_until) in [("bot", "soon"), ("nosuch", "10m")] {
+        let body = json!({"waiting_until": waiting_until});
+        let path = format!("/api/agents/{agent}/heartbeat");
+        let (_, by_http) = send(&ground, "POST", &path, &body.to_string());
+        let by_tool =
+            client.call("heartbeat", &json!({"agent": agent, "waiting_until": waiting_until}));
+        let ran = ground.call(&["beat", agent, "--waiting-until", waiting_until, "--json"]);
+        let by_command: Value = serde_json::from_str(&ran.stderr).unwrap();
+        let by_command = &by_command["error"];
+        for field in ["code", "exit", "status"] {
+            assert_eq!(by_http["error"][field], by_tool[field], "{agent} {field}: {by_tool}");
+            assert_eq!(by_http["error"][field], by_command[field], "{agent} {field}: {by_command}");
+        }
+        let hints = [&by_http["error"]["hint"], &by_tool["hint"]];
+        assert_eq!(hints[0], hints[1], "{agent}");
+    }
 }

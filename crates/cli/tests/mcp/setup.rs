@@ -16,6 +16,7 @@ fn a_clients_file_is_made_kept_and_never_spoilt() {
     let ran = stage.run(&words);
     assert!(ran.code == 0 && ran.stdout.contains("created"), "{ran:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), printed.stdout);
+    assert!(ran.stderr.contains("asks once whether servers of .mcp.json may run"), "{ran:?}");
     let again = stage.run(&words);
     assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
 
@@ -27,7 +28,7 @@ fn a_clients_file_is_made_kept_and_never_spoilt() {
     let whole: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert!(whole["mcpServers"]["o"].is_object(), "{whole}");
 
-    for content in ["{ // words\n}", "\u{0}", "[]"] {
+    for content in ["{ // words\n", "\u{0}", "[]"] {
         fs::write(&file, content).unwrap();
         let ran = stage.run(&words);
         assert_eq!(ran.code, 65, "{ran:?}");

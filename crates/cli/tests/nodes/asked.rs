@@ -87,7 +87,7 @@ fn what_is_asked_of_a_node_that_goes_is_done_by_its_successor_once() {
     let a = fleet.up("a");
     fleet.until_lives("a", 1);
     let _b = fleet.up("b");
-    a.signal(Signal::STOP);
+    a.freeze();
     let stopped = fleet.json("b", &["stop", "a"]);
     assert_eq!(stopped["state"], "stopped", "{stopped}");
     a.signal(Signal::CONT);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relight_core::time::Span;
-use relight_server::client::{self, Answered};
+use relight_server::client::{self, DaemonResponse};
 use serde_json::Value;
 
 use crate::ground::{Ground, ONLY_ONE, Supervisor, until};
@@ -107,7 +107,7 @@ impl Fleet {
     }
 
     /// What the API of a node's socket answers.
-    pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> Answered {
+    pub(crate) fn send(&self, node: &str, method: &str, path: &str) -> DaemonResponse {
         self.send_with(node, method, path, None)
     }
 
@@ -117,7 +117,7 @@ impl Fleet {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Answered {
+    ) -> DaemonResponse {
         let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
         client::send(&socket, method, path, body, Span::from_secs(120)).unwrap()
     }

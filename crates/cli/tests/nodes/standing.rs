@@ -38,7 +38,7 @@ fn an_agent_that_was_being_removed_when_the_lease_was_lost_is_given_back() {
     fleet.ground.config(with_agent.split("[[agent]]").next().unwrap());
     a.signal(Signal::HUP);
     fleet.ground.until_lines("told", 1);
-    a.signal(Signal::STOP);
+    a.freeze();
     until("its shim ends it", || (!is_alive(pid)).then_some(()));
     until("the lease runs out", || (fleet.state_of("a", "a") == "gone").then_some(()));
     a.signal(Signal::CONT);
@@ -111,7 +111,7 @@ fn a_frozen_daemon_is_taken_over_and_ends() {
     let fleet = Fleet::new(Meet::InOneFile, "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
-    a.signal(Signal::STOP);
+    a.freeze();
     let successor = fleet.begin("a", &["--take-over"]);
     successor.until_said("lives and is adopted");
     a.signal(Signal::CONT);

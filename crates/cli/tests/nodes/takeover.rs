@@ -118,7 +118,7 @@ fn a_frozen_daemon_starts_over_and_does_not_double(meet: Meet) {
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let b = fleet.up("b");
-    a.signal(Signal::STOP);
+    a.freeze();
     let second = fleet.until_lives("b", 2);
     assert!(!is_alive(pid));
     a.signal(Signal::CONT);

@@ -237,7 +237,7 @@ fn a_supervisor_that_is_frozen_past_its_end_does_nothing_when_it_wakes() {
     let ground = Ground::with_agent(&format!("{ONLY_ONE}sleep 300"));
     let frozen = ground.run(&[]);
     let pid = ground.until_runs("a", 1);
-    frozen.signal(Signal::STOP);
+    frozen.freeze();
     assert_eq!(ground.run(&[]).end().code, 75);
     let second = ground.run(&["--take-over"]);
     second.until_said("lives and is adopted");

@@ -353,7 +353,7 @@ fn no_store_is_made_beside_a_live_daemon_whose_file_is_gone() {
     ground.config("");
     let daemon = ground.up(&[]);
     // Stopped, it does not notice, and does not end before the commands are through.
-    daemon.signal(Signal::STOP);
+    daemon.freeze();
     for name in ["relight.db", "relight.db-wal", "relight.db-shm"] {
         std::fs::remove_file(ground.home(name)).unwrap();
     }

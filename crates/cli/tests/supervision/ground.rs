@@ -317,6 +317,34 @@ impl Supervisor {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// SIGSTOP between two commits. A process that is stopped while it holds the write lock of an SQLite
+    /// file keeps everybody else from writing: the more loaded the machine, the more often.
+    pub(crate) fn freeze(&self) {
+        let pid = self.pid().to_string();
+        until("it is stopped without the store's lock", || {
+            self.signal(Signal::STOP);
+            until("all of its threads are stopped", || self.is_stopped().then_some(()));
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            let is_writing = |line: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                words.contains(&"POSIX") && words.contains(&"WRITE") && words.contains(&&*pid)
+            };
+            let writes = locks.lines().any(is_writing);
+            if writes {
+                self.signal(Signal::CONT);
+            }
+            (!writes).then_some(())
+        });
+    }
+
+    fn is_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+        })
+    }
+
     /// SIGKILL, and it is gone.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -488,7 +488,7 @@ fn a_frozen_supervisor_does_not_hold_up_ps() {
     let ground = Ground::with_agent("sleep 300");
     let run = ground.run(&[]);
     ground.until_runs("a", 1);
-    run.signal(Signal::STOP);
+    run.freeze();
     // Whatever is called is bounded: who waited for the supervisor would not come to its end.
     assert_eq!(ground.state("a"), "running");
     run.signal(Signal::CONT);
@@ -535,16 +535,120 @@ fn a_daemon_whose_store_was_removed_or_replaced_can_be_ended_and_leaves_its_agen
     assert_eq!(ground.births(1).len(), 1);
 }
 
+#[test]
+fn an_idle_daemon_notices_that_its_store_was_moved_and_is_back() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 1000");
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
+    let daemon = ground.up(&["--no-http"]);
+    ground.until_runs("a", 1);
+    std::fs::rename(ground.home("relight.db"), ground.home("away.db")).unwrap();
+    daemon.until_said("nothing is saved until they are back");
+    std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
+    daemon.until_said("the files of the store are back");
+    assert_eq!(ground.json(&["restart", "a"])["state"], "running");
+    assert_eq!(ground.births(2).len(), 2);
+}
+
+/// A home on a small file system of its own, unmounted at the end of the test.
+struct SmallHome(std::path::PathBuf);
+
+impl SmallHome {
+    /// None where nothing can be mounted.
+    #[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+    fn mount(ground: &Ground) -> Option<Self> {
+        let home = ground.home("");
+        std::fs::create_dir_all(&home).unwrap();
+        let words = ["-t", "tmpfs", "-o", "size=1500k,mode=700", "tmpfs"];
+        let mounted = std::process::Command::new("mount").args(words).arg(&home).output();
+        if mounted.is_ok_and(|mounted| mounted.status.success()) {
+            return Some(Self(home));
+        }
+        eprintln!("SKIPPED: a full disk needs root and mount(8)");
+        None
+    }
+
+    fn has_room(&self) -> bool {
+        rustix::fs::statvfs(&self.0).unwrap().f_bavail > 0
+    }
+}
+
+impl Drop for SmallHome {
+    #[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+    fn drop(&mut self) {
+        // Lazily: what a failed test left running may use it.
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Fills the disk with its own log when its start is recorded, and lives on.
+const FILLS_THE_DISK: &str = "echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
+    until [ -e go ]; do sleep 0.02; done; tr '\\0' x </dev/zero 2>>noise; exec sleep 300";
+
+/// Lets an agent go on that waits until its start is recorded; its pid.
+fn let_it_go(ground: &Ground) -> u32 {
+    let pid = ground.until_runs("a", 1);
+    std::fs::write(ground.work("go"), "").unwrap();
+    pid
+}
+
+#[test]
+fn a_supervisor_on_a_full_disk_obeys_a_stop_and_the_next_one_records_the_end() {
+    for by_verb in [false, true] {
+        let ground = Ground::with_agent(FILLS_THE_DISK);
+        let Some(home) = SmallHome::mount(&ground) else { return };
+        let run = ground.run(&["--grace", "2s"]);
+        let pid = let_it_go(&ground);
+        until("the disk is full", || (!home.has_room()).then_some(()));
+        if by_verb {
+            let stop = ground.call(&["stop", "a"]);
+            assert_ne!(stop.code, 0, "{stop:?}");
+            assert!(stop.stderr.contains("is stopped, but not recorded so"), "{stop:?}");
+        } else {
+            run.signal(Signal::TERM);
+        }
+        let ended = run.end();
+        assert_eq!(ended.code, 74, "{ended:?}");
+        assert!(ended.stderr.contains("but that cannot be recorded"), "{ended:?}");
+        assert!(!is_alive(pid));
+        assert_eq!(ground.agent("a")["truth"], "died_unnoticed");
+
+        std::fs::remove_dir_all(ground.home("agents/a/log")).unwrap();
+        let run = ground.run(&["--cooldown", "10ms"]);
+        run.until_said("while nobody watched");
+        assert_eq!(run.end().code, 0);
+        assert_eq!(ground.causes("a"), ["signal", "completed"]);
+    }
+}
+
+#[test]
+fn a_death_on_a_full_disk_is_shown_before_it_can_be_recorded() {
+    let ground = Ground::with_agent(FILLS_THE_DISK);
+    let Some(home) = SmallHome::mount(&ground) else { return };
+    let run = ground.run(&["--cooldown", "10ms"]);
+    let pid = let_it_go(&ground);
+    until("the disk is full", || (!home.has_room()).then_some(()));
+    signal(pid, Signal::KILL);
+    run.until_said("disk is full");
+    let agent = ground.until_agent("a", |agent| agent["truth"] == "not_recorded");
+    assert_eq!(agent["pid"], json!(null));
+    assert!(ground.call(&["ps"]).stdout.contains("ended; its supervisor has not recorded it yet"));
+    // Emptied, not removed: its supervisor follows it.
+    std::fs::File::create(ground.home("agents/a/log/000001.log")).unwrap();
+    assert_eq!(run.end().code, 0);
+}
+
 /// Leaves a process behind that has neither its tag nor its lock, and kills its shim.
 const ESCAPES: &str = "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0\n\
     (env -i bash -c 'for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; \
     echo $$ >>escaped; exec sleep 300' &)\n\
-    until [ -s escaped ]; do sleep 0.02; done; kill -9 $PPID; exit 7";
+    until [ -s escaped ] && [ -e go ]; do sleep 0.02; done; kill -9 $PPID; exit 7";
 
 #[test]
 fn what_escaped_from_an_agent_that_killed_its_shim_is_named() {
     let ground = Ground::with_agent(ESCAPES);
-    let ran = ground.run(&["--cooldown", "10ms"]).end();
+    let run = ground.run(&["--cooldown", "10ms"]);
+    let_it_go(&ground);
+    let ran = run.end();
     let escaped: u32 = ground.until_lines("escaped", 1)[0].parse().unwrap();
     if is_alive(escaped) {
         signal(escaped, Signal::KILL);

@@ -71,7 +71,7 @@ fn an_agent_is_seen_killed_brought_back_and_restarted_over_http() {
     let address = address(&ground);
     let get = |path: &str| send(&address, "GET", path, &token, "").1;
     let shown = get("/api/agents/writer");
-    assert_eq!((&shown["state"], &shown["supervised"]), (&json!("running"), &json!(true)));
+    assert_eq!((&shown["state"], &shown["supervisor"]["alive"]), (&json!("running"), &json!(true)));
     let first = ground.births(1)[0];
     assert_eq!(shown["pid"], json!(first));
     signal(first, Signal::KILL);

@@ -1,10 +1,10 @@
 //! Presets end to end, with fake agents that imitate the streams, ids, exits and signals of real ones.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use relight_core::time::Time;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::ground::{Ground, Supervisor, signal, until};
 
@@ -126,11 +126,87 @@ fn claude_code_is_stopped_by_term() {
     assert_eq!(ground.read("signal"), "TERM\n");
 }
 
+/// Leaves a transcript in the user's home, as the program would.
+fn leave_transcript(ground: &Ground, name: &str, content: &str) -> PathBuf {
+    let path = ground.stage.folder.path().join("user").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+#[test]
+fn a_torn_transcript_is_repaired_before_the_resume_and_its_open_call_is_in_the_brief() {
+    let ground = with_fake("claude");
+    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    until("its session exists", || ground.work(&id).exists().then_some(()));
+    let record = |uuid: &str, kind: &str, content: Value| {
+        let message = json!({"role": kind, "content": content});
+        json!({"type": kind, "uuid": uuid, "parentUuid": null, "isSidechain": false,
+               "sessionId": id, "message": message})
+        .to_string()
+            + "\n"
+    };
+    let command = json!({"command": "git push --token ghp_0123456789abcdefghijABCDEFGHIJ012345"});
+    let call = json!([{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": command}]);
+    let sound = record("u1", "user", json!("Write")) + &record("u2", "assistant", call);
+    let name = format!(".claude/projects/-work/{id}.jsonl");
+    let path = leave_transcript(&ground, &name, &format!("{sound}{{\"type\":\"us"));
+    let words = resumed(&ground);
+    assert!(words.contains(&format!("--resume {id}")), "{words}");
+    assert!(words.contains("`git push --token "), "{words}");
+    assert!(words.contains("(Bash) was begun and its outcome is unknown"), "{words}");
+    assert!(
+        words.contains("check `git ls-remote` first") && !words.contains("ghp_0123"),
+        "{words}"
+    );
+    let repaired = std::fs::read_to_string(&path).unwrap();
+    let added = repaired.strip_prefix(&sound).expect("whole records are kept");
+    let answer: Value = serde_json::from_str(added).unwrap();
+    assert_eq!(answer["message"]["content"][0]["tool_use_id"], "toolu_1");
+    let note = ground.events("agent.session").pop().unwrap()["detail"].clone();
+    assert_eq!(note["findings"][0]["kind"], "open_call", "{note}");
+    let kept = std::fs::read_to_string(note["kept"].as_str().unwrap()).unwrap();
+    assert!(kept.ends_with("{\"type\":\"us"), "{kept}");
+}
+
+#[test]
+fn a_transcript_beyond_repair_begins_a_new_session_with_prompt_and_brief() {
+    let ground = with_fake("codex");
+    let _run = run(&ground, "codex", "work", &[], &["codex", "exec", "fix it"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    let name = format!(".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-{id}.jsonl");
+    leave_transcript(&ground, &name, "{\"timestamp\":\"2026");
+    let words = resumed(&ground);
+    assert!(words.starts_with("exec --json fix it  # Brief"), "{words}");
+}
+
+#[test]
+fn a_transcript_that_cannot_be_repaired_now_stops_no_restart() {
+    let ground = with_fake("codex");
+    let run = run(&ground, "codex", "work", &[], &["codex", "exec", "fix it"]);
+    ground.until_runs("a", 1);
+    let id = session(&ground);
+    let name = format!(".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-{id}.jsonl");
+    let header =
+        "{\"timestamp\":\"2026-01-02T03:04:05Z\",\"type\":\"session_meta\",\"payload\":{}}\n";
+    let path = leave_transcript(&ground, &name, &format!("{header}{{\"half"));
+    let open = std::fs::File::open(&path).unwrap();
+    let words = resumed(&ground);
+    assert!(words.starts_with(&format!("exec --json resume {id} ")), "{words}");
+    run.signal(Signal::TERM);
+    let ran = run.end();
+    assert!(ran.stderr.contains("its transcript cannot be repaired"), "{}", ran.stderr);
+    drop(open);
+}
+
 #[test]
 fn claude_code_that_lost_its_session_begins_a_new_one() {
     let ground = with_fake("claude");
-    let _run =
-        run(&ground, "claude-code", "work", &["--cooldown", "10ms"], &["claude", "-p", "Write"]);
+    // With the usual cooldown: an attempt that only finds its session gone costs nothing.
+    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
     ground.until_runs("a", 1);
     let id = session(&ground);
     until("its session exists", || ground.work(&id).exists().then_some(()));
@@ -138,6 +214,46 @@ fn claude_code_that_lost_its_session_begins_a_new_one() {
     signal(ground.until_runs("a", 1), Signal::KILL);
     ground.until_runs("a", 3);
     until("a new session", || (session(&ground) != id).then_some(()));
+    assert_eq!(ground.agent("a")["restarts_total"], 1, "only the kill is charged");
+    until("its prompt and the brief", || argv(&ground).contains("Write  # Brief").then_some(()));
+}
+
+#[test]
+fn an_error_that_no_retry_can_cure_suspends_at_once_and_keeps_its_reason() {
+    let ground = with_fake("claude");
+    let ran = run(&ground, "claude-code", "refused", &[], &["claude", "-p", "W"]).end();
+    assert_eq!((ran.code, ground.state("a")), (1, "suspended".to_owned()));
+    let deaths = ground.deaths("a");
+    assert_eq!((deaths.len(), &deaths[0]["note"]), (1, &json!("401: incorrect API key")));
+    assert!(
+        ran.stderr.contains("ALERT") && ran.stderr.contains("401: incorrect API key"),
+        "{}",
+        ran.stderr
+    );
+    // Whoever runs it again has fixed it.
+    let ran = run(&ground, "claude-code", "odd", &[], &["claude", "-p", "W"]).end();
+    assert_eq!((ground.state("a"), ran.code), ("stopped".to_owned(), 3));
+}
+
+#[test]
+fn an_agent_that_is_killed_after_it_said_success_has_succeeded() {
+    let ground = with_fake("claude");
+    let run = run(&ground, "claude-code", "late", &[], &["claude", "-p", "W"]);
+    let pid = ground.until_runs("a", 1);
+    until("its result", || ground.log("a").contains("\"done\"").then_some(()));
+    signal(pid, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    assert_eq!(ground.causes("a"), ["signal"]);
+}
+
+#[test]
+fn kimi_without_an_id_begins_anew_with_prompt_and_brief() {
+    let ground = with_fake("kimi");
+    let _run = run(&ground, "kimi", "work", &[], &["kimi", "-p", "Write"]);
+    until("its words", || argv(&ground).contains("Write").then_some(()));
+    let words = resumed(&ground);
+    assert!(words.contains("Write  # Brief"), "{words}");
+    assert!(!words.contains("--continue"), "{words}");
 }
 
 #[test]

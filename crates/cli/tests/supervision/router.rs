@@ -478,3 +478,35 @@ fn only_so_much_recovered_work_is_done_at_once() {
     until_all_completed(&ground, 3);
     ground.assert_never_doubled();
 }
+
+#[test]
+fn the_daemon_says_that_a_task_is_given_up() {
+    let ground = Ground::with_agent("echo $RELIGHT_TASK >>starts; exit 3");
+    ground.config(&entry("reader", "max_attempts = 50"));
+    add(&ground, "once", &[]);
+    add(&ground, "more", &["--max-retries", "2"]);
+    let daemon = ground.up(&[]);
+    daemon.until_said("ALERT task once is given up");
+    daemon.until_said("ALERT task more is given up");
+    let starts = ground.lines("starts");
+    let count = |id: &str| starts.iter().filter(|start| *start == id).count();
+    assert_eq!((count("once"), count("more")), (2, 3));
+}
+
+#[test]
+fn a_paused_daemon_counts_what_is_free_after_the_dead_are_recorded() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 300");
+    ground.config(&entry("reader", ""));
+    add(&ground, "one", &[]);
+    add(&ground, "two", &[]);
+    let daemon = ground.up(&[]);
+    let pid = ground.until_runs("reader", 1);
+    let shim = ground.shim("reader");
+    daemon.kill();
+    signal(shim, Signal::KILL);
+    signal(pid, Signal::KILL);
+    let daemon = ground.up(&["--paused"]);
+    daemon.until_said("tasks that would be given out: 2");
+    assert_eq!(ground.births(1).len(), 1);
+    assert_eq!(ground.json(&["task", "show", "two"])["agent"], json!(null));
+}

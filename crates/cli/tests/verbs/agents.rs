@@ -278,8 +278,8 @@ fn a_task_of_an_agent_is_shown_with_its_step() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
     holder(&stage, Told::tag(1).as_str(), &["--step", "fetch", "--step", "send"]);
-    let task = &only_agent(&stage)["task"];
-    assert_eq!((task["id"].as_str(), task["step"].as_str()), (Some("t"), Some("fetch")));
+    let agent = only_agent(&stage);
+    assert_eq!((agent["task"].as_str(), agent["step"].as_str()), (Some("t"), Some("fetch")));
 }
 
 #[test]

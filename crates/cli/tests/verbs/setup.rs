@@ -188,3 +188,43 @@ fn a_link_out_of_the_folder_is_not_written_through() {
         assert_eq!(fs::read_to_string(&target).unwrap(), "theirs\n");
     }
 }
+
+#[test]
+fn hooks_are_merged_checked_and_removed() {
+    let stage = Stage::new();
+    let file = stage.folder.path().join("work/.claude/settings.json");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    let theirs = "{\n    // mine\n    \"model\": \"opus\"\n}\n";
+    fs::write(&file, theirs).unwrap();
+    let hooks = |more: &[&str]| stage.run(&[&["setup", "hooks", "--for", "claude"], more].concat());
+    assert_eq!(hooks(&["--check"]).code, 1);
+    let added = hooks(&[]);
+    assert!(added.code == 0 && added.stdout.contains("8 hooks added"), "{added:?}");
+    let with = fs::read_to_string(&file).unwrap();
+    assert!(with.contains("hook before-tool --for claude") && with.contains("// mine"), "{with}");
+    assert_eq!(hooks(&["--check"]).code, 0);
+    assert!(hooks(&[]).stdout.contains("nothing to do"));
+    assert_eq!(hooks(&["--remove"]).code, 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
+    fs::write(&file, "{").unwrap();
+    assert_eq!((hooks(&[]).code, fs::read_to_string(&file).unwrap().as_str()), (65, "{"));
+    let users = stage.run(&["setup", "hooks", "--for", "kimi"]);
+    assert_eq!(users.code, 0, "{users:?}");
+    assert!(stage.folder.path().join("user/.kimi-code/config.toml").exists());
+}
+
+#[test]
+fn everything_for_an_agent_is_shown_first_and_then_set_up_at_once() {
+    let stage = Stage::new();
+    let work = stage.folder.path().join("work");
+    let shown = stage.run(&["setup", "agent", "--for", "claude"]);
+    assert_eq!(shown.code, 2, "{shown:?}");
+    let files = [".claude/settings.json", ".mcp.json", "AGENTS.md"];
+    assert!(files.iter().all(|file| shown.stderr.contains(file)), "{shown:?}");
+    assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "nothing was written");
+    let done = stage.run(&["setup", "agent", "--for", "claude", "--yes"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let skill = ".claude/skills/restart-recovery/SKILL.md";
+    assert!(files.iter().chain([&skill]).all(|file| work.join(file).exists()), "{done:?}");
+    assert_eq!(stage.run(&["setup", "agent", "--for", "claude", "--yes"]).code, 0, "again");
+}

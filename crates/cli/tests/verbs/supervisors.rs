@@ -99,7 +99,8 @@ fn a_restart_is_asked_of_the_daemon_and_answers_the_state_before() {
 fn what_is_not_possible_now_is_exit_75_with_the_supervisors_words() {
     let stage = Stage::new();
     Told::of(&stage, "writer").held_by(alive());
-    let error = json!({"error": {"code": "conflict", "message": "it is ending", "hint": "wait"}});
+    let error = json!({"error": {"code": "conflict", "exit": 75, "status": 409,
+        "message": "it is ending", "hint": "wait"}});
     let heard = daemon(&stage, "409 Conflict", &error);
     let ran = stage.run(&["start", "writer"]);
     assert_eq!((ran.code, ran.stderr.as_str()), (75, "relight: it is ending\n  try: wait\n"));
@@ -369,10 +370,11 @@ fn presets_are_listed_shown_and_tested() {
     assert!(shown.contains("[session]"), "{shown}");
     let words = ["presets", "test", "codex", "--", "codex", "exec", "fix it"];
     insta::assert_snapshot!(stage.run(&words).stdout, @r"
-    first          codex exec --json 'fix it'
-    resumed        codex exec --json resume 00000000-0000-4000-8000-000000000000 '(the brief)'
-    stopped by     INT, 5s, then TERM, 10s, then KILL
-    signs of life  output, beat, steps
+    first              codex exec --json 'fix it'
+    resumed            codex exec --json resume 00000000-0000-4000-8000-000000000000 '(the brief)'
+    without a session  codex exec --json 'fix it\n\n(the brief)'
+    stopped by         INT, 5s, then TERM, 10s, then KILL
+    signs of life      output, beat, steps
     ");
     assert_eq!(stage.run(&["presets", "test", "generic"]).code, 0);
 }

@@ -115,8 +115,66 @@ pub enum ReportedEnd {
     Success,
     /// It failed, with this message.
     Failure(String),
+    /// It failed with an error that no retry can cure; a person has to act.
+    Incurable(String),
+    /// The session that it should resume does not exist: the next attempt begins a new one.
+    SessionGone,
     /// It asked to be resumed at this time.
     Later(Option<Time>),
+}
+
+/// Words of errors that stay until a person acts, in lower case: a wrong key, an unknown model, a wrong
+/// option, money that is spent.
+const INCURABLE: [&str; 20] = [
+    "401 unauthorized",
+    "invalid api key",
+    "invalid x-api-key",
+    "incorrect api key",
+    "api key not valid",
+    "authentication_error",
+    "unauthenticated",
+    "auth_error",
+    "not logged in",
+    "please run /login",
+    "model_not_found",
+    "issue with the selected model",
+    "unknown option",
+    "unknown argument",
+    "unexpected argument",
+    "credit balance is too low",
+    "insufficient_quota",
+    "error_max_budget_usd",
+    "maximum budget",
+    "permission_denied",
+];
+
+impl ReportedEnd {
+    /// A failure with this message and, where it is known, the HTTP status of the provider's answer.
+    pub fn failed(status: Option<u16>, message: String) -> Self {
+        let words = message.to_ascii_lowercase();
+        let names_model = words.contains("model")
+            && ["does not exist", "not found", "not configured"]
+                .iter()
+                .any(|it| words.contains(it));
+        let is_incurable = matches!(status, Some(401..=403))
+            || names_model
+            || INCURABLE.iter().any(|known| words.contains(known));
+        let message = match status {
+            Some(status) if !message.contains(&status.to_string()) => {
+                format!("{status}: {message}")
+            }
+            _ => message,
+        };
+        if is_incurable { Self::Incurable(message) } else { Self::Failure(message) }
+    }
+
+    /// The message of a failure.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Failure(why) | Self::Incurable(why) => Some(why),
+            Self::Success | Self::SessionGone | Self::Later(_) => None,
+        }
+    }
 }
 
 /// A death with its cause.
@@ -149,12 +207,21 @@ impl Death {
         }
     }
 
+    /// Whether it told of its success before it was ended, whoever ended it.
+    pub fn has_said_success(&self) -> bool {
+        self.said == Some(ReportedEnd::Success) && self.unfinished_task.is_none()
+    }
+
     /// Determines the cause. Precedence: a stop by Relight, the kernel's report, the agent's own
     /// report, the exit code.
     pub fn cause(&self, ending: Option<StopReason>) -> Cause {
         match ending {
             Some(StopReason::Stop | StopReason::Shutdown | StopReason::Restart) => {
                 return Cause::Stopped;
+            }
+            // It waits for its limit, and has nothing to say meanwhile.
+            Some(StopReason::Hung) if matches!(self.said, Some(ReportedEnd::Later(_))) => {
+                return Cause::Deferred;
             }
             Some(StopReason::Hung) => return Cause::Hung,
             Some(StopReason::Timeout) => return Cause::Timeout,
@@ -169,7 +236,12 @@ impl Death {
             (Some(ReportedEnd::Later(_)), _) | (None, HowEnded::Code(EXIT_LATER)) => {
                 Cause::Deferred
             }
-            (Some(ReportedEnd::Failure(_)), _) => Cause::Failed,
+            (
+                Some(
+                    ReportedEnd::Failure(_) | ReportedEnd::Incurable(_) | ReportedEnd::SessionGone,
+                ),
+                _,
+            ) => Cause::Failed,
             (Some(ReportedEnd::Success), HowEnded::Code(_)) | (None, HowEnded::Code(0)) => {
                 if self.unfinished_task.is_some() { Cause::Failed } else { Cause::Completed }
             }

@@ -33,7 +33,7 @@ use super::change::AgentChange;
 use super::death::{Cause, Death, PostMortem, RecordedDeath, ReportedEnd};
 use super::{Agent, AgentState, Pause, RestartRule, StopReason, Stopper, Takes, reports};
 use crate::alert::Alert;
-use crate::budget::{self, RestartVerdict};
+use crate::budget::{self, RestartVerdict, Tally};
 use crate::event::EventKind;
 use crate::ids::TaskId;
 use crate::status::TaskStatus;
@@ -194,7 +194,10 @@ fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
         }
         AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
-        | AgentState::Suspended { why: Pause::Deferred | Pause::Resting, until: None }
+        | AgentState::Suspended {
+            why: Pause::Deferred | Pause::Resting | Pause::Incurable,
+            until: None,
+        }
         | AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
         | AgentState::Terminated { .. } => at_rest(),
     }
@@ -283,13 +286,18 @@ fn died(
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
-    let charge = match death.node_lost {
-        true => Charge::Total,
-        false if advanced => Charge::RowAnew,
-        false => Charge::Row,
+    let charge = match &death.said {
+        Some(ReportedEnd::SessionGone) if cause == Cause::Failed => Charge::Nothing,
+        Some(ReportedEnd::Incurable(why)) if cause == Cause::Failed => {
+            Charge::Incurable(why.clone())
+        }
+        _ if death.node_lost => Charge::Total,
+        _ if advanced => Charge::RowAnew,
+        _ => Charge::Row,
     };
-    let until = later(&death, input.now, agent.plan.defer);
-    let has_succeeded = cause == Cause::Completed || has_said_so(&death);
+    let until = later(&death, input.now, agent);
+    let deferrals = if advanced { 1 } else { agent.tally.deferrals.saturating_add(1) };
+    let has_succeeded = cause == Cause::Completed || death.has_said_success();
     let released_task = death.unfinished_task.is_none();
     let ended = AgentChange::Ended {
         number: agent.attempt_number,
@@ -299,6 +307,10 @@ fn died(
     let mut decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
     if cause == Cause::Completed && agent.session.is_some() {
         decision.changes.push(AgentChange::Session(None));
+    }
+    if cause == Cause::Deferred {
+        let tally = Tally { deferrals, ..agent.tally.clone() };
+        decision.changes.push(AgentChange::Tally(tally));
     }
     let is_started = agent.plan.takes == Takes::Start;
     let next = match (ending, cause, task.and_then(rest_with)) {
@@ -326,7 +338,8 @@ fn died(
         (_, Cause::Deferred, _) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
         _ if has_succeeded && agent.plan.restart == RestartRule::Always => {
-            rest_a_while(agent, input.now)
+            // Success costs no budget; only the rate is limited.
+            progress(agent).then(pause(Pause::Resting, input.now.plus(rest(agent))))
         }
         _ if has_succeeded => come_to_rest(AgentState::Stopped { by: Stopper::Itself }),
         _ if agent.plan.restart == RestartRule::Never => {
@@ -338,8 +351,12 @@ fn died(
 }
 
 /// Which budget a death is charged to, besides the total of restarts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Charge {
+    /// None: its session was gone, and the next attempt begins a new one.
+    Nothing,
+    /// None: no retry can cure this error, so a person is asked.
+    Incurable(String),
     /// The count of recoveries without progress.
     Row,
     /// That count, after a reset: it made progress or was stable.
@@ -390,7 +407,7 @@ fn died_with_work(
         true if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
-        true => recover(agent, end.charge, input),
+        true => recover(agent, end.charge.clone(), input),
         false if is_finished || end.advanced => progress(agent).then(idle(agent)),
         false => idle(agent),
     }
@@ -449,15 +466,12 @@ fn rest_with(task: TaskStatus) -> Option<AgentState> {
     }
 }
 
-/// It told of its success before it was ended, whoever ended it: what is finished is not done again.
-fn has_said_so(death: &Death) -> bool {
-    death.said == Some(ReportedEnd::Success) && death.unfinished_task.is_none()
-}
-
 /// A death that is to be recovered from: charged, and brought back now, later or never.
 fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDecision {
     let (policy, tally) = (&agent.plan.policy, agent.tally.clone());
     let (tally, verdict) = match charge {
+        Charge::Nothing => return begin(agent, input),
+        Charge::Incurable(why) => return wait_for_cure(agent, &why),
         Charge::Row => budget::next(policy, tally, input.now, input.jitter),
         Charge::RowAnew => budget::next(policy, budget::progress(tally), input.now, input.jitter),
         Charge::Total => budget::moved(policy, tally, input.now),
@@ -478,6 +492,15 @@ fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDec
             decision
         }
     })
+}
+
+/// A person has to act: another attempt would end the same way.
+fn wait_for_cure(agent: &Agent, why: &str) -> AgentDecision {
+    let alert = Alert::agent_suspended(&agent.name, &agent.command_to_start(None), why);
+    let mut decision = come_to_rest(AgentState::Suspended { why: Pause::Incurable, until: None });
+    decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+    decision.effects.insert(0, AgentEffect::Alert(alert.line()));
+    decision
 }
 
 fn due(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
@@ -516,7 +539,7 @@ fn hold_back(agent: &Agent) -> AgentDecision {
 
 fn progress(agent: &Agent) -> AgentDecision {
     let mut decision = AgentDecision::default();
-    if agent.tally.in_a_row > 0 {
+    if agent.tally.in_a_row > 0 || agent.tally.deferrals > 0 {
         decision.changes.push(AgentChange::Tally(budget::progress(agent.tally.clone())));
     }
     decision
@@ -565,13 +588,21 @@ const LATER_MIN: Span = Span::from_secs(1);
 /// The shortest pause after a success, which costs no budget either.
 const REST_MIN: Span = Span::from_ms(100);
 
-/// When a deferred agent resumes: at the time it gave, if that is plausible.
-pub fn later(death: &Death, now: Time, defer: Span) -> Time {
+/// A deferral without a time doubles up to this, or stays at the plan's where that is longer.
+const DEFERRAL_MAX: Span = Span::from_secs(3_600);
+
+/// When a deferred agent resumes: at the time it gave, if that is plausible, else after a wait that
+/// grows with each deferral in a row.
+pub fn later(death: &Death, now: Time, agent: &Agent) -> Time {
+    let defer = agent.plan.defer;
+    let in_a_row = if death.made_progress { 0 } else { agent.tally.deferrals.min(32) };
+    let grown = Span::from_ms(defer.as_ms().saturating_mul(1 << in_a_row));
+    let wait = grown.min(DEFERRAL_MAX.max(defer));
     let asked = match death.said {
         Some(ReportedEnd::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,
     };
-    asked.unwrap_or_else(|| now.plus(defer)).max(now.plus(LATER_MIN))
+    asked.unwrap_or_else(|| now.plus(wait)).max(now.plus(LATER_MIN))
 }
 
 /// Begins the next attempt. Does not begin one, at no charge, while its task waits for a person or
@@ -632,11 +663,6 @@ fn pause(why: Pause, until: Time) -> AgentDecision {
         changes: vec![AgentChange::State(state)],
         effects: vec![AgentEffect::WaitUntil(until)],
     }
-}
-
-/// Success costs no budget; for an agent that is always restarted only the rate is limited.
-fn rest_a_while(agent: &Agent, now: Time) -> AgentDecision {
-    progress(agent).then(pause(Pause::Resting, now.plus(rest(agent))))
 }
 
 fn rest(agent: &Agent) -> Span {

@@ -295,6 +295,9 @@ pub enum Pause {
     Draining,
     /// It waits for its turn: recovery is rate-limited.
     Turn,
+    /// It failed with an error that no retry can cure: a wrong key, an unknown model or option, an
+    /// exhausted budget. A person starts it again.
+    Incurable,
 }
 
 /// When an agent is restarted after its end.

@@ -206,7 +206,10 @@ impl Silence {
     /// Checks; the caller must have refreshed the sources.
     pub fn look(&mut self, now_ms: u64) -> SilenceCheck {
         let Some(due_ms) = self.next_look_ms() else { return SilenceCheck::Fine };
-        self.end_waiting(now_ms);
+        // After a wait, a full window begins.
+        if let Some(until_ms) = self.waiting_until_ms.take_if(|until_ms| *until_ms <= now_ms) {
+            self.window_from_ms = self.window_from_ms.max(until_ms);
+        }
         if now_ms < due_ms {
             return self
                 .second_look_ms
@@ -236,13 +239,6 @@ impl Silence {
     fn begin_window(&mut self, now_ms: u64) {
         self.window_from_ms = self.window_from_ms.max(now_ms);
         self.second_look_ms = None;
-    }
-
-    /// After a wait, a full window begins.
-    fn end_waiting(&mut self, now_ms: u64) {
-        if let Some(until_ms) = self.waiting_until_ms.take_if(|until_ms| *until_ms <= now_ms) {
-            self.window_from_ms = self.window_from_ms.max(until_ms);
-        }
     }
 
     /// When the silence limit is reached without another sign.

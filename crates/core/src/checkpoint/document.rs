@@ -3,6 +3,7 @@
 //! Everything about bytes, hashes and damage is in `envelope`.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -91,10 +92,19 @@ impl WorkflowStatus {
             WorkflowStatus::Failed => "failed",
         }
     }
+}
 
-    /// The status of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
+/// A word that is not a status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a status; known are in_progress, blocked, done, failed")]
+pub struct UnknownWorkflowStatus(String);
+
+impl FromStr for WorkflowStatus {
+    type Err = UnknownWorkflowStatus;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWorkflowStatus> {
+        let found = Self::ALL.into_iter().find(|status| status.as_str() == text);
+        found.ok_or_else(|| UnknownWorkflowStatus(text.to_owned()))
     }
 }
 
@@ -120,7 +130,10 @@ impl Checkpoint {
             schema_version: SchemaVersion::read(&fields.text("schemaVersion")?)?,
             workflow_id: fields.text("workflowId")?,
             agent_id: fields.text("agentId")?,
-            status: status_of(&fields.text("status")?)?,
+            status: fields.text("status")?.parse().map_err(|_| {
+                let expected = "in_progress, blocked, done or failed";
+                Damage::BadField { field: "status", expected }
+            })?,
             current_step: fields.text_or_null("currentStep")?,
             completed_steps: fields.texts("completedSteps")?,
             remaining_steps: fields.texts("remainingSteps")?,
@@ -136,11 +149,6 @@ impl Checkpoint {
             foreign: false,
         })
     }
-}
-
-fn status_of(name: &str) -> Result<WorkflowStatus, Damage> {
-    let expected = "in_progress, blocked, done or failed";
-    WorkflowStatus::from_name(name).ok_or(Damage::BadField { field: "status", expected })
 }
 
 /// RFC 3339 in UTC with at most three digits of a second.

@@ -15,7 +15,7 @@ mod reader;
 mod schema;
 mod strict;
 
-pub use document::{Checkpoint, Extra, WorkflowStatus};
+pub use document::{Checkpoint, Extra, UnknownWorkflowStatus, WorkflowStatus};
 pub use envelope::Damage;
 pub use schema::SchemaVersion;
 pub use strict::{Limits, Position, StrictError, check_duplicate_keys, parse_strict};

@@ -33,7 +33,7 @@ pub(super) fn start(
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    let continues = !steal && continues_own_lease(input, &holder);
+    let continues = !steal && task.lease.is_continued_by(&holder, input.right.fence(), input.life);
     if !continues {
         check_agent(task, starter)?;
     }
@@ -193,12 +193,11 @@ pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
 }
 
-fn continues_own_lease(input: &TaskDecisionInput<'_>, holder: &Holder) -> bool {
-    input.task.lease.is_continued_by(holder, input.right.fence(), input.life)
-}
-
 /// Interrupts the task if its holder is dead or robbed; nothing when nobody holds it.
-fn take_from_holder(input: &TaskDecisionInput<'_>, steal: bool) -> Result<Vec<Change>, Refusal> {
+pub(super) fn take_from_holder(
+    input: &TaskDecisionInput<'_>,
+    steal: bool,
+) -> Result<Vec<Change>, Refusal> {
     let task = input.task;
     if task.lease.held.is_none() {
         return Ok(Vec::new());

@@ -4,6 +4,7 @@
 //! Reading the task, checking whether a holder lives, and committing are done elsewhere.
 
 mod hold;
+mod observe;
 mod recover;
 mod status;
 mod step_advice;
@@ -28,6 +29,7 @@ use crate::task::{CheckpointSettings, NewTask, Task, Usage};
 use crate::time::{Span, Time};
 
 pub use hold::STARTED_WITHOUT_AGENT;
+pub use observe::Observed;
 pub use step_advice::{StepAdvice, advise};
 
 /// The agent that starts a task by name. The task belongs to it from then on.
@@ -184,6 +186,8 @@ pub enum TaskEvent {
         /// Whether it happened.
         happened: bool,
     },
+    /// Record what hooks observed.
+    Observe(Observed),
     /// Skip a step.
     StepSkip {
         /// Which.
@@ -252,7 +256,7 @@ pub struct Guard {
 
 /// What to commit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
+pub struct TaskDecision {
     /// Conditions of the commit.
     pub guard: Guard,
     /// Applied in this order, all or none. Empty: nothing to do.
@@ -465,7 +469,7 @@ pub struct TaskDecisionInput<'a> {
 }
 
 /// Decides how a task reacts to an event.
-pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decision, Refusal> {
+pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDecision, Refusal> {
     check_limits(input.task, &event)?;
     let person = is_a_persons(&event);
     if !takes_a_lease(&event) {
@@ -507,9 +511,10 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<Decisio
         TaskEvent::StepEnd { key, outcome, output } => steps::end(input, key, outcome, output)?,
         TaskEvent::StepResolve { key, happened } => steps::resolve(input, key, happened)?,
         TaskEvent::StepSkip { key, reason } => steps::skip(input, key, reason)?,
+        TaskEvent::Observe(observed) => observe::observe(input, observed)?,
     };
     changes.extend(status::mark_block(input.task, by_dialect, &changes));
-    Ok(Decision { guard: guard(input, person, &changes), changes })
+    Ok(TaskDecision { guard: guard(input, person, &changes), changes })
 }
 
 /// Decides several events in sequence as one atomic decision; `steps` are the ones they are about.
@@ -517,7 +522,7 @@ pub fn decide_in_turn(
     input: &TaskDecisionInput<'_>,
     steps: &[Step],
     events: Vec<TaskEvent>,
-) -> Result<Decision, Refusal> {
+) -> Result<TaskDecision, Refusal> {
     let mut task = input.task.clone();
     let mut steps = steps.to_vec();
     let mut changes = Vec::new();
@@ -540,7 +545,7 @@ pub fn decide_in_turn(
     }
     let mut guard = guard(input, false, &changes);
     guard.seq = Some(input.task.seq);
-    Ok(Decision { guard, changes })
+    Ok(TaskDecision { guard, changes })
 }
 
 impl TaskEvent {
@@ -550,7 +555,10 @@ impl TaskEvent {
             Self::StepBegin { key, .. }
             | Self::StepEnd { key, .. }
             | Self::StepResolve { key, .. }
-            | Self::StepSkip { key, .. } => Some(key),
+            | Self::StepSkip { key, .. }
+            | Self::Observe(Observed::CallBegun { key, .. } | Observed::CallEnded { key, .. }) => {
+                Some(key)
+            }
             _ => None,
         }
     }
@@ -597,7 +605,13 @@ fn is_a_holders(event: &TaskEvent) -> bool {
 
 /// Requests that take a lease; an old fence is no reason to refuse them.
 fn takes_a_lease(event: &TaskEvent) -> bool {
-    matches!(event, TaskEvent::Start { .. } | TaskEvent::Claim { .. } | TaskEvent::Assign { .. })
+    matches!(
+        event,
+        TaskEvent::Start { .. }
+            | TaskEvent::Claim { .. }
+            | TaskEvent::Assign { .. }
+            | TaskEvent::Observe(Observed::Turn { .. })
+    )
 }
 
 fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusal> {

@@ -42,6 +42,10 @@ pub(super) fn recover(
     if !is_told && !is_recoverable(task.status) {
         return Ok(status::end_lease(task).into_iter().collect());
     }
+    if task.spec.observed {
+        // Only its conversation can go on with it: there is nothing to assign, charge or report.
+        return status::interrupt(input, recovery.death.reason.clone());
+    }
     let outcome = within_limits(input, recovery);
     let mut changes = vec![Change::Noted(EventKind::TaskRecovery, told(task, recovery, &outcome))];
     changes.extend(carry_out(input, recovery, &outcome));

@@ -152,6 +152,8 @@ fn mark(
         tries: input.step.map_or(0, |step| step.tries) + more_tries,
         fingerprint: fingerprint.or(input.step.and_then(|step| step.fingerprint)),
         was_open: input.step.is_some_and(Step::is_open),
+        // A person may also resolve a call.
+        call: input.step.and_then(|step| step.call.clone()),
     }
 }
 

@@ -142,6 +142,9 @@ pub struct RecoveryContext {
     pub damaged: bool,
     /// Recoveries without progress that are allowed.
     pub max_attempts: u32,
+    /// Other machines use the store too. A command is not told this; what opens the store is kept from it.
+    #[serde(skip)]
+    pub is_store_shared: bool,
 }
 
 impl RecoveryContext {
@@ -161,6 +164,7 @@ impl RecoveryContext {
             held_ms: death.held.map(Span::as_ms),
             damaged,
             max_attempts: policy.max_attempts,
+            is_store_shared: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use relight_core::change::Change;
 use relight_core::ids::{AgentName, StepName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::status::TaskStatus;
-use relight_core::step::{RepeatRule, Step, StepKey, StepState};
+use relight_core::step::{Call, RepeatRule, Step, StepKey, StepState};
 use relight_core::task::{NewTask, Task};
 use relight_core::time::Span;
 
@@ -249,6 +249,8 @@ fn the_longest_of_everything_still_fits_a_screen() {
         task: Some((&task, &steps)),
         git: Some((&workspace, &git)),
         host: Some(&workspace),
+        settled: &[],
+        open_calls: &[],
         handed_over: Some(&workspace),
     };
     insta::assert_snapshot!(text(&facts), @r#"
@@ -341,6 +343,8 @@ fn text(facts: &BriefFacts<'_>) -> String {
 fn first() -> BriefFacts<'static> {
     static NAME: std::sync::LazyLock<AgentName> = std::sync::LazyLock::new(name);
     BriefFacts {
+        settled: &[],
+        open_calls: &[],
         handed_over: None,
         agent: Some(&NAME),
         attempt_number: 1,
@@ -390,5 +394,34 @@ fn step(name: &str, state: StepState, rule: RepeatRule) -> Step {
         at: noon(),
         exit_code: None,
         fingerprint: None,
+        call: None,
     }
+}
+
+/// What hooks observed is told with what to check; a call is never the next step.
+#[test]
+fn calls_in_doubt_are_told_with_what_to_check() {
+    let task = task("t", &[]);
+    let call = |arguments: &str, state: StepState| Step {
+        call: Some(Call { tool: "Bash".into(), arguments: arguments.into(), file: None }),
+        ..step(arguments, state, RepeatRule::Once)
+    };
+    let steps = [
+        call("make", StepState::Done),
+        call("cd `x` && git push", StepState::Begun),
+        call("./deploy", StepState::Begun),
+    ];
+    let facts = BriefFacts { agent: None, task: Some((&task, &steps)), ..first() };
+    let text = brief(&facts).unwrap();
+    let told: Vec<&str> = text.lines().filter(|line| line.contains("unknown")).collect();
+    assert_eq!(
+        told,
+        [
+            "1. 1 call finished; `cd 'x' && git push` (Bash) was begun and its outcome is unknown: \
+             check `git ls-remote` first.",
+            "2. `./deploy` (Bash) was begun and its outcome is unknown: find out whether it happened \
+             first.",
+        ]
+    );
+    assert!(!text.contains("- next"), "{text}");
 }

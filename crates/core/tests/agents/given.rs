@@ -43,7 +43,7 @@ pub(crate) fn agent(state: AgentState) -> Agent {
         state,
         attempt_number: 4,
         next_attempt: Some(tag(5)),
-        tally: Tally { in_a_row: 1, hours: vec![hour] },
+        tally: Tally { in_a_row: 1, deferrals: 0, hours: vec![hour] },
         iteration: 2,
         ..new_agent(&AgentPlan::default())
     }

@@ -53,7 +53,10 @@ proptest! {
     fn the_total_bounds_recoveries_whatever_progress_is_made(plan in plans(), moves in moves()) {
         let mut recoveries = 0;
         live(&plan, &moves, |_, event, decision, _| {
-            let charged = decision.changes.iter().any(|change| matches!(change, AgentChange::Tally(_)));
+            // A deferral is counted, and costs nothing.
+            let charged = decision.changes.iter().any(
+                |change| matches!(change, AgentChange::Tally(tally) if tally.deferrals == 0),
+            );
             let goes_on = decision.effects.iter().any(|effect| {
                 matches!(effect, AgentEffect::Spawn { .. } | AgentEffect::WaitUntil(_))
             });
@@ -331,4 +334,25 @@ fn deaths() -> impl Strategy<Value = Death> {
             ..death(how)
         },
     )
+}
+
+#[test]
+fn deferrals_without_a_time_grow_from_a_minute_to_an_hour() {
+    let limited =
+        || Death { said: Some(ReportedEnd::Later(None)), ..crate::given::death(HowEnded::Code(1)) };
+    let mut agent = crate::given::agent(crate::given::running(None));
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        agent.state = crate::given::running(None);
+        for change in decide(&agent, died(limited()), at(noon())).changes {
+            change.apply(&mut agent, noon());
+        }
+        waits.push(agent.state.again_at().expect("it waits").since(noon()).as_ms() / 60_000);
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+    assert_eq!(
+        limited().cause(Some(StopReason::Hung)),
+        relight_core::agent::Cause::Deferred,
+        "it waits for its limit"
+    );
 }

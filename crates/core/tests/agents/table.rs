@@ -267,10 +267,10 @@ fn every_death_by_every_plan() {
         ended#4(completed) iteration=3 →suspended(asking, for good) ! ask
     ## exit 1, said later
     on-failure | always | never | loop | used up
-        ended#4(deferred) →suspended(deferred, in 1d) ! wait in 1d
+        ended#4(deferred) deferrals=1 →suspended(deferred, in 1d) ! wait in 1d
     ## exit 75
     on-failure | always | never | loop | used up
-        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+        ended#4(deferred) deferrals=1 →suspended(deferred, in 1m) ! wait in 1m
     ## signal 9
     on-failure | always | loop
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -557,13 +557,13 @@ fn every_status_of_the_task_it_was_named() {
         ended#4(completed) →stopped(itself) ! rest
     ## exit 75
     created | assigned | in_progress | deferred | interrupted
-        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+        ended#4(deferred) deferrals=1 →suspended(deferred, in 1m) ! wait in 1m
     in_review | completed | cancelled
-        ended#4(deferred) →stopped(itself) ! rest
+        ended#4(deferred) deferrals=1 →stopped(itself) ! rest
     blocked | suspended
-        ended#4(deferred) →suspended(task, for good) ! rest
+        ended#4(deferred) deferrals=1 →suspended(task, for good) ! rest
     failed
-        ended#4(deferred) →crashed(for good) ! rest
+        ended#4(deferred) deferrals=1 →crashed(for good) ! rest
     ## signal 9
     created | assigned | in_progress | deferred | interrupted
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -759,7 +759,7 @@ fn every_status_of_the_task_that_it_was_started_with() {
         ended#4(failed) row=0 total=1 given nothing →stopped(itself) ! rest
     ## exit 75
     created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled | another's
-        ended#4(deferred) →suspended(deferred, in 1m) ! wait in 1m
+        ended#4(deferred) deferrals=1 →suspended(deferred, in 1m) ! wait in 1m
     ## signal 9, held it
     created | assigned | in_progress | in_review | blocked | deferred | interrupted | suspended | failed | completed | cancelled | another's
         ended#4(signal) row=2 total=2 →crashed(in 1m) ! wait in 1m
@@ -1206,6 +1206,7 @@ fn short(before: &Agent, decision: &AgentDecision) -> String {
 fn short_change(before: &Agent, change: &AgentChange) -> String {
     match change {
         AgentChange::State(state) => format!("→{}", short_state(state)),
+        AgentChange::Tally(Tally { deferrals: n @ 1.., .. }) => format!("deferrals={n}"),
         AgentChange::Tally(tally) => format!("row={} total={}", tally.in_a_row, tally.total()),
         AgentChange::Begun { number, tag } => {
             let ahead = if before.next_attempt.as_ref() == Some(tag) { "" } else { " (new tag)" };

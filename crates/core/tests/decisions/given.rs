@@ -58,6 +58,7 @@ pub(crate) fn step(state: StepState) -> Step {
         at: noon(),
         exit_code: None,
         fingerprint: None,
+        call: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{
-    Decision, Refusal, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
+    Refusal, Right, StartLimits, Starter, TaskDecision, TaskDecisionInput, TaskEvent, decide,
 };
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::TaskPolicy;
@@ -148,7 +148,7 @@ proptest! {
         let fence = world.task.lease.fence;
         let guarded = world.task.lease.admits(fence) && !is_a_persons(&event);
         let decided = world.decide(event, Right::Fence(fence), HolderLife::Alive);
-        let Ok(Decision { guard, .. }) = decided else { return Ok(()) };
+        let Ok(TaskDecision { guard, .. }) = decided else { return Ok(()) };
         assert_eq!(guard.fence, guarded.then_some(fence));
         assert!(guard.fence.is_some() || guard.seq.is_some());
     }
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Lives through the moves; `see` is shown each decision and the task it was about.
-    fn live(moves: &[Move], mut see: impl FnMut(&Task, &Decision)) -> Self {
+    fn live(moves: &[Move], mut see: impl FnMut(&Task, &TaskDecision)) -> Self {
         let mut world = Self::new();
         for Move { event, fence_age, life } in moves {
             let newest = world.task.lease.fence.0;
@@ -208,7 +208,7 @@ impl World {
         event: TaskEvent,
         right: Right,
         life: HolderLife,
-    ) -> Result<Decision, Refusal> {
+    ) -> Result<TaskDecision, Refusal> {
         let step = event.step().and_then(|key| self.steps.iter().find(|step| step.key == *key));
         let (task, steps) = (&self.task, self.steps.as_slice());
         decide(&TaskDecisionInput { task, step, steps, life, right, now: noon() }, event)
@@ -222,7 +222,7 @@ impl World {
         self
     }
 
-    fn commit(&mut self, decision: &Decision) {
+    fn commit(&mut self, decision: &TaskDecision) {
         let guard = decision.guard;
         assert!(guard.fence.is_none_or(|fence| self.task.lease.admits(fence)), "{decision:?}");
         for change in &decision.changes {

@@ -16,6 +16,7 @@ use relight_runtime::supervise::control::{ControlReply, Request};
 use relight_runtime::supervise::notify::{NotifySign, STATUS_BYTES_MAX, signs};
 use relight_runtime::supervise::shim::record;
 use relight_runtime::supervise::shim::wire::{ExitRecord, Order, ShimReport};
+use relight_runtime::transcripts::{Format, Remedy, examine};
 
 /// `sd_notify` datagrams: a status is short and steers no terminal.
 pub(crate) fn notify(data: &[u8]) {
@@ -81,6 +82,20 @@ pub(crate) fn preset_stream(data: &[u8]) {
             }
         }
         let _ = reader.ended(preset, HowEnded::Code(i32::from(data.len() as u8)));
+    }
+}
+
+/// Transcripts as a crash left them: what was repaired is sound, and has no call without a
+/// result.
+pub(crate) fn transcript(data: &[u8]) {
+    let now = Time::from_ms(1_700_000_000_000);
+    let _ = Format::detect(data);
+    for format in Format::ALL {
+        let found = examine(format, data, now);
+        let Remedy::Replace(content) = &found.remedy else { continue };
+        let again = examine(format, content, now);
+        assert_eq!(again.remedy, Remedy::None, "{format}: {:?}", again.findings);
+        assert_eq!((again.findings, again.open_calls), (Vec::new(), Vec::new()), "{format}");
     }
 }
 

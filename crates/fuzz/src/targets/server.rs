@@ -83,7 +83,8 @@ static DAEMON: LazyLock<Daemon> = LazyLock::new(|| {
     let home = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a folder can be made");
     let home = home.keep();
     let store = StoreUrl::Memory.open(Use::Long).expect("memory can be opened");
-    let engine = Engine::new(store, Redactor::new(MarkKey::new([0; 32])));
+    let engine = Engine::new(store, Redactor::new(MarkKey::new([0; 32])))
+        .with_file_intake(relight_runtime::dialect::take_in_file);
     let server = serve(&home, &engine);
     let address = server.address().expect("it listens");
     let token = tokens::show(&home).expect("it has a token");

@@ -11,9 +11,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::message::Message;
 use super::secret;
 use super::sink::NotSent;
+use crate::os::word::Word;
 use crate::os::{child, process};
 use crate::store_url;
-use crate::supervise::os_word::Word;
 
 /// A program and how it is run.
 #[derive(Debug, Clone)]
@@ -37,14 +37,16 @@ impl CommandSink {
     }
 
     /// Runs the program; delivered if it exits with 0.
-    pub(super) fn run(&self, message: &Message) -> Result<(), NotSent> {
+    pub(super) fn run(&self, message: &Message, is_store_shared: bool) -> Result<(), NotSent> {
         let cannot = |error: io::Error| NotSent::later(format!("it cannot be run: {error}"));
         let words: Vec<_> = self.command.iter().map(Word::as_os_str).collect();
         let Some((program, rest)) = words.split_first() else { return Ok(()) };
         let mut command = process::command(program, rest);
         command.stdin(input(message).map_err(cannot)?).stdout(Stdio::null()).stderr(Stdio::null());
         command.env_remove(secret::VARIABLE);
-        store_url::withhold(&mut command);
+        if is_store_shared {
+            store_url::withhold(&mut command);
+        }
         if !self.folder.as_os_str().is_empty() {
             command.current_dir(&self.folder);
         }

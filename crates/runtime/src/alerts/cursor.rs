@@ -6,7 +6,6 @@ use relight_store::{Store, StoreError, StoreEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::os::fleet::{self, ProcessLocation};
 use crate::os::{process, random};
 
 /// Limit of waits and claims; a longer one was written with another clock.
@@ -100,10 +99,7 @@ impl AlertBatch {
     /// When another claim expires; none without one.
     pub(super) fn claimed_until(&self, token: u64, now: Time) -> Option<Time> {
         let claim = self.claim.as_ref().filter(|claim| claim.token != token)?;
-        let boot = process::boot_id();
-        let can_be_looked_at =
-            claim.by.boot == boot && fleet::place_of(&claim.by, &boot) == ProcessLocation::Here;
-        let is_dead = can_be_looked_at && !process::is_alive(&claim.by);
+        let is_dead = process::is_local(&claim.by) && !process::is_alive(&claim.by);
         (!is_dead && lies_ahead(claim.until, now)).then_some(claim.until)
     }
 }

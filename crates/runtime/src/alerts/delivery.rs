@@ -257,17 +257,15 @@ impl Route {
     /// with the next event. None when another process was faster.
     async fn cursor(&self) -> Result<Option<(CursorRead, Cursor)>, StoreError> {
         let read = cursor::read(self.store(), self.sink.name()).await?;
-        if let Some(cursor) = read.cursor.clone().filter(|cursor| !self.is_elsewhere(cursor)) {
+        let is_same_sink = |cursor: &Cursor| {
+            cursor.gone.as_ref().is_none_or(|gone| *gone == self.sink.fingerprint())
+        };
+        if let Some(cursor) = read.cursor.clone().filter(is_same_sink) {
             return Ok(Some((read, cursor)));
         }
         let cursor = Cursor::starting_at(self.store().newest_event().await?);
         let written = self.write(read, cursor.clone(), Vec::new()).await?;
         Ok(written.map(|read| (read, cursor)))
-    }
-
-    /// Whether the sink has a new address after the old one was gone.
-    fn is_elsewhere(&self, cursor: &Cursor) -> bool {
-        cursor.gone.as_ref().is_some_and(|gone| *gone != self.sink.fingerprint())
     }
 
     /// Fixes the next batch once the grouping window has passed.
@@ -311,7 +309,7 @@ impl Route {
             if batch.done.contains(&message.id) {
                 continue;
             }
-            let told = match send(&self.sink, &message).await {
+            let told = match send(&self.engine, &self.sink, &message).await {
                 Ok(()) => {
                     batch.done(&message.id);
                     self.sent += 1;

@@ -10,6 +10,7 @@ use super::command::CommandSink;
 use super::message::Message;
 #[cfg(feature = "webhooks")]
 use super::webhook::Webhook;
+use crate::engine::Engine;
 use crate::os::{clock, random};
 
 /// A destination of alerts.
@@ -92,9 +93,9 @@ impl Sink {
     }
 
     /// Delivers a message; blocks.
-    fn send_and_wait(&self, message: &Message) -> Result<(), NotSent> {
+    fn send_and_wait(&self, message: &Message, is_store_shared: bool) -> Result<(), NotSent> {
         match self {
-            Self::Command(command) => command.run(message),
+            Self::Command(command) => command.run(message, is_store_shared),
             #[cfg(feature = "webhooks")]
             Self::Webhook(webhook) => webhook.post(message),
         }
@@ -102,12 +103,17 @@ impl Sink {
 }
 
 /// Delivers a message on a thread of its own, so that a slow receiver blocks nothing.
-pub(super) async fn send(sink: &Arc<Sink>, message: &Message) -> Result<(), NotSent> {
+pub(super) async fn send(
+    engine: &Engine,
+    sink: &Arc<Sink>,
+    message: &Message,
+) -> Result<(), NotSent> {
     let (sink, message) = (Arc::clone(sink), message.clone());
+    let is_store_shared = engine.store().is_shared();
     let (done, answer) = oneshot::channel();
     let named = std::thread::Builder::new().name("relight-alert".to_owned());
     let started = named.spawn(move || {
-        let _ = done.send(sink.send_and_wait(&message));
+        let _ = done.send(sink.send_and_wait(&message, is_store_shared));
     });
     if let Err(error) = started {
         return Err(NotSent::later(format!("no thread can be started: {error}")));
@@ -116,9 +122,9 @@ pub(super) async fn send(sink: &Arc<Sink>, message: &Message) -> Result<(), NotS
 }
 
 /// Sends a test message once, without retries.
-pub async fn try_out(sink: &Sink, store_id: &str) -> Result<Message, NotSent> {
+pub async fn try_out(engine: &Engine, sink: &Sink, store_id: &str) -> Result<Message, NotSent> {
     let text = "this is a test: alerts of Relight arrive here";
     let alert = Alert::new(AlertKind::Test, Subject::Store, text);
     let message = Message::of_test(store_id, &alert, clock::now(), random::bytes());
-    send(&Arc::new(sink.clone()), &message).await.map(|()| message)
+    send(engine, &Arc::new(sink.clone()), &message).await.map(|()| message)
 }

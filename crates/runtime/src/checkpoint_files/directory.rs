@@ -71,8 +71,8 @@ fn flags() -> OFlags {
 
 /// Creates a directory (0700) and its parents as needed, and makes its own entry durable.
 ///
-/// An existing one is synced too: whoever created it may have died before its own sync. Since no
-/// directory is made inside one that is not durable yet, only the innermost can be in doubt.
+/// An existing directory is synced too: its creator may have died before the sync. Directories are only
+/// created inside durable ones, so only the innermost may be missing after a crash.
 pub(super) fn create_durably(path: &Path) -> io::Result<()> {
     let parent = match path.parent() {
         None => return Ok(()),

@@ -25,8 +25,8 @@ pub use scan::ScannedFile;
 /// Where a workspace keeps its checkpoint files.
 const USUAL: &str = "memory/checkpoints";
 
-/// The usual folder of a workspace. One that is a link to a place outside of the workspace is
-/// refused: nobody asked for that place, and it may belong to somebody else.
+/// The usual folder of a workspace. A link to a place outside the workspace is refused: the user did
+/// not name that place, and it may belong to another user.
 pub fn usual_folder(workspace: &Path) -> io::Result<PathBuf> {
     let folder = workspace.join(USUAL);
     for path in [workspace.join("memory"), folder.clone()] {

@@ -70,7 +70,8 @@ fn write_reason(
     now: Timestamp,
 ) -> io::Result<OsString> {
     for number in 0..NUMBER_MAX {
-        let new_name = name_in_quarantine(name, now, number);
+        let tail = format!(".{}.{number}", now.strftime("%Y%m%dT%H%M%SZ"));
+        let new_name = OsString::from_vec([shortened(name.as_bytes()), tail.as_bytes()].concat());
         if exists(quarantine, &new_name)? {
             continue;
         }
@@ -96,11 +97,6 @@ fn exists(directory: &Directory, name: &OsStr) -> io::Result<bool> {
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-fn name_in_quarantine(name: &OsStr, now: Timestamp, number: u32) -> OsString {
-    let tail = format!(".{}.{number}", now.strftime("%Y%m%dT%H%M%SZ"));
-    OsString::from_vec([shortened(name.as_bytes()), tail.as_bytes()].concat())
 }
 
 fn reason_name(new_name: &OsStr) -> OsString {

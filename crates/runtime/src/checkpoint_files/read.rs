@@ -48,7 +48,7 @@ pub enum ReadError {
         /// What the system said.
         source: io::Error,
     },
-    /// The file is there and is no good.
+    /// The file exists but is not a valid checkpoint.
     #[error("checkpoint file {path} is damaged: {reason}")]
     Damaged {
         /// The file.

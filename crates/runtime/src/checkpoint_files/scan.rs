@@ -17,7 +17,7 @@ use super::directory::Directory;
 use super::file_name::is_checkpoint_name;
 use super::read::{FileDamage, Unread, read_entry};
 
-/// How many files a thread takes at a time: few enough that a slow one holds up nobody.
+/// How many files a thread takes at a time: few enough that a slow thread does not delay the scan.
 const BLOCK_NAMES: usize = 256;
 
 /// One file of the folder.
@@ -42,9 +42,9 @@ pub enum ScannedFile {
 impl CheckpointFolder {
     /// All checkpoint files in the order of their names, each fully verified.
     ///
-    /// Temporary, hidden and quarantined files and those not ending in `.json` are passed over. An
-    /// absent folder is an empty one. Only what is no single file's fault is an error: an
-    /// unreadable folder, no free descriptors, no memory.
+    /// Skips temporary, hidden and quarantined files and those not ending in `.json`. A missing folder
+    /// counts as empty. Only problems beyond a single file are errors: an unreadable folder, no free
+    /// descriptors, no memory.
     pub fn scan(&self) -> io::Result<Vec<ScannedFile>> {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.scan_with(threads, Some)

@@ -1,6 +1,6 @@
 //! The file beside the real one while it is being written: `.W.json.tmp-<pid>-<n>`.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
@@ -24,7 +24,7 @@ pub(super) struct TemporaryFile<'a> {
 }
 
 impl<'a> TemporaryFile<'a> {
-    /// Creates an empty file (0600) that nobody else has, beside the one it is for.
+    /// Creates a new empty file (0600) in the folder of the file that it will replace.
     pub(super) fn create(directory: &'a Directory, beside: &str) -> io::Result<Self> {
         for _ in 0..CREATE_TRIES_MAX {
             let name = next_name(beside);
@@ -68,6 +68,7 @@ pub(super) fn create_new(directory: &Directory, name: &OsStr) -> io::Result<File
 }
 
 fn next_name(beside: &str) -> OsString {
+    // The name has the pid in it, so the number must be unique in the process.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let stem = shortened(beside.trim_end_matches(".json").as_bytes());
@@ -101,14 +102,10 @@ impl CheckpointFolder {
         };
         let names = directory.names(is_temporary_name)?;
         let removed = names.iter().filter(|name| {
-            is_regular(&directory, name)
+            statat(&directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
                 && unlinkat(&directory, name.as_c_str(), AtFlags::empty()).is_ok()
         });
         Ok(removed.count())
     }
-}
-
-fn is_regular(directory: &Directory, name: &CStr) -> bool {
-    statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
 }

@@ -43,7 +43,7 @@ pub(super) enum FleetNews {
 impl Membership {
     /// Joins; waits while another installation uses the name.
     pub async fn join(engine: &Engine, node: NewNode, renew: Span) -> Result<Self, JoinError> {
-        let (fleet, keep) = fleet::join(Arc::clone(engine.store()), node, renew).await?;
+        let (fleet, keep) = fleet::join(Arc::clone(engine.holders()), node, renew).await?;
         let (mut standing, mut nodes) = (fleet.standing(), fleet.nodes());
         let epoch = standing.borrow_and_update().epoch();
         nodes.mark_unchanged();

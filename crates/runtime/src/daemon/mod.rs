@@ -17,9 +17,10 @@ use std::time::Duration;
 use relight_core::agent::boots::{BootVerdict, STABLE_AFTER};
 use relight_core::agent::{Agent, AgentState, Pause, Takes};
 use relight_core::alert::Alert;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
 use relight_store::StoreError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
 pub use self::host::{Configuration, Host};
@@ -28,7 +29,7 @@ pub use self::membership::Membership;
 use crate::os::clock;
 use crate::os::signals::{SignalRequest, Signals};
 use crate::supervise::boots;
-use crate::supervise::control::{ControlReply, RefusedCode, Request, ShutdownSummary};
+use crate::supervise::control::{ControlReply, Request, ShutdownSummary};
 use crate::supervise::control_server::{ControlCall, Reception};
 use crate::supervise::notices::{Notice, What};
 use crate::supervise::spec::AgentSpec;
@@ -73,6 +74,8 @@ pub enum DaemonEnd {
     NodeTaken(NodeName),
     /// The store's files are gone; its agents live on.
     StoreReplaced(StoreError),
+    /// All agents were stopped, but the store cannot be written, for this reason.
+    Unrecorded(String),
 }
 
 /// The daemon while it runs.
@@ -96,6 +99,10 @@ pub struct Daemon<H> {
     /// Agents that are not in the configuration, but lived without a supervisor; supervised until they
     /// end.
     adopted: BTreeSet<AgentName>,
+    /// Why the end of an agent cannot be recorded, while this daemon ends.
+    unrecorded: Option<String>,
+    /// Set while the store's files are away.
+    files_gone: Option<watch::Receiver<Option<String>>>,
 }
 
 #[derive(Debug)]
@@ -115,6 +122,7 @@ enum Inbox {
     Signal(SignalRequest),
     Call(ControlCall),
     Fleet(FleetNews),
+    Files(Option<String>),
     Stable,
     Watchdog,
     AllStopped,
@@ -141,6 +149,8 @@ impl<H: Host> Daemon<H> {
             membership,
             begin: AcquireMode::Wake,
             adopted: BTreeSet::new(),
+            unrecorded: None,
+            files_gone: None,
         }
     }
 
@@ -197,6 +207,7 @@ impl<H: Host> Daemon<H> {
         let running = self.supervisor.names().count();
         self.adopt(left_behind).await;
         self.supervisor.serve_queue(queue);
+        self.files_gone = Some(self.supervisor.store_files_gone());
         self.host.say(&match &self.membership {
             None => format!("up with {running} of {count} agents; relight ps shows them"),
             Some(membership) => format!(
@@ -222,6 +233,7 @@ impl<H: Host> Daemon<H> {
         for name in self.supervisor.names().filter(|name| !self.adopted.contains(*name)) {
             let Some(mut view) = self.supervisor.follow(name) else { continue };
             // One whose supervision ended meanwhile is shown as it was.
+            let has_settled = |view: &AgentView| view.at_rest || view.phase.is_some();
             let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
             views.extend(settled.ok().and_then(Result::ok).map(|view| view.clone()));
         }
@@ -253,6 +265,9 @@ impl<H: Host> Daemon<H> {
             match self.next(&mut signals, stable_at, watchdog).await {
                 Inbox::Notice(notice) => {
                     self.host.notice(&notice);
+                    if let What::StoppedUnrecorded(error) = &notice.what {
+                        self.unrecorded = self.is_ending().then(|| error.clone());
+                    }
                     let is_lost = matches!(notice.what, What::Lost | What::NodeLost);
                     if matches!(notice.what, What::Trouble(_)) && self.is_ending() {
                         self.leave_if_store_is_replaced().await;
@@ -278,6 +293,10 @@ impl<H: Host> Daemon<H> {
                         return Some(DaemonEnd::NodeTaken(name));
                     }
                 }
+                Inbox::Files(Some(error)) => self.host.say(&format!(
+                    "{error}; nothing is saved until they are back, and the agents keep running"
+                )),
+                Inbox::Files(None) => self.host.say("the files of the store are back"),
                 Inbox::Watchdog => {
                     let _ = self.settings.systemd.alive();
                     watchdog = alive_every.map(|every| Instant::now() + every);
@@ -308,6 +327,7 @@ impl<H: Host> Daemon<H> {
             signal = signals.next() => Inbox::Signal(signal),
             call = self.reception.next() => Inbox::Call(call),
             news = news(self.membership.as_mut()) => Inbox::Fleet(news),
+            gone = files_changed(self.files_gone.as_mut()) => Inbox::Files(gone),
             () = all_stopped(&mut self.phase) => Inbox::AllStopped,
             () = at(stable_at) => Inbox::Stable,
             () = at(watchdog) => Inbox::Watchdog,
@@ -384,20 +404,28 @@ impl<H: Host> Daemon<H> {
                 let engine = self.supervisor.engine().clone();
                 return self.host.recover(engine, dry_run, call.reply);
             }
-            _ => ControlReply::error(RefusedCode::Refused, "this is not known here", None),
+            _ => ControlReply::error(ErrorCode::BAD_REQUEST, "this is not known here", None),
         };
         let _ = call.reply.send(reply);
     }
 
     async fn end(mut self) -> (H, Result<DaemonEnd, StoreError>) {
+        let mut unrecorded = self.unrecorded.take();
         while let Ok(notice) = self.notices.try_recv() {
             self.host.notice(&notice);
+            if let What::StoppedUnrecorded(error) = notice.what {
+                unrecorded = Some(error);
+            }
         }
         // From here on nobody is there to answer: whoever asks is told so.
         drop(self.reception);
         if let Phase::Failing(error) = self.phase {
             self.supervisor.abandon();
             return (self.host, Ok(DaemonEnd::StoreReplaced(error)));
+        }
+        if let Some(error) = unrecorded {
+            self.supervisor.abandon();
+            return (self.host, Ok(DaemonEnd::Unrecorded(error)));
         }
         let engine = self.supervisor.engine().clone();
         let lives_on = matches!(self.phase, Phase::Leaving);
@@ -437,11 +465,6 @@ fn is_held_back(view: &AgentView) -> bool {
     matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
 }
 
-/// Whether it is clear what became of an agent that was taken up.
-fn has_settled(view: &AgentView) -> bool {
-    view.at_rest || view.phase.is_some()
-}
-
 /// Returns once nothing is awaited any more; never while agents are supervised.
 async fn all_stopped(phase: &mut Phase) {
     match phase {
@@ -461,6 +484,14 @@ async fn news(membership: Option<&mut Membership>) -> FleetNews {
     match membership {
         Some(membership) => membership.news().await,
         None => std::future::pending().await,
+    }
+}
+
+async fn files_changed(gone: Option<&mut watch::Receiver<Option<String>>>) -> Option<String> {
+    let Some(gone) = gone else { return std::future::pending().await };
+    match gone.changed().await {
+        Ok(()) => gone.borrow_and_update().clone(),
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -4,15 +4,14 @@ use std::path::Path;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_store::{AgentCommit, AgentCommitError};
 use tokio::sync::oneshot;
 
 use super::{Daemon, Host};
 use crate::os::clock;
-use crate::supervise::control::{
-    AgentRegistration, ControlReply, Refused, RefusedCode, Registered,
-};
+use crate::supervise::control::{AgentRegistration, ControlReply, Refused, Registered};
 use crate::supervise::program;
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::supervisor::AcquireMode;
@@ -25,20 +24,19 @@ impl<H: Host> Daemon<H> {
         let engine = self.supervisor.engine().clone();
         let plan = self.host.plan(new);
         let known = engine.store().agent(&name).await;
-        let known =
-            known.map_err(|error| refused(RefusedCode::Internal, error.to_string(), None))?;
+        let known = known.map_err(|error| refused(ErrorCode::INTERNAL, error.to_string(), None))?;
         let is_same = known.as_ref().is_some_and(|known| known.plan == plan);
         if known.is_some() && !is_same {
             let text = format!("there is an agent {name} already");
             let hint = Some("take another name, or DELETE it first".to_owned());
-            return Err(refused(RefusedCode::Conflict, text, hint));
+            return Err(refused(ErrorCode::CONFLICT, text, hint));
         }
         if is_same && self.supervisor.view(&name).is_some() {
             return Ok(Registered { created: false });
         }
         let spec = self.host.registered_spec(name.clone(), plan)?;
         program::check(&spec.command, &spec.environment, Path::new(&spec.plan.folder))
-            .map_err(|error| refused(RefusedCode::Refused, error.note, None))?;
+            .map_err(|error| refused(ErrorCode::INVALID, error.note, None))?;
         let taken = match &self.membership {
             Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
             None => {
@@ -46,7 +44,7 @@ impl<H: Host> Daemon<H> {
                 taken.map_err(|error| error.to_string())
             }
         };
-        taken.map_err(|why| refused(RefusedCode::Conflict, why, None))?;
+        taken.map_err(|why| refused(ErrorCode::CONTENDED, why, None))?;
         self.host.say(&format!("{name} was registered and is supervised from now on"));
         Ok(Registered { created: known.is_none() })
     }

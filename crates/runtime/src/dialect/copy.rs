@@ -16,9 +16,9 @@ use relight_store::Commit;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-use super::{Dialect, DialectError, Saved, SetAside};
+use super::{Dialect, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
-use crate::engine::{TaskView, act_error};
+use crate::engine::{ActError, TaskView, act_error};
 use crate::os::clock;
 
 /// The dialect's document of a task.
@@ -86,7 +86,7 @@ pub(super) fn dialect_status(status: TaskStatus) -> WorkflowStatus {
 
 impl Dialect {
     /// Writes the file from what the store has now.
-    pub async fn save(&self, id: &TaskId) -> Result<Saved, DialectError> {
+    pub async fn save(&self, id: &TaskId) -> Result<Saved, ActError> {
         self.save_over(id, None).await
     }
 
@@ -95,7 +95,7 @@ impl Dialect {
         &self,
         id: &TaskId,
         seen: Option<&Checkpoint>,
-    ) -> Result<Saved, DialectError> {
+    ) -> Result<Saved, ActError> {
         let folder = self.folder_of(id).await?;
         let mut set_aside = Vec::new();
         let file = folder.path_of(id.as_str());
@@ -127,7 +127,7 @@ impl Dialect {
     }
 
     /// History keeps that a file was set aside; the task itself is as it was.
-    async fn note_damage(&self, id: &TaskId, report: &SetAside) -> Result<(), DialectError> {
+    async fn note_damage(&self, id: &TaskId, report: &SetAside) -> Result<(), ActError> {
         let mut detail = serde_json::json!({
             "file": report.file, "reason": report.reason, "now_at": report.now_at,
         });
@@ -143,7 +143,7 @@ impl Dialect {
     }
 
     /// A workflow's file stays where it was started; only one that never had a file gets it here.
-    pub(super) async fn folder_of(&self, id: &TaskId) -> Result<CheckpointFolder, DialectError> {
+    pub(super) async fn folder_of(&self, id: &TaskId) -> Result<CheckpointFolder, ActError> {
         let task = self.engine.task(id).await?;
         let own = task.checkpoint.map_or_else(|| self.folder_text(), |settings| settings.folder);
         Ok(CheckpointFolder::at(own))

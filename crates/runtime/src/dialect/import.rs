@@ -7,7 +7,6 @@ use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::{Guard, Refusal};
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
-use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome};
 use relight_core::task::{CheckpointSettings, NewTask, Task, TaskSpec};
@@ -15,11 +14,10 @@ use relight_core::time::Time;
 use relight_store::{Commit, CommitError};
 
 use super::copy::document;
-use super::{Dialect, DialectError, Saved};
-use crate::checkpoint_files::{ReadError, read_file};
-use crate::engine::{ActError, act_error};
-use crate::holders;
-use crate::os::{clock, process};
+use super::{Dialect, Saved};
+use crate::checkpoint_files::read_file;
+use crate::engine::{ActError, WorkflowError, act_error};
+use crate::os::clock;
 use crate::redact_input;
 
 /// What became of an import.
@@ -28,20 +26,20 @@ pub enum Imported {
     /// The store has it now.
     Taken(Box<Saved>),
     /// The store had just this state.
-    Same(TaskId),
+    Same(Box<Task>),
 }
 
 impl Dialect {
     /// Takes a file of another machine in.
-    pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, DialectError> {
-        let checkpoint = read_file(file).map_err(|error| match error {
-            ReadError::Io { path, source } => DialectError::Io { place: path, source },
-            ReadError::Damaged { path, reason } => DialectError::Damaged { file: path, reason },
-        })?;
+    pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, ActError> {
+        let checkpoint = read_file(file).map_err(WorkflowError::from)?;
         let id = self.take_in(file, &checkpoint, force).await?;
         match id {
             Some(id) => Ok(Imported::Taken(Box::new(self.save(&id).await?))),
-            None => Ok(Imported::Same(name(file, TaskId::new(checkpoint.workflow_id.as_str()))?)),
+            None => {
+                let id = name(file, TaskId::new(checkpoint.workflow_id.as_str()))?;
+                Ok(Imported::Same(Box::new(self.engine.task(&id).await?)))
+            }
         }
     }
 
@@ -51,12 +49,12 @@ impl Dialect {
         file: &Path,
         checkpoint: &Checkpoint,
         force: bool,
-    ) -> Result<Option<TaskId>, DialectError> {
+    ) -> Result<Option<TaskId>, ActError> {
         let mut new = self.new_from(file, checkpoint)?;
         self.engine.check_new(&new)?;
         redact_input::clean_new(self.engine.redactor(), &mut new);
         let id = new.id.clone();
-        let known = self.engine.store().task(&id).await.map_err(ActError::from)?;
+        let known = self.engine.store().task(&id).await?;
         if let Some(task) = &known
             && !force
         {
@@ -64,16 +62,15 @@ impl Dialect {
                 return Ok(None);
             }
             if task.updated_at >= Time::from(checkpoint.updated_at) {
-                return Err(DialectError::Older(id));
+                return Err(WorkflowError::Older(id).into());
             }
             let held = task.lease.held.as_ref();
-            let looked = holders::look_for(self.engine.store().as_ref(), held).await;
-            looked.map_err(ActError::from)?;
+            self.engine.holders().look_for(held).await?;
             if let Some(held) = held
-                && process::holder_life(held) == HolderLife::Alive
+                && self.engine.holders().is_alive(held)
             {
                 let (agent, held) = (task.agent.clone(), Box::new(held.clone()));
-                return Err(ActError::from(Refusal::Held { task: id, agent, held }).into());
+                return Err(Refusal::Held { task: id, agent, held }.into());
             }
         }
         let changes = self.changes(file, checkpoint, new, known.as_ref())?;
@@ -86,8 +83,10 @@ impl Dialect {
         };
         match self.engine.store().commit(commit).await {
             Ok(_) => Ok(Some(id)),
-            Err(CommitError::Exists(_) | CommitError::Moved(_)) => Err(DialectError::Older(id)),
-            Err(error) => Err(act_error(error).into()),
+            Err(CommitError::Exists(_) | CommitError::Moved(_)) => {
+                Err(WorkflowError::Older(id).into())
+            }
+            Err(error) => Err(act_error(error)),
         }
     }
 
@@ -97,7 +96,7 @@ impl Dialect {
         checkpoint: &Checkpoint,
         new: NewTask,
         known: Option<&Task>,
-    ) -> Result<Vec<Change>, DialectError> {
+    ) -> Result<Vec<Change>, ActError> {
         let new = Box::new(new);
         let mut changes = match known {
             None => vec![Change::Created(new)],
@@ -134,7 +133,7 @@ impl Dialect {
     }
 
     /// Steps of a file are `name` or `name#2`; the number is an occurrence only when it says so.
-    fn mark(&self, file: &Path, text: &str) -> Result<StepMark, DialectError> {
+    fn mark(&self, file: &Path, text: &str) -> Result<StepMark, ActError> {
         let occurrence = text.rsplit_once('#').and_then(|(_, n)| n.parse().ok()).filter(|n| *n > 1);
         let mut key = match (occurrence, text.rsplit_once('#')) {
             (Some(occurrence), Some((text, _))) => {
@@ -144,10 +143,10 @@ impl Dialect {
         };
         redact_input::clean_step(self.engine.redactor(), &mut key);
         let rule = RepeatRule::Keyed;
-        Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false })
+        Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false, call: None })
     }
 
-    fn new_from(&self, file: &Path, checkpoint: &Checkpoint) -> Result<NewTask, DialectError> {
+    fn new_from(&self, file: &Path, checkpoint: &Checkpoint) -> Result<NewTask, ActError> {
         let all = checkpoint
             .completed_steps
             .iter()
@@ -197,6 +196,6 @@ fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
     timeless(ours) == timeless(theirs)
 }
 
-fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, DialectError> {
-    result.map_err(|source| DialectError::BadName { file: file.to_path_buf(), source })
+fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, WorkflowError> {
+    result.map_err(|source| WorkflowError::BadName { file: file.to_path_buf(), source })
 }

@@ -4,12 +4,11 @@
 //! decides anything that the store knows better.
 
 mod copy;
-mod error;
 mod import;
+mod reconcile;
 mod resume;
 mod start;
 mod survey;
-mod take_up;
 mod update;
 
 use std::path::PathBuf;
@@ -20,16 +19,15 @@ use relight_core::progress::left_open;
 use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointSettings, Task};
 
-use crate::checkpoint_files::CheckpointFolder;
-use crate::engine::{ActError, Engine, TaskView};
-use crate::operations::FileError;
+use crate::checkpoint_files::{CheckpointFolder, ScannedFile};
+use crate::engine::{ActError, Engine, TaskView, WorkflowError};
 
 pub use copy::{document, remove, sweep};
-pub use error::{DialectError, ResumeError};
 pub use import::Imported;
+pub use reconcile::take_in_file;
 pub use resume::{ResumeRequest, Resumed};
-pub use start::{StartOutcome, StartRequest};
-pub use survey::{Survey, Workflow};
+pub use start::StartOutcome;
+pub use survey::Survey;
 pub use update::UpdateRequest;
 
 /// The workflows of one folder.
@@ -54,9 +52,9 @@ pub struct Saved {
 
 impl Saved {
     /// Why the file could not be written, for answers.
-    pub fn file_error(&self) -> Option<FileError> {
+    pub fn file_error(&self) -> Option<FileCopyError> {
         let path = self.file.display().to_string();
-        self.copy_error.as_ref().map(|error| FileError { path, reason: error.to_string() })
+        self.copy_error.as_ref().map(|error| FileCopyError { path, reason: error.to_string() })
     }
 
     /// The declared steps that a finished workflow left open.
@@ -66,6 +64,21 @@ impl Saved {
             return Vec::new();
         }
         left_open(&task.spec.steps, steps).into_iter().map(ToString::to_string).collect()
+    }
+}
+
+/// A file beside the store that could not be written.
+#[derive(Debug)]
+pub struct FileCopyError {
+    /// Which; callers on other machines are not told.
+    pub path: String,
+    /// What the system said.
+    pub reason: String,
+}
+
+impl serde::Serialize for FileCopyError {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.reason)
     }
 }
 
@@ -88,11 +101,16 @@ impl Dialect {
         Self { engine: engine.without_files(), folder: CheckpointFolder::at(folder) }
     }
 
+    /// What they are kept in.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// One workflow as the store has it.
-    pub async fn view(&self, id: &TaskId) -> Result<TaskView, DialectError> {
+    pub async fn view(&self, id: &TaskId) -> Result<TaskView, ActError> {
         match self.engine.view(id).await {
-            Err(ActError::NoSuchTask(id)) => Err(DialectError::NoSuchWorkflow(id)),
-            other => Ok(other?),
+            Err(ActError::NoSuchTask(id)) => Err(WorkflowError::NotFound(id).into()),
+            other => other,
         }
     }
 
@@ -111,11 +129,16 @@ impl Dialect {
         is_first.then(|| TaskEvent::SetCheckpoint(self.settings_of(task)))
     }
 
-    fn folder_text(&self) -> String {
+    /// The folder as it is recorded.
+    pub(crate) fn folder_text(&self) -> String {
         self.folder.path().display().to_string()
     }
 
-    fn io_error(&self, source: std::io::Error) -> DialectError {
-        DialectError::Io { place: self.folder.path().to_path_buf(), source }
+    /// All files of the folder.
+    pub(crate) fn scan(&self) -> Result<Vec<ScannedFile>, WorkflowError> {
+        self.folder.scan().map_err(|error| WorkflowError::Io {
+            place: self.folder.path().to_path_buf(),
+            reason: error.to_string(),
+        })
     }
 }

@@ -3,16 +3,14 @@
 use relight_core::claimant::Claimant;
 use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Holder;
+use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::TaskQuery;
 
-use super::{Dialect, DialectError, ResumeError, Saved, SetAside};
-use crate::checkpoint_files::ReadError;
-use crate::drain;
-use crate::engine::{ActError, Started, TaskView};
+use super::{Dialect, Saved, SetAside};
+use crate::engine::{ActError, Started, TaskView, WorkflowError};
 use crate::os::clock;
 use crate::running_step::check_start;
 
@@ -23,6 +21,8 @@ pub struct ResumeRequest {
     pub workflow: Option<TaskId>,
     /// Only of this agent.
     pub agent: Option<AgentName>,
+    /// The fence of a lease that is continued, where the caller has one.
+    pub fence: Option<Fence>,
     /// Take it from a live holder.
     pub steal: bool,
     /// Whose life the lease follows.
@@ -49,19 +49,25 @@ impl Dialect {
         &self,
         request: &ResumeRequest,
         reports: &mut Vec<SetAside>,
-    ) -> Result<Resumed, ResumeError> {
+    ) -> Result<Resumed, ActError> {
         match self.mend_all().await {
             // What the store knows can be resumed without its folder.
-            Err(DialectError::Io { place, source }) => {
-                let reason = format!("cannot be read: {source}");
+            Err(ActError::Workflow(WorkflowError::Io { place, reason })) => {
+                let reason = format!("cannot be read: {reason}");
                 reports.push(SetAside { file: place, reason, is_damaged: true, now_at: None });
             }
             other => reports.extend(other?),
         }
         let started = match &request.workflow {
-            Some(id) => self.resume_named(id, request).await?,
-            None => self.resume_oldest(request).await?,
+            Some(id) => self.resume_named(id, request).await,
+            None => self.resume_oldest(request).await,
         };
+        let started = started.map_err(|error| match error {
+            ActError::Refused(Refusal::Held { task, agent, held }) => {
+                WorkflowError::Held { task, agent, held }.into()
+            }
+            other => other,
+        })?;
         let saved = self.save(&started.view.task.id).await?;
         let started = Started { view: saved.view.clone(), ..started };
         Ok(Resumed { started, saved })
@@ -71,22 +77,27 @@ impl Dialect {
         &self,
         id: &TaskId,
         request: &ResumeRequest,
-    ) -> Result<Started, ResumeError> {
-        let task = self.engine.store().task(id).await.map_err(ActError::from)?;
+    ) -> Result<Started, ActError> {
+        let task = self.engine.store().task(id).await?;
         let Some(task) = task else { return Err(self.unknown(id).into()) };
-        if let Some(why) = over(&task, clock::now()) {
-            return Err(ResumeError::Over { task: task.id, why });
+        let fence = request.fence.filter(|fence| task.lease.admits(*fence));
+        if fence.is_none()
+            && let Some(why) = over(&task, clock::now())
+        {
+            return Err(WorkflowError::Over { task: task.id, why }.into());
         }
         // Its file may be in another folder than the one that was looked through.
-        if let Some(seen) = self.take_up(id).await? {
+        if let Some(seen) = self.reconcile(id).await? {
             self.save_over(id, Some(&seen)).await?;
         }
-        self.take(id, request).await
+        let Some(fence) = fence else { return self.take(id, request).await };
+        let (holder, limits) = (request.holder.clone(), request.limits.clone());
+        self.engine.take(id, Right::Fence(fence), holder, request.ttl, false, limits).await
     }
 
     /// Whoever is faster gets it; the next one then. One that somebody holds is told before one that
     /// waits.
-    async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Started, ResumeError> {
+    async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Started, ActError> {
         let now = clock::now();
         let statuses = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal());
         let query = TaskQuery {
@@ -95,7 +106,7 @@ impl Dialect {
             checkpoint_folder: Some(self.folder_text()),
             ..TaskQuery::default()
         };
-        let mut tasks = self.engine.store().tasks(query).await.map_err(ActError::from)?;
+        let mut tasks = self.engine.store().tasks(query).await?;
         tasks.retain(|task| over(task, now).is_none());
         tasks.sort_by_key(|task| task.created_at);
         let (mut held, mut waiting) = (None, Vec::new());
@@ -105,27 +116,33 @@ impl Dialect {
                 continue;
             }
             match self.take(&task.id, request).await {
-                Err(error) if error.is_of_this_one() => {
+                // Another one may be resumed all the same: one that the caller holds already, perhaps.
+                Err(
+                    error @ (ActError::Draining { .. }
+                    | ActError::Refused(Refusal::Held { .. } | Refusal::StepRunning { .. })),
+                ) => {
                     held.get_or_insert(error);
                 }
-                Err(ResumeError::Waits { task, why, .. }) => waiting.push((task, why)),
+                Err(ActError::Workflow(WorkflowError::Waits { task, why, .. })) => {
+                    waiting.push((task, why));
+                }
                 other => return other,
             }
         }
         let others = waiting.len().saturating_sub(1);
         let first = waiting.into_iter().next();
-        let waits = first.map(|(task, why)| ResumeError::Waits { task, why, others });
-        Err(held.or(waits).unwrap_or_else(|| ResumeError::Nothing { folder: self.folder_text() }))
+        let waits = first.map(|(task, why)| WorkflowError::Waits { task, why, others }.into());
+        let nothing = || WorkflowError::Nothing { folder: self.folder_text() }.into();
+        Err(held.or(waits).unwrap_or_else(nothing))
     }
 
-    async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ResumeError> {
+    async fn take(&self, id: &TaskId, request: &ResumeRequest) -> Result<Started, ActError> {
         let (engine, right) = (&self.engine, Right::Unfenced);
         if !request.steal {
             check_start(engine, id, None).await?;
         }
-        let continues = drain::continues(engine, id, right, &request.holder).await;
-        if !continues.map_err(ActError::from)? {
-            drain::refuse_new_work(engine.store().as_ref(), &engine.task(id).await?).await?;
+        if !engine.continues(id, right, &request.holder).await? {
+            engine.refuse_while_draining(&engine.task(id).await?).await?;
         }
         let plan = |view: &TaskView| {
             let mut events = Vec::new();
@@ -162,7 +179,7 @@ impl Dialect {
                 why @ (Refusal::WaitsForPerson { .. } | Refusal::UsedUp { .. }),
             )) => {
                 let task = Box::new(self.engine.task(id).await?);
-                return Err(ResumeError::Waits { task, why, others: 0 });
+                return Err(WorkflowError::Waits { task, why, others: 0 }.into());
             }
             acted => acted?,
         };
@@ -171,14 +188,9 @@ impl Dialect {
     }
 
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.
-    fn unknown(&self, id: &TaskId) -> DialectError {
-        match self.folder.read(id.as_str()) {
-            Err(ReadError::Damaged { path, reason }) => {
-                DialectError::Damaged { file: path, reason }
-            }
-            Err(ReadError::Io { path, source }) => DialectError::Io { place: path, source },
-            Ok(_) => DialectError::NoSuchWorkflow(id.clone()),
-        }
+    fn unknown(&self, id: &TaskId) -> WorkflowError {
+        let read = self.folder.read(id.as_str());
+        read.err().map_or_else(|| WorkflowError::NotFound(id.clone()), WorkflowError::from)
     }
 }
 

@@ -2,45 +2,22 @@
 
 use relight_core::change::{Change, StepMark};
 use relight_core::decide::{Guard, Right, TaskEvent};
-use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::ids::{IdempotencyKey, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, StepKey};
-use relight_core::task::{CheckpointSettings, NewTask, SPENT_KEYS_MAX, Task, TaskSpec};
+use relight_core::task::{NewTask, SPENT_KEYS_MAX, Task};
 use relight_core::time::Time;
 use relight_store::{Commit, CommitError};
 
 use super::copy::dialect_status;
-use super::{Dialect, DialectError, Saved};
+use super::{Dialect, Saved};
 use crate::drain;
-use crate::engine::{ActError, act_error};
+use crate::engine::{ActError, WorkflowError, act_error};
 use crate::os::clock;
 use crate::redact_input;
 
 /// How often another starter may be faster.
 const ROUNDS_MAX: usize = 100;
-
-/// What a workflow begins with.
-#[derive(Debug, Clone)]
-pub struct StartRequest {
-    /// Its id.
-    pub workflow: TaskId,
-    /// Who works on it.
-    pub agent: AgentName,
-    /// The step that is about to be done.
-    pub step: StepName,
-    /// The steps after it.
-    pub remaining: Vec<StepName>,
-    /// What makes two starts the same start.
-    pub key: IdempotencyKey,
-    /// Who should take over.
-    pub handoff_to: Option<String>,
-    /// Free text for the successor.
-    pub notes: Option<String>,
-    /// Not worth resuming after.
-    pub expires_at: Option<Time>,
-    /// Replace an unfinished one.
-    pub force: bool,
-}
 
 /// What became of a start.
 #[derive(Debug)]
@@ -55,21 +32,21 @@ pub enum StartOutcome {
     /// It had begun with the same key; nothing was changed.
     Same(Box<Saved>),
     /// The key was completed before; nothing was changed.
-    Completed(TaskId),
+    Completed(Box<Task>),
     /// Another workflow has the key; nothing was changed.
-    KeyTaken(TaskId),
+    KeyTaken(Box<Task>),
 }
 
 impl Dialect {
-    /// Begins a workflow. Holds nothing: after a crash it can be resumed at once.
-    pub async fn start(&self, mut request: StartRequest) -> Result<StartOutcome, DialectError> {
-        redact_input::clean_key(self.engine.redactor(), &mut request.key);
-        let mut new = self.new_task(&request);
+    /// Begins a workflow, whose first declared step is about to be done. Holds nothing: after a crash
+    /// it can be resumed at once.
+    pub async fn start(&self, mut new: NewTask, force: bool) -> Result<StartOutcome, ActError> {
         self.engine.check_new(&new)?;
         redact_input::clean_new(self.engine.redactor(), &mut new);
+        let key = new.spec.key.clone().expect("a workflow has an idempotency key");
         for _ in 0..ROUNDS_MAX {
             let store = self.engine.store();
-            let owner = store.task_with_key(&request.key).await.map_err(ActError::from)?;
+            let owner = store.task_with_key(&key).await?;
             let key_was_free = owner.is_none();
             if let Some(owner) = owner {
                 if owner.status == TaskStatus::Completed {
@@ -77,43 +54,43 @@ impl Dialect {
                         // It may have been cut off between its end and its file.
                         self.save(&owner.id).await?;
                     }
-                    return Ok(StartOutcome::Completed(owner.id));
+                    return Ok(StartOutcome::Completed(Box::new(owner)));
                 }
-                if owner.id != request.workflow {
-                    return Ok(StartOutcome::KeyTaken(owner.id));
+                if owner.id != new.id {
+                    return Ok(StartOutcome::KeyTaken(Box::new(owner)));
                 }
-                if !request.force && !owner.status.is_terminal() {
-                    let seen = self.take_up(&request.workflow).await?;
-                    let saved = self.save_over(&request.workflow, seen.as_ref()).await?;
+                if !force && !owner.status.is_terminal() {
+                    let seen = self.reconcile(&new.id).await?;
+                    let saved = self.save_over(&new.id, seen.as_ref()).await?;
                     return Ok(StartOutcome::Same(Box::new(saved)));
                 }
             }
-            let before = store.task(&request.workflow).await.map_err(ActError::from)?;
+            let before = store.task(&new.id).await?;
             // What the new run replaces on purpose is not set aside.
-            let old = self.folder.read(request.workflow.as_str()).ok().flatten();
+            let old = self.folder.read(new.id.as_str()).ok().flatten();
             let old = old.filter(|file| before.is_some() && !file.foreign);
             let replaced = before.as_ref().map(|task| task.status);
             let begun = match before {
                 // A file that the store does not know is taken in first; then it is judged as any other.
-                None if !request.force && self.take_in_unknown(&request.workflow).await? => false,
+                None if !force && self.take_in_unknown(&new.id).await? => false,
                 None => self.create(&new).await?,
-                Some(task) if task.spec.spent_keys.contains(&request.key) => {
-                    return Ok(StartOutcome::Completed(task.id));
+                Some(task) if task.spec.spent_keys.contains(&key) => {
+                    return Ok(StartOutcome::Completed(Box::new(task)));
                 }
                 // The same start by somebody else, between the two looks: look again.
-                Some(task) if key_was_free && task.spec.key.as_ref() == Some(&request.key) => false,
-                Some(task) => self.replace(task, &new, request.force).await?,
+                Some(task) if key_was_free && task.spec.key.as_ref() == Some(&key) => false,
+                Some(task) => self.replace(task, &new, force).await?,
             };
             if begun {
-                let saved = Box::new(self.save_over(&request.workflow, old.as_ref()).await?);
+                let saved = Box::new(self.save_over(&new.id, old.as_ref()).await?);
                 return Ok(StartOutcome::Started { saved, replaced });
             }
         }
-        Err(ActError::Contended(request.workflow).into())
+        Err(ActError::Contended(new.id))
     }
 
     /// Takes in the good and unexpired file of a workflow; false when there is none.
-    async fn take_in_unknown(&self, id: &TaskId) -> Result<bool, DialectError> {
+    async fn take_in_unknown(&self, id: &TaskId) -> Result<bool, ActError> {
         let Ok(Some(file)) = self.folder.read(id.as_str()) else { return Ok(false) };
         if file.expires_at.is_some_and(|at| Time::from(at) <= clock::now()) {
             return Ok(false);
@@ -122,32 +99,10 @@ impl Dialect {
         Ok(true)
     }
 
-    fn new_task(&self, request: &StartRequest) -> NewTask {
-        let mut steps = vec![request.step.clone()];
-        for step in &request.remaining {
-            if !steps.contains(step) {
-                steps.push(step.clone());
-            }
-        }
-        NewTask {
-            id: request.workflow.clone(),
-            agent: Some(request.agent.clone()),
-            spec: TaskSpec { steps, key: Some(request.key.clone()), ..TaskSpec::default() },
-            context: std::collections::BTreeMap::new(),
-            expires_at: request.expires_at,
-            checkpoint: Some(CheckpointSettings {
-                folder: self.folder_text(),
-                handoff_to: request.handoff_to.clone(),
-                notes: request.notes.clone(),
-                blocked: false,
-            }),
-        }
-    }
-
     /// False when somebody else was faster.
-    async fn create(&self, new: &NewTask) -> Result<bool, DialectError> {
-        if drain::now(self.engine.store().as_ref()).await.map_err(ActError::from)?.is_some() {
-            return Err(ActError::Draining { task: new.id.clone(), status: None }.into());
+    async fn create(&self, new: &NewTask) -> Result<bool, ActError> {
+        if drain::now(self.engine.store().as_ref()).await?.is_some() {
+            return Err(ActError::Draining { task: new.id.clone(), status: None });
         }
         let commit = Commit {
             task: new.id.clone(),
@@ -162,25 +117,26 @@ impl Dialect {
         match self.engine.store().commit(commit).await {
             Ok(_) => Ok(true),
             Err(CommitError::Exists(_) | CommitError::KeyTaken { .. }) => Ok(false),
-            Err(error) => Err(act_error(error).into()),
+            Err(error) => Err(act_error(error)),
         }
     }
 
     /// A run that has ended makes room for one under another key; anything else only by force: what is
     /// unfinished, what a person cancelled, and a finished task that never was a workflow.
-    async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, DialectError> {
+    async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, ActError> {
         let is_another_run = task.checkpoint.is_some() && task.spec.key != new.spec.key;
         if !force && task.status.is_terminal() && !is_another_run {
-            return Err(DialectError::Ended { id: task.id, status: task.status });
+            return Err(WorkflowError::Ended { id: task.id, status: task.status }.into());
         }
         if !force && !task.status.is_terminal() {
-            return Err(DialectError::Unfinished {
+            return Err(WorkflowError::Unfinished {
                 id: task.id,
                 status: dialect_status(task.status).as_str(),
                 folder: task.checkpoint.map(|settings| settings.folder).unwrap_or_default(),
-            });
+            }
+            .into());
         }
-        drain::refuse_new_work(self.engine.store().as_ref(), &task).await?;
+        self.engine.refuse_while_draining(&task).await?;
         let mark = first_mark(new);
         let plan = |view: &crate::engine::TaskView| {
             let mut new = new.clone();
@@ -195,7 +151,7 @@ impl Dialect {
         match self.engine.act_in_turn(&task.id, Right::Dialect, plan).await {
             Ok(_) => Ok(true),
             Err(ActError::Exists { .. } | ActError::NoSuchTask(_)) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -207,6 +163,7 @@ fn first_mark(new: &NewTask) -> StepMark {
         tries: 1,
         fingerprint: None,
         was_open: false,
+        call: None,
     }
 }
 

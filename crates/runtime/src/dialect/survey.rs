@@ -10,15 +10,15 @@ use relight_core::time::Time;
 use relight_store::TaskQuery;
 
 use super::copy::is_from_elsewhere;
-use super::{Dialect, DialectError, SetAside};
+use super::{Dialect, SetAside};
 use crate::checkpoint_files::{FileDamage, QUARANTINE, ScannedFile};
 use crate::engine::ActError;
 
 /// Workflows, strange files and what was set aside earlier.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// Workflows of the store that belong to this folder, oldest first.
-    pub workflows: Vec<Workflow>,
+    /// Workflows of the store that belong to this folder, oldest first, and whether their file is damaged.
+    pub workflows: Vec<(Task, bool)>,
     /// Good files that the store does not know.
     pub unknown: Vec<(PathBuf, Checkpoint)>,
     /// Workflows whose file another tool or another store wrote.
@@ -33,27 +33,18 @@ pub struct Survey {
     pub quarantined: Vec<(PathBuf, String)>,
 }
 
-/// A workflow of the store.
-#[derive(Debug)]
-pub struct Workflow {
-    /// The task.
-    pub task: Task,
-    /// Whether its file is damaged.
-    pub damaged: bool,
-}
-
 impl Dialect {
     /// Looks at everything, changes nothing.
-    pub async fn survey(&self, every_folder: bool) -> Result<Survey, DialectError> {
+    pub async fn survey(&self, every_folder: bool) -> Result<Survey, ActError> {
         let folder = (!every_folder).then(|| self.folder_text());
         let query = TaskQuery { checkpoint_folder: folder, ..TaskQuery::default() };
-        let mut tasks = self.engine.store().tasks(query).await.map_err(ActError::from)?;
+        let mut tasks = self.engine.store().tasks(query).await?;
         tasks.retain(|task| task.checkpoint.is_some());
         tasks.sort_by_key(|task| task.created_at);
         let known: HashMap<&str, &Task> =
             tasks.iter().map(|task| (task.id.as_str(), task)).collect();
         let mut survey = Survey::default();
-        for found in self.folder.scan().map_err(|error| self.io_error(error))? {
+        for found in self.scan()? {
             match found {
                 ScannedFile::Damaged { path, reason } => survey.damaged.push((path, reason)),
                 ScannedFile::Good { path, checkpoint } => {
@@ -82,8 +73,8 @@ impl Dialect {
         }
         let damaged: HashSet<&PathBuf> = survey.damaged.iter().map(|(path, _)| path).collect();
         let is_damaged = |task: &Task| damaged.contains(&self.folder.path_of(task.id.as_str()));
-        survey.workflows =
-            tasks.into_iter().map(|task| Workflow { damaged: is_damaged(&task), task }).collect();
+        let is_damaged: Vec<bool> = tasks.iter().map(is_damaged).collect();
+        survey.workflows = tasks.into_iter().zip(is_damaged).collect();
         survey.quarantined = self.quarantined();
         Ok(survey)
     }
@@ -93,12 +84,12 @@ impl Dialect {
         &self,
         checkpoint: &Checkpoint,
         known: &HashMap<&str, &Task>,
-    ) -> Result<Option<Task>, DialectError> {
+    ) -> Result<Option<Task>, ActError> {
         if let Some(task) = known.get(checkpoint.workflow_id.as_str()) {
             return Ok(Some((*task).clone()));
         }
         let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(None) };
-        Ok(self.engine.store().task(&id).await.map_err(ActError::from)?)
+        Ok(self.engine.store().task(&id).await?)
     }
 
     /// Whether this is the folder of a task's file.
@@ -107,13 +98,13 @@ impl Dialect {
     }
 
     /// Sets damaged files aside that the store can write anew; the others stay where they are.
-    pub(super) async fn mend_all(&self) -> Result<Vec<SetAside>, DialectError> {
+    pub(super) async fn mend_all(&self) -> Result<Vec<SetAside>, ActError> {
         let survey = self.survey(false).await?;
         let mut report = Vec::new();
         for (file, reason) in survey.damaged {
-            let of_file = |w: &&Workflow| self.folder.path_of(w.task.id.as_str()) == file;
-            match survey.workflows.iter().find(of_file) {
-                Some(workflow) => report.extend(self.save(&workflow.task.id).await?.set_aside),
+            let mut tasks = survey.workflows.iter().map(|(task, _)| task);
+            match tasks.find(|task| self.folder.path_of(task.id.as_str()) == file) {
+                Some(task) => report.extend(self.save(&task.id).await?.set_aside),
                 None => {
                     let reason = reason.to_string();
                     report.push(SetAside { file, reason, is_damaged: true, now_at: None });
@@ -124,7 +115,7 @@ impl Dialect {
             self.save(&id).await?;
         }
         for id in survey.written_elsewhere {
-            let (seen, refused) = match self.take_up(&id).await {
+            let (seen, refused) = match self.reconcile(&id).await {
                 Ok(seen) => (seen, None),
                 Err(error) => (None, Some(error.to_string())),
             };

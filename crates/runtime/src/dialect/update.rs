@@ -5,8 +5,8 @@ use relight_core::ids::{StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 
-use super::{Dialect, DialectError, Saved};
-use crate::engine::{ActError, TaskView};
+use super::{Dialect, Saved};
+use crate::engine::{ActError, TaskView, WorkflowError};
 use crate::redact_input;
 
 /// What changed in a workflow.
@@ -31,8 +31,8 @@ impl Dialect {
         workflow: &TaskId,
         right: Right,
         request: &UpdateRequest,
-    ) -> Result<Saved, DialectError> {
-        let seen = self.take_up(workflow).await.map_err(no_such_workflow)?;
+    ) -> Result<Saved, ActError> {
+        let seen = self.reconcile(workflow).await.map_err(no_such_workflow)?;
         self.apply(workflow, right, request).await?;
         self.save_over(workflow, seen.as_ref()).await
     }
@@ -43,7 +43,7 @@ impl Dialect {
         workflow: &TaskId,
         right: Right,
         request: &UpdateRequest,
-    ) -> Result<(), DialectError> {
+    ) -> Result<(), ActError> {
         let mut request = request.clone();
         let redactor = self.engine.redactor();
         let names = request.complete.iter_mut().chain(&mut request.step);
@@ -52,7 +52,7 @@ impl Dialect {
         let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
         let right = right.fence().map_or(Right::Dialect, Right::Fence);
         let acted = self.engine.act_in_turn(workflow, right, plan).await;
-        acted.map(|_| ()).map_err(|error| no_such_workflow(error.into()))
+        acted.map(|_| ()).map_err(no_such_workflow)
     }
 
     fn plan(&self, view: &TaskView, request: &UpdateRequest) -> Vec<TaskEvent> {
@@ -96,9 +96,9 @@ impl Dialect {
     }
 }
 
-fn no_such_workflow(error: DialectError) -> DialectError {
+fn no_such_workflow(error: ActError) -> ActError {
     match error {
-        DialectError::Act(ActError::NoSuchTask(id)) => DialectError::NoSuchWorkflow(id),
+        ActError::NoSuchTask(id) => WorkflowError::NotFound(id).into(),
         other => other,
     }
 }

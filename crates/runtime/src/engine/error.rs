@@ -7,6 +7,7 @@ use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
 
+use super::workflow_error::WorkflowError;
 use crate::redact_input;
 
 /// What to do about work that is refused while draining.
@@ -21,6 +22,9 @@ pub enum ActError {
     /// There is no such task.
     #[error("there is no task {0}")]
     NoSuchTask(TaskId),
+    /// There is no such agent.
+    #[error("there is no agent {0}")]
+    NoSuchAgent(AgentName),
     /// The task is there and is not the one that was asked for.
     #[error("task {task} exists with another {}", .differs.join(", "))]
     Exists {
@@ -82,6 +86,9 @@ pub enum ActError {
         /// What is wrong with it.
         message: String,
     },
+    /// What only checkpoint verbs answer.
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
     /// The store itself.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -92,7 +99,7 @@ impl ActError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Refused(refusal) => refusal.code(),
-            Self::NoSuchTask(_) => ErrorCode::NOT_FOUND,
+            Self::NoSuchTask(_) | Self::NoSuchAgent(_) => ErrorCode::NOT_FOUND,
             Self::Exists { .. } | Self::MayNotWork { .. } => ErrorCode::CONFLICT,
             Self::Ended { .. } => ErrorCode::ENDED,
             Self::SecretName(_) | Self::BadName(_) => ErrorCode::INVALID,
@@ -100,6 +107,7 @@ impl ActError {
             Self::Draining { .. } | Self::NothingBegun => ErrorCode::DRAINING,
             Self::Full { .. } => ErrorCode::FULL,
             Self::Invalid { code, .. } => *code,
+            Self::Workflow(error) => error.code(),
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
         }
     }
@@ -108,9 +116,14 @@ impl ActError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(refusal) => refusal.hint(),
+            Self::Workflow(error) => error.hint(),
             Self::NoSuchTask(task) => Some(format!(
                 "relight task list shows all tasks; relight task add {} adds it",
                 shell_word(task.as_str())
+            )),
+            Self::NoSuchAgent(agent) => Some(format!(
+                "relight ps lists all; relight run --name {} -- CMD makes it",
+                shell_word(agent.as_str())
             )),
             Self::Exists { task, .. } => {
                 Some(format!("relight task show {}", shell_word(task.as_str())))

@@ -9,7 +9,6 @@ use relight_store::{AttemptQuery, Store, StoreError};
 use serde::Deserialize;
 
 use super::key::FleetKey;
-use super::look;
 use crate::os::{clock, fleet};
 
 /// Time limit of a request to another node.
@@ -73,7 +72,7 @@ pub async fn read(
     node: &NodeName,
     lines: usize,
 ) -> Result<FarLog, StoreError> {
-    let nodes = look(store).await?;
+    let nodes = store.nodes().await?;
     let known = nodes.iter().find(|known| known.new.name == *node);
     let asked = match address(known) {
         Ok(address) => {

@@ -2,8 +2,9 @@
 //! it ends in the store.
 
 use relight_core::time::Span;
+use serde::{Deserialize, Serialize};
 
-use crate::supervise::shim::wire::{Deadline, Rung};
+use crate::presets::Rung;
 
 /// Minimum lease; a shorter one leaves no time to stop attempts.
 pub const LEASE_MIN: Span = Span::from_secs(3);
@@ -30,6 +31,18 @@ impl Timing {
     fn grace_ms(self) -> u64 {
         self.lease.as_ms() / 4
     }
+}
+
+/// How long an attempt may live unless its shim is told a later deadline, whether or not its supervisor
+/// lives. Times are milliseconds of the boot-time clock, which also counts while the host sleeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    /// From then on it is stopped, and nothing is started.
+    pub stop_at_ms: u64,
+    /// From then on it is killed.
+    pub kill_at_ms: u64,
+    /// How it is stopped; cut short when less time is left.
+    pub ladder: Vec<Rung>,
 }
 
 /// When the lease ends by our own clock. Times are milliseconds since boot.

@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::lease_renewal::{Due, Keeping};
 use super::lease_term::{Term, Timing};
 use super::node_cache::NodeCache;
+use crate::holders::Holders;
 use crate::os::clock;
 
 /// Extra wait after the lease of another installation with the same name.
@@ -124,19 +125,20 @@ impl Fleet {
 
 /// Joins a fleet. The returned future renews the lease for as long as it is polled.
 pub async fn join(
-    store: Arc<dyn Store>,
+    holders: Arc<Holders>,
     node: NewNode,
     renew: Span,
 ) -> Result<(Fleet, impl Future<Output = ()> + Send + 'static), JoinError> {
     let timing = Timing { lease: node.ttl, renew };
-    let (epoch, mut keeping) = first_lease(store.as_ref(), &node, timing).await?;
-    let (cache, seen) = NodeCache::first(store.as_ref()).await?;
+    let (epoch, mut keeping) = first_lease(holders.store().as_ref(), &node, timing).await?;
+    let (cache, seen) = NodeCache::first(&holders).await?;
     let node = Arc::new(node);
     let (standing, standings) = watch::channel(Standing::Member { epoch, term: keeping.term() });
     let (nodes, all) = watch::channel(seen.nodes);
     let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
     keeping.looked(clock::boot_ms(), seen.first_end);
-    let member = LeaseKeeper { store, node, last: epoch, timing, standing, cache, nodes, keeping };
+    let member =
+        LeaseKeeper { holders, node, last: epoch, timing, standing, cache, nodes, keeping };
     Ok((fleet, member.serve()))
 }
 
@@ -164,7 +166,7 @@ async fn first_lease(
 
 /// Renews the lease.
 struct LeaseKeeper {
-    store: Arc<dyn Store>,
+    holders: Arc<Holders>,
     node: Arc<NewNode>,
     /// The last lease.
     last: Epoch,
@@ -199,7 +201,7 @@ impl LeaseKeeper {
 
     async fn renew(&mut self, epoch: Epoch) {
         let sent_ms = clock::boot_ms();
-        let asked = self.store.renew_node(&self.node.name, epoch);
+        let asked = self.holders.store().renew_node(&self.node.name, epoch);
         match timeout(self.left(), asked).await {
             Ok(Ok(true)) if self.keeping.renewed(sent_ms, clock::boot_ms()) => {
                 let term = self.keeping.term();
@@ -217,7 +219,7 @@ impl LeaseKeeper {
     /// renewal.
     async fn look(&mut self) {
         let patience = self.timing.renew.as_duration().min(self.left());
-        let looked = timeout(patience, self.cache.look(self.store.as_ref())).await;
+        let looked = timeout(patience, self.cache.look(&self.holders)).await;
         let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
         self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
@@ -244,7 +246,7 @@ impl LeaseKeeper {
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
         let node = (*self.node).clone();
-        match self.store.join_node(node, Some(self.last), clock::now()).await {
+        match self.holders.store().join_node(node, Some(self.last), clock::now()).await {
             Ok(Joined::As(epoch)) => {
                 self.last = epoch;
                 self.keeping = Keeping::begun(sent_ms, self.timing);

@@ -10,28 +10,16 @@ mod lease_renewal;
 mod lease_term;
 mod member;
 mod node_cache;
-pub mod remote_control;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use relight_core::ids::NodeName;
-use relight_core::node::Node;
 use relight_store::{AgentQuery, Store, StoreError};
 
 pub use self::lease_renewal::{Due, Keeping};
-pub use self::lease_term::{LEASE_MIN, RENEWALS_MIN, Term, Timing};
+pub use self::lease_term::{Deadline, LEASE_MIN, RENEWALS_MIN, Term, Timing};
 pub use self::member::{Fleet, JoinError, Standing, join};
 pub(crate) use self::node_cache::NodeCache;
-use crate::os::fleet;
-
-/// Reads all nodes and caches the state of their leases.
-pub async fn look(store: &dyn Store) -> Result<Arc<[Node]>, StoreError> {
-    let ticket = fleet::ReadTicket::begin();
-    let nodes = store.nodes().await?;
-    ticket.learn(&nodes);
-    Ok(nodes.into())
-}
 
 /// Number of agents per node.
 pub async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, u64>, StoreError> {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use relight_core::node::{ChangeToken, Node};
 use relight_core::time::Span;
-use relight_store::{Store, StoreError};
+use relight_store::StoreError;
 
-use crate::os::fleet;
+use crate::holders::Holders;
 
 /// The cached nodes.
 #[derive(Debug, Clone)]
@@ -29,23 +29,23 @@ pub(crate) struct NodeSnapshot {
 
 impl NodeCache {
     /// Reads all nodes.
-    pub(crate) async fn first(store: &dyn Store) -> Result<(Self, NodeSnapshot), StoreError> {
+    pub(crate) async fn first(holders: &Holders) -> Result<(Self, NodeSnapshot), StoreError> {
         let mut cache = Self { mark: [i64::MIN; 5], nodes: Arc::from([]) };
-        let seen = cache.look(store).await?;
+        let seen = cache.look(holders).await?;
         Ok((cache, seen))
     }
 
     /// Reads the nodes again if their change token differs. The token is read first, so that a
     /// change in between is seen next time.
-    pub(crate) async fn look(&mut self, store: &dyn Store) -> Result<NodeSnapshot, StoreError> {
-        let ticket = fleet::ReadTicket::begin();
+    pub(crate) async fn look(&mut self, holders: &Holders) -> Result<NodeSnapshot, StoreError> {
+        let (store, ticket) = (holders.store(), holders.begin_read());
         let glance = store.nodes_summary().await?;
         if glance.mark != self.mark {
             self.nodes = store.nodes().await?.into();
             self.mark = glance.mark;
         }
         // Also when nothing changed: it is confirmed as of now.
-        ticket.learn(&self.nodes);
+        holders.end_read(&ticket, &self.nodes);
         Ok(NodeSnapshot { nodes: Arc::clone(&self.nodes), first_end: glance.first_end })
     }
 }

@@ -10,6 +10,7 @@ use relight_store::sqlite::Use;
 
 use super::redact_key::mark_key_beside;
 use super::relight::Relight;
+use crate::dialect::take_in_file;
 use crate::engine::Engine;
 use crate::os::{environment, random};
 use crate::recovery::{Recoverer, RecoveryStrategy, Strategies, UnknownStrategy};
@@ -98,7 +99,7 @@ impl RelightBuilder {
         };
         let variables = environment::variables();
         let redactor = Redactor::new(key).with_environment(environment::texts(&variables));
-        let engine = Engine::new(store, redactor);
+        let engine = Engine::new(store, redactor).with_file_intake(take_in_file);
         Ok(Relight::with_recoverer(Recoverer::new(engine, strategies, self.policy)))
     }
 }

@@ -8,10 +8,11 @@ use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{HeldLease, Holder};
 use relight_core::time::Span;
-use relight_store::{Store, StoreError};
+use relight_store::StoreError;
 use tokio::time::Instant;
 
 use crate::engine::{ActError, Engine};
+use crate::holders::Holders;
 use crate::os::{clock, fleet, process};
 
 /// How long a lease lasts where other machines use the store, unless somebody says otherwise. It is renewed
@@ -25,24 +26,23 @@ const NODE_SEEN: Duration = Duration::from_secs(1);
 /// that the process belongs to. While that node is away it is a lease of its own, as long as the node's.
 pub(super) async fn lease(
     given: Option<Span>,
-    store: &dyn Store,
+    holders: &Holders,
 ) -> Result<Option<Span>, StoreError> {
-    static SEEN: Mutex<Option<Instant>> = Mutex::new(None);
-    if given.is_some() || !fleet::shares_store() {
+    if given.is_some() || !holders.store().is_shared() {
         return Ok(given);
     }
     let Some(own) = fleet::node() else { return Ok(Some(SHARED_LEASE)) };
-    let seen = *SEEN.lock().expect("nothing panics while it is locked");
+    let seen = *holders.own_node_seen();
     if seen.is_some_and(|at| at.elapsed() < NODE_SEEN) {
         return Ok(None);
     }
     let began = Instant::now();
-    let nodes = crate::fleet::look(store).await?;
+    let nodes = holders.read_nodes().await?;
     let Some(node) = nodes.iter().find(|node| node.new.name == *own) else {
         return Ok(Some(SHARED_LEASE));
     };
     let lives = node.is_live() && node.new.is_of_boot(&process::boot_id());
-    *SEEN.lock().expect("nothing panics while it is locked") = lives.then_some(began);
+    *holders.own_node_seen() = lives.then_some(began);
     Ok((!lives).then_some(node.new.ttl))
 }
 
@@ -114,6 +114,7 @@ impl Drop for ProcessClaims {
 
 /// How many handles sit at each task; more than one only where the others have lost their lease.
 fn seats() -> MutexGuard<'static, HashMap<SeatKey, usize>> {
+    // Of the process by nature: handles of one process are the same holder to every store.
     static SEATS: OnceLock<Mutex<HashMap<SeatKey, usize>>> = OnceLock::new();
     SEATS.get_or_init(Mutex::default).lock().expect("nothing panics while it is locked")
 }

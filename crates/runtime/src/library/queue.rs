@@ -110,7 +110,7 @@ impl TaskQueue {
         agent: &AgentName,
         skills: &[String],
     ) -> Result<Option<RunningTask>, ActError> {
-        let ttl = lease(self.ttl, self.queue.recoverer().engine().store().as_ref()).await?;
+        let ttl = lease(self.ttl, self.queue.recoverer().engine().holders()).await?;
         let (queue, place) = (self.queue.clone(), self.place.clone());
         let (agent, skills) = (agent.clone(), skills.to_vec());
         // On its own: a claim that is committed while its caller goes away must not be held for ever

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use super::process_claims::{lease, own_lease, own_process};
 use crate::engine::Engine;
 use crate::os::clock;
-use crate::sessions::{self, Acted, SessionError};
+use crate::sessions::{self, SessionError, SessionOutcome};
 
 /// A session whose turn is to be begun.
 ///
@@ -76,8 +76,7 @@ impl SessionBuilder {
     /// Marks a turn of this conversation. On disk when it returns: run it then.
     pub async fn begin(self, session_id: &str) -> Result<Turn, BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let ttl =
-            lease(self.ttl, self.engine.store().as_ref()).await.map_err(SessionError::from)?;
+        let ttl = lease(self.ttl, self.engine.holders()).await.map_err(SessionError::from)?;
         let owner = match ttl {
             Some(_) => own_lease(),
             None => own_process(),
@@ -124,7 +123,7 @@ struct TurnShared {
 }
 
 impl Turn {
-    fn new(engine: Engine, acted: Acted, ttl: Option<Span>) -> Self {
+    fn new(engine: Engine, acted: SessionOutcome, ttl: Option<Span>) -> Self {
         let shared = Arc::new(TurnShared {
             engine,
             key: acted.after.key.clone(),

@@ -230,6 +230,7 @@ impl<'t> StepBuilder<'t> {
             tries: known.map_or(0, |step| step.tries) + 1,
             fingerprint: self.fingerprint,
             was_open: open.is_some(),
+            call: None,
         }
     }
 }

@@ -126,16 +126,16 @@ impl TaskBuilder {
     /// Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let ttl = lease(self.ttl, self.recoverer.engine().store().as_ref()).await?;
+        let ttl = lease(self.ttl, self.recoverer.engine().holders()).await?;
         let holder = holder(ttl);
         let engine = self.recoverer.engine();
         // The key may belong to another task: that one is started, and its seat is taken.
         let starter = engine.starter(self.new.agent.clone(), &holder).await?;
         let task = engine.add_to_start(self.new).await?.task().clone();
         if drain::now(engine.store().as_ref()).await?.is_some()
-            && !drain::continues(engine, &task.id, Right::Unfenced, &holder).await?
+            && !engine.continues(&task.id, Right::Unfenced, &holder).await?
         {
-            drain::put_off(engine, &task.id).await?;
+            engine.defer_while_draining(&task.id).await?;
         }
         let seat = ProcessClaims::take(&self.place, &task.id)?;
         // Nobody sits there, so what this process still holds belongs to a handle that is gone. A

@@ -1,8 +1,10 @@
 //! Fields of requests that are read in a way of their own.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
 use relight_core::limits;
 use serde::de::Error as _;
@@ -21,6 +23,12 @@ pub fn optional_text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
 }
 
+/// The agent of a workflow, which may have any name.
+pub fn workflow_agent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AgentName>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    name.map(|name| AgentName::of_workflow(&name)).transpose().map_err(D::Error::custom)
+}
+
 /// A number from nothing to the largest that the store and every client can hold.
 pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     limits::number(u64::deserialize(from)?).map_err(D::Error::custom)
@@ -36,6 +44,15 @@ pub fn optional_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>
 pub fn fence<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fence>, D::Error> {
     Ok(optional_number(from)?.map(Fence))
 }
+
+/// Context for a successor. A value without a name could never be found again.
+pub fn context<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let pairs = BTreeMap::<String, String>::deserialize(from)?;
+    if pairs.contains_key("") { Err(D::Error::custom(EMPTY_KEY)) } else { Ok(pairs) }
+}
+
+/// What is wrong with context without a key.
+pub const EMPTY_KEY: &str = "a key of the context is empty; write KEY=VALUE";
 
 #[cfg(test)]
 mod tests {

@@ -49,7 +49,11 @@ macro_rules! request {
     };
 }
 
+pub mod agent;
+pub mod checkpoint;
+pub mod death;
 pub mod fields;
+pub mod live_signs;
 pub mod session;
 pub mod step;
 pub mod task;
@@ -63,11 +67,11 @@ use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::task::Task;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::dialect::{Dialect, SetAside};
+use crate::dialect::{Dialect, FileCopyError, SetAside};
 use crate::engine::{ActError, Acted, Engine};
 use crate::supervise::successor::{self, RefreshError};
 
@@ -102,28 +106,13 @@ pub struct Written<T> {
     /// Why the checkpoint file or the state file could not be written. The store has everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
-    pub file_error: Option<FileError>,
+    pub file_error: Option<FileCopyError>,
     /// Damaged checkpoint files that were set aside.
     #[serde(skip)]
     pub set_aside: Vec<SetAside>,
     /// The task as it is now.
     #[serde(skip)]
     pub task: Task,
-}
-
-/// A file beside the store that could not be written.
-#[derive(Debug)]
-pub struct FileError {
-    /// Which; callers on other machines are not told.
-    pub path: String,
-    /// What the system said.
-    pub reason: String,
-}
-
-impl Serialize for FileError {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&self.reason)
-    }
 }
 
 impl Written<()> {
@@ -169,7 +158,7 @@ impl Context {
         let task = self.engine.task(id).await?;
         let state = successor::refresh_state(&self.home, &self.engine, &task).await;
         let mut written =
-            Written { file_error: state.err().map(FileError::from), ..Written::new(task) };
+            Written { file_error: state.err().map(FileCopyError::from), ..Written::new(task) };
         let Some(settings) = &written.task.checkpoint else { return Ok(written) };
         let folder = PathBuf::from(&settings.folder);
         match Dialect::new(self.engine.clone(), folder).save(id).await {
@@ -179,14 +168,14 @@ impl Context {
             }
             Err(error) => {
                 let (path, reason) = (settings.folder.clone(), error.to_string());
-                written.file_error = Some(FileError { path, reason });
+                written.file_error = Some(FileCopyError { path, reason });
             }
         }
         Ok(written)
     }
 }
 
-impl From<RefreshError> for FileError {
+impl From<RefreshError> for FileCopyError {
     fn from(error: RefreshError) -> Self {
         match error {
             RefreshError::File { path, source } => Self { path, reason: source.to_string() },

@@ -14,19 +14,20 @@ use serde::{Deserialize, Serialize};
 use super::fields;
 use super::view::{HeldBy, List};
 use crate::engine::Engine;
+use crate::holders::Holders;
 use crate::os::{clock, process};
-use crate::sessions::{self, Acted, Decided, Owner, SessionError};
+use crate::sessions::{self, Decided, Owner, SessionError, SessionOutcome};
 
 /// Who calls.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct SessionCaller {
     /// Owns marks that name no other owner.
     pub owner: Holder,
     /// It is on this machine: the pids that it names are of processes here.
     pub is_local: bool,
 }
 
-impl Caller {
+impl SessionCaller {
     /// Whose life a mark follows, and how long it lasts after each renewal.
     fn owner(
         &self,
@@ -57,7 +58,7 @@ impl Caller {
 
     fn named(&self, owner: Option<OwnerName>) -> Holder {
         match owner {
-            Some(owner) => Holder::Time { by: format!("{owner} over HTTP") },
+            Some(owner) => Holder::over_http(owner),
             None => self.owner.clone(),
         }
     }
@@ -84,7 +85,7 @@ pub trait SessionOperation: serde::de::DeserializeOwned + Send {
     fn run(
         self,
         engine: &Engine,
-        caller: &Caller,
+        caller: &SessionCaller,
     ) -> impl Future<Output = Result<Self::Answer, SessionError>> + Send;
 }
 
@@ -106,7 +107,7 @@ request! {
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
         pub lease: Option<Span>,
         /// Context for resuming it, added to what is there.
-        #[serde(default)]
+        #[serde(default, deserialize_with = "fields::context")]
         pub set: BTreeMap<String, String>,
     }
 }
@@ -114,7 +115,7 @@ request! {
 impl SessionOperation for SessionBegin {
     type Answer = BegunTurn;
 
-    async fn run(self, engine: &Engine, caller: &Caller) -> Result<BegunTurn, SessionError> {
+    async fn run(self, engine: &Engine, caller: &SessionCaller) -> Result<BegunTurn, SessionError> {
         let (owner, ttl) = caller.owner(self.owner, self.owner_pid, self.lease)?;
         let event = SessionEvent::Begin { session_id: self.id, owner, ttl, context: self.set };
         let acted = sessions::act(engine, &self.key, event).await?;
@@ -144,7 +145,7 @@ request! {
 impl SessionOperation for SessionEnd {
     type Answer = EndedTurn;
 
-    async fn run(self, engine: &Engine, _: &Caller) -> Result<EndedTurn, SessionError> {
+    async fn run(self, engine: &Engine, _: &SessionCaller) -> Result<EndedTurn, SessionError> {
         let generation = Generation(self.generation);
         let acted = sessions::act(engine, &self.key, SessionEvent::End { generation }).await?;
         let state = acted.after.state.kind();
@@ -172,7 +173,7 @@ request! {
 impl SessionOperation for SessionTouch {
     type Answer = Session;
 
-    async fn run(self, engine: &Engine, caller: &Caller) -> Result<Session, SessionError> {
+    async fn run(self, engine: &Engine, caller: &SessionCaller) -> Result<Session, SessionError> {
         let names_owner = self.owner.is_some() || self.owner_pid.is_some();
         let event = match (self.id, self.generation) {
             (id, Some(_)) if id.is_some() || names_owner => {
@@ -190,7 +191,7 @@ impl SessionOperation for SessionTouch {
             }
         };
         let acted = sessions::act(engine, &self.key, event).await?;
-        Ok(Session::at(acted.after, clock::now()))
+        Ok(Session::at(acted.after, clock::now(), engine.holders()))
     }
 }
 
@@ -214,7 +215,7 @@ request! {
 impl SessionOperation for SessionResume {
     type Answer = ChangedSession;
 
-    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+    async fn run(self, engine: &Engine, _: &SessionCaller) -> Result<ChangedSession, SessionError> {
         changed(engine, &self.key, SessionEvent::Resume).await
     }
 }
@@ -222,7 +223,7 @@ impl SessionOperation for SessionResume {
 impl SessionOperation for SessionSuspend {
     type Answer = ChangedSession;
 
-    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+    async fn run(self, engine: &Engine, _: &SessionCaller) -> Result<ChangedSession, SessionError> {
         changed(engine, &self.key, SessionEvent::Suspend { reason: self.reason }).await
     }
 }
@@ -230,7 +231,7 @@ impl SessionOperation for SessionSuspend {
 impl SessionOperation for SessionClear {
     type Answer = ChangedSession;
 
-    async fn run(self, engine: &Engine, _: &Caller) -> Result<ChangedSession, SessionError> {
+    async fn run(self, engine: &Engine, _: &SessionCaller) -> Result<ChangedSession, SessionError> {
         changed(engine, &self.key, SessionEvent::Clear).await
     }
 }
@@ -240,15 +241,15 @@ async fn changed(
     key: &SessionKey,
     event: SessionEvent,
 ) -> Result<ChangedSession, SessionError> {
-    let acted: Acted = sessions::act(engine, key, event).await?;
+    let acted: SessionOutcome = sessions::act(engine, key, event).await?;
     let previous_state = acted.previous_state();
     let at = acted.after.updated_at;
-    Ok(ChangedSession { session: Session::at(acted.after, at), previous_state })
+    Ok(ChangedSession { session: Session::at(acted.after, at, engine.holders()), previous_state })
 }
 
 /// Shows one session.
 pub async fn show(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
-    Ok(Session::at(sessions::session(engine, key).await?, clock::now()))
+    Ok(Session::at(sessions::session(engine, key).await?, clock::now(), engine.holders()))
 }
 
 /// Lists sessions in the order of their keys.
@@ -260,7 +261,8 @@ pub async fn list(
 ) -> Result<List<Session>, SessionError> {
     let (found, next) = sessions::list(engine, states, after, limit).await?;
     let now = clock::now();
-    let items = found.into_iter().map(|session| Session::at(session, now)).collect();
+    let items =
+        found.into_iter().map(|session| Session::at(session, now, engine.holders())).collect();
     Ok(List { items, next: next.map(String::from) })
 }
 
@@ -279,7 +281,7 @@ pub struct SessionShutdown {
 impl SessionOperation for SessionShutdown {
     type Answer = Discarded;
 
-    async fn run(self, engine: &Engine, caller: &Caller) -> Result<Discarded, SessionError> {
+    async fn run(self, engine: &Engine, caller: &SessionCaller) -> Result<Discarded, SessionError> {
         let owner = match self.owner_pid {
             Some(pid) => {
                 caller.check_local()?;
@@ -377,8 +379,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// As it stands at this moment. Call `holders::look_for` first.
-    fn at(session: session::Session, now: Time) -> Self {
+    /// As it stands at this moment. Call `Holders::look_for` first.
+    fn at(session: session::Session, now: Time, holders: &Holders) -> Self {
         let (mut discovered_at, mut fresh_until, mut suspended_by) = (None, None, None);
         match &session.state {
             SessionState::Suspended { by, .. } => suspended_by = Some(*by),
@@ -390,7 +392,7 @@ impl Session {
         }
         Self {
             state: session.state_at(now),
-            owner: session.owner().map(HeldBy::from),
+            owner: session.owner().map(|held| HeldBy::new(held, holders)),
             since: session.since(),
             key: session.key,
             session_id: session.session_id,

@@ -25,7 +25,7 @@ macro_rules! verb {
                 let $given = self;
                 let event = $event;
                 let written = context.act(&$given.task, $given.fence, event).await?;
-                Ok(written.map(|_, task| task.clone().into()))
+                Ok(written.map(|_, task| view::Task::new(task.clone(), context.engine.holders())))
             }
         }
     };
@@ -112,6 +112,7 @@ verb! {
     /// Context for a successor.
     TaskSet {
         /// What is added or replaced.
+        #[serde(deserialize_with = "fields::context")]
         pub set: BTreeMap<String, String>,
     }
     |given| {
@@ -170,7 +171,10 @@ impl TaskFail {
         check_reason(&self.reason)?;
         let recovery = recoverer.fail(&self.task, right(self.fence), &self.reason).await?;
         let written = context.refresh(&self.task).await?;
-        Ok(written.map(|(), task| Failed { task: task.clone().into(), recovery }))
+        Ok(written.map(|(), task| Failed {
+            task: view::Task::new(task.clone(), context.engine.holders()),
+            recovery,
+        }))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Each noun as JSON: the one form that every front shows.
 //!
-//! Holders are judged here: call `holders::look_for` for them first.
+//! Holders are judged here: call `Holders::look_for` for them first.
 
 #![expect(missing_docs, reason = "the fields are those of the documented JSON")]
 
 use std::collections::BTreeMap;
 
 use relight_core::ids::TaskId;
-use relight_core::lease::{HeldLease, Holder, HolderLife};
+use relight_core::lease::{HeldLease, Holder};
 use relight_core::progress::left_open;
 use relight_core::task::Cost;
 use relight_core::time::{Span, Time};
@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::Written;
 use crate::engine::{self, TaskView};
 use crate::handover::HandedOver;
-use crate::os::process;
+use crate::holders::Holders;
 
 /// A page of items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -137,8 +137,9 @@ pub struct Started {
     pub payload: Option<Value>,
 }
 
-impl From<task::Task> for Task {
-    fn from(task: task::Task) -> Self {
+impl Task {
+    /// With its holder as it is known.
+    pub fn new(task: task::Task, holders: &Holders) -> Self {
         Self {
             max_retries: task.max_retries(),
             id: task.id.to_string(),
@@ -147,7 +148,7 @@ impl From<task::Task> for Task {
             reason: task.reason,
             agent: task.agent.map(String::from),
             pinned: task.pinned,
-            holder: task.lease.held.as_ref().map(HeldBy::from),
+            holder: task.lease.held.as_ref().map(|held| HeldBy::new(held, holders)),
             fence: task.lease.fence.0,
             seq: task.seq,
             steps_done: task.steps_done,
@@ -171,18 +172,16 @@ impl From<task::Task> for Task {
             updated_at: task.updated_at,
         }
     }
-}
 
-impl Task {
     /// As lists show it.
-    pub fn listed(task: task::Task, declared_done: Option<usize>) -> Self {
-        Self { steps_declared_done: declared_done.or(Some(0)), ..task.into() }
+    pub fn listed(task: task::Task, declared_done: Option<usize>, holders: &Holders) -> Self {
+        Self { steps_declared_done: declared_done.or(Some(0)), ..Self::new(task, holders) }
     }
 }
 
 impl WholeTask {
     /// With the strategy of tasks that have none of their own, where it is known.
-    pub fn new(view: TaskView, strategy: Option<&str>) -> Self {
+    pub fn new(view: TaskView, strategy: Option<&str>, holders: &Holders) -> Self {
         let TaskView { task, steps, progress } = view;
         let declared = &task.spec.steps;
         let declared_done = declared.len() - left_open(declared, &steps).len();
@@ -196,7 +195,7 @@ impl WholeTask {
             remaining_steps: progress.remaining_steps,
             context: task.context.clone(),
             payload: task.spec.payload.clone(),
-            task: Task { steps_declared_done: Some(declared_done), ..task.into() },
+            task: Task { steps_declared_done: Some(declared_done), ..Task::new(task, holders) },
         }
     }
 }
@@ -284,8 +283,9 @@ pub struct HeldBy {
     pub left_ms: Option<u64>,
 }
 
-impl From<&HeldLease> for HeldBy {
-    fn from(held: &HeldLease) -> Self {
+impl HeldBy {
+    /// With its life as it is known.
+    pub fn new(held: &HeldLease, holders: &Holders) -> Self {
         let (kind, pid, attempt, by) = match &held.holder {
             Holder::Process(process) => ("process", Some(process.pid), None, None),
             Holder::Attempt { attempt, process, .. } => {
@@ -301,7 +301,7 @@ impl From<&HeldLease> for HeldBy {
             attempt,
             by,
             since: held.since,
-            alive: process::holder_life(held) == HolderLife::Alive,
+            alive: holders.is_alive(held),
             left_ms: held.left.map(Span::as_ms),
         }
     }

@@ -15,11 +15,11 @@ use serde_json::{Map, Value, from_value};
 
 use super::{Context, Written, fields, invalid, right, view};
 use crate::engine::{ActError, Added, Started, TaskView};
+use crate::holders::{self, Holders};
 use crate::os::clock;
 use crate::queue::Queue;
 use crate::recovery::Strategies;
 use crate::running_step::check_start;
-use crate::{drain, holders};
 
 /// The definition of a task.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -60,7 +60,7 @@ pub struct TaskDefinition {
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub ttl: Option<Span>,
     /// Initial context.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "fields::context")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, String>>))]
     pub set: BTreeMap<String, String>,
 }
@@ -81,6 +81,7 @@ impl TaskDefinition {
                 priority: self.priority,
                 needs: self.needs,
                 ttl_ms: lifetime.map(Span::as_ms),
+                observed: false,
                 spent_keys: Vec::new(),
             },
             context: self.set,
@@ -149,7 +150,7 @@ impl TaskAdd {
                 return Err(ActError::Ended { task: task.id, status: task.status });
             }
         };
-        Ok(TaskAdded { task: task.into(), outcome })
+        Ok(TaskAdded { task: view::Task::new(task, context.engine.holders()), outcome })
     }
 }
 
@@ -203,11 +204,36 @@ pub struct Taker {
     pub is_named: bool,
     /// A fence that is known without being said, where one is.
     pub fence: Option<Fence>,
+    /// The lease has a time limit even if the holder is an attempt: over HTTP the fence alone shows who
+    /// writes.
+    pub is_over_http: bool,
 }
 
 impl From<Holder> for Taker {
     fn from(holder: Holder) -> Self {
-        Self { holder, is_named: false, fence: None }
+        Self { holder, is_named: false, fence: None, is_over_http: false }
+    }
+}
+
+impl Taker {
+    /// Who takes work over HTTP: the live attempt of an agent that is supervised. Nobody else's life can
+    /// be seen: their lease lasts for a time, and each write renews it.
+    pub async fn over_http(
+        context: &Context,
+        agent: Option<&AgentName>,
+        caller: &str,
+    ) -> Result<Self, ActError> {
+        let holder = match agent {
+            None => Holder::over_http(caller),
+            Some(agent) => holders::live_attempt(context.engine.store().as_ref(), agent)
+                .await?
+                .unwrap_or_else(|| Holder::over_http(format_args!("agent {agent}"))),
+        };
+        Ok(Self { is_over_http: true, ..holder.into() })
+    }
+
+    fn lease(&self, given: Option<Span>) -> Result<Option<Span>, ActError> {
+        length(&self.holder, given.or(self.is_over_http.then_some(LEASE_DEFAULT)))
     }
 }
 
@@ -220,13 +246,13 @@ impl TaskStart {
         limits: StartLimits,
         taker: Taker,
     ) -> Result<Written<Started>, ActError> {
-        let Taker { holder, is_named, fence } = taker;
         self.definition.check_strategy(strategies)?;
-        let (engine, ttl) = (&context.engine, length(&holder, self.lease)?);
+        let (engine, ttl) = (&context.engine, taker.lease(self.lease)?);
+        let Taker { holder, is_named, fence, .. } = taker;
         check_start(engine, &self.task, self.fence).await?;
         let limits = if self.force { StartLimits::Forced } else { limits };
         let (new, right) = (self.definition.of(self.task), right(self.fence.or(fence)));
-        let started = drain::start(engine, new, right, holder.clone(), ttl, limits).await?;
+        let started = engine.start_unless_draining(new, right, holder.clone(), ttl, limits).await?;
         let task = &started.view.task;
         let held = task.lease.held.as_ref();
         if let Some(held) = held.filter(|held| is_named && held.holder != holder) {
@@ -268,10 +294,10 @@ impl TaskClaim {
         context: &Context,
         queue: &Queue,
         sweep: Span,
-        holder: &Holder,
+        taker: &Taker,
     ) -> Result<Option<Written<Started>>, ActError> {
-        let (agent, skills) = (&self.agent, &self.skills);
-        let ttl = length(holder, self.lease)?;
+        let (agent, skills, holder) = (&self.agent, &self.skills, &taker.holder);
+        let ttl = taker.lease(self.lease)?;
         let claimed = match self.wait {
             None => queue.claim(agent, skills, holder, ttl).await,
             Some(wait) => queue.claim_within(wait, sweep, agent, skills, holder, ttl).await,
@@ -349,7 +375,7 @@ impl TaskList {
         let has_more = found.len() > limit;
         found.truncate(limit);
         let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
-        holders::look_for(engine.store().as_ref(), leases).await?;
+        engine.holders().look_for(leases).await?;
         let next = found.last().filter(|_| has_more).map(|task| task.id.clone());
         let mut tasks = Vec::with_capacity(found.len());
         for task in found {
@@ -362,8 +388,9 @@ impl TaskList {
 
 impl TaskPage {
     /// As JSON shows them.
-    pub fn items(self) -> Vec<view::Task> {
-        self.tasks.into_iter().map(|(task, done)| view::Task::listed(task, done)).collect()
+    pub fn items(self, holders: &Holders) -> Vec<view::Task> {
+        let listed = |(task, done)| view::Task::listed(task, done, holders);
+        self.tasks.into_iter().map(listed).collect()
     }
 }
 
@@ -371,7 +398,7 @@ impl Context {
     /// One task and how far it is, with what is known of its holder.
     pub async fn show(&self, id: &TaskId) -> Result<TaskView, ActError> {
         let view = self.engine.view(id).await?;
-        holders::look_for(self.engine.store().as_ref(), &view.task.lease.held).await?;
+        self.engine.holders().look_for(&view.task.lease.held).await?;
         Ok(view)
     }
 }

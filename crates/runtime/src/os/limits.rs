@@ -20,7 +20,7 @@ pub fn open_files() -> u64 {
 /// Descriptors per supervised agent: shim, notify socket and main process.
 const FOR_AN_AGENT: u64 = 4;
 
-/// Number of agents that are about to open their descriptors.
+/// Number of agents that are about to open their descriptors: the limit is one for the process.
 static TAKING: AtomicU64 = AtomicU64::new(0);
 
 /// A reservation of descriptors for one agent.
@@ -64,6 +64,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 /// Raises the limit of open files to the maximum, because a supervisor needs several per agent.
 /// Returns the original limit, for agents; none when nothing changed.
 pub fn raise_open_files() -> Option<u64> {
+    // The limit is one for the process, and is raised once.
     static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
     *BEFORE.get_or_init(|| {
         let limit = getrlimit(Resource::Nofile);

@@ -14,3 +14,4 @@ pub mod process;
 pub mod random;
 pub mod signals;
 pub mod threads;
+pub mod word;

@@ -8,16 +8,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use relight_core::lease::{HeldLease, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, test_kill_process};
 
-use super::attempts::{self, KnownAttempt};
-use super::fleet::{self, ProcessLocation};
-use super::{clock, limits};
+use super::{clock, fleet, limits};
 
 /// The identity of a live process; none when there is no such process.
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
@@ -40,6 +38,7 @@ pub fn me() -> &'static ProcessIdentity {
 
 /// This process, or why it cannot be determined.
 pub fn know_me() -> io::Result<&'static ProcessIdentity> {
+    // A fact of this process, read once.
     static ME: OnceLock<ProcessIdentity> = OnceLock::new();
     if let Some(me) = ME.get() {
         return Ok(me);
@@ -55,12 +54,16 @@ fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
+/// Whether a process is of this machine and this boot, so that it can be looked at.
+pub fn is_local(process: &ProcessIdentity) -> bool {
+    let is_of_node = process.node.as_ref().is_none_or(|node| fleet::node() == Some(node));
+    is_of_node && process.boot == boot_id()
+}
+
 /// Whether this process lives and runs on this machine; pids say nothing about other machines.
 /// Without a free descriptor, any process with this pid counts.
 pub fn is_alive(process: &ProcessIdentity) -> bool {
-    let boot = boot_id();
-    let is_here = fleet::place_of(process, &boot) == ProcessLocation::Here && process.boot == boot;
-    if !is_here {
+    if !is_local(process) {
         return false;
     }
     match look(process.pid) {
@@ -111,31 +114,6 @@ fn has_kill_pending(status: &str) -> bool {
 pub fn age(process: &ProcessIdentity) -> Span {
     let started_ms = process.start.saturating_mul(1_000) / clock_ticks_per_second();
     Span::from_ms(clock::boot_ms().saturating_sub(started_ms))
-}
-
-/// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
-/// long as its node's lease was not seen to have run out; an attempt of an agent until the store said
-/// that it is over (`holders::look_for` asks), or its shim is gone.
-pub fn holder_life(held: &HeldLease) -> HolderLife {
-    let lives = |process: &ProcessIdentity| match fleet::place_of(process, &boot_id()) {
-        ProcessLocation::Here => is_alive(process),
-        ProcessLocation::Node(node) => !fleet::is_gone(node),
-        ProcessLocation::Elsewhere => true,
-    };
-    // A time limit ends the lease, whoever holds it.
-    let has_time_left = held.left.is_none_or(|left| left.as_ms() > 0);
-    let alive = match &held.holder {
-        _ if !has_time_left => false,
-        Holder::Process(process) => lives(process),
-        Holder::Attempt { process: Some(process), .. } if !lives(process) => false,
-        Holder::Attempt { attempt, shim, .. } => match attempts::known(attempt) {
-            Some(KnownAttempt::Over) => false,
-            Some(KnownAttempt::Leader(leader)) => lives(shim) || lives(&leader),
-            None => lives(shim),
-        },
-        Holder::Time { .. } => true,
-    };
-    if alive { HolderLife::Alive } else { HolderLife::Gone }
 }
 
 /// A command without a shell, with our standard input.
@@ -268,6 +246,20 @@ pub fn has_below(process: &ProcessIdentity, mut pid: u32) -> bool {
     false
 }
 
+/// The nearest ancestor of this process that is not a shell: who called, where a shell is between.
+pub fn caller() -> Option<u32> {
+    const SHELLS: [&str; 7] = ["sh", "bash", "dash", "zsh", "ash", "busybox", "timeout"];
+    let mut pid = stat(std::process::id())?.parent;
+    for _ in 0..TREE_PROCESSES_MAX {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        if !SHELLS.contains(&name.trim_end()) {
+            break;
+        }
+        pid = stat(pid)?.parent;
+    }
+    (pid > 1).then_some(pid)
+}
+
 /// The children of a process, as far as they can be listed while they come and go.
 pub fn children(pid: u32) -> Vec<u32> {
     let kernel_lists_them = Path::new("/proc/thread-self/children").exists();
@@ -304,6 +296,7 @@ fn numbers_in(folder: String) -> impl Iterator<Item = u32> {
 
 /// The boot that start times count from; no process sees two of them.
 pub fn boot_id() -> String {
+    // A fact of this machine, read once.
     static BOOT: OnceLock<String> = OnceLock::new();
     let look = || loop {
         match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {

@@ -4,13 +4,15 @@ use serde::Deserialize;
 
 use super::prompt::PromptPosition;
 use super::{Preset, SessionSource};
-use crate::supervise::os_word::Word;
+use crate::os::word::Word;
 
 /// What is known when an attempt is launched.
 #[derive(Debug, Clone, Copy)]
 pub struct Launch<'a> {
-    /// Nothing went before it; also when its session is gone and it begins anew.
+    /// Nothing went before it.
     pub first: bool,
+    /// There is no session to resume: it is new, or gone.
+    pub anew: bool,
     /// The id of its own session.
     pub session: Option<&'a str>,
     /// What it is told.
@@ -101,6 +103,11 @@ impl Preset {
         }
     }
 
+    /// Whether this attempt continues a conversation.
+    pub fn resumes(&self, given: &[Word], launch: Launch<'_>) -> bool {
+        matches!(self.beginning(given, launch), LaunchMode::Again(_))
+    }
+
     /// Whether the brief's own text is in the command or the environment of this attempt; its file can
     /// still be written anew when it is not.
     pub fn passes_brief(&self, given: &[Word], launch: Launch<'_>) -> bool {
@@ -110,7 +117,7 @@ impl Preset {
     }
 
     fn beginning(&self, given: &[Word], launch: Launch<'_>) -> LaunchMode {
-        if launch.first {
+        if launch.first || launch.anew {
             return LaunchMode::Anew;
         }
         let with_stream =
@@ -135,6 +142,7 @@ impl Preset {
     }
 
     fn anew(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
+        let told = self.with_prompt_and_brief(given, launch);
         let chosen_by_user = given.iter().any(|word| self.session_flag(word).is_some());
         let has_own_id = launch.session.is_some() && !chosen_by_user;
         let preset = [self.stream_words(given, launch), words(&self.launch)].concat();
@@ -143,11 +151,33 @@ impl Preset {
             (has_own_id || !names_session) && !has_flag(given, &group[0])
         });
         let ours = launch.fill_words(&ours.flatten().collect::<Vec<_>>());
-        self.put(given.to_vec(), ours).unwrap_or_else(|| given.to_vec())
+        self.put(told.clone(), ours).unwrap_or(told)
+    }
+
+    /// A new conversation after a death knows neither the prompt nor what was done: it gets both.
+    fn with_prompt_and_brief(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
+        let mut command = given.to_vec();
+        if launch.first || launch.brief.is_empty() || self.prompt.becomes.is_empty() {
+            return command;
+        }
+        match self.prompt.find(given) {
+            Some(PromptPosition::Words(at)) => {
+                let prompt: Vec<String> = at.iter().map(|at| given[*at].to_text()).collect();
+                for at in at[1..].iter().rev() {
+                    command.remove(*at);
+                }
+                command[at[0]] = format!("{}\n\n{}", prompt.join(" "), launch.brief).into();
+            }
+            Some(PromptPosition::Joined { at, .. }) => {
+                command[at] = format!("{}\n\n{}", given[at].to_text(), launch.brief).into();
+            }
+            None => {}
+        }
+        command
     }
 
     fn again(&self, given: &[Word], resume: &[Word], launch: Launch<'_>) -> Vec<Word> {
-        let kept = self.without_session_flags(given);
+        let kept = self.without_session_flags(&self.prompt.without_resume(given));
         let ours = groups(resume.to_vec()).into_iter().filter(|group| !has_flag(&kept, &group[0]));
         let ours = launch.fill_words(&ours.flatten().collect::<Vec<_>>());
         // Whoever says himself where the brief goes keeps the prompt as it is.
@@ -267,6 +297,7 @@ mod tests {
 
     const LAUNCH: Launch<'_> = Launch {
         first: false,
+        anew: false,
         session: Some("{brief}"),
         brief: "say {session}",
         brief_file: "/f",

@@ -7,7 +7,7 @@ use super::Preset;
 use crate::os::file;
 
 /// The presets in the binary.
-pub const BUILT_IN: [(&str, &str); 7] = [
+pub const BUILT_IN: [(&str, &str); 10] = [
     ("generic", include_str!("generic.toml")),
     ("claude-code", include_str!("claude-code.toml")),
     ("codex", include_str!("codex.toml")),
@@ -15,6 +15,9 @@ pub const BUILT_IN: [(&str, &str); 7] = [
     ("opencode", include_str!("opencode.toml")),
     ("kimi", include_str!("kimi.toml")),
     ("aider", include_str!("aider.toml")),
+    ("qwen", include_str!("qwen.toml")),
+    ("pi", include_str!("pi.toml")),
+    ("copilot", include_str!("copilot.toml")),
 ];
 
 /// A preset is a page of text; more is a mistake.

@@ -11,13 +11,14 @@ mod prompt;
 mod reset_time;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use relight_core::agent::death::{HowEnded, ReportedEnd, signal_name};
 use relight_core::agent::silence::SignSource;
 use relight_core::time::Span;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::supervise::shim::wire::Rung;
+use crate::transcripts::{Format, TranscriptRule};
 
 pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError, nearest};
@@ -71,6 +72,8 @@ pub struct Preset {
     #[serde(default = "all_signs")]
     signs: Vec<SignSource>,
     config_dir_variable: Option<String>,
+    /// Where it keeps a conversation, if that is a file that can be repaired.
+    transcript: Option<TranscriptRule>,
     #[serde(default)]
     resume_variables: BTreeMap<String, String>,
 }
@@ -118,6 +121,15 @@ pub struct StopRung {
     /// How long it has to work.
     #[serde(default, deserialize_with = "read_span")]
     pub wait: Option<Span>,
+}
+
+/// One rung of a stop ladder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rung {
+    /// The signal's number.
+    pub signal: i32,
+    /// How long it has to work.
+    pub wait: Span,
 }
 
 impl StopRung {
@@ -168,6 +180,7 @@ impl TryFrom<String> for ExitCode {
 enum ExitWord {
     Plain(PlainExitWord),
     Failure { failure: String },
+    Incurable { incurable: String },
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -203,7 +216,7 @@ impl Preset {
 
     /// What an attempt gets beside its environment.
     pub fn environment(&self, launch: Launch<'_>) -> Vec<(String, String)> {
-        if launch.first {
+        if launch.first || launch.anew {
             return Vec::new();
         }
         let pairs = self.resume_variables.iter();
@@ -233,6 +246,18 @@ impl Preset {
         self.config_dir_variable.as_deref()
     }
 
+    /// The transcript of a session; none where there is none, or where it is not known.
+    pub fn transcript(
+        &self,
+        session: &str,
+        variable: impl Fn(&str) -> Option<PathBuf>,
+    ) -> Option<(PathBuf, Format)> {
+        let rule = self.transcript.as_ref()?;
+        let own = self.config_dir_variable.as_deref().and_then(&variable);
+        let found = rule.locate(own.as_deref(), variable("HOME").as_deref(), session)?;
+        Some((found, rule.format))
+    }
+
     /// What the exit code says by itself; nothing where it is an exit code like any other.
     pub fn said_by_exit(&self, how: HowEnded) -> Option<ReportedEnd> {
         let HowEnded::Code(code) = how else { return None };
@@ -244,6 +269,7 @@ impl Preset {
                 ReportedEnd::Failure(format!("interrupted (exit {code})"))
             }
             ExitWord::Failure { failure } => ReportedEnd::Failure(failure.clone()),
+            ExitWord::Incurable { incurable } => ReportedEnd::Incurable(incurable.clone()),
         })
     }
 

@@ -41,6 +41,11 @@ pub(super) struct Match {
     /// Parts of that text, of which it has one, in any case.
     #[serde(default)]
     any: Vec<String>,
+    /// Parts of that text, of which it has none.
+    #[serde(default)]
+    unless: Vec<String>,
+    /// Where the event has the HTTP status of the provider's answer.
+    status: Option<String>,
     /// Where the event has the time.
     at: Option<String>,
     /// The same, in milliseconds from now.
@@ -103,6 +108,8 @@ pub struct StreamReader {
     /// An event of the program was seen.
     began: bool,
     session: Option<String>,
+    /// A line said that the session does not exist.
+    is_session_gone: bool,
     said: Option<ReportedEnd>,
     /// Tool calls that began and did not end, and since when.
     calls: HashMap<String, Time>,
@@ -124,6 +131,7 @@ impl StreamReader {
             must_say_success: preset.must_say_success,
             began: false,
             session: None,
+            is_session_gone: false,
             said: None,
             calls: HashMap::new(),
             waits: None,
@@ -152,6 +160,11 @@ impl StreamReader {
         self.said.as_ref()
     }
 
+    /// Whether it said that the session to resume does not exist.
+    pub fn is_session_gone(&self) -> bool {
+        self.is_session_gone
+    }
+
     /// What the attempt said in all, now that it ended: by its output, else by its exit code.
     pub fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
         if let Some(said) = &self.said {
@@ -177,6 +190,7 @@ impl StreamReader {
     fn text(&mut self, text: &str, now: Time) -> Vec<Fact> {
         self.note_wait(None, text, now);
         let gone = self.session_gone.iter().any(|words| has(text, words));
+        self.is_session_gone |= gone;
         let gone = gone.then_some(Fact::SessionGone);
         gone.into_iter().chain(self.judge(None, text, now)).collect()
     }
@@ -218,7 +232,7 @@ impl StreamReader {
     fn judge(&mut self, event: Option<&Value>, text: &str, now: Time) -> Option<Fact> {
         let said = self.verdict(event, text, now)?;
         let is_consequence =
-            matches!((&self.said, &said), (Some(ReportedEnd::Later(_)), ReportedEnd::Failure(_)));
+            matches!(&self.said, Some(ReportedEnd::Later(_))) && said.why().is_some();
         if is_consequence || self.said.as_ref() == Some(&said) {
             return None;
         }
@@ -237,7 +251,9 @@ impl StreamReader {
             return Some(ReportedEnd::Success);
         }
         let at = find(&self.failure)?;
-        Some(ReportedEnd::Failure(self.failure[at].message(event, text)))
+        let (status, message) =
+            (self.failure[at].status(event), self.failure[at].message(event, text));
+        Some(ReportedEnd::failed(status, message))
     }
 }
 
@@ -249,8 +265,10 @@ impl Match {
             _ => false,
         };
         let right_words = || {
-            let has_any = |text: String| self.any.iter().any(|words| has(&text, words));
-            self.any.is_empty() || self.words(event, line).is_some_and(has_any)
+            let has_one = |text: &str, parts: &[String]| parts.iter().any(|words| has(text, words));
+            let text = self.words(event, line);
+            (self.any.is_empty() || text.as_deref().is_some_and(|it| has_one(it, &self.any)))
+                && !text.is_some_and(|it| has_one(&it, &self.unless))
         };
         right_kind && right_words()
     }
@@ -276,10 +294,15 @@ impl Match {
         }
     }
 
+    fn status(&self, event: Option<&Value>) -> Option<u16> {
+        at_path(event?, self.status.as_ref()?)?.as_u64()?.try_into().ok()
+    }
+
     fn moment(&self, event: Option<&Value>, line: &str, now: Time) -> Option<Time> {
         let in_ms = self.at_ms.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
-        if let Some(ms) = in_ms.and_then(Value::as_u64) {
-            return reset_time::to_come(now.plus(Span::from_ms(ms)), now);
+        // Some write it with a fraction.
+        if let Some(ms) = in_ms.and_then(Value::as_f64) {
+            return reset_time::to_come(now.plus(Span::from_ms(ms as u64)), now);
         }
         let at = self.at.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
         if let Some(time) = at.and_then(|value| reset_time::in_value(value, now)) {
@@ -420,6 +443,101 @@ mod tests {
         reader.line(error.as_bytes(), now());
         reader.line(done.as_bytes(), now());
         assert_eq!(reader.said(), Some(&ReportedEnd::Success));
+    }
+
+    /// Lines as the real programs wrote them when a stub answered with 401, 404 and a spent budget.
+    #[test]
+    fn an_error_that_no_retry_can_cure_is_told_from_others() {
+        for (preset, line, why) in [
+            (
+                "claude-code",
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Failed to authenticate"}"#,
+                "401: Failed to authenticate",
+            ),
+            (
+                "claude-code",
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":404,"result":"There's an issue with the selected model (opus)."}"#,
+                "404: There's an issue with the selected model (opus).",
+            ),
+            (
+                "claude-code",
+                r#"{"type":"result","subtype":"error_max_budget_usd","is_error":true}"#,
+                "error_max_budget_usd",
+            ),
+            (
+                "claude-code",
+                "error: unknown option '--nosuchflag'",
+                "error: unknown option '--nosuchflag'",
+            ),
+            (
+                "codex",
+                r#"{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: Incorrect API key provided"}}"#,
+                "unexpected status 401 Unauthorized: Incorrect API key provided",
+            ),
+            (
+                "codex",
+                r#"{"type":"turn.failed","error":{"message":"The model stub does not exist"}}"#,
+                "The model stub does not exist",
+            ),
+            (
+                "codex",
+                "error: unexpected argument '--nosuchflag' found",
+                "error: unexpected argument '--nosuchflag' found",
+            ),
+            (
+                "gemini",
+                r#"{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: {\"error\":{\"type\":\"authentication_error\"}}]"}}"#,
+                r#"[API Error: {"error":{"type":"authentication_error"}}]"#,
+            ),
+            (
+                "opencode",
+                r#"{"type":"error","sessionID":"ses_1","error":{"name":"APIError","data":{"message":"Incorrect key","statusCode":401}}}"#,
+                "401: Incorrect key",
+            ),
+            (
+                "kimi",
+                "error: failed to run prompt: provider.auth_error: 401 Incorrect API key provided",
+                "error: failed to run prompt: provider.auth_error: 401 Incorrect API key provided",
+            ),
+            (
+                "kimi",
+                "error: failed to run prompt: Model \"nope\" is not configured in config.toml.",
+                "error: failed to run prompt: Model \"nope\" is not configured in config.toml.",
+            ),
+        ] {
+            let said = facts(preset, &[line]).pop();
+            assert_eq!(said, Some(Fact::Said(ReportedEnd::Incurable(why.to_owned()))), "{line}");
+        }
+        let overloaded = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"overloaded"}"#;
+        let failed = ReportedEnd::Failure("529: overloaded".to_owned());
+        assert_eq!(facts("claude-code", &[overloaded]), [Fact::Said(failed)]);
+    }
+
+    /// Limits as the real programs write them while they wait, and when they give up.
+    #[test]
+    fn limits_of_the_real_streams_are_read() {
+        let retrying = r#"{"role":"meta","type":"turn.step.retrying","failed_attempt":1,"delay_ms":600000,"status_code":429}"#;
+        let in_ten_minutes = Some("2026-05-01T12:10:00Z".parse().unwrap());
+        assert_eq!(open("kimi", &[retrying]), [(now(), in_ten_minutes)]);
+        let api_retry = r#"{"type":"system","subtype":"api_retry","retry_delay_ms":1095.7009,"error_status":401}"#;
+        let soon = Some("2026-05-01T12:00:01.095Z".parse().unwrap());
+        assert_eq!(open("claude-code", &[api_retry]), [(now(), soon)]);
+        let codex = r#"{"type":"error","message":"Reconnecting... 1/5 (exceeded retry limit, last status: 429 Too Many Requests)"}"#;
+        assert_eq!(open("codex", &[codex]), [(now(), None)]);
+        let opencode = r#"timestamp=2026 level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached""#;
+        assert_eq!(open("opencode", &[opencode]), [(now(), None)]);
+        for (preset, line) in [
+            ("kimi", "error: failed to run prompt: provider.rate_limit: 429 Rate limit reached"),
+            (
+                "claude-code",
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"API Error: Request rejected (429)"}"#,
+            ),
+            ("codex", codex),
+        ] {
+            assert_eq!(facts(preset, &[line]), [Fact::Said(ReportedEnd::Later(None))], "{line}");
+        }
+        let quota = r#"{"type":"result","status":"error","error":{"message":"[API Error: You exceeded your current quota. Please retry in 600s.]"}}"#;
+        assert_eq!(facts("gemini", &[quota]), [Fact::Said(ReportedEnd::Later(in_ten_minutes))]);
     }
 
     #[test]

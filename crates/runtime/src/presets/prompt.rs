@@ -1,11 +1,11 @@
 //! Finds the prompt among the words of a command, to put the brief in its place.
 //!
 //! A program's own parser knows; here is a list of its options without values, and everything else that
-//! begins with a dash is taken to have one.
+//! begins with a dash is taken to have one, unless that begins with a dash too.
 
 use serde::Deserialize;
 
-use crate::supervise::os_word::Word;
+use crate::os::word::Word;
 
 /// Where the prompt of a program is.
 #[derive(Debug, Clone, Deserialize)]
@@ -21,6 +21,10 @@ pub(super) struct PromptRule {
     switches: Vec<String>,
     /// The words up to the first of these are not the prompt.
     subcommands: Vec<String>,
+    /// The word after them by which a user resumes a session: its id follows, unless one of the options
+    /// `instead_of_id` is there.
+    resume: Option<String>,
+    instead_of_id: Vec<String>,
     /// What stands in its place when the agent is resumed.
     pub(super) becomes: Vec<String>,
     /// What is added at the end when there is none.
@@ -35,6 +39,8 @@ impl Default for PromptRule {
             many: false,
             switches: Vec::new(),
             subcommands: Vec::new(),
+            resume: None,
+            instead_of_id: Vec::new(),
             becomes: Vec::new(),
             missing: Vec::new(),
         }
@@ -81,12 +87,39 @@ impl PromptRule {
         if !self.words {
             return None;
         }
+        let mut found = self.words_after_subcommand(command);
+        found.drain(..self.resume_words(command, &found));
+        let last = *found.last()?;
+        Some(PromptPosition::Words(if self.many { found } else { vec![last] }))
+    }
+
+    fn words_after_subcommand(&self, command: &[Word]) -> Vec<usize> {
         let mut found = self.plain_words(command);
         if let Some(begin) = self.subcommand(command) {
             found.retain(|at| *at > begin);
         }
-        let last = *found.last()?;
-        Some(PromptPosition::Words(if self.many { found } else { vec![last] }))
+        found
+    }
+
+    /// How many of these words choose a session: the word `resume`, and the id.
+    fn resume_words(&self, command: &[Word], found: &[usize]) -> usize {
+        let first = found.first().map(|at| command[*at].as_os_str());
+        let resumes = self.resume.as_ref().is_some_and(|word| first == Some(word.as_ref()));
+        let is_instead =
+            |word: &Word| self.instead_of_id.iter().any(|it| word.as_os_str() == &**it);
+        match (resumes, command.iter().any(is_instead)) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => found.len().min(2),
+        }
+    }
+
+    /// The command without the words by which the user chose a session.
+    pub(super) fn without_resume(&self, command: &[Word]) -> Vec<Word> {
+        let found = self.words_after_subcommand(command);
+        let dropped = &found[..self.resume_words(command, &found)];
+        let kept = command.iter().enumerate().filter(|(at, _)| !dropped.contains(at));
+        kept.map(|(_, word)| word.clone()).collect()
     }
 
     /// The words that are neither options nor their values.
@@ -100,7 +133,8 @@ impl PromptRule {
             }
             if !is_option(word) {
                 found.push(at);
-            } else if self.takes_value(word) {
+            } else if self.takes_value(word) && command.get(at + 1).is_some_and(|it| !is_option(it))
+            {
                 at += 1;
             }
             at += 1;
@@ -147,15 +181,21 @@ mod tests {
             ("claude-code", "claude --print P --allowedTools Bash Edit", "P"),
             ("claude-code", "claude --model opus P", "P"),
             ("claude-code", "claude --verbose P", "P"),
+            ("claude-code", "claude -p --safe-mode --permission-mode X P", "P"),
+            ("claude-code", "claude -p --unknown --permission-mode X P", "P"),
             ("claude-code", "claude -p", "none"),
             ("claude-code", "claude --model opus", "none"),
             ("codex", "codex exec --sandbox workspace-write P", "P"),
             ("codex", "codex --model o exec --json P", "P"),
+            ("codex", "codex exec resume --last P", "P"),
+            ("codex", "codex exec resume ID P", "P"),
+            ("codex", "codex exec resume ID", "none"),
             ("codex", "codex exec -", "-"),
             ("codex", "codex exec --json", "none"),
             ("gemini", "gemini --prompt=P", "--prompt= in 1"),
             ("gemini", "gemini -m flash P", "P"),
             ("opencode", "opencode run -m a/b fix the bug", "fix the bug"),
+            ("opencode", "opencode run --pure -m a/b do it", "do it"),
             ("opencode", "opencode run -- -x y", "-x y"),
             ("kimi", "kimi --print -p P", "P"),
             ("aider", "aider --message P a.py", "P"),

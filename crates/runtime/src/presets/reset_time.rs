@@ -1,5 +1,8 @@
-//! Reads when an agent may go on, as providers write it: epoch seconds, RFC 3339, or a duration.
+//! Reads when an agent may go on, as providers write it: epoch seconds, RFC 3339, a
+//! duration, or a time of day.
 
+use jiff::civil;
+use jiff::tz::TimeZone;
 use relight_core::time::{Span, Time};
 use serde_json::Value;
 
@@ -8,6 +11,10 @@ const AHEAD_MAX: Span = Span::from_secs(31 * 24 * 3_600);
 /// Smaller numbers are seconds from now, larger ones since 1970.
 const EPOCH_SECONDS_MIN: f64 = 1e9;
 const EPOCH_MILLISECONDS_MIN: f64 = 1e11;
+/// A time of day has no seconds: it is over when its minute is.
+const MINUTE: Span = Span::from_secs(60);
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// The time that a member of an event says.
 pub(super) fn in_value(value: &Value, now: Time) -> Option<Time> {
@@ -18,8 +25,12 @@ pub(super) fn in_value(value: &Value, now: Time) -> Option<Time> {
     }
 }
 
-/// The time at the beginning of a text.
+/// The time at the beginning of a text; a time of day is of this machine's zone, as the program's is.
 pub(super) fn in_text(text: &str, now: Time) -> Option<Time> {
+    in_text_of(text, now, TimeZone::system)
+}
+
+fn in_text_of(text: &str, now: Time, zone: impl Fn() -> TimeZone) -> Option<Time> {
     let text = text.trim_start();
     let word = text.split(|c: char| c.is_whitespace() || "|,;\"'".contains(c)).next()?;
     let word = word.trim_end_matches(['.', ')']);
@@ -31,8 +42,44 @@ pub(super) fn in_text(text: &str, now: Time) -> Option<Time> {
         Ok(number) if number >= EPOCH_SECONDS_MIN || text.len() == word.len() => {
             in_number(number, now)
         }
-        _ => to_come(now.plus(duration(text)?), now),
+        _ => match duration(text) {
+            Some(span) => to_come(now.plus(span), now),
+            None => time_of_day(text, now, &zone()),
+        },
     }
+}
+
+/// `5:22 AM` or `17:22` of today or tomorrow, and `Nov 20th, 2026 5:22 AM`.
+fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
+    let text = text.to_ascii_lowercase();
+    let mut words = text.split([' ', ',']).filter(|word| !word.is_empty()).peekable();
+    let today = zone.to_datetime(now.as_timestamp()).date();
+    let month = MONTHS.iter().position(|month| words.peek() == Some(month));
+    let days = match month {
+        Some(month) => vec![date(month, &mut words)?],
+        None => vec![today, today.tomorrow().ok()?],
+    };
+    let (hour, minute) = words.next()?.trim_end_matches(['.', ')']).split_once(':')?;
+    let hour: i8 = hour.parse().ok()?;
+    let half = words.next().map_or("", |half| half.trim_end_matches(['.', ')']));
+    let hour = match (half, hour) {
+        ("am", 1..=12) => hour % 12,
+        ("pm", 1..=12) => hour % 12 + 12,
+        _ => hour,
+    };
+    let time = civil::Time::new(hour, minute.parse().ok()?, 0, 0).ok()?;
+    let moments = days.into_iter().filter_map(|day| {
+        let moment = zone.to_ambiguous_timestamp(day.to_datetime(time)).compatible().ok()?;
+        let at = Time::from_ms(moment.as_millisecond());
+        Some(if at > now { at } else { at.plus(MINUTE) })
+    });
+    moments.filter_map(|at| to_come(at, now)).next()
+}
+
+/// `Nov 20th, 2026`.
+fn date<'w>(month: usize, words: &mut impl Iterator<Item = &'w str>) -> Option<civil::Date> {
+    let day = words.nth(1)?.trim_end_matches(char::is_alphabetic).parse().ok()?;
+    civil::Date::new(words.next()?.parse().ok()?, i8::try_from(month + 1).ok()?, day).ok()
 }
 
 fn in_number(number: f64, now: Time) -> Option<Time> {
@@ -89,7 +136,8 @@ mod tests {
 
     fn read(text: &str) -> String {
         let now: Time = "2026-05-01T12:00:00Z".parse().unwrap();
-        in_text(text, now).map_or_else(|| "none".to_owned(), |time| time.to_string())
+        let zone = || TimeZone::fixed(jiff::tz::offset(2));
+        in_text_of(text, now, zone).map_or_else(|| "none".to_owned(), |time| time.to_string())
     }
 
     #[test]
@@ -105,6 +153,13 @@ mod tests {
             ("13.5s.", "2026-05-01T12:00:13.500Z"),
             ("2 days 17 hours 14 minutes.", "2026-05-04T05:14:00Z"),
             ("1 hour and 5 minutes", "2026-05-01T13:05:00Z"),
+            // In the zone of the test it is 14:00.
+            ("5:22 PM.", "2026-05-01T15:22:00Z"),
+            ("5:22 AM.", "2026-05-02T03:22:00Z"),
+            ("12:05 am or later", "2026-05-01T22:05:00Z"),
+            ("17:22", "2026-05-01T15:22:00Z"),
+            ("2:00 PM", "2026-05-01T12:01:00Z"),
+            ("May 3rd, 2026 5:22 AM.", "2026-05-03T03:22:00Z"),
         ] {
             assert_eq!(read(text), time, "{text}");
         }
@@ -115,7 +170,12 @@ mod tests {
         for text in [
             "",
             "soon",
-            "2:57 PM",
+            "25:00",
+            "5:61 AM",
+            "Nov 45th, 2026 5:22 AM",
+            "May 3rd, 2025 5:22 AM",
+            "Nov",
+            "maybe at 5:22 AM",
             "-5",
             "1e400",
             "NaN",

@@ -96,18 +96,20 @@ impl RecoveryStrategy for Exec {
             "death": death,
             "context": context,
         });
-        Ok(self.ask(&case.to_string())?)
+        Ok(self.ask(&case.to_string(), context.is_store_shared)?)
     }
 }
 
 impl Exec {
-    fn ask(&self, case: &str) -> Result<Answer, ExecError> {
+    fn ask(&self, case: &str, is_store_shared: bool) -> Result<Answer, ExecError> {
         let program = self.command.first().cloned().unwrap_or_default();
         let not_run = |source| ExecError::NotRun { program: program.clone(), source };
         let mut command = process::command(&program, self.command.get(1..).unwrap_or_default());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         command.process_group(0);
-        store_url::withhold(&mut command);
+        if is_store_shared {
+            store_url::withhold(&mut command);
+        }
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }

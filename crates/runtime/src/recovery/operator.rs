@@ -9,7 +9,7 @@ use relight_core::lease::HolderLife;
 use relight_core::recovery::HolderDeath;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
-use relight_core::step::{Step, StepState};
+use relight_core::step::StepState;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{AgentQuery, StoreError, TaskQuery};
@@ -17,8 +17,7 @@ use serde::Serialize;
 
 use super::recoverer::{Recovered, Recoverer};
 use crate::engine::{ActError, Engine, TaskView};
-use crate::holders;
-use crate::os::{clock, process};
+use crate::os::clock;
 
 /// Statuses of waiting work.
 const WAITING: [TaskStatus; 5] = [
@@ -132,8 +131,8 @@ pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreE
     let mut found = engine.store().tasks(query).await?;
     let held = engine.store().tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
     let leases = held.iter().filter_map(|task| task.lease.held.as_ref());
-    holders::look_for(engine.store().as_ref(), leases).await?;
-    found.extend(held.into_iter().filter(is_lost));
+    engine.holders().look_for(leases).await?;
+    found.extend(held.into_iter().filter(|task| is_lost(engine, task)));
     let (left, _) = super::left_without_lease(engine).await?;
     found.extend(left.iter().map(|left| left.task().clone()));
     found.retain(|task| is_wanted(task));
@@ -142,19 +141,14 @@ pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreE
 }
 
 /// Whether it is in progress and its holder is gone.
-fn is_lost(task: &Task) -> bool {
-    task.status == TaskStatus::InProgress && !is_held(task)
-}
-
-fn is_held(task: &Task) -> bool {
-    let held = task.lease.held.as_ref();
-    held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
+fn is_lost(engine: &Engine, task: &Task) -> bool {
+    task.status == TaskStatus::InProgress && !engine.holders().is_held(&task.lease)
 }
 
 /// A waiting task with everything needed for a decision.
 pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
-    let foreseen = if is_lost(&task) {
+    let foreseen = if is_lost(recoverer.engine(), &task) {
         recoverer.foresee(&task, HolderDeath::vanished(&task, clock::now())).await
     } else {
         None
@@ -163,10 +157,12 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
         Then::Resumed | Then::Taken => command_to_continue(recoverer.engine(), &task).await?,
         Then::Recovered | Then::Waits => None,
     };
+    let done = view.steps.iter().filter(|step| step.state == StepState::Done);
+    let last_step = done.max_by_key(|step| step.at).map(|step| step.key.to_string());
     Ok(AwaitingOperator {
         command,
         strategy: recoverer.strategies().name_for(&task).to_owned(),
-        last_step: last_finished(&view.steps),
+        last_step,
         next_step: view.progress.next_step,
         in_doubt: view.progress.in_doubt,
         then: then(&task),
@@ -192,8 +188,8 @@ pub async fn command_to_continue(
         None => store.agents(AgentQuery::default()).await?,
     };
     let leases = agents.iter().filter_map(|agent| agent.lease.held.as_ref());
-    holders::look_for(store.as_ref(), leases.clone()).await?;
-    if leases.clone().any(|held| process::holder_life(held) == HolderLife::Alive) {
+    engine.holders().look_for(leases.clone()).await?;
+    if leases.clone().any(|held| engine.holders().is_alive(held)) {
         return Ok(None);
     }
     let agent = agents.first().filter(|agent| task.agent.is_some() && !agent.plan.reports_itself());
@@ -215,11 +211,6 @@ pub async fn command_to_continue(
     Ok(Some(if agent.is_some() { format!("relight up, or {start}") } else { start }))
 }
 
-fn last_finished(steps: &[Step]) -> Option<String> {
-    let done = steps.iter().filter(|step| step.state == StepState::Done);
-    done.max_by_key(|step| step.at).map(|step| step.key.to_string())
-}
-
 fn then(task: &Task) -> Then {
     match task.status {
         TaskStatus::InProgress | TaskStatus::Assigned => Then::Recovered,
@@ -239,7 +230,7 @@ fn then(task: &Task) -> Then {
 /// Executes a command on a task that nobody works on. Returns the task afterwards.
 pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result<Task, ActError> {
     let plan = |view: &TaskView| {
-        check(&view.task, verb)?;
+        check(engine, &view.task, verb)?;
         Ok::<_, ActError>(vec![verb.event()])
     };
     engine.act_in_turn(id, Right::Unfenced, plan).await?;
@@ -253,8 +244,8 @@ pub async fn foresee(
     verb: &OperatorCommand,
 ) -> Result<Task, ActError> {
     let mut task = engine.task(id).await?;
-    holders::look_for(engine.store().as_ref(), &task.lease.held).await?;
-    check(&task, verb)?;
+    engine.holders().look_for(&task.lease.held).await?;
+    check(engine, &task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
     let scene = TaskDecisionInput { task: &task, step: None, steps: &[], life, right, now };
     for change in decide(&scene, verb.event())?.changes {
@@ -263,16 +254,15 @@ pub async fn foresee(
     Ok(task)
 }
 
-fn check(task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
-    if is_held(task) {
-        let held = task.lease.held.clone().expect("only a held task is held");
+fn check(engine: &Engine, task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
+    if let Some(held) = task.lease.held.clone().filter(|held| engine.holders().is_alive(held)) {
         let (agent, held) = (task.agent.clone(), Box::new(held));
         return Err(Refusal::Held { task: task.id.clone(), agent, held });
     }
     // An assigned task may be assigned to another agent.
     let is_handed_on =
         task.status == TaskStatus::Assigned && matches!(verb, OperatorCommand::HandOver { .. });
-    if WAITING.contains(&task.status) || is_lost(task) || is_handed_on {
+    if WAITING.contains(&task.status) || is_lost(engine, task) || is_handed_on {
         return Ok(());
     }
     Err(illegal(task, verb.leads_to()))

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use relight_core::agent::{AgentPlan, Takes};
+use relight_core::alert::Alert;
 use relight_core::change::Change;
 use relight_core::decide::step_deaths;
 use relight_core::decide::{Right, TaskDecisionInput, TaskEvent, check_reason, decide};
@@ -67,6 +68,9 @@ pub struct Recovered {
     pub reason: Option<String>,
     /// The error of the strategy, if any.
     pub trouble: Option<String>,
+    /// The alert that was recorded with it, in one line.
+    #[serde(skip)]
+    pub alert: Option<String>,
 }
 
 impl Recoverer {
@@ -225,7 +229,8 @@ impl Recoverer {
         let steps = self.engine.store().steps(&task.id).await;
         let damaged = matches!(steps, Err(StoreError::Damaged { .. }));
         let (strategies, policy) = (self.strategies(), self.policy());
-        let context = RecoveryContext::of(task, &death, &policy, damaged);
+        let mut context = RecoveryContext::of(task, &death, &policy, damaged);
+        context.is_store_shared = self.engine.store().is_shared();
         let asked = strategies.ask(strategy, task, &death, &context).await;
         RecoveryPlan {
             death,
@@ -259,7 +264,11 @@ fn told(acted: Acted) -> Recovered {
         Change::Noted(EventKind::TaskRecovery, detail) => Some(detail),
         _ => None,
     });
-    Recovered::read(&task, noted)
+    let alert = acted.decision.changes.iter().find_map(|change| match change {
+        Change::Noted(EventKind::Alert, detail) => Some(Alert::from_detail(detail)?.line()),
+        _ => None,
+    });
+    Recovered { alert, ..Recovered::read(&task, noted) }
 }
 
 impl Recovered {
@@ -276,6 +285,7 @@ impl Recovered {
             status: task.status,
             not_before: task.not_before,
             reason: task.reason.clone(),
+            alert: None,
         }
     }
 }

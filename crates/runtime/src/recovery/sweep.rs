@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use relight_core::agent::{AgentState, AgentStateKind, AttemptTag};
 use relight_core::decide::Refusal;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Holder, HolderLife};
+use relight_core::lease::Holder;
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -17,8 +17,7 @@ use tokio::task::JoinSet;
 
 use super::recoverer::{Recovered, Recoverer};
 use crate::engine::{ActError, Engine};
-use crate::holders;
-use crate::os::{clock, process};
+use crate::os::clock;
 use crate::running_step::{is_left_without_lease, is_run_by_orphan};
 
 /// Concurrent recoveries; their commits share a sync.
@@ -49,7 +48,7 @@ impl OrphanedTask {
 /// All orphaned tasks, those with a dead holder first.
 pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
-    for lost in abandoned(page(engine, None, None).await?) {
+    for lost in abandoned(engine, page(engine, None, None).await?) {
         if !is_run_by_orphan(engine, lost.task()).await? {
             found.push(lost);
         }
@@ -92,7 +91,7 @@ async fn page(
     let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
     let tasks = engine.store().tasks(query).await?;
     let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
-    holders::look_for(engine.store().as_ref(), leases).await?;
+    engine.holders().look_for(leases).await?;
     Ok(tasks)
 }
 
@@ -126,15 +125,9 @@ pub(crate) async fn left_by(
     Ok(tasks.into_iter().map(|task| OrphanedTask::Agent(task, agent.clone())).collect())
 }
 
-/// Whether the holder of a task is gone.
-fn is_abandoned(task: &Task) -> bool {
-    let held = task.lease.held.as_ref();
-    held.is_some_and(|held| process::holder_life(held) == HolderLife::Gone)
-}
-
 /// Tasks whose holder is gone. Time-limited leases are checked one by one; a process is checked
 /// once for all its tasks.
-fn abandoned(tasks: Vec<Task>) -> Vec<OrphanedTask> {
+fn abandoned(engine: &Engine, tasks: Vec<Task>) -> Vec<OrphanedTask> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
     for task in tasks {
@@ -142,7 +135,7 @@ fn abandoned(tasks: Vec<Task>) -> Vec<OrphanedTask> {
         let (holder, is_by_clock) = (held.holder.clone(), held.ttl.is_some());
         let known = lives.iter().find(|(known, _)| !is_by_clock && *known == holder);
         let known = known.map(|(_, gone)| *gone);
-        let is_gone = known.unwrap_or_else(|| is_abandoned(&task));
+        let is_gone = known.unwrap_or_else(|| !engine.holders().is_alive(held));
         if known.is_none() && !is_by_clock {
             lives.push_front((holder, is_gone));
             lives.truncate(HOLDERS_REMEMBERED);
@@ -179,7 +172,7 @@ pub async fn sweep_all(recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
         let page = page(engine, after, Some(PAGE)).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|task| task.id.clone());
-        swept.add(sweep(recoverer, abandoned(page)).await);
+        swept.add(sweep(recoverer, abandoned(recoverer.engine(), page)).await);
         if is_last {
             break;
         }

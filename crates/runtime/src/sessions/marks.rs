@@ -9,15 +9,14 @@ use relight_core::session::{
 use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, StoreError};
 
-use super::{Acted, PAGE, SessionError, act, owner_life};
+use super::{PAGE, SessionError, SessionOutcome, act, owner_life};
 use crate::engine::Engine;
-use crate::holders;
 use crate::os::clock;
 use crate::redact_input::{self, SecretName};
 
 /// What became of the marks of a file.
 #[derive(Debug, Clone, Default)]
-pub struct Imported {
+pub struct ImportedMarks {
     /// Sessions whose turn is in flight by the file.
     pub imported: Vec<SessionKey>,
     /// Those that the store has as the file does.
@@ -42,8 +41,8 @@ pub async fn import(
     engine: &Engine,
     marks: Marks,
     owner: Option<(Holder, Option<Span>)>,
-) -> Result<Imported, SessionError> {
-    let mut answer = Imported::default();
+) -> Result<ImportedMarks, SessionError> {
+    let mut answer = ImportedMarks::default();
     let marks: Vec<(SessionKey, FileMark)> = marks.marks.into_iter().collect();
     for page in marks.chunks(PAGE) {
         import_page(engine, page, owner.as_ref(), &mut answer).await?;
@@ -56,7 +55,7 @@ async fn import_page(
     engine: &Engine,
     page: &[(SessionKey, FileMark)],
     owner: Option<&(Holder, Option<Span>)>,
-    answer: &mut Imported,
+    answer: &mut ImportedMarks,
 ) -> Result<(), SessionError> {
     let now = clock::now();
     let (mut keys, mut events, mut changes) = (Vec::new(), Vec::new(), Vec::new());
@@ -67,8 +66,9 @@ async fn import_page(
             Ok(()) => {
                 let session = engine.store().session(key).await?;
                 let held = session.as_ref().and_then(Session::owner);
-                holders::look_for(engine.store().as_ref(), held).await?;
-                let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
+                engine.holders().look_for(held).await?;
+                let life =
+                    session.as_ref().map_or(HolderLife::Gone, |found| owner_life(engine, found));
                 let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
                 decide(scene, event.clone()).map_err(NotImported::from)
             }
@@ -93,11 +93,11 @@ async fn import_page(
     Ok(())
 }
 
-impl Imported {
+impl ImportedMarks {
     fn add(
         &mut self,
         key: &SessionKey,
-        result: Result<Acted, SessionError>,
+        result: Result<SessionOutcome, SessionError>,
     ) -> Result<(), SessionError> {
         match result {
             Ok(acted) if acted.changed => self.imported.push(key.clone()),

@@ -16,13 +16,12 @@ use relight_core::session::{
 };
 use relight_store::{SessionQuery, StoreError};
 
-pub use marks::{Imported, NotImported, import, in_flight};
+pub use marks::{ImportedMarks, NotImported, import, in_flight};
 pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
 pub use shutdown::{Owner, shutdown};
 
 use crate::engine::Engine;
-use crate::holders;
-use crate::os::{clock, process};
+use crate::os::clock;
 use crate::redact_input;
 
 /// How often a decision is made again because the session moved on meanwhile.
@@ -79,7 +78,7 @@ impl SessionError {
 
 /// What became of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Acted {
+pub struct SessionOutcome {
     /// The session it was decided upon; none when it was new.
     pub before: Option<Session>,
     /// The session as it is on disk.
@@ -88,7 +87,7 @@ pub struct Acted {
     pub changed: bool,
 }
 
-impl Acted {
+impl SessionOutcome {
     /// Whether the turn before did not end.
     pub fn was_cut_off(&self) -> bool {
         self.before.as_ref().is_some_and(Session::is_cut_off)
@@ -104,7 +103,7 @@ impl Acted {
 pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
     let found = engine.store().session(key).await?;
     let found = found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?;
-    holders::look_for(engine.store().as_ref(), found.owner()).await?;
+    engine.holders().look_for(found.owner()).await?;
     Ok(found)
 }
 
@@ -121,7 +120,7 @@ pub async fn list(
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|session| session.key.clone());
-    holders::look_for(engine.store().as_ref(), found.iter().filter_map(Session::owner)).await?;
+    engine.holders().look_for(found.iter().filter_map(Session::owner)).await?;
     Ok((found, next))
 }
 
@@ -130,7 +129,7 @@ pub async fn act(
     engine: &Engine,
     key: &SessionKey,
     event: SessionEvent,
-) -> Result<Acted, SessionError> {
+) -> Result<SessionOutcome, SessionError> {
     let read = engine.store().session(key).await?;
     act_upon(engine, key, read, event).await
 }
@@ -141,23 +140,23 @@ pub(crate) async fn act_upon(
     key: &SessionKey,
     mut session: Option<Session>,
     mut event: SessionEvent,
-) -> Result<Acted, SessionError> {
+) -> Result<SessionOutcome, SessionError> {
     redact_input::clean_session_event(engine.redactor(), key, &mut event)?;
     for _ in 0..ROUNDS_MAX {
         let owner = session.as_ref().and_then(Session::owner);
-        holders::look_for(engine.store().as_ref(), owner).await?;
+        engine.holders().look_for(owner).await?;
         let now = clock::now();
-        let life = session.as_ref().map_or(HolderLife::Gone, owner_life);
+        let life = session.as_ref().map_or(HolderLife::Gone, |found| owner_life(engine, found));
         let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
         let Some(change) = decide(scene, event.clone())? else {
             let after = session.clone().expect("only what is there needs no change");
-            return Ok(Acted { before: session, after, changed: false });
+            return Ok(SessionOutcome { before: session, after, changed: false });
         };
         let mut after = change.next.clone();
         let taken = engine.store().commit_sessions(vec![change], now).await?;
         if taken == [true] {
             after.seq += 1;
-            return Ok(Acted { before: session, after, changed: true });
+            return Ok(SessionOutcome { before: session, after, changed: true });
         }
         session = engine.store().session(key).await?;
     }
@@ -165,7 +164,7 @@ pub(crate) async fn act_upon(
 }
 
 /// Whether the owner of its turn lives; gone where there is none. To be asked after
-/// `holders::look_for`.
-pub fn owner_life(session: &Session) -> HolderLife {
-    session.owner().map_or(HolderLife::Gone, process::holder_life)
+/// `Holders::look_for`.
+fn owner_life(engine: &Engine, session: &Session) -> HolderLife {
+    session.owner().map_or(HolderLife::Gone, |held| engine.holders().life(held))
 }

@@ -16,7 +16,6 @@ use serde::Serialize;
 use super::lives::Lives;
 use super::{PAGE, SessionError, owner_life};
 use crate::engine::Engine;
-use crate::holders;
 use crate::os::clock;
 
 /// A session about which something was decided.
@@ -92,7 +91,7 @@ async fn look(
     if rules.window > Span::ZERO {
         queries.push(SessionQuery { seen: true, ..SessionQuery::default() });
     }
-    let (mut lives, now) = (Lives::default(), clock::now());
+    let (mut lives, now) = (Lives::new(engine.holders()), clock::now());
     for mut query in queries {
         query.limit = Some(PAGE);
         let mut found = Vec::new();
@@ -100,7 +99,7 @@ async fn look(
             let next = async {
                 let page = engine.store().sessions(query.clone()).await?;
                 let owners = page.iter().filter_map(Session::owner);
-                holders::look_for(engine.store().as_ref(), owners).await?;
+                engine.holders().look_for(owners).await?;
                 let last = page.last().map(|session| session.key.clone());
                 Ok::<_, StoreError>((last, decide_page(&page, rules, &mut lives, now)))
             };
@@ -134,7 +133,7 @@ async fn settle(
 
 type Found = (SessionStateKind, SessionChange);
 
-fn decide_page(page: &[Session], rules: &Rules, lives: &mut Lives, now: Time) -> Vec<Found> {
+fn decide_page(page: &[Session], rules: &Rules, lives: &mut Lives<'_>, now: Time) -> Vec<Found> {
     let found = page.iter().filter_map(|session| {
         let change = decide(session, lives.of(session), rules, now)?;
         Some((session.state.kind(), change))
@@ -171,9 +170,11 @@ async fn once_more(
     key: &SessionKey,
 ) -> Result<Option<Decided>, StoreError> {
     let Some(session) = engine.store().session(key).await? else { return Ok(None) };
-    holders::look_for(engine.store().as_ref(), session.owner()).await?;
+    engine.holders().look_for(session.owner()).await?;
     let now = clock::now();
-    let Some(change) = decide(&session, owner_life(&session), rules, now) else { return Ok(None) };
+    let Some(change) = decide(&session, owner_life(engine, &session), rules, now) else {
+        return Ok(None);
+    };
     let answer = told(session.state.kind(), change.next.clone());
     // Moved on again: it lives, and the next recovery looks at it.
     let taken = engine.store().commit_sessions(vec![change], now).await?;

@@ -9,7 +9,6 @@ use relight_store::SessionQuery;
 
 use super::{PAGE, SessionError, owner_life};
 use crate::engine::Engine;
-use crate::holders;
 use crate::os::{clock, process};
 
 /// Whose marks are discarded.
@@ -77,12 +76,12 @@ async fn sweep(
         let Some(last) = page.last() else { return Ok(changed) };
         query.after = Some(last.key.clone());
         let owners = page.iter().filter_map(Session::owner);
-        holders::look_for(engine.store().as_ref(), owners).await?;
+        engine.holders().look_for(owners).await?;
         let now = clock::now();
         let mut changes = Vec::new();
         for session in &page {
             let Some(event) = event(session) else { continue };
-            let (key, life) = (&session.key, owner_life(session));
+            let (key, life) = (&session.key, owner_life(engine, session));
             changes.extend(decide(
                 SessionDecisionInput { key, session: Some(session), life, now },
                 event,

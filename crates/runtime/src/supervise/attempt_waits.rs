@@ -67,12 +67,6 @@ impl Waits {
     pub(super) fn last(&self) -> Option<Time> {
         self.until.max(self.verbs_until())
     }
-
-    /// The waits that are valid for the next supervisor: requests end with this process.
-    fn lasting(&self) -> Self {
-        let verbs = self.verbs.iter().filter(|verb| verb.process.is_some()).cloned().collect();
-        Self { until: self.until, verbs }
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +77,9 @@ struct WaitRecord {
 
 /// Writes the waits of the attempt.
 pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io::Result<()> {
-    let waits = waits.lasting();
+    // Requests end with this process; the next supervisor only needs the rest.
+    let verbs = waits.verbs.iter().filter(|verb| verb.process.is_some()).cloned().collect();
+    let waits = Waits { until: waits.until, verbs };
     if waits == Waits::default() {
         return match std::fs::remove_file(folder.waiting()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -16,12 +16,11 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notices::{Notices, What};
-use super::os_word::Word;
 use super::takeover::WaitingAgents;
 use crate::drain;
 use crate::engine::{ActError, Engine, TaskView};
 use crate::fleet::Fleet;
-use crate::os::fleet as node_leases;
+use crate::os::word::Word;
 use crate::recovery::Recoverer;
 
 /// The node lease under which something was acquired; none outside of a fleet. A node that lost its
@@ -88,7 +87,7 @@ impl SupervisorContext {
 
     /// Whether other machines also acquire free agents.
     pub(super) fn is_one_of_many(&self) -> bool {
-        self.fleet.is_some() || self.owner.node.is_some() || node_leases::shares_store()
+        self.fleet.is_some() || self.owner.node.is_some() || self.engine.store().is_shared()
     }
 
     pub(super) fn is_draining(&self) -> bool {

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use relight_core::agent::remote_command::RemoteVerb;
 use relight_core::agent::{AgentStateKind, RestartRule};
+use relight_core::error_code::ErrorCode;
+pub use relight_core::error_code::Refused;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::{Span, Time};
 use rustix::fs::{FlockOperation, flock};
@@ -175,36 +177,6 @@ pub enum ControlReply {
     Error(Refused),
 }
 
-/// Why a request failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Its kind.
-    pub code: RefusedCode,
-    /// What happened, to what.
-    pub message: String,
-    /// What to type next.
-    #[serde(default)]
-    pub hint: Option<String>,
-}
-
-/// Kinds of refusals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusedCode {
-    /// No such agent here.
-    NotFound,
-    /// Not possible now.
-    Conflict,
-    /// Its task has ended: a retry does not help.
-    Ended,
-    /// The supervisor is ending.
-    Ending,
-    /// Invalid or not allowed.
-    Refused,
-    /// Internal error.
-    Internal,
-}
-
 /// Result of `start`, `stop` or `restart`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
@@ -269,6 +241,9 @@ pub struct AgentSigns {
     pub waits_for_work: bool,
     /// Its last status text.
     pub status: Option<String>,
+    /// `starting`, `working` or `waiting`.
+    #[serde(default)]
+    pub phase: Option<String>,
 }
 
 impl ControlReply {
@@ -279,11 +254,11 @@ impl ControlReply {
 
     /// The error of a supervisor that is shutting down.
     pub(super) fn ending() -> Self {
-        Self::error(RefusedCode::Ending, "the supervisor is ending", None)
+        Self::error(ErrorCode::ENDING, "the supervisor is ending", None)
     }
 
     /// An error reply.
-    pub fn error(code: RefusedCode, message: impl Into<String>, hint: Option<String>) -> Self {
+    pub fn error(code: ErrorCode, message: impl Into<String>, hint: Option<String>) -> Self {
         Self::Error(Refused { code, message: message.into(), hint })
     }
 }
@@ -434,7 +409,7 @@ impl Client {
                 Ok(request) => return Ok(Some(request)),
                 Err(error) => {
                     let message = format!("this is not a request: {error}");
-                    self.reply(&ControlReply::error(RefusedCode::Refused, message, None)).await?;
+                    self.reply(&ControlReply::error(ErrorCode::BAD_REQUEST, message, None)).await?;
                 }
             }
         }
@@ -570,13 +545,13 @@ mod tests {
         let said = |message: Value| message.to_string();
         let down = serde_json::to_value(Request::Down { keep_agents: true }).unwrap();
         let stop = serde_json::to_value(Request::Stop { agent: writer() }).unwrap();
-        let no = ControlReply::error(RefusedCode::NotFound, "no", None);
+        let no = ControlReply::error(ErrorCode::NOT_FOUND, "no", None);
         let ok = ControlReply::Ok(json!({"pid": 1}));
         let lines = [down, stop, serde_json::to_value(no).unwrap(), json!(ok)].map(said);
         insta::assert_snapshot!(lines.join("\n"), @r#"
         {"verb":"down","keep_agents":true}
         {"verb":"stop","agent":"writer"}
-        {"error":{"code":"not_found","message":"no","hint":null}}
+        {"error":{"code":"not_found","exit":1,"status":404,"message":"no","hint":null}}
         {"ok":{"pid":1}}
         "#);
         let short: Request = serde_json::from_str(r#"{"verb":"down"}"#).unwrap();
@@ -648,7 +623,7 @@ mod tests {
         drop(client);
         let mut heard = String::new();
         stream.read_to_string(&mut heard).unwrap();
-        assert!(heard.starts_with(r#"{"error":{"code":"refused""#), "{heard}");
+        assert!(heard.starts_with(r#"{"error":{"code":"bad_request""#), "{heard}");
     }
 
     #[tokio::test]

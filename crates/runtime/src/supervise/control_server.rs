@@ -1,11 +1,12 @@
 //! Serves the clients of a supervisor's socket: each in its own task, their requests in one queue.
 //! Requests of the daemon's HTTP clients enter the same queue.
 
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{
-    AgentSigns, Changed, Client, Control, ControlReply, RefusedCode, Request, SupervisorStatus,
+    AgentSigns, Changed, Client, Control, ControlReply, Request, SupervisorStatus,
 };
 use super::supervisor::{AgentView, StateChangeResult, Supervisor};
 
@@ -83,7 +84,7 @@ impl Supervisor {
     pub fn answer(&self, call: ControlCall, is_ending: bool) -> Option<ControlCall> {
         if is_ending && call.request.begins_something() {
             let text = "the supervisor is ending";
-            let _ = call.reply.send(ControlReply::error(RefusedCode::Conflict, text, None));
+            let _ = call.reply.send(ControlReply::error(ErrorCode::CONTENDED, text, None));
             return None;
         }
         let (name, answered) = match &call.request {
@@ -108,7 +109,8 @@ impl Supervisor {
             None => {
                 let message = format!("agent {name} is not supervised here");
                 let hint = Some("relight ps shows all agents".to_owned());
-                let _ = call.reply.send(ControlReply::error(RefusedCode::NotFound, message, hint));
+                let code = ErrorCode::NOT_SUPERVISED;
+                let _ = call.reply.send(ControlReply::error(code, message, hint));
             }
         }
         None
@@ -116,18 +118,22 @@ impl Supervisor {
 
     /// The live status.
     pub fn status(&self) -> SupervisorStatus {
-        let signs = |view: AgentView| {
-            view.phase?;
-            Some(AgentSigns {
-                agent: view.agent.name,
-                last_sign_at: view.last_sign,
-                waiting_until: view.waiting_until,
-                waits_for_work: view.waits_for_work,
-                status: view.status,
-            })
-        };
-        let agents = self.beats().views().into_iter().filter_map(signs).collect();
+        let agents = self.beats().views().into_iter().filter_map(AgentSigns::of).collect();
         SupervisorStatus { pid: std::process::id(), agents }
+    }
+}
+
+impl AgentSigns {
+    /// Of an agent with a live attempt.
+    pub(crate) fn of(view: AgentView) -> Option<Self> {
+        Some(Self {
+            phase: Some(view.phase?.to_owned()),
+            agent: view.agent.name,
+            last_sign_at: view.last_sign,
+            waiting_until: view.waiting_until,
+            waits_for_work: view.waits_for_work,
+            status: view.status,
+        })
     }
 }
 
@@ -138,7 +144,7 @@ async fn pass_on(
 ) {
     let answer = match answered.await {
         Ok(StateChangeResult { problem: Some(problem), hint, has_ended, .. }) => {
-            let code = if has_ended { RefusedCode::Ended } else { RefusedCode::Conflict };
+            let code = if has_ended { ErrorCode::ENDED } else { ErrorCode::CONTENDED };
             ControlReply::error(code, problem, hint)
         }
         Ok(answer) => ControlReply::ok(&Changed::new(

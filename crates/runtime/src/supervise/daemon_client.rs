@@ -7,42 +7,37 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, in_path};
 use relight_core::time::Span;
 use serde_json::Value;
 
-use super::control::{AskError, Refused, RefusedCode, call, daemon_socket};
+use super::control::{AskError, Refused, call, daemon_socket};
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// What the daemon answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answered {
+pub struct DaemonResponse {
     /// The HTTP status.
     pub status: u16,
     /// The body; null when it is empty.
     pub body: Value,
 }
 
-impl Answered {
+impl DaemonResponse {
     /// The refusal in it; none when it was done.
     pub fn refusal(&self) -> Option<Refused> {
         if (200..300).contains(&self.status) {
             return None;
         }
-        let error = &self.body["error"];
-        let text = |name: &str| error[name].as_str().map(str::to_owned);
-        let code = match (self.status, error["code"].as_str()) {
-            (404, _) | (_, Some("not_supervised")) => RefusedCode::NotFound,
-            (_, Some("ending")) => RefusedCode::Ending,
-            (_, Some("ended")) => RefusedCode::Ended,
-            (409 | 503, _) => RefusedCode::Conflict,
-            (500, _) => RefusedCode::Internal,
-            _ => RefusedCode::Refused,
-        };
-        let message = text("message").unwrap_or_else(|| format!("the daemon said {}", self.status));
-        Some(Refused { code, message, hint: text("hint") })
+        let told = serde_json::from_value(self.body["error"].clone());
+        Some(told.unwrap_or_else(|_| Refused {
+            code: ErrorCode::INTERNAL,
+            message: format!("the daemon said {}", self.status),
+            hint: None,
+        }))
     }
 }
 
@@ -52,7 +47,7 @@ pub fn heartbeat(
     agent: &AgentName,
     beat: &Value,
     patience: Span,
-) -> Result<Answered, AskError> {
+) -> Result<DaemonResponse, AskError> {
     let path = format!("/api/agents/{}/heartbeat", in_path(agent.as_str()));
     send(&daemon_socket(home), "POST", &path, Some(beat), patience)
 }
@@ -64,7 +59,7 @@ pub fn send(
     path: &str,
     body: Option<&Value>,
     patience: Span,
-) -> Result<Answered, AskError> {
+) -> Result<DaemonResponse, AskError> {
     let read = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             AskError::Nobody(socket.to_path_buf())
@@ -94,7 +89,7 @@ fn written(method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
 
 /// An answer that ends with its connection.
 #[doc(hidden)]
-pub fn parse(bytes: &[u8]) -> Option<Answered> {
+pub fn parse(bytes: &[u8]) -> Option<DaemonResponse> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");
@@ -109,7 +104,7 @@ pub fn parse(bytes: &[u8]) -> Option<Answered> {
         return None;
     }
     let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(body).ok()? };
-    Some(Answered { status, body })
+    Some(DaemonResponse { status, body })
 }
 
 #[cfg(test)]
@@ -121,7 +116,7 @@ mod tests {
     #[test]
     fn an_answer_that_broke_off_is_none() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(parse(whole).unwrap(), Answered { status: 200, body: json!({}) });
+        assert_eq!(parse(whole).unwrap(), DaemonResponse { status: 200, body: json!({}) });
         for cut in 0..whole.len() {
             assert_eq!(parse(&whole[..cut]), None, "{cut}");
         }

@@ -83,8 +83,17 @@ impl AttemptStream {
         facts
     }
 
-    /// The end that the agent reported, from its output and exit.
-    pub(super) fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
+    /// The end that the agent reported, from its output and exit. Only an attempt that should resume a
+    /// session can miss it.
+    pub(super) fn ended(
+        &self,
+        preset: &Preset,
+        how: HowEnded,
+        should_resume: bool,
+    ) -> Option<ReportedEnd> {
+        if self.reader.is_session_gone() && should_resume && how != HowEnded::Code(0) {
+            return Some(ReportedEnd::SessionGone);
+        }
         self.reader.ended(preset, how)
     }
 

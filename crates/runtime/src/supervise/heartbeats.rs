@@ -51,6 +51,7 @@ impl Beats {
     /// Records that a request of the agent blocks here, until the time given or until the result is
     /// dropped. None when the agent is not supervised here.
     pub fn wait(&self, agent: &AgentName, until: Time) -> Option<RequestWait> {
+        // Waits are told apart by it, whichever supervisor of the process hears them.
         static REQUESTS: AtomicU64 = AtomicU64::new(1);
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(&entries.get(agent)?.slot);

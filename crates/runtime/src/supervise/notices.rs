@@ -9,6 +9,8 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use tokio::sync::mpsc;
 
+use crate::recovery::Recovered;
+
 /// A notice about an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
@@ -113,6 +115,9 @@ pub enum What {
     Alert(String),
     /// An error that is being retried.
     Trouble(String),
+    /// It was stopped as requested and none of its processes is left, but the store cannot be
+    /// written, for this reason.
+    StoppedUnrecorded(String),
     /// Another supervisor has it now.
     Lost,
     /// It is given up because the lease of this node has nearly expired.
@@ -135,6 +140,15 @@ impl Notices {
     /// Sends a notice.
     pub fn tell(&self, agent: &AgentName, what: What) {
         let _ = self.0.send(Notice { agent: agent.clone(), what });
+    }
+
+    /// Says what became of a task that lost its holder, and the alert if there is one.
+    pub(crate) fn tell_recovered(&self, agent: &AgentName, recovered: Recovered) {
+        let Recovered { task, status, alert, .. } = recovered;
+        self.tell(agent, What::TaskRecovered { task, status });
+        if let Some(alert) = alert {
+            self.tell(agent, What::Alert(alert));
+        }
     }
 }
 

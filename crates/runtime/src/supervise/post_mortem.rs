@@ -72,7 +72,11 @@ pub async fn take(
             tell_task(&mut post_mortem, task, &steps);
         }
     }
-    let unfinished = held.iter().find(|task| is_unfinished(task.status));
+    // A conversation that hooks observe is nothing that an agent has to finish.
+    // Blocked, deferred and reviewed tasks were left so on purpose.
+    let unfinished = held.iter().find(|task| {
+        matches!(task.status, TaskStatus::Assigned | TaskStatus::InProgress) && !task.spec.observed
+    });
     let unfinished_task = unfinished.map(|task| task.id.to_string());
     Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
 }
@@ -137,13 +141,8 @@ pub(super) fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step
 /// judged by time.
 fn has_advanced(task: &Task, steps: &[Step], attempt: &Attempt) -> bool {
     let is_ours = |step: &Step| step.fence == task.lease.fence || step.at >= attempt.begun_at;
-    steps.iter().any(|step| step.state == StepState::Done && is_ours(step))
-}
-
-/// Whether the task was left unfinished. Blocked, deferred and reviewed tasks were left so on
-/// purpose.
-fn is_unfinished(status: TaskStatus) -> bool {
-    matches!(status, TaskStatus::Assigned | TaskStatus::InProgress)
+    // Calls that hooks observed are no progress: a crash loop makes them too.
+    steps.iter().any(|step| step.state == StepState::Done && step.call.is_none() && is_ours(step))
 }
 
 /// The last lines without control sequences and secrets. Redacted after cleaning, because colours

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-use super::os_word::Word;
 use crate::os::limits;
+use crate::os::word::Word;
 
 /// A shell's exit code for a missing program.
 pub(super) const NO_SUCH_PROGRAM: i32 = 127;

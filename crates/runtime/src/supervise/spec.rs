@@ -8,9 +8,10 @@ use relight_core::ids::AgentName;
 use relight_core::node::Placement;
 
 use super::log::LogLimits;
-use super::os_word::Word;
-use super::shim::wire::{Input, Rung};
+use super::shim::wire::Input;
+use crate::os::word::Word;
 use crate::presets::Preset;
+use crate::presets::Rung;
 
 /// The specification of an agent. Contains secrets (the environment), so it is never stored.
 #[derive(Debug, Clone)]

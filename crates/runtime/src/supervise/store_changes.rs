@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use relight_store::StoreError;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -18,46 +19,67 @@ const PAUSE_PER_NODE: Duration = Duration::from_millis(1);
 /// Maximum pause.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Pause after the store could not be read.
-const TROUBLE_PAUSE: Duration = Duration::from_secs(5);
+const TROUBLE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Reports changes of the store.
 #[derive(Debug, Clone)]
-pub(super) struct StoreChanges(watch::Receiver<u64>);
+pub(super) struct StoreChanges {
+    newest: watch::Receiver<u64>,
+    /// Set while the store's files are away.
+    files_gone: watch::Receiver<Option<String>>,
+}
 
 impl StoreChanges {
     /// Returns the subscription and the future that drives it.
     pub(super) fn of(engine: Engine, fleet: Option<Fleet>) -> (Self, impl Future<Output = ()>) {
-        let (tell, told) = watch::channel(0);
-        (Self(told), bring(engine, fleet, tell))
+        let (tell, newest) = watch::channel(0);
+        let (tell_gone, files_gone) = watch::channel(None);
+        (Self { newest, files_gone }, bring(engine, fleet, tell, tell_gone))
     }
 
     /// The newest event that was reported.
     pub(super) fn newest(&self) -> u64 {
-        *self.0.borrow()
+        *self.newest.borrow()
     }
 
     /// Waits for the next change.
     pub(super) async fn next(&mut self) {
-        if self.0.changed().await.is_err() {
+        if self.newest.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
+
+    /// The error while the store's files are removed or replaced; none once they are back.
+    pub(super) fn files_gone(&self) -> watch::Receiver<Option<String>> {
+        self.files_gone.clone()
+    }
 }
 
-async fn bring(engine: Engine, fleet: Option<Fleet>, tell: watch::Sender<u64>) {
+async fn bring(
+    engine: Engine,
+    fleet: Option<Fleet>,
+    tell: watch::Sender<u64>,
+    files_gone: watch::Sender<Option<String>>,
+) {
     let store = engine.store();
     let nodes = fleet.map(|fleet| fleet.nodes());
     loop {
-        let Ok(newest) = store.newest_event().await else {
-            sleep(TROUBLE_PAUSE).await;
-            continue;
+        let newest = match store.newest_event().await {
+            Ok(newest) => newest,
+            Err(error) => {
+                if matches!(error, StoreError::Replaced { .. }) {
+                    files_gone.send_if_modified(|known| known.replace(error.to_string()).is_none());
+                }
+                sleep(TROUBLE_PAUSE).await;
+                continue;
+            }
         };
+        files_gone.send_if_modified(|known| known.take().is_some());
         tell.send_replace(newest);
         let nodes_count = nodes.as_ref().map_or(0, |nodes| nodes.borrow().len());
         sleep(pause(nodes_count)).await;
-        if store.changed(newest).await.is_err() {
-            sleep(TROUBLE_PAUSE).await;
-        }
+        // An error is found again above.
+        let _ = store.changed(newest).await;
     }
 }
 

@@ -25,8 +25,7 @@ use super::folder::AgentFolder;
 use super::heartbeats::{BeatSlot, Beats};
 use super::log::Growth;
 use super::notices::{Notice, Notices};
-use super::os_word::Word;
-use super::remote_commands;
+use super::remote_command_executor;
 use super::reporters::Reporters;
 use super::roster::Roster;
 use super::shim::client;
@@ -38,6 +37,7 @@ use super::takeover::{self, WaitingAgents};
 use super::task_assigner::Router;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
+use crate::os::word::Word;
 use crate::os::{limits, process};
 use crate::recovery::{Recoverer, Strategies};
 
@@ -258,6 +258,30 @@ impl Supervisor {
         self.changes.insert(changes).clone()
     }
 
+    /// Watches agents that report by themselves from the time they take a task, whichever way they
+    /// take it. Where several daemons share a store, only reports to one of them count.
+    pub fn watch_taken_tasks(&mut self, reporters: Reporters) {
+        if self.context.is_one_of_many() {
+            return;
+        }
+        let (changes, store) = (self.changes(), Arc::clone(self.context.engine.store()));
+        self.serve(async move {
+            let kinds = vec![EventKind::LeaseTaken];
+            let mut taken = EventSubscription::begin(store, changes, kinds).await;
+            loop {
+                for task in taken.next().await.into_iter().filter_map(|event| event.task) {
+                    // One that cannot be watched now is heard with its next report.
+                    let _ = reporters.task_taken(&task).await;
+                }
+            }
+        });
+    }
+
+    /// The error while the store's files are removed or replaced; none once they are back.
+    pub fn store_files_gone(&mut self) -> watch::Receiver<Option<String>> {
+        self.changes().files_gone()
+    }
+
     fn serve(&mut self, background: impl Future<Output = ()> + Send + 'static) {
         self.background_tasks.push(tokio::spawn(background).abort_handle());
     }
@@ -330,16 +354,17 @@ impl Supervisor {
         let fleet = self.context.fleet.clone().filter(|_| !self.watches_takeovers)?;
         self.watches_takeovers = true;
         let (tell, takeovers) = mpsc::unbounded_channel();
-        let (waiting, store) =
-            (self.context.standby.clone(), Arc::clone(self.context.engine.store()));
+        let waiting = self.context.standby.clone();
         let changes = self.changes();
         let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
         self.serve(async move {
             // Subscribe before anything is acquired, so that no later command is missed.
-            let kinds = vec![EventKind::AgentWish];
-            let wished = EventSubscription::begin(Arc::clone(&store), changes.clone(), kinds).await;
-            let looks = takeover::serve(waiting, fleet, store, changes, roster.clone(), tell);
-            tokio::join!(looks, remote_commands::serve(context, roster, wished));
+            let (engine, kinds) = (&context.engine, vec![EventKind::AgentWish]);
+            let wished =
+                EventSubscription::begin(Arc::clone(engine.store()), changes.clone(), kinds).await;
+            let holders = Arc::clone(engine.holders());
+            let looks = takeover::serve(waiting, fleet, holders, changes, roster.clone(), tell);
+            tokio::join!(looks, remote_command_executor::serve(context, roster, wished));
         });
         Some(takeovers)
     }
@@ -358,7 +383,9 @@ impl Supervisor {
             let Some(handle) = self.agents.get(&name) else { continue };
             // No work is assigned to it while it decides.
             self.roster.remove(&name);
-            if !handle.is_released().await {
+            let (answer, answered) = oneshot::channel();
+            let is_asked = handle.mail.send(Mail::Release(answer)).is_ok();
+            if !(is_asked && answered.await.unwrap_or(false)) {
                 let (mail, view) = (handle.mail.clone(), handle.view.clone());
                 self.enlist(name, mail, view);
                 continue;
@@ -377,7 +404,7 @@ impl Supervisor {
         view: watch::Receiver<AgentView>,
     ) {
         if self.roster.add(name.clone(), mail, view) {
-            tokio::spawn(remote_commands::execute(
+            tokio::spawn(remote_command_executor::execute(
                 Arc::clone(&self.context),
                 self.roster.clone(),
                 name,
@@ -437,11 +464,11 @@ impl Supervisor {
     /// Whether this node still holds the agent. If the store cannot be read, the next check asks
     /// again.
     async fn is_held_here(&self, name: &AgentName) -> bool {
-        let (Some(fleet), store) = (&self.context.fleet, self.context.engine.store()) else {
+        let (Some(fleet), engine) = (&self.context.fleet, &self.context.engine) else {
             return false;
         };
-        let agent = store.agent(name).await.ok().flatten();
-        agent.is_some_and(|agent| takeover::is_held_here(&agent, fleet))
+        let agent = engine.store().agent(name).await.ok().flatten();
+        agent.is_some_and(|agent| takeover::is_held_here(&agent, fleet, engine.holders()))
     }
 
     /// Whether it is supervised here or waits to be taken over.
@@ -661,13 +688,6 @@ impl Supervisor {
 }
 
 impl Handle {
-    /// Asks it to release itself if it is at rest. An agent whose supervision has just ended is
-    /// reported by `lost`.
-    async fn is_released(&self) -> bool {
-        let (answer, answered) = oneshot::channel();
-        self.mail.send(Mail::Release(answer)).is_ok() && answered.await.unwrap_or(false)
-    }
-
     async fn leave(self) {
         let (done, is_done) = oneshot::channel();
         if self.mail.send(Mail::Leave(done)).is_ok() {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use relight_core::agent::{AgentState, AttemptTag, Takes};
 use relight_core::ids::AgentName;
-use relight_core::lease::HolderLife;
 use relight_core::node::Node;
 use relight_core::task::Task;
 use relight_store::StoreError;
@@ -21,7 +20,6 @@ use super::roster::{AttemptIs, Roster};
 use super::store_changes::StoreChanges;
 use super::supervisor::QueueSettings;
 use crate::fleet::Fleet;
-use crate::os::process;
 use crate::recovery::{self, OrphanedTask, Recovered};
 
 /// Maximum number of tasks recovered per sweep.
@@ -103,16 +101,17 @@ impl Sweeper {
     async fn is_gone(&self, name: &AgentName) -> Result<bool, StoreError> {
         let Some(agent) = self.context.engine.store().agent(name).await? else { return Ok(false) };
         let is_terminated = matches!(agent.state, AgentState::Terminated { .. });
-        let held = agent.lease.held.as_ref();
-        let is_supervised = self.roster.has(name)
-            || held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+        let holders = self.context.engine.holders();
+        let is_supervised = self.roster.has(name) || holders.is_held(&agent.lease);
         Ok(is_terminated || (agent.plan.takes == Takes::Start && !is_supervised))
     }
 
     /// Whether the holder is gone. Leases of live attempts of this supervisor are handled by their
     /// actor.
     fn is_lost(&self, task: &Task, has_to_look_again: &mut bool) -> bool {
-        let Some(held) = &task.lease.held else { return false };
+        let (holders, Some(held)) = (self.context.engine.holders(), &task.lease.held) else {
+            return false;
+        };
         let tag = AttemptTag::of_holder(&held.holder);
         // The supervisor that acquires its agent passes the task to that agent's strategy.
         if let Some(agent) = tag.as_ref().and_then(AttemptTag::agent)
@@ -124,13 +123,13 @@ impl Sweeper {
         match tag.map_or(AttemptIs::Elsewhere, |tag| self.roster.attempt(&tag)) {
             AttemptIs::Current => {
                 let ends_earlier = held.ttl.is_some() || held.holder.process().is_some();
-                let is_over = ends_earlier && process::holder_life(held) == HolderLife::Gone;
+                let is_over = ends_earlier && !holders.is_alive(held);
                 *has_to_look_again |= ends_earlier && !is_over;
                 is_over
             }
             AttemptIs::Over => !self.context.is_asked_about(&task.id),
             AttemptIs::Elsewhere => {
-                let is_lost = process::holder_life(held) == HolderLife::Gone;
+                let is_lost = !holders.is_alive(held);
                 *has_to_look_again |= !is_lost;
                 is_lost
             }
@@ -154,8 +153,7 @@ impl Sweeper {
     /// Recovered tasks without an agent are only in the journal.
     fn tell(&self, recovered: Recovered) {
         if let Some(agent) = recovered.agent.clone() {
-            let (task, status) = (recovered.task, recovered.status);
-            self.context.notices.tell(&agent, What::TaskRecovered { task, status });
+            self.context.notices.tell_recovered(&agent, recovered);
         }
     }
 }

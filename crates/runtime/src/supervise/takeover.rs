@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use relight_core::agent::Agent;
 use relight_core::ids::AgentName;
-use relight_core::lease::{Holder, HolderLife};
+use relight_core::lease::Holder;
 use relight_core::node::{
     AgentHeldBy, ChangeToken, Epoch, Node, Placement, SETTLE, SETTLE_ANEW, TakeoverTurn,
 };
@@ -27,6 +27,7 @@ use super::roster::Roster;
 use super::spec::AgentSpec;
 use super::store_changes::StoreChanges;
 use crate::fleet::{Fleet, NodeCache};
+use crate::holders::Holders;
 use crate::os::process;
 
 /// Pause after the store could not be read.
@@ -117,8 +118,8 @@ struct TakeoverWatcher {
 }
 
 impl TakeoverWatcher {
-    async fn new(fleet: &Fleet, store: &dyn Store) -> Result<Self, StoreError> {
-        let (cache, _) = NodeCache::first(store).await?;
+    async fn new(fleet: &Fleet, holders: &Holders) -> Result<Self, StoreError> {
+        let (cache, _) = NodeCache::first(holders).await?;
         let epoch = fleet.standing().borrow().epoch();
         let settled_at = Instant::now() + SETTLE;
         Ok(Self { cache, agents: None, registered: BTreeSet::new(), epoch, settled_at })
@@ -140,20 +141,21 @@ impl TakeoverWatcher {
         waiting: &WaitingAgents,
         roster: &Roster,
         fleet: &Fleet,
-        store: &dyn Store,
+        holders: &Holders,
     ) -> Result<(Takeover, Option<Instant>), StoreError> {
         self.settle(fleet);
         // Read agents before nodes, so that the node states are at least as new as the agents.
-        let agents = held_now(&mut self.agents, store).await?;
-        let nodes = self.cache.look(store).await?.nodes;
+        let agents = held_now(&mut self.agents, holders.store().as_ref()).await?;
+        let nodes = self.cache.look(holders).await?.nodes;
         let (registered, removed) = news(&mut self.registered, agents);
         if fleet.term().is_none() {
             return Ok((Takeover { registered, removed, ..Takeover::default() }, None));
         }
         let now = Instant::now();
-        let unwanted = unwanted(agents, waiting, roster, fleet);
+        let unwanted = unwanted(agents, waiting, roster, (fleet, holders));
         let look_again = (!unwanted.is_empty()).then(|| now + UNWANTED_PAUSE);
-        let (ready, next_due) = ready(agents, waiting, fleet, &nodes, (now, self.settled_at));
+        let (ready, next_due) =
+            ready(agents, waiting, (fleet, holders), &nodes, (now, self.settled_at));
         let first_end = first_end(agents).map(|left| now + left);
         let again_at = [look_again, next_due, first_end].into_iter().flatten().min();
         Ok((Takeover { ready, unwanted, registered, removed }, again_at))
@@ -164,7 +166,7 @@ impl TakeoverWatcher {
 fn ready(
     agents: &[Agent],
     waiting: &WaitingAgents,
-    fleet: &Fleet,
+    (fleet, holders): (&Fleet, &Holders),
     nodes: &[Node],
     (now, settled_at): (Instant, Instant),
 ) -> (Vec<AgentName>, Option<Instant>) {
@@ -174,9 +176,13 @@ fn ready(
         let at = agents.binary_search_by(|agent| agent.name.cmp(name));
         let agent = at.ok().map(|at| &agents[at]);
         let turn = match entry.is_wanted(agent) {
-            true => {
-                TakeoverTurn::of(fleet.name(), name, &entry.placement, held_by(agent, fleet), nodes)
-            }
+            true => TakeoverTurn::of(
+                fleet.name(),
+                name,
+                &entry.placement,
+                held_by(agent, fleet, holders),
+                nodes,
+            ),
             false => TakeoverTurn::Nobodys,
         };
         if turn == TakeoverTurn::Nobodys {
@@ -202,20 +208,20 @@ fn unwanted(
     agents: &[Agent],
     waiting: &WaitingAgents,
     roster: &Roster,
-    fleet: &Fleet,
+    (fleet, holders): (&Fleet, &Holders),
 ) -> Vec<Agent> {
     let entries = waiting.entries();
     let is_known = |agent: &Agent| entries.contains_key(&agent.name) || roster.has(&agent.name);
-    let is_unwanted = |agent: &&Agent| is_held_here(agent, fleet) && !is_known(agent);
+    let is_unwanted = |agent: &&Agent| is_held_here(agent, fleet, holders) && !is_known(agent);
     agents.iter().filter(is_unwanted).cloned().collect()
 }
 
 /// Whether the agent is held by this process, or by a process of this node that has died.
-pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet) -> bool {
+pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet, holders: &Holders) -> bool {
     let Some(held) = &agent.lease.held else { return false };
     let is_here = held.holder.node() == Some(fleet.name()) && !agent.plan.reports_itself();
     let is_ours = || held.holder == Holder::Process(process::me().clone());
-    is_here && (is_ours() || process::holder_life(held) == HolderLife::Gone)
+    is_here && (is_ours() || !holders.is_alive(held))
 }
 
 /// Agents registered since the last call, and those no longer registered.
@@ -255,10 +261,10 @@ fn first_end(agents: &[Agent]) -> Option<Duration> {
     holds.filter(|left| left.as_ms() > 0).min().map(Span::as_duration)
 }
 
-fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> AgentHeldBy {
+fn held_by(agent: Option<&Agent>, fleet: &Fleet, holders: &Holders) -> AgentHeldBy {
     match agent.and_then(|agent| agent.lease.held.as_ref()) {
         Some(held) if held.holder.node() == Some(fleet.name()) => AgentHeldBy::Us,
-        Some(held) if process::holder_life(held) == HolderLife::Alive => AgentHeldBy::Another,
+        Some(held) if holders.is_alive(held) => AgentHeldBy::Another,
         Some(_) | None => AgentHeldBy::Nobody,
     }
 }
@@ -268,21 +274,21 @@ fn held_by(agent: Option<&Agent>, fleet: &Fleet) -> AgentHeldBy {
 pub(super) async fn serve(
     waiting: WaitingAgents,
     fleet: Fleet,
-    store: Arc<dyn Store>,
+    holders: Arc<Holders>,
     mut changes: StoreChanges,
     roster: Roster,
     tell: mpsc::UnboundedSender<Takeover>,
 ) {
     let mut nodes = fleet.nodes();
     let mut watcher = loop {
-        match TakeoverWatcher::new(&fleet, store.as_ref()).await {
+        match TakeoverWatcher::new(&fleet, &holders).await {
             Ok(watcher) => break watcher,
             Err(_) => sleep(TROUBLE_PAUSE).await,
         }
     };
     let mut is_first = true;
     loop {
-        let looked = watcher.look(&waiting, &roster, &fleet, store.as_ref()).await;
+        let looked = watcher.look(&waiting, &roster, &fleet, &holders).await;
         let Ok((takeover, again_at)) = looked else {
             sleep(TROUBLE_PAUSE).await;
             continue;
@@ -335,8 +341,8 @@ mod tests {
     }
 
     /// A fleet of one node, which is settled.
-    async fn alone() -> (Fleet, Arc<[Node]>) {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    async fn alone() -> (Fleet, Arc<Holders>, Arc<[Node]>) {
+        let holders = Arc::new(Holders::new(Arc::new(MemoryStore::new())));
         let new = NewNode {
             name: NodeName::new("a").unwrap(),
             instance: "a".to_owned(),
@@ -346,30 +352,31 @@ mod tests {
             ttl: Span::from_secs(8),
             process: None,
         };
-        let (fleet, _) = fleet::join(store, new, Span::from_secs(2)).await.unwrap();
+        let (fleet, _) = fleet::join(Arc::clone(&holders), new, Span::from_secs(2)).await.unwrap();
         let nodes = fleet.nodes().borrow().clone();
-        (fleet, nodes)
+        (fleet, holders, nodes)
     }
 
     #[tokio::test]
     async fn one_that_could_not_be_taken_up_is_left_alone_for_a_while() {
-        let ((fleet, nodes), now) = (alone().await, Instant::now());
+        let ((fleet, holders, nodes), now) = (alone().await, Instant::now());
         let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(false)), Duration::from_secs(60));
-        let (none, again_at) = ready(&[], &waiting, &fleet, &nodes, (now, now));
+        let (none, again_at) = ready(&[], &waiting, (&fleet, &holders), &nodes, (now, now));
         assert!(none.is_empty() && again_at.is_some_and(|at| at > now), "{none:?} {again_at:?}");
         let later = now + Duration::from_secs(61);
-        assert_eq!(ready(&[], &waiting, &fleet, &nodes, (later, now)).0.len(), 1);
+        assert_eq!(ready(&[], &waiting, (&fleet, &holders), &nodes, (later, now)).0.len(), 1);
     }
 
     #[tokio::test]
     async fn one_that_was_registered_is_not_taken_up_once_it_was_removed() {
-        let ((fleet, nodes), now) = (alone().await, Instant::now());
+        let ((fleet, holders, nodes), now) = (alone().await, Instant::now());
         let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(true)), Duration::ZERO);
         let later = now + Duration::from_secs(1);
-        let next_due =
-            |agents: &[Agent]| ready(agents, &waiting, &fleet, &nodes, (later, now)).0.len();
+        let next_due = |agents: &[Agent]| {
+            ready(agents, &waiting, (&fleet, &holders), &nodes, (later, now)).0.len()
+        };
         assert_eq!([next_due(&[]), next_due(&[agent(false)])], [0, 0]);
         assert_eq!(next_due(&[agent(true)]), 1);
     }

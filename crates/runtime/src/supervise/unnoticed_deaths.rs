@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use relight_core::agent::{Agent, AgentState, FOREGROUND};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{HolderLife, ProcessIdentity};
+use relight_core::lease::ProcessIdentity;
 use relight_core::node::Placement;
 use relight_store::{AgentQuery, StoreError};
 use serde::Serialize;
@@ -63,11 +63,14 @@ fn finding(lost: &OrphanedTask) -> Discrepancy {
 /// Agents that are running according to the store but have no live supervisor.
 async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let agents = engine.store().agents(AgentQuery::default()).await?;
+    let holders = engine.holders();
+    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
     // Only a listening daemon knows whether an agent that reports its own heartbeats is silent.
     let runs = |agent: &Agent| {
         matches!(agent.state, AgentState::Running { .. }) && !agent.plan.reports_itself()
     };
-    Ok(agents.into_iter().filter(|agent| runs(agent) && !is_supervised(agent)).collect())
+    let is_unsupervised = |agent: &Agent| runs(agent) && !holders.is_held(&agent.lease);
+    Ok(agents.into_iter().filter(is_unsupervised).collect())
 }
 
 /// Unsupervised agents that died. Live ones are not touched: in a fleet, taking and releasing the
@@ -80,11 +83,6 @@ async fn dead(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
         }
     }
     Ok(dead)
-}
-
-fn is_supervised(agent: &Agent) -> bool {
-    let held = agent.lease.held.as_ref();
-    held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
 }
 
 async fn lives(engine: &Engine, agent: &Agent) -> Result<bool, StoreError> {

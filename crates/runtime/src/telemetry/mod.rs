@@ -1,9 +1,9 @@
-//! Traces for whoever collects them: attempts, recoveries, holds of tasks and steps as spans, made from
-//! the journal and sent by OTLP over HTTP in its JSON form.
+//! Exports traces: attempts, recoveries, holds of tasks and steps become spans, made from the journal
+//! and sent as OTLP/HTTP in JSON.
 //!
-//! Beside everything else: it only reads, holds little in memory, and a collector that is slow, away or
-//! wrong costs spans and nothing more. Ids come from what a span is about, so that one that is sent
-//! twice is the same span.
+//! Independent of all other work: it only reads and uses little memory. If the collector is slow,
+//! unreachable or broken, spans are lost and nothing else. Span ids are derived from the subject, so a
+//! span that is sent twice has the same id.
 
 mod export;
 mod span;

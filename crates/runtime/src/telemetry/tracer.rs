@@ -1,9 +1,9 @@
-//! Follows the journal, and makes a span of whatever begins and ends there.
+//! Follows the journal and turns pairs of begin and end events into spans.
 //!
 //! | span | from | to | trace |
 //! |---|---|---|---|
 //! | `attempt` | `attempt.begun` | `attempt.died` | one for each attempt |
-//! | `recovery` | a death that nobody wanted | the next `attempt.started` | the new attempt's |
+//! | `recovery` | an unwanted death | the next `attempt.started` | the new attempt's |
 //! | `task` | `lease.taken` | `lease.ended`, a newer lease, or a raised fence | one for each task |
 //! | `step` | `step.begun` | `step.done` or `step.failed` | its task's, below the hold |
 
@@ -129,7 +129,7 @@ impl Tracer {
         })
     }
 
-    /// A hold begins; the one before it, if nobody ended it, does then.
+    /// A hold begins. A previous hold that has not ended ends now.
     fn held(&mut self, event: &Event) -> Option<TraceSpan> {
         let task = event.task.as_ref()?;
         let before = self.lease_released(event);

@@ -351,7 +351,7 @@ async fn a_redirect_is_not_followed() {
     let other = Receiver::answering(&[]);
     let location: &'static str = format!("location: {}\r\n", other.url()).leak();
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(307, location)]));
-    let tried = try_out(&webhook(&receiver), "store").await;
+    let tried = try_out(&engine, &webhook(&receiver), "store").await;
     assert!(tried.unwrap_err().to_string().contains("redirects are not followed"));
     quiet(&other).await;
     register(&engine, &[webhook(&receiver)]).await.unwrap();

@@ -1,8 +1,10 @@
 //! A shim as the guardian of its tree: it ends it in time, whether or not anybody is there to say so.
 
 use relight_core::time::Span;
+use relight_runtime::fleet::Deadline;
 use relight_runtime::os::clock;
-use relight_runtime::supervise::shim::wire::{Deadline, Order, Rung};
+use relight_runtime::presets::Rung;
+use relight_runtime::supervise::shim::wire::Order;
 
 use crate::stage::{SIGTERM, Stage, exists, gone};
 

@@ -10,13 +10,12 @@ use relight_core::agent::AttemptTag;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Fence, ProcessIdentity};
 use relight_core::time::Span;
+use relight_runtime::os::word::Word;
 use relight_runtime::os::{pidfd, process};
+use relight_runtime::presets::Rung;
 use relight_runtime::supervise::folder::AgentFolder;
-use relight_runtime::supervise::os_word::Word;
 use relight_runtime::supervise::shim::client::{self, ShimConnection};
-use relight_runtime::supervise::shim::wire::{
-    ExitRecord, Input, Order, Rung, ShimReport, StartOrder,
-};
+use relight_runtime::supervise::shim::wire::{ExitRecord, Input, Order, ShimReport, StartOrder};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;

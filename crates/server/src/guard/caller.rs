@@ -1,5 +1,5 @@
-//! Who asks: whoever may use the socket, the owner of a token, a browser that logged in, or another node
-//! of the fleet.
+//! Finds out who sent a request: a user of the socket, the owner of a token, a browser that logged in,
+//! or another node of the fleet.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
@@ -9,36 +9,16 @@ use relight_runtime::fleet::key::{FleetKey, SCHEME};
 use relight_runtime::os::clock;
 use subtle::ConstantTimeEq as _;
 
-use super::scope::Scope;
 use crate::app::App;
+use crate::caller::{Caller, Via};
 use crate::error::ApiError;
 use crate::extract::is_write;
 use crate::listen::Peer;
 use crate::login::hash;
+use crate::tokens::Scope;
 
 /// The header by which a page of ours proves that it may write.
 pub(crate) const CSRF_HEADER: &str = "x-relight-csrf";
-
-/// How a caller came in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Via {
-    Socket,
-    Token,
-    Cookie,
-    /// Another node of the fleet, which reads one thing.
-    Node,
-}
-
-/// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caller {
-    pub(crate) via: Via,
-    pub(crate) scope: Scope,
-    /// Of what a page must send with writes.
-    pub(crate) csrf_hash: Option<String>,
-    /// Apart from others: answers that are remembered belong to whoever asked.
-    pub(crate) id: String,
-}
 
 impl Caller {
     /// A browser sends the cookie by itself, a page of ours sends the header too.
@@ -113,11 +93,11 @@ fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let Some(secret) = cookie(&app.cookie_name(), headers) else {
         return Err(ApiError::unauthorized("a token is needed here"));
     };
-    let Some(visit) = app.visits.find(&secret, app.keyring.epoch()) else {
+    let Some(session) = app.browser_sessions.find(&secret, app.keyring.epoch()) else {
         return Err(failed(app, "this login is over").hint("relight dashboard opens a new one"));
     };
-    let id = format!("visit {}", visit.id);
-    Ok(Caller { via: Via::Cookie, scope: visit.scope, csrf_hash: Some(visit.csrf_hash), id })
+    let id = format!("visit {}", session.id);
+    Ok(Caller { via: Via::Cookie, scope: session.scope, csrf_hash: Some(session.csrf_hash), id })
 }
 
 /// Our cookie among those that the browser sent.

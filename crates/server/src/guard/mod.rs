@@ -4,10 +4,7 @@
 //! what that one may do, the header by which a page of ours proves itself, and what it carries. A
 //! request that fails one of them reaches no handler.
 
-pub(crate) mod audit;
 pub(crate) mod caller;
-pub(crate) mod failures;
-pub(crate) mod host;
 pub(crate) mod origin;
 pub(crate) mod scope;
 
@@ -20,11 +17,11 @@ use relight_core::error_code::ErrorCode;
 use crate::answer::seal;
 use crate::app::App;
 use crate::error::ApiError;
-use crate::extract;
+use crate::extract::{self, BODY_BYTES_MAX};
+use crate::hosts;
 use crate::listen::Peer;
 use crate::pages;
-
-pub(crate) use caller::{Caller, Via};
+use crate::relay;
 
 /// Lets a request through to its handler, or refuses it.
 pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
@@ -44,7 +41,7 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.ok_or_else(|| ApiError::internal("a request came without its connection"))?;
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    host::check(&app.hosts, peer, request.uri(), request.headers())?;
+    hosts::check(&app.hosts, peer, request.uri(), request.headers())?;
     origin::check(&app.hosts, peer, request.headers())?;
     if !is_open(&method, &path) {
         let caller = caller::find(app, peer, request)?;
@@ -52,7 +49,8 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
         caller.check_csrf(&method, request.headers())?;
         request.extensions_mut().insert(caller);
     }
-    extract::check_content(&method, &path, request.headers())
+    let bytes_max = if path == relay::PATH { relay::BYTES_MAX } else { BODY_BYTES_MAX };
+    extract::check_content(&method, request.headers(), bytes_max)
 }
 
 /// What needs no login: whether the daemon lives, and how to log in.
@@ -66,7 +64,7 @@ pub(crate) fn is_open(method: &Method, path: &str) -> bool {
 
 /// A person with a browser is shown how to log in; a program gets the error.
 fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
-    app.audit.refused(app, &error);
+    app.audit.refused(&app.backend, &error);
     let is_page = request.uri().path() == "/" && *request.method() == Method::GET;
     let wants_html = request
         .headers()

@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
-use super::host::Hosts;
 use crate::error::ApiError;
+use crate::hosts::Hosts;
 use crate::listen::Peer;
 
 /// What a browser says about the way from page to request.

@@ -6,7 +6,7 @@ use relight_core::time::Span;
 use relight_runtime::os::clock;
 use subtle::ConstantTimeEq as _;
 
-use crate::guard::scope::Scope;
+use crate::tokens::Scope;
 use crate::tokens::random_text;
 
 /// How long a code is good.

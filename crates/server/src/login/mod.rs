@@ -1,8 +1,8 @@
-//! How a browser logs in: a one-time code, which whoever may use the socket asks for, becomes a visit
-//! with a cookie that no script can read and a header that only a page of ours knows.
+//! How a browser logs in. A caller of the socket asks for a one-time code, and the code becomes a
+//! browser session: a cookie that no script can read and a header that only our pages know.
 
+mod browser_sessions;
 mod codes;
-mod visits;
 
+pub(crate) use browser_sessions::{AGE_MAX, Begun, BrowserSessions, hash};
 pub(crate) use codes::{Codes, GOOD_FOR};
-pub(crate) use visits::{AGE_MAX, Begun, Visits, hash};

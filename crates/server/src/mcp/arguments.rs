@@ -4,38 +4,10 @@
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 
-/// `checkpoint_save`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckpointSave {
-    pub(super) workflow: String,
-    pub(super) step: Option<String>,
-    #[serde(default)]
-    pub(super) complete: Vec<String>,
-    #[serde(default)]
-    pub(super) remaining: Vec<String>,
-    pub(super) status: Option<String>,
-    pub(super) notes: Option<String>,
-    pub(super) handoff: Option<String>,
-    pub(super) idempotency: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) fence: Option<u64>,
-}
-
-/// `checkpoint_resume`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CheckpointResume {
-    pub(super) workflow: Option<String>,
-    pub(super) agent: Option<String>,
-    pub(super) fence: Option<u64>,
-    pub(super) lease: Option<String>,
-}
-
 /// `heartbeat`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Heartbeat {
+pub(super) struct HeartbeatTool {
     pub(super) status: Option<String>,
     pub(super) waiting_until: Option<String>,
     pub(super) agent: Option<String>,
@@ -44,7 +16,7 @@ pub(super) struct Heartbeat {
 /// `inflight`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Inflight {}
+pub(super) struct InflightTool {}
 
 /// `resume_brief`.
 #[derive(Debug, Default, Deserialize)]
@@ -60,6 +32,7 @@ pub(super) fn check(
     tool: super::tool::Tool,
     given: JsonObject,
 ) -> Result<(), relight_runtime::engine::ActError> {
+    use relight_runtime::operations::checkpoint::{CheckpointResume, CheckpointSave};
     use relight_runtime::operations::read;
     use relight_runtime::operations::step::{StepBegin, StepEnd, StepSkip};
     use relight_runtime::operations::task::{TaskBlock, TaskDone};
@@ -75,8 +48,8 @@ pub(super) fn check(
         Tool::StepSkip => read::<StepSkip>(given).map(drop),
         Tool::CheckpointSave => read::<CheckpointSave>(given).map(drop),
         Tool::CheckpointResume => read::<CheckpointResume>(given).map(drop),
-        Tool::Heartbeat => read::<Heartbeat>(given).map(drop),
-        Tool::Inflight => read::<Inflight>(given).map(drop),
+        Tool::Heartbeat => read::<HeartbeatTool>(given).map(drop),
+        Tool::Inflight => read::<InflightTool>(given).map(drop),
         Tool::ResumeBrief => read::<ResumeBrief>(given).map(drop),
     }
 }

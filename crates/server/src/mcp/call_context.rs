@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use relight_core::decide::Refusal;
 use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_runtime::engine::{Engine, Started};
+use relight_runtime::operations::work::Taker;
 use relight_runtime::operations::{Context, Operation, Written, read};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
@@ -16,9 +18,9 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::stdio::Stdio;
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::guard::Caller;
-use crate::guard::scope::Scope;
+use crate::tokens::Scope;
 
 /// Tasks whose fences one process remembers; no agent works on so many.
 const TASKS_MAX: usize = 1_000;
@@ -69,18 +71,18 @@ pub(super) struct Process {
     pub(super) workspace: Option<PathBuf>,
     /// Calls are done in the order in which they came, whether or not the client waits for answers.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<HeldFences>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct HeldFences {
     fences: HashMap<TaskId, Fence>,
     current: Option<TaskId>,
 }
 
 impl CallContext {
     pub(super) fn at_stdio(stdio: Stdio) -> Self {
-        let mut memory = Memory::default();
+        let mut memory = HeldFences::default();
         if let Some((task, fence)) = stdio.task {
             memory.fences.extend(fence.map(|fence| (task.clone(), fence)));
             memory.current = Some(task);
@@ -130,7 +132,7 @@ impl CallContext {
             ApiError::forbidden("this tool needs the scope operate; this token may only read")
                 .hint("`relight token new --operate` gives one that may");
         if let Side::Http { app, .. } = &self.side {
-            app.audit.refused(app, &error);
+            app.audit.refused(&app.backend, &error);
         }
         error
     }
@@ -158,9 +160,16 @@ impl CallContext {
 
     /// Whose life a lease follows.
     pub(super) async fn holder(&self, agent: Option<&AgentName>) -> Result<Holder, ApiError> {
+        Ok(self.taker(agent).await?.holder)
+    }
+
+    /// Who takes a task.
+    pub(super) async fn taker(&self, agent: Option<&AgentName>) -> Result<Taker, ApiError> {
         match &self.side {
-            Side::Process(process) => Ok(process.holder.clone()),
-            Side::Http { app, caller } => app.holder(agent, &caller.id).await,
+            Side::Process(process) => Ok(process.holder.clone().into()),
+            Side::Http { caller, .. } => {
+                Ok(Taker::over_http(&self.operations(), agent, &caller.id).await?)
+            }
         }
     }
 
@@ -185,12 +194,18 @@ impl CallContext {
         given.map(Fence).or_else(remembered)
     }
 
-    /// The right to write. An agent that did not take the task first has none.
-    pub(super) fn right(&self, task: &TaskId, given: Option<u64>) -> Result<Fence, ApiError> {
-        self.fence(task, given).ok_or_else(|| {
-            ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {task}"))
-                .hint("call task_start first; over HTTP give the fence that it answered")
-        })
+    /// The right to write. An agent that did not take the task first has none, nor one whose task waits
+    /// for a person by now.
+    pub(super) async fn right(&self, id: &TaskId, given: Option<u64>) -> Result<Fence, ApiError> {
+        if let Some(fence) = self.fence(id, given) {
+            return Ok(fence);
+        }
+        let task = self.engine.store().task(id).await?;
+        if let Some(task) = task.filter(|task| task.status.waits_for_person()) {
+            return Err(Refusal::WaitsForPerson { task: task.id, status: task.status }.into());
+        }
+        Err(ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
+            .hint("call task_start first; over HTTP give the fence that it answered"))
     }
 
     /// Runs an operation on the task that is named, else on the one that was started last, by the fence
@@ -202,12 +217,15 @@ impl CallContext {
         let named = given.get("task").filter(|task| !task.is_null());
         let id = self.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
         if given.get("fence").is_none_or(Value::is_null) {
-            given.insert("fence".to_owned(), json!(self.right(&id, None)?));
+            given.insert("fence".to_owned(), json!(self.right(&id, None).await?));
         }
         given.insert("task".to_owned(), json!(id));
         let written = read::<O>(given)?.run(&self.operations()).await?;
-        if written.task.lease.held.is_none() {
+        if written.task.status.is_terminal() {
             self.forget(&id);
+        } else if written.task.lease.held.is_none() {
+            // It waits for a person: still the agent's task, but not the agent's to write.
+            self.memory(|memory| memory.fences.remove(&id));
         }
         Ok(written)
     }
@@ -228,7 +246,7 @@ impl CallContext {
         });
     }
 
-    /// The task has ended, or waits for somebody else.
+    /// The task has ended.
     pub(super) fn forget(&self, task: &TaskId) {
         self.memory(|memory| {
             memory.fences.remove(task);
@@ -238,7 +256,7 @@ impl CallContext {
         });
     }
 
-    fn memory<T>(&self, look: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+    fn memory<T>(&self, look: impl FnOnce(&mut HeldFences) -> T) -> Option<T> {
         match &self.side {
             Side::Process(process) => {
                 Some(look(&mut process.memory.lock().unwrap_or_else(PoisonError::into_inner)))

@@ -14,9 +14,9 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::call_context::CallContext;
 use super::reply::Reply;
 use super::tool::Tool;
-use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, checkpoint, look, step, task};
+use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, agent, checkpoint, step, task};
 use crate::error::ApiError;
-use crate::wire::problem::without_secrets;
+use crate::error::without_secrets;
 
 /// Where the brief is.
 const BRIEF: &str = "relight://brief";
@@ -67,7 +67,7 @@ impl Handler {
             }
         };
         let agent = self.context.agent.clone();
-        let read = look::brief_text(&self.context, task, agent).await;
+        let read = agent::brief_text(&self.context, task, agent).await;
         read.map_err(|problem| {
             self.complain(&problem);
             ErrorData::resource_not_found(Reply::from(problem).text, None)
@@ -105,9 +105,9 @@ async fn run(context: &CallContext, tool: Tool, given: JsonObject) -> Result<Rep
         Tool::StepSkip => step::skip(context, given).await,
         Tool::CheckpointSave => checkpoint::save(context, read(given)?).await,
         Tool::CheckpointResume => checkpoint::resume(context, read(given)?).await,
-        Tool::Heartbeat => look::heartbeat(context, read(given)?).await,
-        Tool::Inflight => look::inflight(context, read(given)?).await,
-        Tool::ResumeBrief => look::brief(context, read(given)?).await,
+        Tool::Heartbeat => agent::heartbeat(context, read(given)?).await,
+        Tool::Inflight => agent::inflight(context, read(given)?).await,
+        Tool::ResumeBrief => agent::brief(context, read(given)?).await,
     }
 }
 

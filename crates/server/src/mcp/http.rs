@@ -18,9 +18,9 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use super::call_context::CallContext;
 use super::handler::Handler;
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::BODY_BYTES_MAX;
-use crate::guard::Caller;
 
 /// The header by which a client says which agent it serves.
 const AGENT_HEADER: &str = "relight-agent";

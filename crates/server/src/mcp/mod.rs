@@ -5,13 +5,13 @@
 //! two requests. What a verb does is decided where the command line and the API have it decided. A
 //! refusal is a tool's result with a hint, for the agent to read, and not an error of the protocol.
 
+mod agent;
 mod arguments;
 mod call_context;
 mod checkpoint;
 mod handler;
 pub(crate) mod http;
 mod lines;
-mod look;
 mod reply;
 mod stdio;
 mod step;

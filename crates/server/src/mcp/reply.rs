@@ -1,12 +1,13 @@
 //! What a tool answers: one or two lines, and the same as data. Clients show a model one or the other,
 //! so each says all that matters.
 
-use relight_runtime::operations::FileError;
+use relight_core::error_code::ErrorCode;
+use relight_runtime::dialect::FileCopyError;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::wire::problem::{Problem, ProblemBody};
+use crate::error::{Problem, ProblemBody};
 
 /// Names of a list that are told; an agent pays for each.
 pub(super) const NAMES_MAX: usize = 20;
@@ -29,7 +30,7 @@ impl Reply {
     }
 
     /// The store is the truth; that a file beside it could not be written is worth a word.
-    pub(super) fn with_file_error(mut self, error: Option<FileError>) -> Self {
+    pub(super) fn with_file_error(mut self, error: Option<FileCopyError>) -> Self {
         if let (Some(error), Some(data)) = (error, &mut self.data) {
             self.text += "\nsaved in the store, but its file could not be written: ";
             self.text += &error.reason;
@@ -44,9 +45,10 @@ impl Reply {
 }
 
 impl From<ApiError> for Reply {
-    /// As an agent reads it.
+    /// As a model reads it.
     fn from(error: ApiError) -> Self {
         let ApiError { code, message, hint, .. } = error;
+        let hint = hint_for_model(code, hint);
         let mut text = format!("{}: {message}", code.name);
         if let Some(hint) = &hint {
             text += &format!("\n{hint}");
@@ -55,6 +57,22 @@ impl From<ApiError> for Reply {
         Self { text, data: Some(json!(body)), is_error: true }
     }
 }
+
+/// A person may take work from its holder or start what waits for a decision. A model would obey such a
+/// hint, so it is told to wait or to ask.
+fn hint_for_model(code: ErrorCode, hint: Option<String>) -> Option<String> {
+    let is_forced = hint.as_ref().is_some_and(|hint| hint.contains("--force"));
+    let told = match code {
+        ErrorCode::HELD => "wait and try again, or do other work; only a person takes it away",
+        ErrorCode::STEPS_LEFT_OPEN => "finish them, or close each with step_skip and a reason",
+        ErrorCode::WAITS_FOR_PERSON | ErrorCode::USED_UP => ASK_A_PERSON,
+        _ if is_forced => ASK_A_PERSON,
+        _ => return hint,
+    };
+    Some(told.to_owned())
+}
+
+const ASK_A_PERSON: &str = "stop working on it and tell a person, who decides how it continues";
 
 impl From<Reply> for CallToolResult {
     fn from(reply: Reply) -> Self {

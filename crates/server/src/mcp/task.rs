@@ -1,7 +1,6 @@
 //! Tasks: taken, finished, blocked.
 
 use relight_core::agent::plain::clipped;
-use relight_core::lease::LEASE_DEFAULT;
 use relight_runtime::engine::Started;
 use relight_runtime::operations::task::{TaskBlock, TaskDone};
 use relight_runtime::operations::work::{Taker, TaskStart};
@@ -22,14 +21,10 @@ pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Resul
     let id = context.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
     given.insert("task".to_owned(), json!(id));
     let mut request: TaskStart = read(given)?;
-    if context.is_over_http() {
-        request.lease.get_or_insert(LEASE_DEFAULT);
-    }
     request.definition.agent = request.definition.agent.or_else(|| context.agent.clone());
     let agent = request.definition.agent.as_ref();
     context.reported(agent).await?;
-    let fence = context.fence(&id, None);
-    let taker = Taker { holder: context.holder(agent).await?, is_named: false, fence };
+    let taker = Taker { fence: context.fence(&id, None), ..context.taker(agent).await? };
     let (limits, strategies) = (context.limits.clone(), Strategies::default());
     let written = request.run(&context.operations(), &strategies, limits, taker).await?;
     let started = &written.answer;

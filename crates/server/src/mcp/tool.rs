@@ -45,13 +45,13 @@ enum Effect {
 #[derive(Clone, Copy)]
 struct Field {
     name: &'static str,
-    kind: Kind,
+    kind: FieldKind,
     need: Need,
     text: &'static str,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum FieldKind {
     Text,
     Number,
     Flag,
@@ -71,27 +71,27 @@ enum Need {
     NeverAndOnlyOverHttp,
 }
 
-const fn field(name: &'static str, kind: Kind, need: Need, text: &'static str) -> Field {
+const fn field(name: &'static str, kind: FieldKind, need: Need, text: &'static str) -> Field {
     Field { name, kind, need, text }
 }
 
 const TASK: Field =
-    field("task", Kind::Text, Need::OverHttp, "task id; default: the one you started");
+    field("task", FieldKind::Text, Need::OverHttp, "task id; default: the one you started");
 const FENCE: Field = field(
     "fence",
-    Kind::Number,
+    FieldKind::Number,
     Need::OverHttp,
     "from the answer of task_start; default: remembered",
 );
 const STEP: Field =
-    field("step", Kind::Text, Need::Always, "name of the step, stable across attempts");
+    field("step", FieldKind::Text, Need::Always, "name of the step, stable across attempts");
 const OCCURRENCE: Field = field(
     "occurrence",
-    Kind::Number,
+    FieldKind::Number,
     Need::Never,
     "1 for the first use of the name, 2 for the second",
 );
-const AGENT: Field = field("agent", Kind::Text, Need::Never, "your name, if you have one");
+const AGENT: Field = field("agent", FieldKind::Text, Need::Never, "your name, if you have one");
 
 impl Tool {
     /// All of them, in the order in which an agent needs them.
@@ -155,20 +155,25 @@ const TASK_START: About = About {
            steps). Call it first and after any restart.",
     effect: Effect::Once,
     fields: &[
-        field("task", Kind::Text, Need::OverHttp, "id that you choose, stable across restarts"),
-        field("title", Kind::Text, Need::Never, "what it is about"),
-        field("steps", Kind::Texts, Need::Never, "names of the declared steps, in order"),
+        field(
+            "task",
+            FieldKind::Text,
+            Need::OverHttp,
+            "id that you choose, stable across restarts",
+        ),
+        field("title", FieldKind::Text, Need::Never, "what it is about"),
+        field("steps", FieldKind::Texts, Need::Never, "names of the declared steps, in order"),
         field(
             "set",
-            Kind::Pairs,
+            FieldKind::Pairs,
             Need::Never,
             "context for a successor: issue, branch, workspace, stage",
         ),
         AGENT,
-        field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
+        field("fence", FieldKind::Number, Need::Never, "to continue a lease that you have"),
         field(
             "lease",
-            Kind::Text,
+            FieldKind::Text,
             Need::NeverAndOnlyOverHttp,
             "how long you keep it after each call, such as 10m (default)",
         ),
@@ -181,7 +186,7 @@ const TASK_DONE: About = About {
     text: "The whole task is finished. Refused while declared steps are open: finish or skip them.",
     effect: Effect::Once,
     fields: &[
-        field("force", Kind::Flag, Need::Never, "finish even if steps are open"),
+        field("force", FieldKind::Flag, Need::Never, "finish even if steps are open"),
         TASK,
         FENCE,
     ],
@@ -192,7 +197,11 @@ const TASK_BLOCK: About = About {
     title: "Block a task",
     text: "The task cannot continue before a person acts; an alert is sent.",
     effect: Effect::Once,
-    fields: &[field("reason", Kind::Text, Need::Always, "what the person must do"), TASK, FENCE],
+    fields: &[
+        field("reason", FieldKind::Text, Need::Always, "what the person must do"),
+        TASK,
+        FENCE,
+    ],
 };
 
 const STEP_BEGIN: About = About {
@@ -206,7 +215,7 @@ const STEP_BEGIN: About = About {
         STEP,
         field(
             "rule",
-            Kind::OneOf(&["keyed", "repeatable", "verify", "once"]),
+            FieldKind::OneOf(&["keyed", "repeatable", "verify", "once"]),
             Need::Never,
             "if it is cut off: keyed (default) = again with the same key; repeatable = again; \
              verify = find out first; once = only a person may decide",
@@ -224,10 +233,15 @@ const STEP_END: About = About {
     effect: Effect::Once,
     fields: &[
         STEP,
-        field("failed", Kind::Flag, Need::Never, "it failed and may be tried again"),
-        field("output", Kind::Text, Need::Never, "what a successor needs of the result; short"),
-        field("cost", Kind::Text, Need::Never, "what it cost, such as 0.25"),
-        field("turns", Kind::Number, Need::Never, "model turns it took"),
+        field("failed", FieldKind::Flag, Need::Never, "it failed and may be tried again"),
+        field(
+            "output",
+            FieldKind::Text,
+            Need::Never,
+            "what a successor needs of the result; short",
+        ),
+        field("cost", FieldKind::Text, Need::Never, "what it cost, such as 0.25"),
+        field("turns", FieldKind::Number, Need::Never, "model turns it took"),
         OCCURRENCE,
         TASK,
         FENCE,
@@ -241,7 +255,7 @@ const STEP_SKIP: About = About {
     effect: Effect::Once,
     fields: &[
         STEP,
-        field("reason", Kind::Text, Need::Always, "why it is not needed"),
+        field("reason", FieldKind::Text, Need::Always, "why it is not needed"),
         OCCURRENCE,
         TASK,
         FENCE,
@@ -255,31 +269,36 @@ const CHECKPOINT_SAVE: About = About {
            alternative to task_start and steps.",
     effect: Effect::Once,
     fields: &[
-        field("workflow", Kind::Text, Need::Always, "id that you choose"),
+        field("workflow", FieldKind::Text, Need::Always, "id that you choose"),
         field(
             "step",
-            Kind::Text,
+            FieldKind::Text,
             Need::Never,
             "step that you are about to do; required for a new workflow",
         ),
-        field("complete", Kind::Texts, Need::Never, "steps that are finished"),
-        field("remaining", Kind::Texts, Need::Never, "for a new workflow: steps after this one"),
+        field("complete", FieldKind::Texts, Need::Never, "steps that are finished"),
+        field(
+            "remaining",
+            FieldKind::Texts,
+            Need::Never,
+            "for a new workflow: steps after this one",
+        ),
         field(
             "status",
-            Kind::OneOf(&["in_progress", "blocked", "done", "failed"]),
+            FieldKind::OneOf(&["in_progress", "blocked", "done", "failed"]),
             Need::Never,
             "the new status",
         ),
-        field("notes", Kind::Text, Need::Never, "for the successor"),
-        field("handoff", Kind::Text, Need::Never, "for a new workflow: who should take over"),
+        field("notes", FieldKind::Text, Need::Never, "for the successor"),
+        field("handoff", FieldKind::Text, Need::Never, "for a new workflow: who should take over"),
         field(
             "idempotency",
-            Kind::Text,
+            FieldKind::Text,
             Need::Never,
             "for a new workflow: idempotency key; default: the workflow id",
         ),
         AGENT,
-        field("fence", Kind::Number, Need::Never, "from the answer of checkpoint_resume"),
+        field("fence", FieldKind::Number, Need::Never, "from the answer of checkpoint_resume"),
     ],
 };
 
@@ -290,12 +309,12 @@ const CHECKPOINT_RESUME: About = About {
            doubt and next.",
     effect: Effect::Once,
     fields: &[
-        field("workflow", Kind::Text, Need::Never, "its id"),
-        field("agent", Kind::Text, Need::Never, "only of this agent"),
-        field("fence", Kind::Number, Need::Never, "to continue a lease that you have"),
+        field("workflow", FieldKind::Text, Need::Never, "its id"),
+        field("agent", FieldKind::Text, Need::Never, "only of this agent"),
+        field("fence", FieldKind::Number, Need::Never, "to continue a lease that you have"),
         field(
             "lease",
-            Kind::Text,
+            FieldKind::Text,
             Need::NeverAndOnlyOverHttp,
             "how long you keep it after each call, such as 10m (default)",
         ),
@@ -308,10 +327,10 @@ const HEARTBEAT: About = About {
     text: "Tells that you are alive, during long work without output. Obey the answer's action.",
     effect: Effect::Each,
     fields: &[
-        field("status", Kind::Text, Need::Never, "what you do"),
+        field("status", FieldKind::Text, Need::Never, "what you do"),
         field(
             "waiting_until",
-            Kind::Text,
+            FieldKind::Text,
             Need::Never,
             "you will be silent until then: a time, or a duration such as 10m",
         ),
@@ -332,7 +351,7 @@ const RESUME_BRIEF: About = About {
     title: "Read the brief",
     text: "Returns payload, what is done, in doubt, next.",
     effect: Effect::Reads,
-    fields: &[field("task", Kind::Text, Need::Never, "default: the one you started"), AGENT],
+    fields: &[field("task", FieldKind::Text, Need::Never, "default: the one you started"), AGENT],
 };
 
 fn schema(fields: &[Field], over_http: bool) -> JsonObject {
@@ -358,14 +377,16 @@ fn schema(fields: &[Field], over_http: bool) -> JsonObject {
 fn property(field: &Field) -> Value {
     let text = field.text;
     match field.kind {
-        Kind::Text => json!({"type": "string", "description": text}),
-        Kind::Number => json!({"type": "integer", "description": text}),
-        Kind::Flag => json!({"type": "boolean", "description": text}),
-        Kind::Texts => json!({"type": "array", "items": {"type": "string"}, "description": text}),
-        Kind::Pairs => json!({
+        FieldKind::Text => json!({"type": "string", "description": text}),
+        FieldKind::Number => json!({"type": "integer", "description": text}),
+        FieldKind::Flag => json!({"type": "boolean", "description": text}),
+        FieldKind::Texts => {
+            json!({"type": "array", "items": {"type": "string"}, "description": text})
+        }
+        FieldKind::Pairs => json!({
             "type": "object", "additionalProperties": {"type": "string"}, "description": text,
         }),
-        Kind::OneOf(words) => json!({"type": "string", "enum": words, "description": text}),
+        FieldKind::OneOf(words) => json!({"type": "string", "enum": words, "description": text}),
     }
 }
 
@@ -377,13 +398,13 @@ mod tests {
     /// Something of each kind.
     fn sample(field: &Field) -> Value {
         match field.kind {
-            Kind::Text if field.name == "lease" => json!("10m"),
-            Kind::Text => json!("1"),
-            Kind::Number => json!(1),
-            Kind::Flag => json!(true),
-            Kind::Texts => json!(["a"]),
-            Kind::Pairs => json!({"a": "b"}),
-            Kind::OneOf(words) => json!(words[0]),
+            FieldKind::Text if field.name == "lease" => json!("10m"),
+            FieldKind::Text => json!("1"),
+            FieldKind::Number => json!(1),
+            FieldKind::Flag => json!(true),
+            FieldKind::Texts => json!(["a"]),
+            FieldKind::Pairs => json!({"a": "b"}),
+            FieldKind::OneOf(words) => json!(words[0]),
         }
     }
 

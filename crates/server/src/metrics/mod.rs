@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// How a number behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// Goes up and down.
     Gauge,
     /// Only goes up.
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Gauge => "gauge",
@@ -53,7 +53,7 @@ impl From {
 pub(crate) struct Metric {
     /// Without the prefix `relight_`.
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MetricKind,
     pub(crate) labels: &'static [&'static str],
     pub(crate) from: From,
     pub(crate) help: &'static str,
@@ -62,7 +62,7 @@ pub(crate) struct Metric {
 macro_rules! metrics {
     ($($constant:ident: $kind:ident $from:ident $name:literal $labels:expr, $help:literal;)*) => {
         $(pub(crate) const $constant: Metric = Metric {
-            name: $name, kind: Kind::$kind, labels: &$labels, from: From::$from, help: $help,
+            name: $name, kind: MetricKind::$kind, labels: &$labels, from: From::$from, help: $help,
         };)*
         /// All of them, in the order in which they are served.
         pub(crate) const ALL: &[&Metric] = &[$(&$constant),*];
@@ -128,11 +128,11 @@ mod tests {
     fn names_and_kinds_are_as_prometheus_wants_them() {
         for metric in ALL {
             let is_total = metric.name.ends_with("_total");
-            assert_eq!(is_total, metric.kind == Kind::Counter, "{}", metric.name);
+            assert_eq!(is_total, metric.kind == MetricKind::Counter, "{}", metric.name);
             let is_plain = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(metric.name.chars().all(is_plain), "{}", metric.name);
             assert!(!metric.help.contains(['\n', '\\']), "{}", metric.name);
-            let is_time = metric.kind == Kind::Histogram;
+            let is_time = metric.kind == MetricKind::Histogram;
             assert!(!is_time || metric.name.ends_with("_seconds"), "{}", metric.name);
         }
     }

@@ -6,7 +6,7 @@ use super::Metric;
 
 /// The page so far.
 #[derive(Debug, Default)]
-pub(crate) struct Page(String);
+pub(crate) struct MetricsPage(String);
 
 /// The bounds of a histogram in seconds with how many were within each, then all and their sum.
 pub(crate) struct Buckets {
@@ -15,7 +15,7 @@ pub(crate) struct Buckets {
     pub(crate) sum: String,
 }
 
-impl Page {
+impl MetricsPage {
     pub(crate) fn text(self) -> String {
         self.0
     }

@@ -18,10 +18,10 @@ pub(super) type Became = watch::Receiver<Option<Bytes>>;
 
 /// What became of writes, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Known>);
+pub(super) struct Answers(Mutex<AnswersById>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct AnswersById {
     by_id: HashMap<String, Became>,
     /// Oldest first.
     order: VecDeque<String>,
@@ -29,7 +29,7 @@ struct Known {
 
 /// Whether a write was seen before.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum WriteStatus {
     /// Never: whoever asks does it, and says here what it came to.
     New(watch::Sender<Option<Bytes>>, Became),
     /// It is being done, or is done.
@@ -38,10 +38,10 @@ pub(super) enum Seen {
 
 impl Answers {
     /// From now on the write with this id is under way.
-    pub(super) fn look(&self, id: &str) -> Seen {
+    pub(super) fn look(&self, id: &str) -> WriteStatus {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(became) = known.by_id.get(id) {
-            return Seen::Before(became.clone());
+            return WriteStatus::Before(became.clone());
         }
         let (tell, became) = watch::channel(None);
         known.by_id.insert(id.to_owned(), became.clone());
@@ -51,7 +51,7 @@ impl Answers {
         {
             known.by_id.remove(&oldest);
         }
-        Seen::New(tell, became)
+        WriteStatus::New(tell, became)
     }
 }
 
@@ -62,12 +62,12 @@ mod tests {
     #[test]
     fn a_write_is_new_once_and_the_oldest_are_forgotten() {
         let answers = Answers::default();
-        assert!(matches!(answers.look("a"), Seen::New(..)));
-        assert!(matches!(answers.look("a"), Seen::Before(_)));
+        assert!(matches!(answers.look("a"), WriteStatus::New(..)));
+        assert!(matches!(answers.look("a"), WriteStatus::Before(_)));
         for n in 0..IDS_MAX {
-            assert!(matches!(answers.look(&n.to_string()), Seen::New(..)), "{n}");
+            assert!(matches!(answers.look(&n.to_string()), WriteStatus::New(..)), "{n}");
         }
-        assert!(matches!(answers.look("a"), Seen::New(..)));
+        assert!(matches!(answers.look("a"), WriteStatus::New(..)));
         assert!(answers.0.lock().unwrap().by_id.len() <= IDS_MAX);
     }
 }

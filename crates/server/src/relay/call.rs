@@ -24,7 +24,7 @@ pub(crate) const BYTES_MAX: usize = 64 << 20;
 
 /// A question.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Asked<C> {
+pub(super) struct RelayRequest<C> {
     /// The asker's [`VERSION`].
     pub(super) version: u32,
     /// What is asked.
@@ -41,7 +41,7 @@ pub(super) struct AskedBy {
 
 /// An answer.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Answered<T> {
+pub(super) struct RelayResponse<T> {
     /// The write was asked for before, and this is what it came to then.
     pub(super) again: bool,
     /// What the store said.

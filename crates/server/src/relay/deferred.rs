@@ -16,7 +16,7 @@ pub(super) struct Soon {
 
 /// The right to send a commit now, with all that goes before it.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct SendPermit<'a> {
     pub(super) before: Vec<Commit>,
     _alone: Option<RwLockWriteGuard<'a, ()>>,
     _beside: Option<RwLockReadGuard<'a, ()>>,
@@ -31,13 +31,13 @@ impl Soon {
     }
 
     /// The turn of a commit: alone when something goes before it, else beside others.
-    pub(super) async fn turn(&self) -> Turn<'_> {
+    pub(super) async fn turn(&self) -> SendPermit<'_> {
         if self.is_empty() {
             let beside = Some(self.order.read().await);
-            return Turn { before: Vec::new(), _alone: None, _beside: beside };
+            return SendPermit { before: Vec::new(), _alone: None, _beside: beside };
         }
         let alone = Some(self.order.write().await);
-        Turn { before: self.take(), _alone: alone, _beside: None }
+        SendPermit { before: self.take(), _alone: alone, _beside: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {

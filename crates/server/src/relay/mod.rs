@@ -18,7 +18,6 @@ mod store;
 mod store_proxy;
 mod thread;
 
-pub(crate) use answers::Answers;
 pub(crate) use call::{BYTES_MAX, PATH};
-pub(crate) use route::serve;
+pub(crate) use route::routes;
 pub use store::RelayedStore;

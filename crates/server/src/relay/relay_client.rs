@@ -8,10 +8,10 @@ use relight_runtime::os::random;
 use relight_store::StoreError;
 use serde::de::DeserializeOwned;
 
-use super::call::{Answered, Asked, Call, VERSION, Write};
+use super::call::{Call, RelayRequest, RelayResponse, VERSION, Write};
 use super::socket_client::{Heard, SocketClient};
 use super::store_proxy::written;
-use crate::wire::problem::ProblemBody;
+use crate::error::ProblemBody;
 
 /// Asks the daemon.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct RelayClient {
 
 /// What was said.
 #[derive(Debug)]
-pub(super) struct Reply<T> {
+pub(super) struct RelayReply<T> {
     pub(super) answer: T,
     /// The answer to an earlier try was lost, and this daemon does not know of it: what it refuses may
     /// have been done.
@@ -57,17 +57,17 @@ impl RelayClient {
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
         call: Call,
-    ) -> Result<Reply<T>, StoreError> {
-        let heard = self.line.ask(&written(&Asked { version: VERSION, call })).await?;
+    ) -> Result<RelayReply<T>, StoreError> {
+        let heard = self.line.ask(&written(&RelayRequest { version: VERSION, call })).await?;
         if heard.status != 200 {
             return Err(self.refused(&heard));
         }
-        let answered: Answered<T> = serde_json::from_slice(&heard.body).map_err(|error| {
+        let answered: RelayResponse<T> = serde_json::from_slice(&heard.body).map_err(|error| {
             let ours = crate::VERSION;
             self.unreachable(format!("relight {ours} does not understand its daemon: {error}"))
         })?;
         let in_doubt = heard.was_lost && !answered.again;
-        Ok(Reply { answer: answered.answer, in_doubt })
+        Ok(RelayReply { answer: answered.answer, in_doubt })
     }
 
     fn refused(&self, heard: &Heard) -> StoreError {

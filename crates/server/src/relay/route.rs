@@ -3,28 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use axum::routing::post;
 use relight_core::error_code::ErrorCode;
 use relight_store::Store;
 use tokio::time::timeout;
 
-use super::answers::Seen;
-use super::call::{Asked, AskedBy, BYTES_MAX, Call, VERSION, Write};
+use super::answers::{Answers, WriteStatus};
+use super::call::{AskedBy, BYTES_MAX, Call, PATH, RelayRequest, VERSION, Write};
 use super::store_proxy::{self, StoreProxy};
 use crate::app::App;
+use crate::caller::{Caller, Via};
 use crate::error::ApiError;
 use crate::extract::collect;
-use crate::guard::{Caller, Via};
 
 /// Nobody waits longer for a change in one question.
 const CHANGE_WAIT_MAX: Duration = Duration::from_secs(20);
 
+/// The relay's route. It reads its own bodies and remembers its own answers.
+pub(crate) fn routes() -> Router<App> {
+    Router::new().route(PATH, post(serve).layer(Extension(Arc::<Answers>::default())))
+}
+
 /// Answers one question of an agent.
-pub(crate) async fn serve(
+async fn serve(
     State(app): State<App>,
+    Extension(answers): Extension<Arc<Answers>>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ApiError> {
@@ -36,7 +44,7 @@ pub(crate) async fn serve(
         Call::Read(read) => {
             Ok(answer(false, &proxy(&app, app.backend.engine.store().as_ref()).read(read).await))
         }
-        Call::Write { id, write } => done(&app, &id, write).await,
+        Call::Write { id, write } => done(&app, &answers, &id, write).await,
         Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
     }
 }
@@ -57,22 +65,22 @@ pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
             "restart the daemon with the relight that agents use; agents live on meanwhile",
         ));
     }
-    let asked: Asked<Call> = serde_json::from_slice(bytes).map_err(not_understood)?;
+    let asked: RelayRequest<Call> = serde_json::from_slice(bytes).map_err(not_understood)?;
     Ok(asked.call)
 }
 
 /// Does a write, or waits for what it comes to when it was asked for before. Once begun it is done,
 /// whether or not whoever asked is still there.
-async fn done(app: &App, id: &str, write: Write) -> Result<Response, ApiError> {
+async fn done(app: &App, answers: &Answers, id: &str, write: Write) -> Result<Response, ApiError> {
     if !store_proxy::is_for_agents(&write) {
         return Err(ApiError::forbidden("this record is the daemon's own"));
     }
     if let Some(why) = store_proxy::misshape(&write) {
         return Err(ApiError::invalid(why));
     }
-    let (mut became, again) = match app.relayed.look(id) {
-        Seen::Before(became) => (became, true),
-        Seen::New(tell, became) => {
+    let (mut became, again) = match answers.look(id) {
+        WriteStatus::Before(became) => (became, true),
+        WriteStatus::New(tell, became) => {
             let (app, store) = (app.clone(), Arc::clone(app.backend.engine.store()));
             tokio::spawn(async move {
                 let said = proxy(&app, store.as_ref()).write(write).await;

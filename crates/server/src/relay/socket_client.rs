@@ -92,7 +92,8 @@ impl SocketClient {
     }
 
     async fn try_once(&self, question: &[u8], was_lost: &mut bool) -> Result<(u16, Vec<u8>), Lost> {
-        if let Some(stream) = self.take_idle() {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(stream) = idle {
             match self.speak(stream, question).await {
                 // The daemon has closed it meanwhile, or was restarted: a new one tells.
                 Err(Lost::Broken(_)) => *was_lost = true,
@@ -123,10 +124,6 @@ impl SocketClient {
             Ok(Err(error)) => Err(Lost::Broken(error)),
             Err(_) => Err(Lost::Slow),
         }
-    }
-
-    fn take_idle(&self) -> Option<UnixStream> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     fn keep(&self, stream: UnixStream) {

@@ -16,7 +16,7 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
     AgentQuery, AttemptQuery, Commit, CommitError, Committed, DeferredCommit, EventQuery,
-    Inventory, Operation, OperationResult, Removal, Reply as StoreReply, SessionQuery, Store,
+    Inventory, Operation, OperationReply, OperationResult, Removal, SessionQuery, Store,
     StoreError, StoreEvent, TaskGlance, TaskQuery,
 };
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use serde_json::Value;
 use super::call::{Call, Maybe, Read, Write};
 use super::deferred::Soon;
 use super::read_back;
-use super::relay_client::{RelayClient, Reply};
+use super::relay_client::{RelayClient, RelayReply};
 use super::thread::Thread;
 
 /// How long a commit that nobody waits for waits for one to go with.
@@ -63,7 +63,7 @@ impl RelayedStore {
         Ok(Self { asker, soon: Arc::default(), thread })
     }
 
-    async fn ask<T>(&self, call: Call) -> Result<Reply<T>, StoreError>
+    async fn ask<T>(&self, call: Call) -> Result<RelayReply<T>, StoreError>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -79,7 +79,7 @@ impl RelayedStore {
         self.ask::<Result<T, StoreError>>(Call::Read(read)).await?.answer
     }
 
-    async fn send<T>(&self, write: Write) -> Result<Reply<T>, StoreError>
+    async fn send<T>(&self, write: Write) -> Result<RelayReply<T>, StoreError>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -145,7 +145,8 @@ async fn send_soon(asker: &RelayClient, soon: &Soon) {
     let commits = std::mem::take(&mut turn.before);
     if !commits.is_empty() {
         // Its failure is not reported: nobody may depend on it.
-        let _: Result<Reply<()>, _> = asker.ask(asker.new_write(Write::CommitSoon(commits))).await;
+        let _: Result<RelayReply<()>, _> =
+            asker.ask(asker.new_write(Write::CommitSoon(commits))).await;
     }
 }
 
@@ -161,7 +162,7 @@ impl Drop for RelayedStore {
 
 #[async_trait]
 impl Store for RelayedStore {
-    async fn write(&self, operation: Operation) -> StoreReply {
+    async fn write(&self, operation: Operation) -> OperationReply {
         let refused = match operation {
             Operation::Commit(commit) | Operation::TryCommit(commit) => {
                 return Ok(OperationResult::Committed(self.commit_now(commit).await?));
@@ -297,6 +298,10 @@ impl Store for RelayedStore {
 
     async fn newest_event(&self) -> Result<u64, StoreError> {
         self.read(Read::NewestEvent).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {

@@ -8,16 +8,16 @@ use axum::response::{IntoResponse as _, Response};
 use relight_core::agent::{Agent, AgentStateKind, RestartRule};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName};
-use relight_core::lease::HolderLife;
 use relight_core::limits;
 use relight_core::time::Span;
-use relight_runtime::fleet;
-use relight_runtime::fleet::remote_control::{self, RemoteCommandError};
-use relight_runtime::os::{clock, process};
+use relight_runtime::operations::agent as view;
+use relight_runtime::operations::live_signs::LiveSigns;
+use relight_runtime::os::clock;
 use relight_runtime::supervise::control::{
-    self, Changed, ControlReply, Refused, RefusedCode, Registered, Request, run_socket,
+    self, Changed, ControlReply, Refused, Registered, Request, run_socket,
 };
 use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::remote_command_sender::{self, RemoteCommandError};
 use relight_store::AgentQuery;
 use serde::Deserialize;
 
@@ -51,20 +51,18 @@ pub(super) struct WhichAgents {
 
 /// All agents, in the order of their names.
 #[cfg_attr(test, utoipa::path(get, path = "/api/agents", tag = "agents", params(WhichAgents),
-    responses((status = 200, body = List<wire::agent::Agent>), (status = 422))))]
+    responses((status = 200, body = List<view::Agent>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichAgents>,
-) -> Result<Answer<List<wire::agent::Agent>>, ApiError> {
+) -> Result<Answer<List<view::Agent>>, ApiError> {
     let limit = wire::list::Page { limit: which.limit, after: None }.limit()?;
     let states = which.state.as_deref().map(state).transpose()?.into_iter().collect();
     let after = which.after.map(AgentName::new).transpose()?;
-    let query = AgentQuery { states, after, limit: Some(limit + 1) };
-    let mut agents = app.backend.engine.store().agents(query).await?;
-    let has_more = agents.len() > limit;
-    agents.truncate(limit);
-    let next = agents.last().filter(|_| has_more).map(|agent| agent.name.to_string());
-    Ok(Answer(List { items: app.shown(agents).await?, next }))
+    let query = AgentQuery { states, after, limit: Some(limit) };
+    let mut list = app.context().list_agents(query, &mut app.live_signs(), None).await?;
+    list.items.iter_mut().for_each(|agent| app.add_own_sign(agent));
+    Ok(Answer(list))
 }
 
 fn state(word: &str) -> Result<AgentStateKind, ApiError> {
@@ -74,23 +72,19 @@ fn state(word: &str) -> Result<AgentStateKind, ApiError> {
 
 /// One agent.
 #[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
-    responses((status = 200, body = wire::agent::Agent), (status = 404),
+    responses((status = 200, body = view::Agent), (status = 404),
         (status = 422))))]
 pub(super) async fn show(
     State(app): State<App>,
     Named(name): Named<String>,
-) -> Result<Answer<wire::agent::Agent>, ApiError> {
-    let agent = app.agent(&AgentName::new(name)?).await?;
-    app.shown_one(agent).await.map(Answer)
+) -> Result<Answer<view::Agent>, ApiError> {
+    app.shown(&AgentName::new(name)?).await.map(Answer)
 }
 
 impl App {
     /// The agent's row.
     pub(super) async fn agent(&self, name: &AgentName) -> Result<Agent, ApiError> {
-        let found = self.backend.engine.store().agent(name).await?;
-        found.ok_or_else(|| {
-            ApiError::not_found(format!("there is no agent {name}")).hint("GET /api/agents")
-        })
+        Ok(self.context().agent(name).await?)
     }
 
     /// The other live node that has an agent.
@@ -98,14 +92,28 @@ impl App {
         let Some((own, _)) = &self.backend.node else { return Ok(None) };
         let Some(held) = &agent.lease.held else { return Ok(None) };
         let Some(node) = held.holder.node().filter(|node| *node != own) else { return Ok(None) };
-        fleet::look(self.backend.engine.store().as_ref()).await?;
-        let is_alive = process::holder_life(held) == HolderLife::Alive;
-        Ok(is_alive.then(|| node.clone()))
+        let holders = self.backend.engine.holders();
+        holders.look_for([held]).await?;
+        Ok(holders.is_alive(held).then(|| node.clone()))
     }
 
-    async fn shown_one(&self, agent: Agent) -> Result<wire::agent::Agent, ApiError> {
-        let mut shown = self.shown(vec![agent]).await?;
-        shown.pop().ok_or_else(|| ApiError::internal("an agent was not shown"))
+    async fn shown(&self, name: &AgentName) -> Result<view::Agent, ApiError> {
+        let mut agent = self.context().show_agent(name, &mut self.live_signs(), None).await?;
+        self.add_own_sign(&mut agent);
+        Ok(agent)
+    }
+
+    fn live_signs(&self) -> LiveSigns {
+        LiveSigns::of_daemon(self.backend.beats.clone())
+    }
+
+    /// What it said here, when nobody supervises it.
+    fn add_own_sign(&self, agent: &mut view::Agent) {
+        let name = AgentName::new(agent.name.clone()).ok().filter(|_| agent.phase.is_none());
+        let Some(sign) = name.and_then(|name| self.signs.of(&name)) else { return };
+        agent.phase = Some(sign.phase(clock::now()).to_owned());
+        agent.last_sign_at = Some(sign.at);
+        (agent.waiting_until, agent.status_text) = (sign.waiting_until, sign.status);
     }
 
     /// Has the supervisor do something.
@@ -124,7 +132,7 @@ impl App {
 /// Registers an agent that reports by itself; with a command, where the configuration allows that, one
 /// that is supervised from now on and after every start of the daemon.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
-    responses((status = 201, body = wire::agent::Agent), (status = 200, body = wire::agent::Agent),
+    responses((status = 201, body = view::Agent), (status = 200, body = view::Agent),
         (status = 403), (status = 409),
         (status = 422), (status = 503))))]
 pub(super) async fn register(
@@ -146,8 +154,7 @@ pub(super) async fn register(
         Some(_) => app.supervise(&name, given).await?,
         None => app.listen_to(&name, given).await?,
     };
-    let agent = app.agent(&name).await?;
-    Ok(json_bytes(status, &app.shown_one(agent).await?))
+    Ok(json_bytes(status, &app.shown(&name).await?))
 }
 
 impl App {
@@ -189,13 +196,6 @@ impl App {
         let registered: Registered = match self.call(Request::Register(Box::new(new))).await? {
             ControlReply::Ok(value) => serde_json::from_value(value)
                 .map_err(|error| ApiError::internal(error.to_string()))?,
-            ControlReply::Error(Refused { code: RefusedCode::Refused, message, hint }) => {
-                let error = ApiError::invalid(message);
-                return Err(match hint {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                });
-            }
             ControlReply::Error(refused) => return Err(refused.into()),
         };
         Ok(if registered.created { StatusCode::CREATED } else { StatusCode::OK })
@@ -308,7 +308,7 @@ impl App {
             return self.change_reporter(&name, &request).await;
         }
         let reply = match self.call(request.clone()).await? {
-            ControlReply::Error(Refused { code: RefusedCode::NotFound, .. }) => {
+            ControlReply::Error(Refused { code: ErrorCode::NOT_SUPERVISED, .. }) => {
                 match self.ask_elsewhere(&agent, request.clone()).await {
                     Some(reply) => reply,
                     None => self.ask_node(&agent, request).await?,
@@ -350,12 +350,12 @@ impl App {
         if let (Some(_), Some((name, verb))) = (&self.backend.node, request.wish()) {
             let grace_ms = agent.plan.grace.as_ms();
             let patience = Span::from_ms(NODE_PATIENCE.as_ms().saturating_add(grace_ms));
-            let store = self.backend.engine.store();
-            match remote_control::ask(store.as_ref(), name, verb, patience).await {
-                Ok(remote_control::RemoteDelivery::Done(changed)) => {
+            let holders = self.backend.engine.holders();
+            match remote_command_sender::ask(holders, name, verb, patience).await {
+                Ok(remote_command_sender::RemoteDelivery::Done(changed)) => {
                     return Ok(ControlReply::ok(&changed));
                 }
-                Ok(remote_control::RemoteDelivery::Left(verb)) => {
+                Ok(remote_command_sender::RemoteDelivery::Left(verb)) => {
                     request = Request::of(agent.name.clone(), verb);
                 }
                 Err(RemoteCommandError::Store(error)) => return Err(error.into()),

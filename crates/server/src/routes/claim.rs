@@ -3,10 +3,9 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use relight_core::lease::LEASE_DEFAULT;
 use relight_core::time::Span;
 use relight_runtime::operations::view::Started;
-use relight_runtime::operations::work::TaskClaim;
+use relight_runtime::operations::work::{Taker, TaskClaim};
 use relight_runtime::operations::{Written, read};
 use relight_runtime::os::clock;
 use serde_json::{Map, Value};
@@ -31,15 +30,15 @@ pub(super) async fn claim(
 ) -> Result<Response, ApiError> {
     let mut request: TaskClaim = read(given)?;
     request.wait = request.wait.map(|wait| wait.min(WAIT_MAX));
-    request.lease.get_or_insert(LEASE_DEFAULT);
     let agent = &request.agent;
     app.reported(agent).await?;
     // Whoever waits for work lives.
     let wait = request.wait.filter(|wait| *wait > Span::ZERO);
     let _waits = wait.map(|wait| app.backend.beats.wait(agent, clock::now().plus(wait)));
-    let (context, holder) = (app.context(), app.holder(Some(agent), "").await?);
+    let context = app.context();
+    let taker = Taker::over_http(&context, Some(agent), "").await?;
     let claimed = tokio::select! {
-        claimed = request.run(&context, &app.backend.queue, WAIT_MAX, &holder) => claimed?,
+        claimed = request.run(&context, &app.backend.queue, WAIT_MAX, &taker) => claimed?,
         () = app.journal.ended() => None,
     };
     let Some(started) = claimed else { return Ok(StatusCode::NO_CONTENT.into_response()) };

@@ -4,6 +4,7 @@ use axum::extract::State;
 use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
+use relight_runtime::operations::death::DeathView;
 use relight_store::AttemptQuery;
 use serde::Deserialize;
 
@@ -12,7 +13,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Asked, Named};
 use crate::wire;
-use crate::wire::death::Death;
 use crate::wire::list::{List, Page};
 
 /// Attempts that are looked through at most for one page.
@@ -23,13 +23,13 @@ const READ_AT_ONCE: usize = 1_000;
 /// The deaths of an agent with their post-mortems, newest first.
 #[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}/deaths", tag = "agents",
     params(("name" = String, Path), Page),
-    responses((status = 200, body = List<Death>), (status = 404),
+    responses((status = 200, body = List<DeathView>), (status = 404),
         (status = 422))))]
 pub(super) async fn deaths(
     State(app): State<App>,
     Named(name): Named<String>,
     Asked(page): Asked<Page>,
-) -> Result<Answer<List<Death>>, ApiError> {
+) -> Result<Answer<List<DeathView>>, ApiError> {
     let agent = app.agent(&AgentName::new(name)?).await?;
     let limit = page.limit()?;
     let before = app.place(page.after).await?;
@@ -38,7 +38,7 @@ pub(super) async fn deaths(
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| last.tag.to_string());
-    Ok(Answer(List { items: found.into_iter().filter_map(Death::of).collect(), next }))
+    Ok(Answer(List { items: found.into_iter().filter_map(DeathView::of).collect(), next }))
 }
 
 /// Which attempts.
@@ -59,11 +59,11 @@ pub(super) struct WhichAttempts {
 
 /// Attempts for a timeline, newest first.
 #[cfg_attr(test, utoipa::path(get, path = "/api/attempts", tag = "agents", params(WhichAttempts),
-    responses((status = 200, body = List<wire::attempt::Attempt>), (status = 422))))]
+    responses((status = 200, body = List<wire::attempt::AttemptView>), (status = 422))))]
 pub(super) async fn attempts(
     State(app): State<App>,
     Asked(which): Asked<WhichAttempts>,
-) -> Result<Answer<List<wire::attempt::Attempt>>, ApiError> {
+) -> Result<Answer<List<wire::attempt::AttemptView>>, ApiError> {
     let limit = Page { limit: which.limit.or(Some(1_000)), after: None }.limit()?;
     let since: Option<Time> = which.since.as_deref().map(str::parse).transpose()?;
     let agent = which.agent.map(AgentName::new).transpose()?;

@@ -12,13 +12,13 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::event_stream::Wanted;
 use crate::extract::Asked;
-use crate::wire::event::{Event, WhichEvents};
+use crate::wire::event::{EventView, WhichEvents};
 use crate::wire::list::{List, Page};
 
 /// Events as a list, or with `Accept: text/event-stream` as a stream that resumes by `Last-Event-ID`.
 #[cfg_attr(test, utoipa::path(get, path = "/api/events", tag = "events",
     params(WhichEvents, ("Last-Event-ID" = Option<u64>, Header)),
-    responses((status = 200, content((List<Event> = "application/json"), (String = "text/event-stream"))),
+    responses((status = 200, content((List<EventView> = "application/json"), (String = "text/event-stream"))),
         (status = 422))))]
 pub(super) async fn events(
     State(app): State<App>,
@@ -36,23 +36,19 @@ pub(super) async fn events(
         newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
     let last_seen = last_seen(&headers)?;
-    if wants_stream(&headers) {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains("text/event-stream")) {
         let after = last_seen.or(which.after);
         let query = EventQuery { newest: false, before: None, ..query };
-        return app.watch(Wanted { after, query }).await;
+        return app.journal.watch(app.backend.engine.store(), Wanted { after, query }).await;
     }
     let is_newest = query.newest;
     let found = app.backend.engine.store().events(query).await?;
     let is_full = found.len() == limit;
     let edge = if is_newest { found.first() } else { found.last() };
     let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
-    let items = found.into_iter().map(Event::from).collect();
+    let items = found.into_iter().map(EventView::from).collect();
     Ok(Answer(List { items, next }).into_response())
-}
-
-fn wants_stream(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
 /// The last event that a watcher saw.

@@ -1,12 +1,9 @@
 //! Signs of life: cheap, with no write to disk.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
-
 use axum::extract::State;
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::time::Time;
+use relight_runtime::engine::ActError;
 use relight_runtime::os::clock;
 use relight_runtime::supervise::heartbeats::Beat;
 use relight_runtime::supervise::reporters::{Belief, ReportError};
@@ -18,63 +15,9 @@ use crate::error::ApiError;
 use crate::extract::{Given, Named};
 use crate::wire::agent::{Heartbeat, HeartbeatAnswer};
 
-/// Agents whose signs are kept in memory.
-const AGENTS_MAX: usize = 10_000;
 const STATUS_BYTES_MAX: usize = 1024;
 /// More of a status is not looked at.
 const STATUS_READ_BYTES_MAX: usize = 8 * 1024;
-
-/// What agents of other supervisors said here last.
-#[derive(Debug, Default)]
-pub(crate) struct Signs(RwLock<HashMap<AgentName, Sign>>);
-
-/// What one of them said last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sign {
-    pub(crate) at: Time,
-    pub(crate) waiting_until: Option<Time>,
-    pub(crate) status: Option<String>,
-}
-
-impl Sign {
-    /// The word for what it is at.
-    pub(crate) fn phase(&self, now: Time) -> &'static str {
-        match self.waiting_until {
-            Some(until) if until > now => "waiting",
-            _ => "working",
-        }
-    }
-}
-
-impl Signs {
-    pub(crate) fn of(&self, agent: &AgentName) -> Option<Sign> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
-    }
-
-    pub(super) fn forget(&self, agent: &AgentName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(agent);
-    }
-
-    /// Whether the agent is known here.
-    fn heard(&self, agent: &AgentName, beat: &Beat) -> bool {
-        let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(sign) = signs.get_mut(agent) else { return false };
-        sign.at = clock::now();
-        sign.waiting_until = beat.waiting_until;
-        if beat.status.is_some() {
-            sign.status.clone_from(&beat.status);
-        }
-        true
-    }
-
-    fn first(&self, agent: AgentName, beat: Beat) {
-        let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if signs.len() < AGENTS_MAX {
-            let Beat { waiting_until, status } = beat;
-            signs.insert(agent, Sign { at: clock::now(), waiting_until, status });
-        }
-    }
-}
 
 /// A sign of life of an agent, which renews its leases. The first one of an agent that reports by itself
 /// makes it `running`; the answer says what it has to do.
@@ -102,10 +45,7 @@ pub(crate) async fn hear(
     let reporters = &app.backend.reporters;
     if !app.backend.beats.beat(&name, beat.clone()) && !app.signs.heard(&name, &beat) {
         match app.backend.engine.store().agent(&name).await? {
-            None => {
-                return Err(ApiError::not_found(format!("there is no agent {name}"))
-                    .hint("POST /api/agents registers one that reports by itself"));
-            }
+            None => return Err(ActError::NoSuchAgent(name).into()),
             Some(agent) if agent.plan.reports_itself() => reporters.report(&name, beat).await?,
             Some(agent) => match app.far_node(&agent).await? {
                 // Taken here it would be lost: only its supervisor judges its silence.

@@ -9,12 +9,11 @@ use relight_runtime::os::clock;
 use crate::VERSION;
 use crate::answer::{Answer, json_bytes};
 use crate::app::App;
+use crate::caller::{Caller, Via};
 use crate::error::{ApiError, STORE_REPLACED};
 use crate::extract::Given;
 use crate::guard::caller::{cookie, failed};
-use crate::guard::{Caller, Via};
 use crate::login::{AGE_MAX, Begun, GOOD_FOR};
-use crate::serve::url;
 use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
 
 /// Whether the daemon lives and has its store. Needs no token.
@@ -50,12 +49,12 @@ pub(super) async fn give_code(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Answer<LoginCode>, ApiError> {
-    let Some(address) = app.address else {
+    let Some(url) = app.url() else {
         return Err(ApiError::conflict("no address is served; there is only the socket")
             .hint("start the daemon without --no-http"));
     };
     let code = app.codes.give(caller.scope);
-    let url = format!("{}/login/{code}", url(address, app.is_tls));
+    let url = format!("{url}/login/{code}");
     Ok(Answer(LoginCode { code, url, expires_at: clock::now().plus(GOOD_FOR) }))
 }
 
@@ -69,10 +68,10 @@ pub(super) async fn log_in(
     let Some(scope) = app.codes.take(&login.code) else {
         let error = failed(&app, "this code is not good, or not any more")
             .hint("relight dashboard gives a new one");
-        app.audit.refused(&app, &error);
+        app.audit.refused(&app.backend, &error);
         return Err(error);
     };
-    let begun = app.visits.begin(scope, app.keyring.epoch());
+    let begun = app.browser_sessions.begin(scope, app.keyring.epoch());
     let Begun { cookie, csrf } = begun.map_err(|error| ApiError::internal(error.to_string()))?;
     let answer = Answer(LoggedIn { scope, csrf });
     Ok(with_cookie(&app, &cookie, AGE_MAX.as_ms() / 1_000, answer.into_response()))
@@ -85,7 +84,7 @@ pub(super) async fn log_out(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if let Some(secret) = cookie(&app.cookie_name(), &headers) {
-        let ended = app.visits.end(&secret);
+        let ended = app.browser_sessions.end(&secret);
         ended.map_err(|error| ApiError::internal(error.to_string()))?;
     }
     Ok(with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response()))

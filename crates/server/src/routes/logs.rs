@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use crate::answer::Answer;
 use crate::app::App;
+use crate::caller::{Caller, Via};
 use crate::error::ApiError;
 use crate::extract::{Asked, Named};
-use crate::guard::{Caller, Via};
 use crate::wire::agent::Logs;
 
 const LINES_DEFAULT: usize = 200;

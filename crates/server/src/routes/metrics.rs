@@ -15,15 +15,15 @@ use relight_store::Inventory;
 
 use super::stats::{by_state, named};
 use crate::VERSION;
-use crate::activity::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 use crate::app::App;
 use crate::error::ApiError;
-use crate::metrics::page::{Buckets, Page, seconds, seconds_of_us};
+use crate::metrics::page::{Buckets, MetricsPage, seconds, seconds_of_us};
 use crate::metrics::{
     AGENTS, ALERTS, ATTEMPTS, BUILD, DEATHS, DRAINING, HEARTBEAT_AGE, HEARTBEAT_AGENTS, HELD_BACK,
     HTTP_REQUESTS, IN_DOUBT, NODES, RECOVERIES, RECOVERY_DURATION, SESSIONS, SSE_WATCHERS, STARTED,
     STEP_COMMIT, STEPS, STORE_BYTES, STORE_EVENTS, TASK_RECOVERIES, TASKS,
 };
+use crate::statistics::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 
 /// Agents that are named.
 const AGENTS_NAMED_MAX: usize = 100;
@@ -33,10 +33,10 @@ const AGENTS_NAMED_MAX: usize = 100;
     responses((status = 200, body = String, content_type = "text/plain"))))]
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     let store = app.backend.engine.store();
-    let totals = app.pulse.now(store.as_ref()).await?.totals;
+    let totals = app.statistics.now(store.as_ref()).await?.totals;
     let inventory = store.inventory(false).await?;
     let is_draining = relight_runtime::drain::now(store.as_ref()).await?.is_some();
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.each(&BUILD, [(VERSION, 1)]);
     page.one(&STARTED, seconds(app.started_at.as_ms().unsigned_abs()));
     of_agents(&mut page, &inventory, &totals);
@@ -60,7 +60,7 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
     Ok(([(header::CONTENT_TYPE, kind)], page.text()).into_response())
 }
 
-fn of_agents(page: &mut Page, inventory: &Inventory, totals: &Totals) {
+fn of_agents(page: &mut MetricsPage, inventory: &Inventory, totals: &Totals) {
     let agents = named(&inventory.agents);
     let count = |kind: AgentStateKind| agents.get(kind.as_str()).copied().unwrap_or(0);
     page.each(&AGENTS, AgentStateKind::ALL.map(|kind| (kind.as_str(), count(kind))));
@@ -77,7 +77,7 @@ fn of_agents(page: &mut Page, inventory: &Inventory, totals: &Totals) {
 }
 
 /// Of those that this daemon hears; who is silent for longest is named first.
-fn heartbeats(page: &mut Page, app: &App) {
+fn heartbeats(page: &mut MetricsPage, app: &App) {
     let now = clock::now();
     let views = app.backend.beats.views().into_iter().filter(|view| view.phase.is_some());
     let mut ages: Vec<(String, u64)> = views
@@ -90,7 +90,7 @@ fn heartbeats(page: &mut Page, app: &App) {
     page.one(&HEARTBEAT_AGENTS, heard);
 }
 
-fn of_work(page: &mut Page, inventory: &Inventory, totals: &Totals) {
+fn of_work(page: &mut MetricsPage, inventory: &Inventory, totals: &Totals) {
     let tasks = named(&inventory.tasks);
     let count = |status: TaskStatus| tasks.get(status.as_str()).copied().unwrap_or(0);
     page.each(&TASKS, TaskStatus::ALL.map(|status| (status.as_str(), count(status))));

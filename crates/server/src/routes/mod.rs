@@ -12,7 +12,6 @@ mod metrics;
 mod needs;
 mod nodes;
 mod sessions;
-mod shown;
 mod stats;
 mod steps;
 pub(crate) mod tasks;
@@ -28,11 +27,8 @@ use crate::error::ApiError;
 use crate::extract::Named;
 use crate::{openapi, pages};
 
-/// Every route.
-pub(crate) fn all() -> Router<App> {
-    let routes = Router::new();
-    #[cfg(feature = "mcp")]
-    let routes = routes.route("/mcp", post(crate::mcp::http::serve));
+/// Every route, added to these.
+pub(crate) fn all(routes: Router<App>) -> Router<App> {
     routes
         .route("/", get(pages::dashboard))
         .route("/login/{code}", get(pages::login))
@@ -175,7 +171,7 @@ fn named(key: &str) -> Named<String> {
         metrics::metrics,
         crate::mcp::http::serve,
     ),
-    components(schemas(crate::wire::problem::ProblemBody))
+    components(schemas(crate::error::ProblemBody))
 )]
 pub(crate) struct Described;
 

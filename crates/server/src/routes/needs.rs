@@ -3,14 +3,11 @@
 use relight_core::agent::{Agent, AgentState, AgentStateKind};
 use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
-use relight_core::lease::HolderLife;
 use relight_core::session::{Session, SessionStateKind};
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::step::StepKey;
 use relight_core::task::Task;
-use relight_runtime::holders;
-use relight_runtime::os::process;
 use relight_store::{AgentQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery};
 
 use crate::app::App;
@@ -55,9 +52,10 @@ impl App {
         let limit = Some(OPEN_MAX);
         let query = TaskQuery { statuses, in_doubt: true, limit, ..TaskQuery::default() };
         let open = self.backend.engine.store().tasks(query).await?;
+        let holders = self.backend.engine.holders();
         let leases = open.iter().filter_map(|task| task.lease.held.as_ref());
-        holders::look_for(self.backend.engine.store().as_ref(), leases).await?;
-        let under_way = open.iter().filter(|task| is_worked_on(task)).count() as u64;
+        holders.look_for(leases).await?;
+        let under_way = open.iter().filter(|task| holders.is_held(&task.lease)).count() as u64;
         Ok(inventory.in_doubt.saturating_sub(under_way))
     }
 
@@ -165,11 +163,6 @@ fn waiting(inventory: &Inventory) -> u64 {
 
 fn count<T: PartialEq + Copy>(counts: &[(T, u64)], wanted: T) -> u64 {
     counts.iter().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| *count)
-}
-
-fn is_worked_on(task: &Task) -> bool {
-    let held = task.lease.held.as_ref();
-    held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive)
 }
 
 fn need(task: &Task, kind: &str, hint: String) -> NeedsMe {

@@ -10,25 +10,25 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Given, Named};
 use crate::wire::list::List;
-use crate::wire::node::{Drain, Node};
+use crate::wire::node::{DrainRequest, NodeView};
 
 /// All machines of the fleet; none where this one is alone.
 #[cfg_attr(test, utoipa::path(get, path = "/api/nodes", tag = "nodes",
-    responses((status = 200, body = List<Node>))))]
-pub(super) async fn list(State(app): State<App>) -> Result<Answer<List<Node>>, ApiError> {
+    responses((status = 200, body = List<NodeView>))))]
+pub(super) async fn list(State(app): State<App>) -> Result<Answer<List<NodeView>>, ApiError> {
     Ok(Answer(List { items: app.nodes().await?, next: None }))
 }
 
 /// Has a node take nothing new and hand over what comes to rest, or go on.
 #[cfg_attr(test, utoipa::path(post, path = "/api/nodes/{name}/drain", tag = "nodes",
-    params(("name" = String, Path)), request_body = Drain,
-    responses((status = 200, body = Node), (status = 404),
+    params(("name" = String, Path)), request_body = DrainRequest,
+    responses((status = 200, body = NodeView), (status = 404),
         (status = 422))))]
 pub(super) async fn drain(
     State(app): State<App>,
     Named(name): Named<String>,
-    Given(given): Given<Drain>,
-) -> Result<Answer<Node>, ApiError> {
+    Given(given): Given<DrainRequest>,
+) -> Result<Answer<NodeView>, ApiError> {
     let name = NodeName::new(name)?;
     let store = app.backend.engine.store();
     let unknown = || ApiError::not_found(format!("there is no node {name}")).hint("GET /api/nodes");
@@ -40,7 +40,7 @@ pub(super) async fn drain(
 }
 
 impl App {
-    async fn nodes(&self) -> Result<Vec<Node>, ApiError> {
+    async fn nodes(&self) -> Result<Vec<NodeView>, ApiError> {
         let store = self.backend.engine.store();
         let nodes = store.nodes().await?;
         if nodes.is_empty() {
@@ -51,7 +51,7 @@ impl App {
             let held = agents.get(&node.new.name).copied().unwrap_or(0);
             let own = self.backend.node.as_ref();
             let is_this = own.is_some_and(|(name, _)| *name == node.new.name);
-            Node::of(node, held, is_this)
+            NodeView::of(node, held, is_this)
         });
         Ok(shown.collect())
     }

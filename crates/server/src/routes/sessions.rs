@@ -3,22 +3,22 @@
 use axum::Extension;
 use axum::extract::State;
 use relight_core::ids::SessionKey;
+use relight_core::lease::Holder;
 use relight_core::session::SessionStateKind;
 use relight_runtime::operations::read;
 use relight_runtime::operations::session::{
-    self, BegunTurn, Caller as SessionCaller, ChangedSession, Discarded, EndedTurn,
-    RecoveredSessions, Session, SessionBegin, SessionClear, SessionEnd, SessionOperation,
-    SessionRecover, SessionResume, SessionShutdown, SessionSuspend, SessionTouch,
+    self, BegunTurn, ChangedSession, Discarded, EndedTurn, RecoveredSessions, Session,
+    SessionBegin, SessionCaller, SessionClear, SessionEnd, SessionOperation, SessionRecover,
+    SessionResume, SessionShutdown, SessionSuspend, SessionTouch,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tasks::over_http;
 use crate::answer::Answer;
 use crate::app::App;
+use crate::caller::{Caller, Via};
 use crate::error::ApiError;
 use crate::extract::{Asked, Given, Named};
-use crate::guard::{Caller, Via};
 use crate::wire::list::{List, Page};
 
 /// Which sessions.
@@ -124,5 +124,5 @@ pub(super) async fn shutdown(
 
 /// Whoever names a process comes by the socket.
 fn by(caller: &Caller) -> SessionCaller {
-    SessionCaller { owner: over_http(&caller.id), is_local: caller.via == Via::Socket }
+    SessionCaller { owner: Holder::over_http(&caller.id), is_local: caller.via == Via::Socket }
 }

@@ -9,11 +9,11 @@ use relight_core::time::Time;
 use relight_runtime::os::clock;
 
 use crate::VERSION;
-use crate::activity::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::Asked;
+use crate::statistics::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::wire::stats::{
     DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
 };
@@ -32,7 +32,7 @@ pub(super) async fn stats(
         return Err(ApiError::invalid(format!("hours is {hours}; write 1 to {HOURS_MAX}")));
     }
     let store = app.backend.engine.store();
-    let counts = app.pulse.now(store.as_ref()).await?;
+    let counts = app.statistics.now(store.as_ref()).await?;
     let inventory = store.inventory(false).await?;
     let needs = app.needs_me(&inventory).await?;
     let now = clock::now();

@@ -5,20 +5,18 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use relight_core::decide::StartLimits;
-use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Holder, LEASE_DEFAULT};
-use relight_runtime::holders;
+use relight_core::ids::TaskId;
 use relight_runtime::operations::view::{self, Started, WholeTask};
-use relight_runtime::operations::work::{TaskAdd, TaskList, TaskStart};
+use relight_runtime::operations::work::{Taker, TaskAdd, TaskList, TaskStart};
 use relight_runtime::operations::{Written, read};
 use serde_json::{Map, Value};
 
 use super::verbs::with_path;
 use crate::answer::{Answer, json_bytes};
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Asked, Given, Named};
-use crate::guard::Caller;
 use crate::wire::list::{List, Page};
 
 /// Tasks in the order they were added.
@@ -31,7 +29,7 @@ pub(super) async fn list(
     let limit = Page { limit: which.limit, after: None }.limit()?;
     let page = which.run(&app.context(), limit).await?;
     let next = page.next.as_ref().map(ToString::to_string);
-    Ok(Answer(List { next, items: page.items() }))
+    Ok(Answer(List { next, items: page.items(app.backend.engine.holders()) }))
 }
 
 /// One task with its steps, its context and its payload.
@@ -44,7 +42,7 @@ pub(super) async fn show(
 ) -> Result<Answer<WholeTask>, ApiError> {
     let view = app.context().show(&TaskId::new(id)?).await?;
     let strategy = app.backend.recoverer.strategies().name_for(&view.task).to_owned();
-    Ok(Answer(WholeTask::new(view, Some(&strategy))))
+    Ok(Answer(WholeTask::new(view, Some(&strategy), app.backend.engine.holders())))
 }
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.
@@ -72,36 +70,15 @@ pub(super) async fn start(
     Named(id): Named<String>,
     Given(given): Given<Map<String, Value>>,
 ) -> Result<Answer<Written<Started>>, ApiError> {
-    let mut request: TaskStart = read(with_path([("task", id)], given)?)?;
-    // A lease over HTTP has a time limit, whoever holds it: the fence alone shows who writes.
-    request.lease.get_or_insert(LEASE_DEFAULT);
+    let request: TaskStart = read(with_path([("task", id)], given)?)?;
     let agent = request.definition.agent.clone();
     if let Some(agent) = &agent {
         app.reported(agent).await?;
     }
     let recoverer = &app.backend.recoverer;
-    let holder = app.holder(agent.as_ref(), &caller.id).await?;
+    let taker = Taker::over_http(&app.context(), agent.as_ref(), &caller.id).await?;
     let (limits, strategies) = (StartLimits::Policy(recoverer.policy()), recoverer.strategies());
-    let started = request.run(&app.context(), &strategies, limits, holder.into()).await?;
+    let started = request.run(&app.context(), &strategies, limits, taker).await?;
     app.worked(&started.task);
     Ok(Answer(started.into()))
-}
-
-impl App {
-    /// Who holds what is taken over HTTP: the live attempt of an agent that is supervised. Nobody else's
-    /// life can be seen: their lease lasts for a time, and each write renews it.
-    pub(crate) async fn holder(
-        &self,
-        agent: Option<&AgentName>,
-        caller: &str,
-    ) -> Result<Holder, ApiError> {
-        let Some(agent) = agent else { return Ok(over_http(caller)) };
-        let attempt = holders::live_attempt(self.backend.engine.store().as_ref(), agent).await?;
-        Ok(attempt.unwrap_or_else(|| over_http(&format!("agent {agent}"))))
-    }
-}
-
-/// A holder whose life cannot be seen.
-pub(crate) fn over_http(who: &str) -> Holder {
-    Holder::Time { by: format!("{who} over HTTP") }
 }

@@ -46,10 +46,11 @@ impl Bell {
         let Some(queue) = &self.queue else { return };
         let mut space = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut events = Reader::new(queue, &mut space);
-        let lost = ReadFlags::IGNORED | ReadFlags::UNMOUNT | ReadFlags::QUEUE_OVERFLOW;
+        let gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF;
+        let lost = gone | ReadFlags::IGNORED | ReadFlags::UNMOUNT | ReadFlags::QUEUE_OVERFLOW;
         loop {
             match events.next() {
-                Ok(event) if event.events().intersects(lost | self_gone()) => {
+                Ok(event) if event.events().intersects(lost) => {
                     self.is_broken.store(true, Ordering::Relaxed);
                 }
                 Ok(_) | Err(Errno::INTR) => {}
@@ -58,10 +59,6 @@ impl Bell {
             }
         }
     }
-}
-
-fn self_gone() -> ReadFlags {
-    ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF
 }
 
 /// Not of every write: the database's log is in the same folder, and is written all the time.

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::file_watch::Bell;
 use super::{FILE_NAME, RECORDS_NAME, TokenError, file, records};
-use crate::guard::scope::Scope;
+use crate::tokens::Scope;
 
 /// What a token gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub struct Grant {
 #[derive(Debug)]
 pub struct Keyring {
     home: PathBuf,
-    known: RwLock<Known>,
+    known: RwLock<LoadedKeys>,
     bell: Bell,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct LoadedKeys {
     stamps: [Option<Stamp>; 2],
     keys: Vec<([u8; 32], Grant)>,
     /// Of the first token's hash; another one logs every browser out.
@@ -51,7 +51,7 @@ impl Keyring {
         super::show(home)?;
         // Before the first look, so that no change falls between.
         let bell = Bell::hang_in(home);
-        let known = RwLock::new(Known::read(home, stamps(home))?);
+        let known = RwLock::new(LoadedKeys::read(home, stamps(home))?);
         Ok(Self { home: home.to_owned(), known, bell })
     }
 
@@ -86,13 +86,13 @@ impl Keyring {
         self.bell.silence();
         let stamps = stamps(&self.home);
         if known.stamps != stamps {
-            let read = Known::read(&self.home, stamps);
-            *known = read.unwrap_or_else(|_| Known { stamps, ..Known::default() });
+            let read = LoadedKeys::read(&self.home, stamps);
+            *known = read.unwrap_or_else(|_| LoadedKeys { stamps, ..LoadedKeys::default() });
         }
     }
 }
 
-impl Known {
+impl LoadedKeys {
     fn read(home: &Path, stamps: [Option<Stamp>; 2]) -> Result<Self, TokenError> {
         let mut keys = Vec::new();
         let mut epoch = 0;

@@ -8,6 +8,7 @@ pub(crate) mod file;
 mod file_watch;
 mod keyring;
 mod records;
+mod scope;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use relight_runtime::os::random;
 
 pub use keyring::{Grant, Keyring};
-pub use records::{Record, list, new, revoke};
+pub use records::{TokenRecord, list, new, revoke};
+pub use scope::{Scope, UnknownScope};
 
 /// The file of the token that may do everything.
 pub const FILE_NAME: &str = "token";
@@ -97,7 +99,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::guard::scope::Scope;
+    use crate::tokens::Scope;
 
     #[test]
     fn the_token_is_made_once_and_only_its_owner_can_read_it() {

@@ -7,11 +7,11 @@ use relight_runtime::os::{clock, random};
 use serde::{Deserialize, Serialize};
 
 use super::{RECORDS_NAME, TokenError, file, secret};
-use crate::guard::scope::Scope;
+use crate::tokens::Scope;
 
 /// One token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct TokenRecord {
     /// By which it is revoked.
     pub id: String,
     /// What it is for, in the owner's words.
@@ -25,7 +25,7 @@ pub struct Record {
 }
 
 /// All of them, oldest first.
-pub fn list(home: &Path) -> Result<Vec<Record>, TokenError> {
+pub fn list(home: &Path) -> Result<Vec<TokenRecord>, TokenError> {
     let path = home.join(RECORDS_NAME);
     let Some(text) = file::read(&path)? else { return Ok(Vec::new()) };
     serde_json::from_str(&text)
@@ -33,11 +33,15 @@ pub fn list(home: &Path) -> Result<Vec<Record>, TokenError> {
 }
 
 /// Makes one; answers its record and the secret, which is kept nowhere.
-pub fn new(home: &Path, name: Option<&str>, scope: Scope) -> Result<(Record, String), TokenError> {
+pub fn new(
+    home: &Path,
+    name: Option<&str>,
+    scope: Scope,
+) -> Result<(TokenRecord, String), TokenError> {
     let _lock = file::lock(home)?;
     let mut records = list(home)?;
     let secret = secret();
-    let record = Record {
+    let record = TokenRecord {
         id: format!("{:08x}", u32::from_le_bytes(random::bytes())),
         name: name.map(str::to_owned),
         scope,
@@ -62,7 +66,7 @@ pub fn revoke(home: &Path, id: &str) -> Result<bool, TokenError> {
     Ok(was_there)
 }
 
-fn write(home: &Path, records: &[Record]) -> Result<(), TokenError> {
+fn write(home: &Path, records: &[TokenRecord]) -> Result<(), TokenError> {
     let mut text = serde_json::to_string_pretty(records).expect("records are plain JSON");
     text.push('\n');
     file::write(&home.join(RECORDS_NAME), text.as_bytes())

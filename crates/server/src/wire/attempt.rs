@@ -8,7 +8,8 @@ use serde::Serialize;
 /// One run of an agent's process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Attempt {
+#[cfg_attr(test, schema(as = Attempt))]
+pub(crate) struct AttemptView {
     pub(crate) agent: String,
     pub(crate) number: u32,
     #[cfg_attr(test, schema(value_type = String))]
@@ -22,7 +23,7 @@ pub(crate) struct Attempt {
     pub(crate) lived_ms: u64,
 }
 
-impl From<agent::Attempt> for Attempt {
+impl From<agent::Attempt> for AttemptView {
     fn from(attempt: agent::Attempt) -> Self {
         let ended = attempt.ended.as_ref();
         let lived = match ended {

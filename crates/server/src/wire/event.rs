@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 /// One entry of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Event {
+#[cfg_attr(test, schema(as = Event))]
+pub(crate) struct EventView {
     /// Grows; never reused.
     pub(crate) id: u64,
     #[cfg_attr(test, schema(value_type = String))]
@@ -26,7 +27,7 @@ pub(crate) struct Event {
     pub(crate) detail: Value,
 }
 
-impl From<event::Event> for Event {
+impl From<event::Event> for EventView {
     fn from(event: event::Event) -> Self {
         Self {
             id: event.id,

@@ -3,7 +3,7 @@
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::guard::scope::Scope;
+use crate::tokens::Scope;
 
 /// The caller, as the daemon identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

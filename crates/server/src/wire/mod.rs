@@ -2,10 +2,8 @@
 
 pub(crate) mod agent;
 pub(crate) mod attempt;
-pub(crate) mod death;
 pub(crate) mod event;
 pub(crate) mod list;
 pub(crate) mod login;
 pub(crate) mod node;
-pub(crate) mod problem;
 pub(crate) mod stats;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A node of a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Node {
+#[cfg_attr(test, schema(as = Node))]
+pub(crate) struct NodeView {
     pub(crate) name: String,
     /// `live`, `draining` or `gone`.
     pub(crate) state: String,
@@ -27,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) joined_at: Time,
 }
 
-impl Node {
+impl NodeView {
     pub(crate) fn of(node: relight_core::node::Node, agents: u64, is_this: bool) -> Self {
         Self {
             state: node.state().as_str().to_owned(),
@@ -49,7 +50,8 @@ impl Node {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Drain {
+#[cfg_attr(test, schema(as = Drain))]
+pub(crate) struct DrainRequest {
     /// Let it take work again.
     #[serde(default)]
     pub(crate) cancel: bool,

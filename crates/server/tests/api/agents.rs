@@ -39,7 +39,7 @@ fn an_agent_is_registered_shown_and_removed() {
     assert_eq!((other.status, other.code().as_str()), (409, "conflict"));
     let shown = ground.get("/api/agents/writer").ok();
     assert_eq!(shown["state"], "created");
-    assert_eq!((&shown["self_reporting"], &shown["supervised"]), (&json!(true), &json!(false)));
+    assert_eq!((&shown["self_reporting"], &shown["supervisor"]), (&json!(true), &json!(null)));
     assert_eq!(shown["skills"], json!(["rust"]));
     let list = ground.get("/api/agents?state=created").ok();
     assert_eq!(list["items"][0], shown);

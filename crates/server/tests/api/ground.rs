@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use relight_core::agent::AgentPlan;
 use relight_core::agent::AgentStateKind;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_redact::Redactor;
@@ -19,8 +20,8 @@ use relight_runtime::queue::Queue;
 use relight_runtime::recovery::{Recoverer, Strategies};
 use relight_runtime::store_url::StoreUrl;
 use relight_runtime::supervise::control::{
-    Changed, Control, ControlReply, RefusedCode, Registered, Request, ShutdownSummary,
-    SupervisorStatus, daemon_socket,
+    Changed, Control, ControlReply, Registered, Request, ShutdownSummary, SupervisorStatus,
+    daemon_socket,
 };
 use relight_runtime::supervise::control_server::Reception;
 use relight_runtime::supervise::heartbeats::Beats;
@@ -76,7 +77,8 @@ impl Ground {
         let engine = Engine::new(
             store,
             Redactor::new(relight_runtime::mark_key_beside(home.path()).unwrap()),
-        );
+        )
+        .with_file_intake(relight_runtime::dialect::take_in_file);
         let asked = Arc::new(Mutex::new(Vec::new()));
         let server = serve(home.path(), &engine, settings, allows_commands, &asked);
         let address = server.address().unwrap();
@@ -224,7 +226,7 @@ fn answer(request: &Request) -> ControlReply {
         Request::Start { agent } | Request::Stop { agent } | Request::Restart { agent } => {
             if agent.as_str() != "writer" {
                 let text = format!("agent {agent} is not supervised here");
-                return ControlReply::error(RefusedCode::NotFound, text, None);
+                return ControlReply::error(ErrorCode::NOT_SUPERVISED, text, None);
             }
             let running = AgentStateKind::Running;
             ControlReply::ok(&Changed::new(

@@ -214,7 +214,7 @@ fn a_task_is_done_when_its_declared_steps_are_closed() {
     let (is_error, refused) = call(&ground, "task_done", &json!({"task": "t", "fence": 1}));
     assert!(is_error, "{refused}");
     assert_eq!(refused["error"]["code"], "steps_left_open");
-    assert!(refused["error"]["hint"].as_str().unwrap().contains("relight step skip"), "{refused}");
+    assert!(refused["error"]["hint"].as_str().unwrap().contains("step_skip"), "{refused}");
     for step in ["build", "push"] {
         let skip = json!({"task": "t", "fence": 1, "step": step, "reason": "not needed"});
         assert_eq!(call(&ground, "step_skip", &skip).1["outcome"], "skipped");

@@ -30,7 +30,7 @@ fn the_first_report_makes_it_run() {
     assert_eq!(beat(&ground), 200);
     let bot = shown(&ground);
     assert_eq!((&bot["state"], &bot["attempt"]), (&json!("running"), &json!(1)));
-    assert_eq!(bot["supervised"], true, "the daemon that hears it holds it");
+    assert_eq!(bot["supervisor"]["alive"], true, "the daemon that hears it holds it");
     beat(&ground);
     assert_eq!(shown(&ground)["attempt"], 1);
 }
@@ -56,7 +56,7 @@ fn silence_ends_it_and_its_task_goes_by_its_strategy() {
     watch.until("\"to\":\"crashed\"");
     watch.until("task.recovery");
     let bot = shown(&ground);
-    assert_eq!((&bot["state"], &bot["supervised"]), (&json!("crashed"), &json!(false)));
+    assert_eq!((&bot["state"], &bot["supervisor"]), (&json!("crashed"), &json!(null)));
     assert_eq!(bot["last_death"]["cause"], "hung");
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "interrupted");
     let alerts = ground.get("/api/events?kind=alert").ok();

@@ -31,7 +31,7 @@ pub(crate) use self::nodes::{NodeRow, Nodes};
 pub(crate) use self::steps::{StepCounts, is_of_steps};
 use crate::commit_guards;
 use crate::contract::{
-    Commit, CommitError, Committed, Operation, OperationResult, Reply, StoreEvent,
+    Commit, CommitError, Committed, Operation, OperationReply, OperationResult, StoreEvent,
 };
 
 /// The loaded records.
@@ -125,7 +125,7 @@ impl WorkingSet {
         &mut self,
         operation: &'o Operation,
         journal: &mut Vec<JournalEntry<'o>>,
-    ) -> Reply {
+    ) -> OperationReply {
         let now_ms = self.now_ms;
         Ok(match operation {
             Operation::Commit(commit) | Operation::TryCommit(commit) => {

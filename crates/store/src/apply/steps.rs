@@ -35,7 +35,9 @@ impl StepCounts {
                 self.opened -= i64::from(mark.was_open);
                 if *outcome == StepOutcome::Done {
                     self.done += 1;
-                    self.progress_at = Some(at.as_ms());
+                    if mark.call.is_none() {
+                        self.progress_at = Some(at.as_ms());
+                    }
                 }
             }
             _ => {}

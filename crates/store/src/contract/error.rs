@@ -78,6 +78,11 @@ impl StoreError {
     pub const REPLACED_HINT: &str = "nothing was saved; move the files back, or restart what uses \
                                      them (relight down, then relight up)";
 
+    /// Its text with its causes, for example that the disk is full.
+    pub fn with_causes(&self) -> String {
+        with_causes(self)
+    }
+
     /// The same error with another name for the store, for readers that must not see its location.
     #[must_use]
     pub fn called(mut self, name: &str) -> Self {
@@ -98,6 +103,16 @@ impl StoreError {
     }
 }
 
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(behind) = next {
+        text += &format!(": {behind}");
+        next = behind.source();
+    }
+    text
+}
+
 /// Serializes a cause as its text, including its sources.
 mod cause {
     use std::error::Error;
@@ -109,13 +124,7 @@ mod cause {
         cause: &Arc<dyn Error + Send + Sync>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        let mut text = cause.to_string();
-        let mut next = cause.source();
-        while let Some(behind) = next {
-            text += &format!(": {behind}");
-            next = behind.source();
-        }
-        to.serialize_str(&text)
+        to.serialize_str(&super::with_causes(cause.as_ref()))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(

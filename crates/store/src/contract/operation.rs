@@ -83,7 +83,7 @@ pub enum OperationResult {
 }
 
 /// Result of one operation.
-pub type Reply = Result<OperationResult, OperationRefusal>;
+pub type OperationReply = Result<OperationResult, OperationRefusal>;
 
 /// Accessors for the result that belongs to an operation; any other is a bug of the backend.
 macro_rules! answers {

@@ -22,8 +22,8 @@ use tokio::sync::watch;
 
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
-    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
+    OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use state::MemoryState;
 
@@ -54,7 +54,7 @@ impl MemoryStore {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_now(&self, operation: &Operation) -> Reply {
+    fn write_now(&self, operation: &Operation) -> OperationReply {
         commit_guards::assert_operation(operation);
         let mut state = self.state();
         let reply = state.write(operation);
@@ -65,7 +65,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn write(&self, operation: Operation) -> Reply {
+    async fn write(&self, operation: Operation) -> OperationReply {
         self.write_now(&operation)
     }
 

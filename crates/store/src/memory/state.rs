@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::apply::{AgentEntry, JournalEntry, SessionEntry, TaskEntry, WorkingSet, left};
 use crate::contract::{
     AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation,
-    OperationResult, Removal, Reply, SessionQuery, TaskGlance, TaskQuery,
+    OperationReply, OperationResult, Removal, SessionQuery, TaskGlance, TaskQuery,
 };
 use crate::record::newest_of_each;
 
@@ -64,7 +64,7 @@ impl MemoryState {
 
     // Changes
 
-    pub(super) fn write(&mut self, operation: &Operation) -> Reply {
+    pub(super) fn write(&mut self, operation: &Operation) -> OperationReply {
         if let Operation::Remove(removal) = operation {
             return Ok(self.remove(removal));
         }

@@ -2,9 +2,9 @@
 //!
 //! A batch of steps takes one trip (`steps`). Any other takes two: one reads and holds everything that
 //! it concerns, the other writes and commits. Each also writes its number into the writer's own row
-//! (`commit_mark`), which is held until the transaction ends, however it ends. So whoever lost the
-//! answer to a commit waits for that row on a new connection and reads: the number is there, or it is
-//! passed over in the same statement and never will be. A transaction that does not end (its commit
+//! (`commit_mark`), which is held until the transaction ends, however it ends. A writer that
+//! lost the answer to a commit waits for that row on a new connection and reads it: the number is
+//! there, or the same statement skips it and it never will be. A transaction that does not end (its commit
 //! waits for a standby) is never sent again; the row keeps the writer's later batches behind it.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::step_batch::{self, StepBatch};
 use super::working_set::{self, Load};
 use crate::apply::Concern;
 use crate::contract::OperationRefusal;
-use crate::contract::{Operation, Reply, StoreError};
+use crate::contract::{Operation, OperationReply, StoreError};
 
 /// Pauses between connection attempts; the last one repeats.
 const PAUSES_MS: [u64; 6] = [1, 10, 50, 100, 250, 500];
@@ -66,7 +66,7 @@ enum Undone {
 /// What was sent, to determine the answers.
 #[derive(Debug)]
 enum SentStatement {
-    Batch(Vec<Reply>),
+    Batch(Vec<OperationReply>),
     /// Steps; the answers are read from their tasks.
     Steps,
 }
@@ -75,7 +75,7 @@ enum SentStatement {
 #[derive(Debug)]
 enum ReadBack {
     /// It was committed; these are the answers.
-    Made(Vec<Reply>),
+    Made(Vec<OperationReply>),
     /// It was not committed and never will be.
     NeverMade,
     /// Unknown; it must not be sent again.
@@ -112,7 +112,7 @@ impl BatchCommitter {
 
     /// Commits all operations in one transaction, unless one makes the others fail. Nothing with an
     /// unknown outcome is repeated.
-    pub(super) async fn commit(&mut self, operations: &[Operation]) -> Vec<Reply> {
+    pub(super) async fn commit(&mut self, operations: &[Operation]) -> Vec<OperationReply> {
         let until = Instant::now() + self.patience();
         match self.together(operations, TRIES_TOGETHER_MAX, until).await {
             Ok(replies) => replies,
@@ -125,7 +125,7 @@ impl BatchCommitter {
 
     /// Commits operations one by one, because an invalid value is the fault of one of them, and two
     /// that swap a name must be sequential. A lock held by others delays the rest only by seconds.
-    async fn one_by_one(&mut self, operations: &[Operation]) -> Vec<Reply> {
+    async fn one_by_one(&mut self, operations: &[Operation]) -> Vec<OperationReply> {
         let until = Instant::now() + ONE_BY_ONE_SHARE * self.patience();
         let mut of_all: Option<StoreError> = None;
         let mut replies = Vec::with_capacity(operations.len());
@@ -156,7 +156,7 @@ impl BatchCommitter {
         operations: &[Operation],
         tries_max: u32,
         until: Instant,
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Result<Vec<OperationReply>, StoreError> {
         let (mut tries, mut losses) = (0, 0);
         let tries_max = if operations.len() == 1 { TRIES_MAX } else { tries_max };
         loop {
@@ -185,7 +185,10 @@ impl BatchCommitter {
         }
     }
 
-    async fn transaction(&mut self, operations: &[Operation]) -> Result<Vec<Reply>, Undone> {
+    async fn transaction(
+        &mut self,
+        operations: &[Operation],
+    ) -> Result<Vec<OperationReply>, Undone> {
         if let Some(steps) = StepBatch::of(operations)
             && let Some(replies) = self.append_steps(steps).await?
         {
@@ -198,7 +201,7 @@ impl BatchCommitter {
     async fn append_steps(
         &mut self,
         mut steps: StepBatch<'_>,
-    ) -> Result<Option<Vec<Reply>>, Undone> {
+    ) -> Result<Option<Vec<OperationReply>>, Undone> {
         let mark = self.next_mark().await?;
         let (ahead_ms, journal_key) = (self.clock.ahead_ms(), self.journal_key);
         let schema = open::schema_known().cast_signed();
@@ -216,7 +219,7 @@ impl BatchCommitter {
         }
     }
 
-    async fn two_trips(&mut self, operations: &[Operation]) -> Result<Vec<Reply>, Undone> {
+    async fn two_trips(&mut self, operations: &[Operation]) -> Result<Vec<OperationReply>, Undone> {
         let (ahead_ms, journal_key) = (self.clock.ahead_ms(), self.journal_key);
         let mark = self.next_mark().await?;
         let db = self.connection.as_ref().expect("there is a mark on it");
@@ -240,7 +243,7 @@ impl BatchCommitter {
             return Err(self.rolled_back(newer.into()).await.into());
         }
         let mut entries = Vec::new();
-        let replies: Vec<Reply> =
+        let replies: Vec<OperationReply> =
             operations.iter().map(|operation| set.perform(operation, &mut entries)).collect();
         let mut script = working_set::write(&set, &entries, journal_key);
         let has_changes = !script.is_empty();
@@ -325,7 +328,7 @@ impl BatchCommitter {
         &mut self,
         sent: &mut SentStatement,
         operations: &[Operation],
-    ) -> Result<Option<Vec<Reply>>, PostgresFailure> {
+    ) -> Result<Option<Vec<OperationReply>>, PostgresFailure> {
         self.connect().await?;
         let db = self.connection.as_ref().expect("it was connected just now");
         let mark = self.mark.as_mut().expect("a commit was sent under it");

@@ -63,8 +63,8 @@ pub use self::url::{PostgresUrl, PostgresUrlError};
 use self::writer::PostgresWriter;
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Removal,
-    Reply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
+    OperationReply, Removal, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 
 /// One schema of a PostgreSQL database.
@@ -145,7 +145,7 @@ impl PostgresStore {
         answer.unwrap_or_else(|| Err(self.server.unreachable("its thread has stopped")))
     }
 
-    async fn removed(&self, removal: Removal) -> Reply {
+    async fn removed(&self, removal: Removal) -> OperationReply {
         let mut remover = Remover::new(Arc::clone(&self.server), self.journal_key);
         let (watch, pool) = (Arc::clone(&self.watch), Arc::clone(&self.pool));
         let removing = async move {
@@ -181,7 +181,7 @@ macro_rules! read {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn write(&self, operation: Operation) -> Reply {
+    async fn write(&self, operation: Operation) -> OperationReply {
         commit_guards::assert_operation(&operation);
         match operation {
             Operation::Remove(removal) => self.removed(removal).await,
@@ -339,6 +339,10 @@ impl Store for PostgresStore {
             }
             next.await;
         }
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     async fn clock(&self) -> Result<Option<Time>, StoreError> {

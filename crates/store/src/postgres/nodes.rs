@@ -46,9 +46,9 @@ pub(super) async fn glance(
     Ok(NodesSummary { mark, first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)) })
 }
 
-/// Gives a lease its whole time again, in one trip and one row: the most frequent write of a fleet. It goes
-/// past the writer, so that it never waits behind a batch, wakes nobody, and may be repeated when its
-/// answer was lost. A node whose version is too old for the schema by now is refused.
+/// Renews a lease in one round trip and one row: the most frequent write of a fleet. It bypasses the
+/// writer, so it never waits behind a batch; it notifies no subscriber and may be repeated if its answer
+/// was lost. A node whose version is now too old for the schema is refused.
 pub(super) async fn renew(
     db: &Connection,
     name: &NodeName,

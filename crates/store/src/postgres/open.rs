@@ -34,11 +34,11 @@ const MIN_COMPATIBLE: u32 = 9;
 /// it then, also none that knows nothing of copies.
 const HALF_COPIED: i32 = 1_000_000_000;
 
-/// Inside of a transaction, before `meta` is changed: waits for all that have their mark, and so have
-/// read `meta` as it was; whoever marks later reads it as it will be.
+/// Run in a transaction, before `meta` is changed. Waits for all writers that hold their mark: they
+/// have read the old `meta`. Writers that take their mark later read the new one.
 pub(super) const WAIT_FOR_WRITERS: &str = "LOCK TABLE commit_mark IN EXCLUSIVE MODE";
 
-/// Inside of a transaction: nobody else uses the schema until `mark_whole`.
+/// Run in a transaction. Other processes refuse the schema until `mark_whole`.
 pub(super) fn mark_half_copied() -> String {
     format!(
         "UPDATE meta SET min_compatible = min_compatible + {HALF_COPIED}
@@ -103,7 +103,7 @@ pub(super) async fn open(
     }
 }
 
-/// Whether somebody answered at all.
+/// Whether a server answered at all.
 fn is_there(why: &str) -> bool {
     !why.starts_with("error connecting")
         && !why.starts_with("error performing TLS")
@@ -189,7 +189,7 @@ pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), PostgresFailur
     Ok((row.get::<_, i32>(0).unsigned_abs(), row.get(1)))
 }
 
-/// A newer schema is good as long as its versions said that ours may go on beside them.
+/// A newer schema is accepted if it declares that this version may still use it.
 pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), StoreError> {
     let (found, known) = (min_compatible.unsigned_abs(), schema_known());
     let place = place.to_owned();
@@ -199,9 +199,9 @@ pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), S
     if found <= known { Ok(()) } else { Err(StoreError::Newer { place, found, known }) }
 }
 
-/// All or nothing; whoever comes second waits and finds it done. Never given up by itself: for a large
-/// store it takes as long as it takes, and the next one would begin where this one began. One that is
-/// frozen is ended by the server, for it is idle.
+/// All or nothing; a second process waits and finds the migration done. There is no time limit: a large
+/// store takes long, and the next try would start from the beginning. The server ends the idle
+/// transaction of a frozen process.
 async fn migrate(
     server: &PostgresServer,
     db: &Connection,
@@ -225,7 +225,7 @@ async fn migrate(
         true => schema(db).await?.0,
         false => 0,
     };
-    // Held up by others for longer than this, it lets them go on and is tried again.
+    // If others hold the lock for longer than this, they continue first and the migration is retried.
     db.batch("SET LOCAL lock_timeout TO '60s'").await?;
     if (1..schema_known()).contains(&found) {
         db.batch(WAIT_FOR_WRITERS).await?;

@@ -61,8 +61,8 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT id FROM ({all}) AS found ORDER BY priority DESC, n LIMIT $6")
 });
 
-/// Candidates for an agent, best first; which of them are held is told by the lease clock. Their rows
-/// are not locked: a claim is a commit that compares, and whoever comes second looks again.
+/// Candidates for an agent, best first; the lease clock tells which of them are held. Their rows are not
+/// locked: a claim is a compare-and-set commit, and the loser looks for candidates again.
 pub(super) async fn claimable(
     db: &Connection,
     claimant: &Claimant,

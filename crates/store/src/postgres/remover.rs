@@ -1,4 +1,4 @@
-//! Removes what is old, on a connection of its own: it is much, and nobody's commit waits for it.
+//! Removes old records on a separate connection, so that commits do not wait for a large removal.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::batch_committer::{TRIES_MAX, pause};
 use super::connection::{Connection, PostgresServer};
 use super::error::PostgresFailure;
 use super::forget;
-use crate::contract::{OperationResult, Removal, Reply};
+use crate::contract::{OperationReply, OperationResult, Removal};
 
 /// One removal's connection.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Remover {
 
     /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
     /// the rest is for the next time.
-    pub(super) async fn remove(&mut self, removal: &Removal) -> Reply {
+    pub(super) async fn remove(&mut self, removal: &Removal) -> OperationReply {
         let until = Instant::now() + self.server.url.patience;
         let mut tries = 0;
         loop {

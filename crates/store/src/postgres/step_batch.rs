@@ -17,7 +17,7 @@ use super::connection::{Value, get, values};
 use super::journal;
 use crate::apply::{JournalEntry, StepCounts};
 use crate::commit_guards;
-use crate::contract::{Commit, Committed, Operation, OperationResult, Reply};
+use crate::contract::{Commit, Committed, Operation, OperationReply, OperationResult};
 use crate::record::BadValue;
 
 /// For many records: the parameters of the function, then the columns of the records in order.
@@ -163,7 +163,7 @@ impl<'o> StepBatch<'o> {
     }
 
     /// The answer to each commit, from the newest sequence number of each task.
-    pub(super) fn replies(&self, row: &Row) -> Result<Vec<Reply>, BadValue> {
+    pub(super) fn replies(&self, row: &Row) -> Result<Vec<OperationReply>, BadValue> {
         let seqs: Vec<Option<i64>> = get(row, 0)?;
         let mut next: BTreeMap<&TaskId, (u64, Fence)> = BTreeMap::new();
         for ((id, task), seq) in self.tasks.iter().zip(seqs) {

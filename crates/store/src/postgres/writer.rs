@@ -18,7 +18,7 @@ use super::commit_watch::PostgresWatch;
 use super::operation;
 use super::pool::Pool;
 use crate::apply::is_of_steps;
-use crate::contract::{Commit, DeferredCommit, Operation, Reply, StoreError};
+use crate::contract::{Commit, DeferredCommit, Operation, OperationReply, StoreError};
 
 /// Maximum operations per transaction: bounds how long the first one waits.
 const BATCH_MAX: usize = 512;
@@ -39,7 +39,7 @@ const STEPS_BESIDE_MIN: usize = 16;
 #[derive(Debug)]
 enum BatchJob {
     /// A caller waits for the answer.
-    Awaited(Operation, oneshot::Sender<Reply>),
+    Awaited(Operation, oneshot::Sender<OperationReply>),
     /// Deferred: no caller waits, and it can be cancelled.
     Deferred(DeferredCommit),
 }
@@ -69,7 +69,7 @@ pub(super) struct PostgresWriter {
 #[derive(Debug, Default)]
 struct WriteBatch {
     operations: Vec<Operation>,
-    replies: Vec<Option<oneshot::Sender<Reply>>>,
+    replies: Vec<Option<oneshot::Sender<OperationReply>>>,
     /// The tasks of the steps; none if there are other operations.
     steps_of: Option<HashSet<TaskId>>,
 }
@@ -85,7 +85,7 @@ impl PostgresWriter {
     }
 
     /// Durable when it returns `Ok`.
-    pub(super) async fn run(&self, operation: Operation) -> Reply {
+    pub(super) async fn run(&self, operation: Operation) -> OperationReply {
         let (reply, answer) = oneshot::channel();
         {
             let mut queue = self.queue();
@@ -269,7 +269,7 @@ impl BatchJob {
 }
 
 impl WriteBatch {
-    fn push(&mut self, operation: Operation, reply: Option<oneshot::Sender<Reply>>) {
+    fn push(&mut self, operation: Operation, reply: Option<oneshot::Sender<OperationReply>>) {
         match (&mut self.steps_of, &operation) {
             (Some(tasks), Operation::Commit(commit)) if operation::is_step(&operation) => {
                 tasks.insert(commit.task.clone());
@@ -346,7 +346,7 @@ impl UnderWay {
 async fn commit(
     mut committer: BatchCommitter,
     operations: Vec<Operation>,
-    replies: Vec<Option<oneshot::Sender<Reply>>>,
+    replies: Vec<Option<oneshot::Sender<OperationReply>>>,
     before: Option<oneshot::Receiver<()>>,
     has_answered: oneshot::Sender<()>,
 ) -> (BatchCommitter, usize) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use relight_core::event::{Event, EventKind};
 use relight_core::lease::Fence;
-use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
+use relight_core::step::{Call, Output, Step, StepKey, StepState, rule_code, rule_from_code};
 use relight_core::time::Time;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) fn entry_row(entry: &JournalEntry<'_>) -> Row {
         entry.fence.map(|fence| fence.0).into(),
         mark.map(|mark| mark.key.name.as_str()).into(),
         mark.map(|mark| mark.key.occurrence).into(),
-        mark.map(|mark| mark.rule.code()).into(),
+        mark.map(|mark| rule_code(mark.rule, mark.call.is_some())).into(),
         mark.map(|mark| mark.tries).into(),
         mark.and_then(|mark| mark.fingerprint).into(),
         output.map(|output| output.exit_code).into(),
@@ -55,15 +55,20 @@ pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepSt
 pub(crate) fn read_step(row: &mut RowReader<'_>) -> Result<Step, BadValue> {
     let kind = row.code("journal.kind", EventKind::from_code)?;
     let (name, occurrence) = (row.parse("journal.name")?, row.small("journal.occurrence")?);
-    let rule = row.code("journal.rule", RepeatRule::from_code)?;
+    let (rule, is_call) = row.code("journal.rule", rule_from_code)?;
     let tries = row.small("journal.tries")?;
     let fence = Fence(row.some_number("journal.fence")?.unwrap_or(0).cast_unsigned());
     let at = row.time("journal.at")?;
     let exit_code = row.some_small("journal.exit_code")?;
     let fingerprint = row.some_number("journal.fingerprint")?.map(i64::cast_unsigned);
-    let state = step_state(kind, row.some_text("journal.detail")?.as_deref())?;
+    let detail = row.some_text("journal.detail")?;
+    let state = step_state(kind, detail.as_deref())?;
+    let call = match (is_call, state, &detail) {
+        (true, StepState::Begun, Some(detail)) => Some(from_json(detail, "journal.detail")?),
+        (is_call, ..) => is_call.then(Call::default),
+    };
     let key = StepKey { name, occurrence };
-    Ok(Step { key, state, rule, tries, fence, at, exit_code, fingerprint })
+    Ok(Step { key, state, rule, tries, fence, at, exit_code, fingerprint, call })
 }
 
 /// The newest record of each step, in the order of their first records.

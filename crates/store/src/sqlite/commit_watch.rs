@@ -67,7 +67,11 @@ const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
     let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let wanted = inotify::WatchFlags::MODIFY | inotify::WatchFlags::CREATE;
+    // Files that are moved away or back are news too: the next read finds out.
+    let wanted = inotify::WatchFlags::MODIFY
+        | inotify::WatchFlags::CREATE
+        | inotify::WatchFlags::MOVE
+        | inotify::WatchFlags::DELETE;
     if inotify::add_watch(&source, folder, wanted).is_err() {
         return;
     }

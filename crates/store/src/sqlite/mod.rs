@@ -52,8 +52,8 @@ pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use self::writer::SqliteWriter;
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation, Reply,
-    SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
+    OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 
 /// Idle reading connections that are kept.
@@ -119,7 +119,7 @@ impl Store for SqliteStore {
         self.place.check_all()
     }
 
-    async fn write(&self, operation: Operation) -> Reply {
+    async fn write(&self, operation: Operation) -> OperationReply {
         commit_guards::assert_operation(&operation);
         match &operation {
             Operation::CommitAgent(_) => self.writer.run_on_writer_thread(operation).await,

@@ -2,6 +2,7 @@
 //! half-created one, and refuses file systems with unreliable locks.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -171,19 +172,16 @@ fn create(path: &Path) -> Result<(), StoreError> {
     if log_is_there {
         return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
     }
-    let draft = with_suffix(path, &format!(".new-{}-{:x}", std::process::id(), any_number()));
+    // Unique even across containers with the same pids.
+    let pid = std::process::id();
+    let random = RandomState::new().hash_one(pid);
+    let draft = with_suffix(path, &format!(".new-{pid}-{random:x}"));
     let made = write_draft(&draft).and_then(|()| publish(&draft, path, &folder));
     for suffix in ["", "-wal", "-shm", "-journal"] {
         // A leftover temporary file does no harm.
         let _ = fs::remove_file(with_suffix(&draft, suffix));
     }
     made
-}
-
-/// Random number for a name that is unique even across containers with the same pids.
-fn any_number() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
 }
 
 fn write_draft(draft: &Path) -> Result<(), StoreError> {
@@ -225,15 +223,12 @@ fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, usage == Use::Short)?;
         // Otherwise SQLite plans statements again for each call, depending on bound values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.pragma_update(None, "synchronous", synchronous())?;
+        let synchronous = if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" };
+        connection.pragma_update(None, "synchronous", synchronous)?;
         connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
         Ok(connection)
     };
     setup().map_err(|e| store_error(path, e))
-}
-
-fn synchronous() -> &'static str {
-    if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" }
 }
 
 /// A short-lived process checkpoints explicitly, at its end (`shorten_log`).

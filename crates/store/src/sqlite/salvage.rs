@@ -45,7 +45,9 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     let target = open::open(to, Use::Long)?;
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .map_err(|e| store_error(from, e))?;
-    let schema = schema_of(&source);
+    // None when unreadable or unknown.
+    let schema = source.pragma_query_value(None, "user_version", |row| row.get(0));
+    let schema: Option<u32> = schema.ok().filter(|schema| *schema > 0);
     let mut report = Vec::new();
     for (table, key, since) in TABLES {
         if schema.is_some_and(|schema| schema < since) {
@@ -56,12 +58,6 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     }
     mend(&target).and_then(|()| recount(&target)).map_err(|e| store_error(to, e))?;
     Ok(report)
-}
-
-/// The schema number; none when unreadable or unknown.
-fn schema_of(source: &Connection) -> Option<u32> {
-    let found = source.pragma_query_value(None, "user_version", |row| row.get(0));
-    found.ok().filter(|schema| *schema > 0)
 }
 
 /// Errors of the source are collected; errors of the target abort.

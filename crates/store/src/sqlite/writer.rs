@@ -21,7 +21,7 @@ use super::open::{self, Use};
 use super::refusal::ApplyError;
 use super::replaced_file::StoreFiles;
 use super::{apply, commit_watch, journal};
-use crate::contract::{DeferredCommit, Operation, Reply, StoreError};
+use crate::contract::{DeferredCommit, Operation, OperationReply, StoreError};
 
 /// Maximum operations in one transaction; bounds the wait of the first one.
 const BATCH_MAX: usize = 512;
@@ -31,18 +31,14 @@ const SOON: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 enum WriterJob {
     /// A caller waits for the answer.
-    Awaited(Operation, oneshot::Sender<Reply>),
+    Awaited(Operation, oneshot::Sender<OperationReply>),
     /// A deferred commit, which may be cancelled.
     Deferred(DeferredCommit),
 }
 
 impl WriterJob {
-    fn is_awaited(&self) -> bool {
-        matches!(self, Self::Awaited(..))
-    }
-
     /// None when it was cancelled.
-    fn open(self) -> Option<(Operation, Option<oneshot::Sender<Reply>>)> {
+    fn open(self) -> Option<(Operation, Option<oneshot::Sender<OperationReply>>)> {
         match self {
             Self::Awaited(operation, reply) => Some((operation, Some(reply))),
             Self::Deferred(deferred) => {
@@ -53,8 +49,8 @@ impl WriterJob {
 }
 
 enum HandedIn {
-    Answered(Reply),
-    Queued(oneshot::Receiver<Reply>),
+    Answered(OperationReply),
+    Queued(oneshot::Receiver<OperationReply>),
 }
 
 #[derive(Debug, Default)]
@@ -129,7 +125,7 @@ impl SqliteWriter {
     }
 
     /// Runs an operation; durable when it returns `Ok`.
-    pub(super) async fn run(&self, operation: Operation) -> Reply {
+    pub(super) async fn run(&self, operation: Operation) -> OperationReply {
         match self.hand_in(operation) {
             HandedIn::Answered(reply) => reply,
             HandedIn::Queued(answer) => {
@@ -140,12 +136,12 @@ impl SqliteWriter {
 
     /// Like `run`, but always on the writer thread, together with everything queued meanwhile. For
     /// callers that share one thread and must not block each other.
-    pub(super) async fn run_on_writer_thread(&self, operation: Operation) -> Reply {
+    pub(super) async fn run_on_writer_thread(&self, operation: Operation) -> OperationReply {
         let answer = self.hand_over(operation);
         answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
     }
 
-    fn hand_over(&self, operation: Operation) -> oneshot::Receiver<Reply> {
+    fn hand_over(&self, operation: Operation) -> oneshot::Receiver<OperationReply> {
         let mut queue = self.shared.queue();
         let answer = queue.push(operation);
         // The committing thread checks the queue again.
@@ -204,7 +200,11 @@ impl SqliteWriter {
     }
 
     /// Commits on the caller's thread, together with deferred commits.
-    fn lead(&self, mut queue: MutexGuard<'_, SqliteWriteQueue>, operation: Operation) -> Reply {
+    fn lead(
+        &self,
+        mut queue: MutexGuard<'_, SqliteWriteQueue>,
+        operation: Operation,
+    ) -> OperationReply {
         let jobs = queue.take(BATCH_MAX - 1);
         queue.leading = true;
         drop(queue);
@@ -269,7 +269,7 @@ impl Drop for Leading<'_> {
 }
 
 impl SqliteWriteQueue {
-    fn push(&mut self, operation: Operation) -> oneshot::Receiver<Reply> {
+    fn push(&mut self, operation: Operation) -> oneshot::Receiver<OperationReply> {
         let (reply, answer) = oneshot::channel();
         self.jobs.push_back(WriterJob::Awaited(operation, reply));
         self.awaited += 1;
@@ -279,7 +279,7 @@ impl SqliteWriteQueue {
     fn take(&mut self, most: usize) -> Vec<WriterJob> {
         let count = most.min(self.jobs.len());
         let jobs: Vec<WriterJob> = self.jobs.drain(..count).collect();
-        self.awaited -= jobs.iter().filter(|job| job.is_awaited()).count();
+        self.awaited -= jobs.iter().filter(|job| matches!(job, WriterJob::Awaited(..))).count();
         if self.jobs.is_empty() {
             self.due = None;
         }
@@ -369,7 +369,7 @@ impl WriterShared {
     }
 
     /// Runs all operations in one transaction. If it cannot be committed, none of them happened.
-    fn batch(&self, operations: &[Operation]) -> Vec<Reply> {
+    fn batch(&self, operations: &[Operation]) -> Vec<OperationReply> {
         if operations.is_empty() {
             return Vec::new();
         }
@@ -387,7 +387,7 @@ impl WriterShared {
         &self,
         slot: &mut WriterConnection,
         operations: &[Operation],
-    ) -> Result<Vec<Reply>, StoreError> {
+    ) -> Result<Vec<OperationReply>, StoreError> {
         // Otherwise this file's log could be applied to another file.
         self.place.check()?;
         let connection = self.connection(slot)?;
@@ -420,11 +420,15 @@ impl WriterShared {
         &self,
         db: &Connection,
         operations: &[Operation],
-    ) -> rusqlite::Result<Vec<Reply>> {
+    ) -> rusqlite::Result<Vec<OperationReply>> {
         operations.iter().map(|operation| self.operation(db, operation)).collect()
     }
 
-    fn operation(&self, db: &Connection, operation: &Operation) -> rusqlite::Result<Reply> {
+    fn operation(
+        &self,
+        db: &Connection,
+        operation: &Operation,
+    ) -> rusqlite::Result<OperationReply> {
         let has_savepoint = !apply::is_plain(operation);
         let run = |sql: &str| match has_savepoint {
             true => db.prepare_cached(sql)?.execute([]).map(drop),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use relight_core::agent::Cause;
 use relight_core::event::EventKind;
 use relight_core::ids::{NodeName, StepName};
-use relight_core::step::{RepeatRule, StepState};
+use relight_core::step::{StepState, rule_from_code};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -313,12 +313,13 @@ impl RowCheck<'_> {
 
     fn step_state(&self, kind: EventKind) -> Result<StepState, String> {
         let rule = self.need("rule")?;
-        if u8::try_from(rule).ok().and_then(RepeatRule::from_code).is_none() {
+        if u8::try_from(rule).ok().and_then(rule_from_code).is_none() {
             return Err(format!("rule holds {rule}, which is none"));
         }
         self.not_negative("tries")?;
         match kind {
             EventKind::StepResolved | EventKind::StepSkipped => drop(self.json::<Value>("detail")?),
+            EventKind::StepBegun => drop(self.json_some::<Value>("detail")?),
             _ => drop(self.json_some::<OutputDetail>("detail")?),
         }
         step_state(kind, self.text("detail")).map_err(|bad| bad.to_string())

@@ -58,6 +58,7 @@ fn step(task: &str, number: u32) -> Commit {
         tries: 1,
         fingerprint: None,
         was_open: false,
+        call: None,
     };
     let ended = Change::StepEnded { mark, outcome: StepOutcome::Done, output: None };
     commit(task, FENCE, vec![ended])

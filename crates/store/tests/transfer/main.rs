@@ -309,7 +309,8 @@ fn taken(name: &str, by: &str) -> Commit {
 
 fn step(name: &str, fence: Option<Fence>, body: Vec<u8>) -> Commit {
     let rule = RepeatRule::Keyed;
-    let mark = StepMark { key: key(), rule, tries: 1, fingerprint: None, was_open: false };
+    let mark =
+        StepMark { key: key(), rule, tries: 1, fingerprint: None, was_open: false, call: None };
     let output = Some(Output::keep(0, body));
     commit(name, fence, vec![Change::StepEnded { mark, outcome: StepOutcome::Done, output }])
 }

@@ -133,7 +133,7 @@ fn changes(name: &str) -> Vec<AgentChange> {
         AgentChange::Session(Some(ODD.to_owned())),
         AgentChange::Session(None),
         AgentChange::Iteration(u32::MAX),
-        AgentChange::Tally(Tally { in_a_row: 3, hours }),
+        AgentChange::Tally(Tally { in_a_row: 3, deferrals: 2, hours }),
         AgentChange::Planned(Box::new(plan("other"))),
         ended_attempt(1),
         AgentChange::Noted(EventKind::Alert, json!({"why": ODD})),

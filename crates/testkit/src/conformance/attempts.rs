@@ -56,6 +56,8 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
         None,
         Some(ReportedEnd::Success),
         Some(ReportedEnd::Failure(ODD.to_owned())),
+        Some(ReportedEnd::Incurable(ODD.to_owned())),
+        Some(ReportedEnd::SessionGone),
         Some(ReportedEnd::Later(None)),
         Some(ReportedEnd::Later(Some(later(60)))),
     ];

@@ -45,6 +45,7 @@ fn full(task: &str) -> NewTask {
             priority: -3,
             needs: vec!["rust".to_owned(), "sql".to_owned()],
             ttl_ms: Some(60_000),
+            observed: false,
             spent_keys: vec![key("order 64"), key("order 65")],
         },
         context: [("branch".to_owned(), "main".to_owned())].into(),

@@ -125,7 +125,7 @@ pub(super) fn note(value: &str) -> Change {
 
 pub(super) fn mark(step: &str, tries: u32, was_open: bool) -> StepMark {
     let rule = RepeatRule::Keyed;
-    StepMark { key: step_key(step), rule, tries, fingerprint: None, was_open }
+    StepMark { key: step_key(step), rule, tries, fingerprint: None, was_open, call: None }
 }
 
 pub(super) fn begun(step: &str) -> Change {

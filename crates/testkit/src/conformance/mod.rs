@@ -105,6 +105,7 @@ macro_rules! conformance_suite {
                 a_task_is_read_with_its_step,
                 a_step_shows_its_newest_record,
                 a_skipped_step_is_closed,
+                an_observed_call_is_kept_while_it_is_open,
                 a_step_says_under_which_lease_it_was_written,
                 a_new_try_has_no_exit_code_of_the_old_one,
                 the_output_of_the_newest_end_is_kept_through_a_new_begin,

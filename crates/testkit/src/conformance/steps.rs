@@ -3,7 +3,9 @@
 use relight_core::change::{Change, StepMark};
 use relight_core::claimant::Claimant;
 use relight_core::lease::Fence;
-use relight_core::step::{Cut, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
+use relight_core::step::{
+    Call, Cut, Output, RepeatRule, Step, StepKey, StepOutcome, StepState, WrittenFile,
+};
 
 use super::Harness;
 use super::given::{
@@ -125,10 +127,30 @@ pub async fn a_step_shows_its_newest_record(harness: &dyn Harness) {
         let fence = Fence(0);
         let fingerprint = Some(u64::MAX - 1);
         let key = step_key("s");
-        let expected = Step { key, state, rule, tries, fence, at, exit_code, fingerprint };
+        let call = None;
+        let expected = Step { key, state, rule, tries, fence, at, exit_code, fingerprint, call };
         assert_eq!(step(&*store, "t", "s").await, Some(expected.clone()));
         assert_eq!(store.steps(&id("t")).await.expect("a store that can be read"), [expected]);
     }
+}
+
+/// What it does is kept until it ends; that it is a call, for ever. It counts, but is no progress.
+pub async fn an_observed_call_is_kept_while_it_is_open(harness: &dyn Harness) {
+    let store = harness.open().await;
+    let fence = add_held(&*store, "t").await;
+    let file = WrittenFile { path: "/p".to_owned(), before: None, after: Some("b".to_owned()) };
+    let call =
+        Call { tool: "Bash".to_owned(), arguments: "{\"x\": 1}".to_owned(), file: Some(file) };
+    let of = |was_open| StepMark { call: Some(call.clone()), ..mark("s", 1, was_open) };
+    done(&*store, "t", fenced(fence), vec![Change::StepBegun(of(false))]).await;
+    let open = step(&*store, "t", "s").await.expect("it was begun");
+    assert_eq!((open.call, open.rule), (Some(call.clone()), mark("s", 1, false).rule));
+    let ended = Change::StepEnded { mark: of(true), outcome: StepOutcome::Done, output: None };
+    done(&*store, "t", fenced(fence), vec![ended]).await;
+    let ended = step(&*store, "t", "s").await.expect("it has ended");
+    assert_eq!((ended.state, ended.call), (StepState::Done, Some(Call::default())));
+    let task = read(&*store, "t").await;
+    assert_eq!((task.steps_open, task.steps_done, task.tally.progress_at), (0, 1, None));
 }
 
 /// It is closed: counted, shown, and nothing follows it.

@@ -1,12 +1,13 @@
 //! Agents that somebody should look at: a finding a kind, with what to type for the first of it.
 
-use relight_core::agent::{Agent, AgentState, Attempt, Pause};
+use relight_core::agent::{Agent, AgentState, Attempt, FOREGROUND, Pause};
+use relight_runtime::holders::Holders;
+use relight_runtime::operations::agent::{Supervisor, Truth, start_with_daemon};
 use relight_runtime::os::process;
 use relight_store::{AgentQuery, Store, StoreError};
 
 use super::finding::DoctorFinding;
 use crate::output;
-use crate::verbs::ps::{Truth, supervisor_of};
 
 const NAMED_MAX: usize = 5;
 
@@ -40,8 +41,8 @@ impl AgentNeed {
         Self::HeldBack,
     ];
 
-    fn of(agent: &Agent, attempt: Option<&Attempt>) -> Option<Self> {
-        let supervisor = supervisor_of(agent);
+    fn of(agent: &Agent, attempt: Option<&Attempt>, holders: &Holders) -> Option<Self> {
+        let supervisor = Supervisor::of(agent, holders);
         match (Truth::of(agent, attempt, supervisor.as_ref()), &agent.state) {
             (_, AgentState::Terminated { .. }) => Some(Self::Terminated),
             (Truth::DiedUnnoticed, _) => Some(Self::DiedUnnoticed),
@@ -54,13 +55,20 @@ impl AgentNeed {
             (Truth::AsRecorded, AgentState::Suspended { why: Pause::HeldBack, .. }) => {
                 Some(Self::HeldBack)
             }
-            (Truth::AsRecorded, _) => None,
+            (Truth::AsRecorded | Truth::NotRecorded, _) => None,
         }
     }
 
-    fn finding(self, agents: &[&Agent]) -> Option<DoctorFinding> {
+    fn finding(self, agents: &[&Agent], holders: &Holders) -> Option<DoctorFinding> {
         let agent = agents.first()?;
-        let (first, start) = (&agent.name, agent.command_to_start(output::here().as_deref()));
+        let supervisor = Supervisor::of(agent, holders);
+        let is_supervised = supervisor.is_some_and(|supervisor| supervisor.alive);
+        let is_foreground = agent.plan.labels.contains_key(FOREGROUND);
+        let start = match is_supervised || is_foreground {
+            true => agent.command_to_start(output::here().as_deref()),
+            false => start_with_daemon(agent),
+        };
+        let first = &agent.name;
         let named = agents.iter().take(NAMED_MAX).map(|agent| agent.name.as_str());
         let mut named: Vec<&str> = named.collect();
         if agents.len() > NAMED_MAX {
@@ -94,15 +102,20 @@ impl AgentNeed {
 }
 
 /// Nothing where no agent needs anybody.
-pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
+pub(super) async fn look(
+    store: &dyn Store,
+    holders: &Holders,
+) -> Result<Vec<DoctorFinding>, StoreError> {
     let mut needy: Vec<(AgentNeed, Agent)> = Vec::new();
     let mut findings = Vec::new();
-    for agent in store.agents(AgentQuery::default()).await? {
+    let agents = store.agents(AgentQuery::default()).await?;
+    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
+    for agent in agents {
         let attempt = match &agent.state {
             AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
             _ => None,
         };
-        let need = AgentNeed::of(&agent, attempt.as_ref());
+        let need = AgentNeed::of(&agent, attempt.as_ref(), holders);
         let shim = attempt.as_ref().and_then(|attempt| attempt.shim.as_ref());
         if let Some(shim) = shim.filter(|shim| process::is_stopped(shim)) {
             let text =
@@ -115,6 +128,7 @@ pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreE
     let agents = |wanted: AgentNeed| -> Vec<&Agent> {
         needy.iter().filter(|(need, _)| *need == wanted).map(|(_, agent)| agent).collect()
     };
-    findings.extend(AgentNeed::ALL.into_iter().filter_map(|need| need.finding(&agents(need))));
+    let found = AgentNeed::ALL.into_iter();
+    findings.extend(found.filter_map(|need| need.finding(&agents(need), holders)));
     Ok(findings)
 }

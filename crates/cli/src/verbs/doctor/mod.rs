@@ -25,7 +25,7 @@ use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Outcome, chain};
 use crate::work::{Work, find_config};
-use crate::{output, trust};
+use crate::{output, terminal_filter, trust};
 
 pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Outcome {
     let mut findings = machine::look();
@@ -72,11 +72,11 @@ fn print(
     }
     for finding in findings {
         if !environment.quiet || finding.level == Severity::Problem {
-            output::line(&output::clean(&finding.line()));
+            output::line(&terminal_filter::clean(&finding.line()));
         }
     }
     if let Some(salvaged) = salvaged {
-        output::line(&output::clean(&salvaged.text()));
+        output::line(&terminal_filter::clean(&salvaged.text()));
     }
 }
 
@@ -98,8 +98,8 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
     let text = match &config {
         None => "there is no relight.toml; the defaults hold".to_owned(),
         Some(config) => {
-            let (folder, count) = (config.folder.display(), config.agents.len());
-            format!("relight.toml in {folder} is valid; agents: {count}")
+            let file = config.origin.as_ref().map_or(&config.folder, |origin| &origin.source.file);
+            format!("{} is valid; agents: {}", file.display(), config.agents.len())
         }
     };
     let renew = config.as_ref().map(|config| config.node.renew);
@@ -111,7 +111,7 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
     );
     let mut findings = vec![DoctorFinding::ok("config", text), DoctorFinding::ok("queue", sweep)];
     let approved = config
-        .map_or(Ok(()), |config| trust::require_for(environment, &config, &trust::keys(&config)));
+        .map_or(Ok(()), |config| environment.require_approval(&config, &trust::keys(&config)));
     if let Err(failure) = approved {
         let finding = DoctorFinding::warning("trust", failure.message);
         findings.push(finding.hint(failure.hint.unwrap_or_default()));

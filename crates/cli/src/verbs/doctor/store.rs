@@ -5,11 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relight_core::lease::HolderLife;
 use relight_core::time::Span;
 use relight_runtime::drain;
-use relight_runtime::holders;
-use relight_runtime::os::{clock, process};
+use relight_runtime::holders::Holders;
+use relight_runtime::os::clock;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
 use relight_store::{EventQuery, Inventory, Store, StoreError, TaskQuery};
@@ -60,7 +59,7 @@ fn look_at(
     let exit = match inventory(open, whole) {
         Ok((store, inventory)) => {
             findings.extend(describe(&inventory, whole));
-            let looked = block_on(look_inside(store.as_ref(), inventory.in_doubt));
+            let looked = block_on(look_inside(&store, inventory.in_doubt));
             let exit_if_whole = match looked {
                 Ok(more) => {
                     findings.extend(more);
@@ -187,13 +186,17 @@ fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> Doc
     DoctorFinding::ok(what, text)
 }
 
-async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<DoctorFinding>, StoreError> {
-    let mut findings = Vec::new();
+async fn look_inside(
+    store: &Arc<dyn Store>,
+    in_doubt: u64,
+) -> Result<Vec<DoctorFinding>, StoreError> {
+    let (mut findings, holders) = (Vec::new(), Holders::new(Arc::clone(store)));
+    let store = store.as_ref();
     findings.push(match in_doubt {
         0 => DoctorFinding::ok("in doubt", "no step"),
-        _ => steps_in_doubt(store).await?,
+        _ => steps_in_doubt(store, &holders).await?,
     });
-    findings.extend(agents::look(store).await?);
+    findings.extend(agents::look(store, &holders).await?);
     findings.extend(fleet::look(store).await?);
     if let Some(drain) = drain::now(store).await? {
         let text = format!("since {} nothing is begun", drain.since);
@@ -220,14 +223,12 @@ async fn look_inside(store: &dyn Store, in_doubt: u64) -> Result<Vec<DoctorFindi
 }
 
 /// A step that a live holder has begun is under way; only without one it is in doubt.
-async fn steps_in_doubt(store: &dyn Store) -> Result<DoctorFinding, StoreError> {
+async fn steps_in_doubt(store: &dyn Store, holders: &Holders) -> Result<DoctorFinding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
     let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
-    holders::look_for(store, tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
     for task in tasks {
-        let held = task.lease.held.as_ref();
-        let is_alive = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
-        if is_alive {
+        if holders.is_held(&task.lease) {
             under_way += 1;
         } else {
             in_doubt.push(task.id.to_string());

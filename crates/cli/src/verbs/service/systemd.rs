@@ -96,7 +96,9 @@ pub(super) fn install(
         let text = "a daemon that ran before keeps its old unit until it is restarted";
         report.notes.push(text.into());
     }
-    if !lingers(environment) {
+    let user = environment.get("USER").or_else(|| environment.get("LOGNAME"));
+    let lingers = user.is_some_and(|user| Path::new("/var/lib/systemd/linger").join(user).exists());
+    if !lingers {
         let text = "it runs while you are logged in; loginctl enable-linger makes it run always";
         report.notes.push(text.into());
     }
@@ -299,11 +301,6 @@ fn ours(path: &Path, what: Scheduled) -> Result<Option<Vec<u8>>, Failure> {
         }
         other => Ok(other),
     }
-}
-
-fn lingers(environment: &Environment) -> bool {
-    let user = environment.get("USER").or_else(|| environment.get("LOGNAME"));
-    user.is_some_and(|user| Path::new("/var/lib/systemd/linger").join(user).exists())
 }
 
 /// Answers what it said when it did not work.

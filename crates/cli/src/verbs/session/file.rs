@@ -6,7 +6,7 @@ use std::path::Path;
 use relight_core::agent::plain::harmless_json;
 use relight_core::error_code::ErrorCode;
 use relight_core::session::{read_marks, write_marks};
-use relight_runtime::sessions::{self, Imported};
+use relight_runtime::sessions::{self, ImportedMarks};
 use serde_json::{Value, json};
 
 use crate::arguments::session::{FileArguments, SessionImportArguments};
@@ -38,7 +38,7 @@ pub(super) fn import(environment: &Environment, arguments: &SessionImportArgumen
     Ok(code)
 }
 
-fn answer(file: &Path, done: &Imported, damaged: &[(String, String)]) -> Value {
+fn answer(file: &Path, done: &ImportedMarks, damaged: &[(String, String)]) -> Value {
     let pair = |key: &str, reason: String| json!({"key": key, "reason": reason});
     let refused = done.refused.iter().map(|(key, why)| pair(key.as_str(), why.to_string()));
     let damaged = damaged.iter().map(|(key, why)| pair(key, why.clone()));
@@ -51,7 +51,7 @@ fn answer(file: &Path, done: &Imported, damaged: &[(String, String)]) -> Value {
     })
 }
 
-fn in_words(done: &Imported, damaged: &[(String, String)]) -> String {
+fn in_words(done: &ImportedMarks, damaged: &[(String, String)]) -> String {
     let mut lines = vec![format!("{} turns in flight imported", done.imported.len())];
     lines.extend(done.refused.iter().map(|(key, why)| format!("{key} is left as it is: {why}")));
     lines.extend(damaged.iter().map(|(key, why)| format!("{key:?} is damaged: {why}")));

@@ -9,7 +9,7 @@ use relight_core::lease::Holder;
 use relight_core::session::SessionStateKind;
 use relight_runtime::engine::Engine;
 use relight_runtime::operations::session::{
-    self, Caller, ChangedSession, SessionBegin, SessionClear, SessionEnd, SessionOperation,
+    self, ChangedSession, SessionBegin, SessionCaller, SessionClear, SessionEnd, SessionOperation,
     SessionResume, SessionShutdown, SessionSuspend, SessionTouch,
 };
 
@@ -56,7 +56,7 @@ fn operate<O: SessionOperation>(
     if let Some(pid) = owner_pid {
         environment.named_process(pid, engine.store().as_ref())?;
     }
-    let caller = Caller { owner: owner(environment, &engine)?, is_local: true };
+    let caller = SessionCaller { owner: owner(environment, &engine)?, is_local: true };
     Ok(block_on(request.run(&engine, &caller))?)
 }
 

@@ -16,7 +16,7 @@ const PRINTED_AT_ONCE_BYTES: usize = 64 << 10;
 pub(super) fn recover(environment: &Environment, arguments: &SessionRecoverArguments) -> Outcome {
     let rules = rules(environment, arguments)?;
     let engine = environment.long_engine()?;
-    let mut page = Page::begin(environment, arguments.dry_run, rules.policy);
+    let mut page = RecoveryPrinter::begin(environment, arguments.dry_run, rules.policy);
     block_on(async {
         let mut tell = |one| page.add(&one);
         match arguments.dry_run {
@@ -30,7 +30,7 @@ pub(super) fn recover(environment: &Environment, arguments: &SessionRecoverArgum
 
 /// The answer, printed as it comes: there may be a hundred thousand sessions, and each is told once it
 /// is on disk.
-struct Page {
+struct RecoveryPrinter {
     json: bool,
     quiet: bool,
     verb: &'static str,
@@ -39,7 +39,7 @@ struct Page {
     is_empty: bool,
 }
 
-impl Page {
+impl RecoveryPrinter {
     fn begin(environment: &Environment, dry_run: bool, policy: Policy) -> Self {
         let head =
             format!("{{\n  \"dry_run\": {dry_run},\n  \"policy\": \"{policy}\",\n  \"items\": [");

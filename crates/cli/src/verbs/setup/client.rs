@@ -44,18 +44,40 @@ impl McpClient {
             Self::Gemini => ".gemini/settings.json".into(),
             Self::Opencode => "opencode.json".into(),
             Self::Cursor => ".cursor/mcp.json".into(),
-            Self::Codex => match (environment.get("CODEX_HOME"), environment.get("HOME")) {
-                (Some(home), _) => PathBuf::from(home).join("config.toml"),
-                (None, Some(home)) => PathBuf::from(home).join(".codex/config.toml"),
-                (None, None) => ".codex/config.toml".into(),
-            },
+            Self::Kimi => ".kimi-code/mcp.json".into(),
+            Self::Qwen => ".qwen/settings.json".into(),
+            Self::Codex => in_home(environment, "CODEX_HOME", ".codex").join("config.toml"),
+            Self::Copilot => {
+                in_home(environment, "COPILOT_HOME", ".copilot").join("mcp-config.json")
+            }
+        }
+    }
+
+    /// What it wants from a person before it starts the server.
+    pub(super) fn wants(self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some(
+                "Claude Code asks once whether servers of .mcp.json may run; without its screen: \
+                 \"enabledMcpjsonServers\": [\"relight\"] in .claude/settings.local.json",
+            ),
+            Self::Gemini => Some(
+                "Gemini CLI starts servers only in a folder that it trusts: answer its question \
+                 there once, or pass --skip-trust",
+            ),
+            Self::Cursor => Some("Cursor asks once whether the server may run"),
+            Self::Codex | Self::Opencode | Self::Kimi | Self::Qwen | Self::Copilot => None,
         }
     }
 
     /// The table in which servers stand.
     pub(super) fn table(self) -> &'static str {
         match self {
-            Self::Claude | Self::Gemini | Self::Cursor => "mcpServers",
+            Self::Claude
+            | Self::Gemini
+            | Self::Cursor
+            | Self::Kimi
+            | Self::Qwen
+            | Self::Copilot => "mcpServers",
             Self::Codex => "mcp_servers",
             Self::Opencode => "mcp",
         }
@@ -69,6 +91,9 @@ impl McpClient {
             Self::Gemini => "Gemini CLI",
             Self::Opencode => "OpenCode",
             Self::Cursor => "Cursor",
+            Self::Kimi => "Kimi Code",
+            Self::Qwen => "Qwen Code",
+            Self::Copilot => "GitHub Copilot CLI",
         }
     }
 
@@ -82,8 +107,11 @@ impl McpClient {
 
     fn process_entry(self, program: &str, words: &[String]) -> Value {
         match self {
-            Self::Claude | Self::Gemini | Self::Cursor => {
+            Self::Claude | Self::Gemini | Self::Cursor | Self::Kimi | Self::Qwen => {
                 json!({"command": program, "args": words})
+            }
+            Self::Copilot => {
+                json!({"type": "local", "command": program, "args": words, "tools": ["*"]})
             }
             Self::Codex => json!({"command": program, "args": words, "env_vars": PASSED_ON}),
             Self::Opencode => {
@@ -106,7 +134,18 @@ impl McpClient {
             Self::Claude => {
                 json!({"type": "http", "url": url, "headers": headers(format!("${{{TOKEN}}}"))})
             }
-            Self::Gemini => json!({"httpUrl": url, "headers": headers(format!("${{{TOKEN}}}"))}),
+            Self::Gemini | Self::Qwen => {
+                json!({"httpUrl": url, "headers": headers(format!("${{{TOKEN}}}"))})
+            }
+            Self::Copilot => json!({
+                "type": "http", "url": url, "headers": headers(format!("${{{TOKEN}}}")),
+                "tools": ["*"],
+            }),
+            Self::Kimi => match agent {
+                Some(agent) => json!({"url": url, "bearerTokenEnvVar": TOKEN,
+                    "headers": {AGENT_HEADER: agent}}),
+                None => json!({"url": url, "bearerTokenEnvVar": TOKEN}),
+            },
             Self::Cursor => json!({"url": url, "headers": headers(format!("${{env:{TOKEN}}}"))}),
             Self::Opencode => json!({
                 "type": "remote", "url": url, "headers": headers(format!("{{env:{TOKEN}}}")),
@@ -118,5 +157,13 @@ impl McpClient {
                 None => json!({"url": url, "bearer_token_env_var": TOKEN}),
             },
         }
+    }
+}
+
+/// A program's own folder: where its variable says, else in the user's home.
+fn in_home(environment: &Environment, variable: &str, name: &str) -> PathBuf {
+    match (environment.get(variable), environment.get("HOME")) {
+        (Some(own), _) => PathBuf::from(own),
+        (None, home) => home.map(PathBuf::from).unwrap_or_default().join(name),
     }
 }

@@ -109,10 +109,11 @@ pub(super) fn put(edition: Edition, content: &[u8]) -> Vec<u8> {
 /// The content without the block and without the line ends that `put` added.
 pub(super) fn take_out(content: &[u8]) -> Vec<u8> {
     let Some(block) = find(content).ok().flatten() else { return content.to_vec() };
-    let (mut before, mut after) = (&content[..block.whole.start], &content[block.whole.end..]);
-    after = strip_first_line_end(after);
+    let (mut before, after) = (&content[..block.whole.start], &content[block.whole.end..]);
+    let after = after.strip_prefix(b"\r\n").or_else(|| after.strip_prefix(b"\n")).unwrap_or(after);
     let is_last = after.is_empty();
-    let shorter = strip_last_line_end(before);
+    let shorter = before.strip_suffix(b"\r\n").or_else(|| before.strip_suffix(b"\n"));
+    let shorter = shorter.unwrap_or(before);
     let is_blank_line = shorter.ends_with(b"\n");
     if is_last || is_blank_line {
         before = shorter;
@@ -213,14 +214,6 @@ impl LineEnd {
             Self::CrLf => text.replace('\n', "\r\n").into_bytes(),
         }
     }
-}
-
-fn strip_first_line_end(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\r\n").or_else(|| text.strip_prefix(b"\n")).unwrap_or(text)
-}
-
-fn strip_last_line_end(text: &[u8]) -> &[u8] {
-    text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(text)
 }
 
 #[cfg(test)]

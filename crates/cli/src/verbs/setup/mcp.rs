@@ -3,12 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use relight_core::checkpoint::{Limits, check_duplicate_keys};
-use serde::Serialize as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::client::{NAME, Way};
+use super::{json_edit, program};
 use crate::arguments::other::{McpClient, SetupMcpArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -49,17 +48,6 @@ fn way(environment: &Environment, given: &SetupMcpArguments) -> Result<Way, Fail
     Ok(Way::Process { program: program(environment)?, words })
 }
 
-/// By its name where that leads here; else by its path.
-fn program(environment: &Environment) -> Result<String, Failure> {
-    let cannot = |error| Failure::new(Exit::Io, format!("cannot find this program: {error}"));
-    let own = std::env::current_exe().map_err(cannot)?;
-    let folders = environment.get("PATH").unwrap_or_default();
-    let found = folders.split(':').filter(|folder| folder.starts_with('/'));
-    let found = found.map(|folder| Path::new(folder).join(NAME)).find(|path| path.is_file());
-    let is_by_name = found.and_then(|path| path.canonicalize().ok()) == own.canonicalize().ok();
-    Ok(if is_by_name { NAME.to_owned() } else { own.to_string_lossy().into_owned() })
-}
-
 fn merge(
     environment: &Environment,
     given: &SetupMcpArguments,
@@ -83,8 +71,14 @@ fn merge(
         whole_file::replace(file, merged.text.as_bytes())
             .map_err(|error| whole_file::failure("write", file, &error))?;
     }
-    let value = json!({"client": client.name(), "file": file, "action": action, "entry": entry});
+    let wants = client.wants();
+    let value = json!({
+        "client": client.name(), "file": file, "action": action, "entry": entry, "wants": wants,
+    });
     output::answer(environment, &value, &format!("{place}: {word}"));
+    if let Some(wants) = wants {
+        output::note(environment, wants);
+    }
     Ok(0)
 }
 
@@ -131,9 +125,7 @@ impl Wrong {
 fn render(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
     match client {
         McpClient::Codex => render_toml(client, text, entry, force),
-        McpClient::Claude | McpClient::Gemini | McpClient::Opencode | McpClient::Cursor => {
-            render_json(client, text, entry, force)
-        }
+        _ => render_json(client, text, entry, force),
     }
 }
 
@@ -142,43 +134,18 @@ fn allow(was: Was, force: bool) -> Result<(), Wrong> {
 }
 
 fn render_json(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
-    let mut whole: Map<String, Value> = match text.trim_start_matches('\u{feff}').trim() {
-        "" => Map::new(),
-        text => {
-            // Of two members of one name only one would be written back.
-            check_duplicate_keys(text.as_bytes(), Limits::CHECKPOINT)
-                .map_err(|error| Wrong::Unreadable(format!("it has the {error}")))?;
-            serde_json::from_str(text).map_err(|error| Wrong::Unreadable(error.to_string()))?
-        }
-    };
-    let table = whole.entry(client.table()).or_insert_with(|| json!({}));
-    let table = table
-        .as_object_mut()
-        .ok_or_else(|| Wrong::Unreadable(format!("{} is not an object", client.table())))?;
-    let was = match table.get(NAME) {
+    let was = match json_edit::member(text, client.table(), NAME).map_err(Wrong::Unreadable)? {
         None => Was::Absent,
-        Some(there) if there == entry => Was::Same,
+        Some(there) if there == *entry => Was::Same,
         Some(_) => Was::Other,
     };
     allow(was, force)?;
-    table.insert(NAME.to_owned(), entry.clone());
-    Ok(Merged { text: pretty(&whole, &indent(text)), was })
-}
-
-/// As the file has it; two spaces in a new one.
-fn indent(text: &str) -> String {
-    let first = text.lines().skip(1).find(|line| line.starts_with([' ', '\t']));
-    let blank = first.map(|line| line.chars().take_while(|c| *c == ' ' || *c == '\t').collect());
-    blank.unwrap_or_else(|| "  ".to_owned())
-}
-
-fn pretty(whole: &Map<String, Value>, indent: &str) -> String {
-    let form = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
-    let mut bytes = Vec::new();
-    let mut to = serde_json::Serializer::with_formatter(&mut bytes, form);
-    whole.serialize(&mut to).expect("JSON that was read can be written");
-    bytes.push(b'\n');
-    String::from_utf8(bytes).expect("JSON is UTF-8")
+    let text = match was {
+        Was::Same => text.to_owned(),
+        Was::Absent | Was::Other => json_edit::with_member_of(text, client.table(), NAME, entry)
+            .map_err(Wrong::Unreadable)?,
+    };
+    Ok(Merged { text, was })
 }
 
 fn render_toml(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
@@ -250,12 +217,15 @@ fn plain_value(value: &toml_edit::Value) -> toml_edit::Value {
 mod tests {
     use super::*;
 
-    const CLIENTS: [McpClient; 5] = [
+    const CLIENTS: [McpClient; 8] = [
         McpClient::Claude,
         McpClient::Codex,
         McpClient::Gemini,
         McpClient::Opencode,
         McpClient::Cursor,
+        McpClient::Kimi,
+        McpClient::Qwen,
+        McpClient::Copilot,
     ];
 
     fn process() -> Way {
@@ -302,13 +272,17 @@ mod tests {
     }
 
     #[test]
-    fn other_entries_of_json_stay_in_their_order_and_indent() {
-        let theirs =
-            "{\n\t\"z\": 1.50,\n\t\"mcpServers\": {\n\t\t\"other\": {}\n\t},\n\t\"a\": []\n}\n";
-        let text = merged(McpClient::Claude, theirs, &process()).text;
-        let place = |word: &str| text.find(word).unwrap_or_else(|| panic!("{word} in {text}"));
-        assert!(place("\"z\"") < place("\"other\"") && place("\"other\"") < place("\"relight\""));
-        assert!(place("\"relight\"") < place("\"a\"") && text.contains("\n\t\t\"relight\": {"));
+    fn comments_and_other_entries_of_json_stay_byte_for_byte() {
+        let theirs = "{\n\t\"z\": 1.50, // why\n\t\"mcpServers\": {\n\t\t\"other\": {}";
+        let rest = "\n\t},\n\t\"a\": []\n}\n";
+        let text = merged(McpClient::Claude, &format!("{theirs}{rest}"), &process()).text;
+        let ours = text.strip_prefix(theirs).and_then(|text| text.strip_suffix(rest));
+        let ours = ours.expect("what was there stays as it was");
+        assert!(ours.starts_with(",\n\t\t\"relight\": {\n\t\t\t\"command\": "), "{ours:?}");
+        // In place of an older one, with comments.
+        let older = text.replace("\"relight\",", "/* mine */ \"old\",");
+        let entry = McpClient::Claude.entry(&process());
+        assert_eq!(render(McpClient::Claude, &older, &entry, true).unwrap().text, text);
     }
 
     #[test]
@@ -330,7 +304,7 @@ mod tests {
             (McpClient::Claude, "{"),
             (McpClient::Claude, "[]"),
             (McpClient::Gemini, "{\"mcpServers\": []}"),
-            (McpClient::Opencode, "{} // words"),
+            (McpClient::Opencode, "{} words"),
             (McpClient::Codex, "[[["),
             (McpClient::Codex, "mcp_servers = 1"),
         ] {

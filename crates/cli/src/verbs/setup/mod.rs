@@ -4,6 +4,8 @@
 
 mod client;
 mod config;
+mod hooks;
+mod json_edit;
 mod marked;
 mod mcp;
 mod piece;
@@ -14,10 +16,103 @@ use serde_json::json;
 
 pub(super) use self::marked::State;
 use self::piece::Piece;
-use crate::arguments::other::{SetupCommand, SetupDeed};
+use crate::arguments::hook::HookProgram;
+use crate::arguments::other::{
+    AgentsMdArguments, McpClient, SetupAgentArguments, SetupCommand, SetupDeed,
+    SetupHooksArguments, SetupMcpArguments, SkillArguments,
+};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::{output, whole_file};
+
+/// By its name where that leads here; else by its path.
+fn program(environment: &Environment) -> Result<String, Failure> {
+    let cannot = |error| Failure::new(Exit::Io, format!("cannot find this program: {error}"));
+    let own = std::env::current_exe().map_err(cannot)?;
+    let folders = environment.get("PATH").unwrap_or_default();
+    let found = folders.split(':').filter(|folder| folder.starts_with('/'));
+    let found = found.map(|folder| Path::new(folder).join(client::NAME));
+    let found = found.into_iter().find(|path| path.is_file());
+    let is_by_name = found.and_then(|path| path.canonicalize().ok()) == own.canonicalize().ok();
+    Ok(if is_by_name { client::NAME.to_owned() } else { own.to_string_lossy().into_owned() })
+}
+
+/// Everything for one program: hooks, MCP, the skill and the block in AGENTS.md. Nothing is written before
+/// a person has seen what.
+fn agent(environment: &Environment, given: &SetupAgentArguments) -> Outcome {
+    let commands = given.program.commands();
+    let mut plan = vec![hooks::plan(environment, given.program)?];
+    for command in &commands {
+        plan.push(match command {
+            SetupCommand::Mcp(mcp) => {
+                format!("{}: an MCP server named relight", mcp.client.file(environment).display())
+            }
+            SetupCommand::Skill(skill) => {
+                format!("{}: a skill", Piece::skill_in(&skill.dir).path().display())
+            }
+            SetupCommand::AgentsMd(block) => {
+                format!("{}: a block about restart-safe work", block.file.display())
+            }
+            _ => continue,
+        });
+    }
+    if !given.yes {
+        output::alert(&format!(
+            "this changes, and keeps everything else:\n  {}",
+            plan.join("\n  ")
+        ));
+        let is_asked = output::is_terminal() && std::io::IsTerminal::is_terminal(&std::io::stdin());
+        if !is_asked {
+            return Err(Failure::new(
+                Exit::Usage,
+                "nothing was changed: there is no terminal to ask on",
+            )
+            .hint("add --yes"));
+        }
+        output::alert("continue? [y/N]");
+        let mut answer = String::new();
+        let read = std::io::stdin().read_line(&mut answer);
+        if read.is_err() || !matches!(answer.trim(), "y" | "Y" | "yes") {
+            output::alert("nothing was changed");
+            return Ok(Exit::No as u8);
+        }
+    }
+    for command in &commands {
+        let code = run(environment, command)?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
+impl HookProgram {
+    /// What `setup agent` runs for it.
+    fn commands(self) -> Vec<SetupCommand> {
+        let client = match self {
+            Self::Claude => McpClient::Claude,
+            Self::Codex => McpClient::Codex,
+            Self::Gemini => McpClient::Gemini,
+            Self::Cursor => McpClient::Cursor,
+            Self::Opencode => McpClient::Opencode,
+            Self::Kimi => McpClient::Kimi,
+            Self::Qwen => McpClient::Qwen,
+            Self::Copilot => McpClient::Copilot,
+        };
+        let skills = match self {
+            Self::Claude => ".claude/skills",
+            _ => ".agents/skills",
+        };
+        let deed = || SetupDeed { check: false, print: false, remove: false, force: false };
+        let file = "AGENTS.md".into();
+        vec![
+            SetupCommand::Hooks(SetupHooksArguments::of(self)),
+            SetupCommand::Mcp(SetupMcpArguments::merged(client)),
+            SetupCommand::Skill(SkillArguments { deed: deed(), dir: skills.into() }),
+            SetupCommand::AgentsMd(AgentsMdArguments { deed: deed(), file }),
+        ]
+    }
+}
 
 pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome {
     let (piece, deed) = match command {
@@ -25,6 +120,8 @@ pub(crate) fn run(environment: &Environment, command: &SetupCommand) -> Outcome 
         SetupCommand::Skill(given) => (Piece::skill_in(&given.dir), &given.deed),
         SetupCommand::Config(given) => return config::run(environment, given),
         SetupCommand::Mcp(given) => return mcp::run(environment, given),
+        SetupCommand::Hooks(given) => return hooks::run(environment, given),
+        SetupCommand::Agent(given) => return agent(environment, given),
     };
     if deed.print {
         return Ok(print(environment, &piece));

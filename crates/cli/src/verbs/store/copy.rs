@@ -14,7 +14,7 @@ use super::{parse, rows, sums, tell_damage};
 use crate::arguments::store::CopyArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, chain};
-use crate::{block_on, output};
+use crate::{block_on, output, terminal_filter};
 
 pub(super) fn run(environment: &Environment, arguments: &CopyArguments) -> Outcome {
     let (from_url, to_url) = (parse(&arguments.from)?, parse(&arguments.to)?);
@@ -61,13 +61,13 @@ fn tell(environment: &Environment, from: &str, to: &str, copied: &Copied) {
     if !environment.quiet {
         output::line(&sums(&copied.tables, &copied.hash));
         let text = format!("\n{from}\nis copied into\n{to}\nand was read back: the same rows");
-        output::line(&output::clean(&text));
+        output::line(&terminal_filter::clean(&text));
     }
     let meanwhile = copied.written_meanwhile;
     if meanwhile > 0 {
         let text =
             format!("{meanwhile} events were written to {from} meanwhile and are not in {to}");
-        output::alert(&output::clean(&text));
+        output::alert(&terminal_filter::clean(&text));
     }
 }
 

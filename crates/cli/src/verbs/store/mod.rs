@@ -12,7 +12,7 @@ use self::progress::Bar;
 use crate::arguments::store::{StoreCommand, UrlArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{block_on, output, store_way};
+use crate::{block_on, output, store_access, terminal_filter};
 
 /// Hexadecimal digits of a hash that people compare; JSON has all.
 const DIGITS: usize = 32;
@@ -42,7 +42,7 @@ fn verify(environment: &Environment, arguments: &UrlArguments) -> Outcome {
             "damage": damage,
         }));
     } else if !environment.quiet {
-        output::line(&format!("{}\n", output::clean(&place)));
+        output::line(&format!("{}\n", terminal_filter::clean(&place)));
         output::line(&sums(&verified.tables, &verified.hash));
         if damage.count == 0 {
             output::line("\nevery row is good");
@@ -75,7 +75,7 @@ fn url(environment: &Environment, arguments: &UrlArguments) -> Result<StoreUrl, 
 }
 
 fn parse(text: &str) -> Result<StoreUrl, Failure> {
-    refuse_memory(store_way::named(text, Exit::Usage)?)
+    refuse_memory(store_access::named(text, Exit::Usage)?)
 }
 
 fn refuse_memory(url: StoreUrl) -> Result<StoreUrl, Failure> {

@@ -5,15 +5,16 @@
 //! an agent stands in quotes or in a quoted block, so that none of it can pass for Relight's own words.
 //! Leaves to others: gathering the facts, redacting the text, writing the file.
 
+mod checks;
 mod page;
 
-use self::page::{BriefPage, LINE_BYTES_MAX, quoted};
+use self::page::{BriefPage, LINE_BYTES_MAX, code, quoted};
 use super::death::{Cause, HowEnded, signal_name};
-use super::plain::{clipped, plain_lines};
+use super::plain::{clipped, plain_line, plain_lines};
 use super::{PostMortem, RecordedDeath};
 use crate::ids::AgentName;
 use crate::progress::{Progress, progress};
-use crate::step::{RepeatRule, Step};
+use crate::step::{Call, RepeatRule, Step, StepState};
 use crate::task::Task;
 use crate::time::Span;
 
@@ -31,7 +32,7 @@ const TO_DO_MAX: usize = 8;
 const OUTPUT_LINES_MAX: usize = 5;
 const HASH_CHARS: usize = 12;
 /// What a successor needs of a task's context, in this order.
-const CONTEXT_KEYS: [&str; 5] = ["issue", "branch", "workspace", "stage", "memory_refs"];
+const CONTEXT_KEYS: [&str; 6] = ["prompt", "issue", "branch", "workspace", "stage", "memory_refs"];
 
 /// All that a brief may speak of.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,10 @@ pub struct BriefFacts<'a> {
     pub before: Option<Interrupted<'a>>,
     /// The task to go on with, and all its steps.
     pub task: Option<(&'a Task, &'a [Step])>,
+    /// Calls in doubt that their files told about, and whether they happened.
+    pub settled: &'a [(&'a Call, bool)],
+    /// Calls in doubt that its transcript tells of, and no step.
+    pub open_calls: &'a [Call],
     /// From whom the task was handed over, in words.
     pub handed_over: Option<&'a str>,
     /// What git says now, and where.
@@ -191,7 +196,21 @@ fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
     let steps = facts.task.map_or(&[] as &[Step], |(_, steps)| steps);
     let open = || steps.iter().filter(|step| step.is_open());
     let mut told: Vec<String> = open().take(DOUBTS_MAX).map(doubt).collect();
-    let more = open().count() - told.len();
+    told.extend(facts.open_calls.iter().rev().take(DOUBTS_MAX).rev().map(call_in_doubt));
+    if open().next().is_some_and(|step| step.call.is_some()) {
+        let is_finished = |step: &&Step| step.call.is_some() && step.state == StepState::Done;
+        let calls = match steps.iter().filter(is_finished).count() {
+            1 => "1 call".to_owned(),
+            count => format!("{count} calls"),
+        };
+        told[0] = format!("{calls} finished; {}", told[0]);
+    }
+    let more = open().count().saturating_sub(DOUBTS_MAX);
+    for (call, happened) in facts.settled.iter().take(DOUBTS_MAX) {
+        let (called, then) =
+            (called(call), if *happened { "has happened" } else { "has not happened" });
+        told.push(format!("{called} was begun and {then}: its file says so."));
+    }
     if more > 0 {
         told.push(format!("{more} more steps are in doubt: `relight step list` names them."));
     }
@@ -199,6 +218,9 @@ fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
 }
 
 fn doubt(step: &Step) -> String {
+    if let Some(call) = &step.call {
+        return call_in_doubt(call);
+    }
     let name = quoted(&step.key.to_string());
     let then = match step.rule {
         RepeatRule::Keyed => "check before repeating it (keyed: it has the same idempotency key)",
@@ -207,6 +229,19 @@ fn doubt(step: &Step) -> String {
         RepeatRule::Once => "do not repeat it, a person decides (once: `relight step resolve`)",
     };
     format!("Step {name} may or may not have happened: {then}.")
+}
+
+fn call_in_doubt(call: &Call) -> String {
+    let check = checks::before_repeating(call);
+    format!("{} was begun and its outcome is unknown: {check} first.", called(call))
+}
+
+/// `git push` (Bash).
+fn called(call: &Call) -> String {
+    match call.arguments.is_empty() {
+        true => code(&call.tool),
+        false => format!("{} ({})", code(&call.arguments), plain_line(&call.tool)),
+    }
 }
 
 /// What the death teaches whoever comes next.
@@ -238,7 +273,7 @@ fn lesson(before: &Interrupted<'_>) -> Option<String> {
 }
 
 fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Progress>) {
-    let (Some((task, _)), Some(progress)) = (facts.task, progress) else { return };
+    let (Some((task, steps)), Some(progress)) = (facts.task, progress) else { return };
     page.heading("Task");
     let title = task.spec.title.as_deref().map(|title| format!(" {}", quoted(title)));
     page.line(&format!("{}{}, {}", task.id, title.unwrap_or_default(), task.status));
@@ -248,6 +283,12 @@ fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Pro
         }
     }
     tell_steps(page, progress);
+    let calls = |state| move |step: &&Step| step.call.is_some() && step.state == state;
+    let count = |state| steps.iter().filter(calls(state)).count();
+    let (finished, open) = (count(StepState::Done), count(StepState::Begun));
+    if finished + open > 0 {
+        page.line(&format!("- tool calls: {finished} finished, {open} in doubt"));
+    }
 }
 
 fn tell_steps(page: &mut BriefPage, progress: &Progress) {

@@ -93,6 +93,12 @@ impl BriefPage {
     }
 }
 
+/// The same as code, in marks that it cannot end.
+pub(super) fn code(text: &str) -> String {
+    let text = plain_line(&text.replace('\n', " ")).replace('`', "'");
+    format!("`{}`", clipped(text.trim(), QUOTED_BYTES_MAX))
+}
+
 /// A text that is not ours, on one line and in quotes that it cannot end.
 pub(super) fn quoted(text: &str) -> String {
     let text = plain_line(&text.replace('\n', " ")).replace('"', "'");

@@ -4,6 +4,7 @@
 //! of ours is adopted. One that died meanwhile is recorded with its real end, if that can be found.
 //! Unknown processes are stopped before anything new starts.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use relight_core::agent::change::AgentChange;
@@ -12,7 +13,7 @@ use relight_core::agent::decide::{AgentEffect, AgentEvent, decide};
 use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper, Takes};
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
-use relight_core::lease::{HeldLease, Holder, HolderLife, ProcessIdentity};
+use relight_core::lease::{HeldLease, Holder, ProcessIdentity};
 use relight_core::time::Time;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
@@ -22,9 +23,8 @@ use super::ledger::Ledger;
 use super::live_attempt::LiveAttempt;
 use super::tree::{ConnectedShim, Orphan, Tree};
 use super::{Actor, AgentView, Mail, SupervisionLost};
-use crate::holders;
 use crate::os::limits::{self, Room};
-use crate::os::{clock, file, fleet as node_leases, process, threads};
+use crate::os::{clock, file, process, threads};
 use crate::supervise::attempt_waits;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::control::DEATH_MAX;
@@ -140,6 +140,7 @@ pub(in crate::supervise) async fn acquire(
         has_passed_input: false,
         takes_over: false,
         handed_over: None,
+        open_calls: Vec::new(),
         leaving: false,
         waiters: Vec::new(),
         events: std::collections::VecDeque::new(),
@@ -147,6 +148,8 @@ pub(in crate::supervise) async fn acquire(
         open_brief: None,
         beats,
         mail,
+        delayed_mail: VecDeque::new(),
+        delayed_events: VecDeque::new(),
         view,
         node_right: right,
         agent_was_on: was_on,
@@ -175,7 +178,7 @@ async fn take_lease(
         let before = store.agent(&spec.name).await?;
         let held = before.as_ref().and_then(|agent| agent.lease.held.as_ref());
         let was_on = held.and_then(|held| held.holder.node()).cloned();
-        holders::look_for(store.as_ref(), held).await?;
+        context.engine.holders().look_for(held).await?;
         if !context.still_has(right) {
             return Err(SupervisionLost::Node(spec.name.clone()).into());
         }
@@ -186,7 +189,7 @@ async fn take_lease(
                 AgentChange::first(&spec.name, &spec.plan, at)
             }
             Some(agent) => {
-                if let Some(held) = held_by_another(agent, &context.holder())
+                if let Some(held) = held_by_another(context, agent)
                     && !take_over
                 {
                     if has_died(&held.holder).await {
@@ -228,10 +231,10 @@ fn is_full(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::WouldBlock
 }
 
-fn held_by_another<'a>(agent: &'a Agent, own: &Holder) -> Option<&'a HeldLease> {
+fn held_by_another<'a>(context: &SupervisorContext, agent: &'a Agent) -> Option<&'a HeldLease> {
     let held = agent.lease.held.as_ref()?;
-    let ours = held.holder == *own;
-    let lives = process::holder_life(held) == HolderLife::Alive;
+    let ours = held.holder == context.holder();
+    let lives = context.engine.holders().is_alive(held);
     (lives && !ours).then_some(held)
 }
 
@@ -254,6 +257,9 @@ impl Actor {
             AcquireMode::GiveBack => AgentEvent::Stop(Stopper::Shutdown),
         };
         self.events.push_back(event);
+        // A death that was just recorded is not the last word: only then nobody gives it work.
+        self.at_rest = false;
+        self.show();
     }
 
     /// Clears work and session, so that the next attempt resumes neither.
@@ -333,7 +339,8 @@ impl Actor {
             let record = self.record_of(attempt.number, &attempt.tag);
             let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
             self.catch_up(attempt, record, SeenOfDeath::default()).await?;
-            if self.runs_as(&tag) {
+            let state = &self.agent.state;
+            if matches!(state, AgentState::Running { attempt, .. } if *attempt == tag) {
                 self.adopt(&tag, process, None).await;
                 return Ok(());
             }
@@ -342,10 +349,6 @@ impl Actor {
         self.tree = Tree::None;
         self.clear_tags(vec![tag]).await?;
         Ok(())
-    }
-
-    fn runs_as(&self, tag: &AttemptTag) -> bool {
-        matches!(&self.agent.state, AgentState::Running { attempt, .. } if attempt == tag)
     }
 
     /// Records the end of an attempt whose successor was already started; starts nothing. A drain
@@ -377,8 +380,10 @@ impl Actor {
         attempt: Option<Attempt>,
     ) {
         let number = tag.number().unwrap_or(self.agent.attempt_number);
-        let log = attempt.as_ref().and_then(|attempt| attempt.log);
-        let log = self.log_start(log);
+        let begins = attempt.as_ref().and_then(|attempt| attempt.log).map(LogPosition::from);
+        let files = AgentLog::of(&self.folder);
+        let at = begins.or_else(|| files.end().ok()).unwrap_or_default();
+        let log = LogStart { number: at.number, path: files.path(at.number), offset: at.offset };
         let began = attempt.as_ref().map_or(self.agent.updated_at, |attempt| attempt.begun_at);
         let lived = process::age(&process).as_duration();
         let mut life = LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
@@ -407,13 +412,6 @@ impl Actor {
             let spawned = AgentChange::Spawned { number, process, shim, log: None };
             let _ = self.commit(vec![spawned]).await;
         }
-    }
-
-    /// Where the output of an adopted attempt begins; the current end of the log when unknown.
-    fn log_start(&self, begins: Option<(u64, u64)>) -> LogStart {
-        let log = AgentLog::of(&self.folder);
-        let at = begins.map(LogPosition::from).or_else(|| log.end().ok()).unwrap_or_default();
-        LogStart { number: at.number, path: log.path(at.number), offset: at.offset }
     }
 
     /// Handles the case that no shim listens.
@@ -450,7 +448,9 @@ impl Actor {
             return Ok(());
         }
         let mut note = "the machine went down".to_owned();
-        if is_lost && self.boot_is_the_same(&attempt) {
+        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
+        let is_same_boot = process.is_none_or(|process| process.boot == self.context.owner.boot);
+        if is_lost && is_same_boot {
             self.clear_leftovers().await?;
             note = "it died together with its shim while nobody watched".to_owned();
             let (leader, shim) = (attempt.process.as_ref(), attempt.shim.as_ref());
@@ -500,7 +500,8 @@ impl Actor {
         node: &NodeName,
     ) -> Result<(), AcquireError> {
         let note = format!("its node {node} was lost");
-        let record = self.lost_record(&attempt, node_leases::last_renewed(node), note).await;
+        let last_renewed = self.context.engine.holders().last_renewed(node);
+        let record = self.lost_record(&attempt, last_renewed, note).await;
         // Local logs with the same number belong to other attempts.
         let seen = SeenOfDeath {
             wrote_nothing: true,
@@ -547,7 +548,7 @@ impl Actor {
         let session = stream.read_all().await;
         self.captured(session);
         self.keep_captured().await?;
-        Ok(stream.ended(&preset, how))
+        Ok(stream.ended(&preset, how, self.should_resume_session()))
     }
 
     /// How the attempt with the allocated next tag ended, according to the store; none if it never
@@ -582,11 +583,6 @@ impl Actor {
             lived: at.since(attempt.begun_at),
             ..bare_record(attempt.tag.clone(), attempt.number)
         }
-    }
-
-    fn boot_is_the_same(&self, attempt: &Attempt) -> bool {
-        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
-        process.is_none_or(|process| process.boot == self.context.owner.boot)
     }
 
     /// All tags under which processes of the agent may run.

@@ -11,11 +11,14 @@ use relight_core::agent::AttemptTag;
 use relight_core::agent::active_state::{self, ActiveState};
 use relight_core::agent::brief::{BriefFacts, DirtyFiles, GitFacts, Interrupted, brief};
 use relight_core::ids::TaskId;
+use relight_core::step::Call;
 use relight_core::time::Span;
 use tokio::task::JoinSet;
 
 use super::Actor;
 use crate::engine::TaskView;
+use crate::git_state;
+use crate::hooks::{self, Settled};
 use crate::os::{clock, threads};
 use crate::supervise::notices::What;
 use crate::supervise::successor::{self, Asker};
@@ -30,6 +33,9 @@ pub(super) struct Brief {
     pub(super) text: String,
     number: u32,
     view: Option<TaskView>,
+    settled: Vec<Settled>,
+    /// Calls that only the transcript tells of.
+    calls: Vec<Call>,
     workspace: PathBuf,
     git: Option<GitFacts>,
 }
@@ -68,13 +74,14 @@ impl Actor {
             return None;
         }
         let held = self.task_before();
-        let view = self.view_of(task.or(held.as_ref())).await;
+        let (view, settled) = self.settled_view(task.or(held.as_ref())).await;
         let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
             Some(workspace) => PathBuf::from(workspace),
             None => self.workspace(),
         };
-        let git = successor::git_facts(&workspace);
-        let mut brief = Brief { text: String::new(), number, view, workspace, git };
+        let git = git_state::git_facts(&workspace);
+        let calls = self.calls_in_doubt(view.as_ref().map_or(&[], |view| &view.steps));
+        let mut brief = Brief { text: String::new(), number, view, settled, calls, workspace, git };
         brief.text = self.text_of(&brief)?;
         Some(brief)
     }
@@ -91,6 +98,7 @@ impl Actor {
             let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
             Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin })
         });
+        let settled: Vec<_> = about.settled.iter().map(|it| (&it.call, it.happened)).collect();
         let place = about.workspace.to_string_lossy();
         let host = self.moved();
         let facts = BriefFacts {
@@ -98,6 +106,8 @@ impl Actor {
             attempt_number: about.number,
             before,
             task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
+            settled: &settled,
+            open_calls: &about.calls,
             handed_over: self.handed_over.as_deref(),
             git: about.git.as_ref().map(|git| (&*place, git)),
             host: host.as_deref(),
@@ -170,6 +180,19 @@ impl Actor {
         brief
     }
 
+    /// The task, after the edits in doubt that their files can tell about were settled.
+    async fn settled_view(&self, task: Option<&TaskId>) -> (Option<TaskView>, Vec<Settled>) {
+        let Some(view) = self.view_of(task).await else { return (None, Vec::new()) };
+        match hooks::settle_edits(&self.context.engine, &view).await {
+            Ok(settled) if settled.is_empty() => (Some(view), settled),
+            Ok(settled) => (self.view_of(task).await, settled),
+            Err(error) => {
+                self.tell(What::Trouble(format!("edits in doubt cannot be settled: {error}")));
+                (Some(view), Vec::new())
+            }
+        }
+    }
+
     async fn view_of(&self, task: Option<&TaskId>) -> Option<TaskView> {
         self.context.engine.view(task?).await.ok()
     }
@@ -183,7 +206,8 @@ impl Actor {
     ) {
         let before = self.task_before().filter(|_| self.is_resumed());
         let view = self.view_of(task.or(before.as_ref())).await;
-        let view = view.filter(|view| !view.task.status.is_terminal());
+        let is_work = |view: &TaskView| !view.task.status.is_terminal() && !view.task.spec.observed;
+        let view = view.filter(is_work);
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
         let reason = ended.filter(|_| self.is_resumed()).map(active_state::reason);
         let state = ActiveState::new(

@@ -9,7 +9,7 @@ use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentEvent, later};
 use relight_core::agent::{AgentState, Attempt, AttemptTag, Cause, Death, StopReason};
 use relight_core::decide::{Right, TaskEvent, some_of};
-use relight_core::ids::StepName;
+use relight_core::ids::{AgentName, StepName};
 use relight_core::lease::ProcessIdentity;
 use relight_core::progress::left_open;
 use relight_core::recovery::HolderDeath;
@@ -23,7 +23,7 @@ use crate::engine::ActError;
 use crate::os::{clock, process, threads};
 use crate::recovery::Recoverer;
 use crate::supervise::log::{AgentLog, LogPosition};
-use crate::supervise::notices::What;
+use crate::supervise::notices::{Notices, What};
 use crate::supervise::oom::MemoryKill;
 use crate::supervise::post_mortem::{self, LOG_END_BYTES};
 use crate::supervise::shim::record;
@@ -119,7 +119,9 @@ impl Actor {
         let mut attempt = life.as_attempt(&self.spec.name);
         attempt.process = attempt.process.or_else(|| record.process.clone());
         let preset = &self.spec.preset;
-        let said = life.stream.as_ref().and_then(|stream| stream.ended(preset, record.how));
+        let should_resume = self.should_resume_session();
+        let stream = life.stream.as_ref();
+        let said = stream.and_then(|stream| stream.ended(preset, record.how, should_resume));
         let was_silent = self.ending() == Some(StopReason::Hung);
         let seen = SeenOfDeath {
             wrote_nothing: life.wrote_nothing(),
@@ -187,12 +189,17 @@ impl Actor {
             MemoryKill::Proved(note) => (true, Some(note)),
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
-        // Explain why exit 0 is not a success.
-        let denied = match (&said, record.how) {
-            (Some(ReportedEnd::Failure(why)), HowEnded::Code(0)) => {
-                Some(engine.redactor().text(why).into_owned())
+        let clean = |why: String| engine.redactor().text(&why).into_owned();
+        let said = said.map(|said| match said {
+            ReportedEnd::Failure(why) => ReportedEnd::Failure(clean(why)),
+            ReportedEnd::Incurable(why) => ReportedEnd::Incurable(clean(why)),
+            other => other,
+        });
+        let denied = match &said {
+            Some(ReportedEnd::SessionGone) => {
+                Some("its session does not exist; the next attempt begins a new one".to_owned())
             }
-            _ => None,
+            said => said.as_ref().and_then(ReportedEnd::why).map(str::to_owned),
         };
         let unfinished_task = match found.unfinished_task {
             None if found.held.is_empty() => self.interrupted_task().await,
@@ -249,7 +256,7 @@ impl Actor {
                     self.end_hold(task, TaskEvent::Done { force: false }, unwatched).await
                 }
                 Cause::Deferred => {
-                    let until = later(death, clock::now(), self.spec.plan.defer);
+                    let until = later(death, clock::now(), &self.agent);
                     let reason = Some("its agent said: later".to_owned());
                     self.end_hold(task, TaskEvent::Defer { until, reason }, unwatched).await
                 }
@@ -304,13 +311,13 @@ impl Actor {
         let answers_at_once = strategies.is_own(name);
         let lost = LostTask { task: task.clone(), death, strategy, unwatched };
         if is_its_own || answers_at_once {
-            return lost.recover(&recoverer).await;
+            return lost.recover(&recoverer, &self.context.notices, &self.spec.name).await;
         }
         let context = Arc::clone(&self.context);
         let agent = self.spec.name.clone();
         context.asks(&lost.task.id, true);
         tokio::spawn(async move {
-            let recovered = lost.recover(&recoverer).await;
+            let recovered = lost.recover(&recoverer, &context.notices, &agent).await;
             context.asks(&lost.task.id, false);
             if let Err(error) = recovered {
                 let text = format!("task {}: {error}", lost.task.id);
@@ -391,7 +398,8 @@ impl Actor {
             HowEnded::Unknown => "its shim was killed too, and the kernel does not tell",
             HowEnded::Code(_) | HowEnded::Signal(_) => "its shim was killed too",
         };
-        let shim = self.shim_of(&tag).await;
+        let known = self.context.engine.store().attempt(&tag).await.ok().flatten();
+        let shim = known.and_then(|attempt| attempt.shim);
         let unproved = self.what_may_be_left(process.as_ref(), shim.as_ref()).await;
         let note = Some(format!("{told}{}", unproved.unwrap_or_default()));
         self.ended(ExitRecord { process, how, note, lived, ..bare_record(tag, number) }).await
@@ -433,11 +441,6 @@ impl Actor {
         Some(text)
     }
 
-    /// The recorded shim of an attempt.
-    async fn shim_of(&self, tag: &AttemptTag) -> Option<ProcessIdentity> {
-        self.context.engine.store().attempt(tag).await.ok()??.shim
-    }
-
     /// The exit record that the shim wrote for an attempt.
     pub(super) fn record_of(&self, number: u32, tag: &AttemptTag) -> Option<ExitRecord> {
         record::read(&self.folder, number, tag)
@@ -454,7 +457,12 @@ struct LostTask {
 }
 
 impl LostTask {
-    async fn recover(&self, recoverer: &Recoverer) -> Result<(), ActError> {
+    async fn recover(
+        &self,
+        recoverer: &Recoverer,
+        notices: &Notices,
+        agent: &AgentName,
+    ) -> Result<(), ActError> {
         let (task, death, strategy) = (&self.task, self.death.clone(), self.strategy.as_deref());
         let recovered = if self.unwatched {
             recoverer.recover_unwatched(task, death, strategy).await
@@ -462,7 +470,10 @@ impl LostTask {
             let right = Right::Fence(task.lease.fence);
             recoverer.recover(task, right, death, strategy).await
         };
-        recovered.map(drop)
+        if let Some(alert) = recovered?.alert {
+            notices.tell(agent, What::Alert(alert));
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
-use relight_core::agent::death::HowEnded;
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
 use relight_core::decide::{Right, StartLimits};
@@ -24,7 +24,10 @@ use super::live_attempt::LiveAttempt;
 use super::tree::{ConnectedShim, KILL_WAIT, Tree, kill_shim};
 use super::{Actor, SupervisionLost};
 use crate::engine::ActError;
+use crate::fleet::Deadline;
+use crate::git_state;
 use crate::os::limits::{self, Room};
+use crate::os::word::Word;
 use crate::os::{clock, pidfd, process, random, threads};
 use crate::presets::Launch;
 use crate::supervise::cgroup::Cleared;
@@ -32,11 +35,9 @@ use crate::supervise::log::{AgentLog, LogStart};
 use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySocket;
 use crate::supervise::oom::Oom;
-use crate::supervise::os_word::Word;
 use crate::supervise::program::{self, NotStarted};
 use crate::supervise::shim::client;
-use crate::supervise::shim::wire::{Deadline, Input, StartOrder};
-use crate::supervise::successor;
+use crate::supervise::shim::wire::{Input, StartOrder};
 use crate::supervise::sweep::{self, SweepOutcome};
 
 /// Grace period of processes that outlived an attempt.
@@ -45,6 +46,8 @@ pub(super) const LEFTOVER_GRACE: Span = Span::from_secs(2);
 const UNTIL_MAX: Duration = Duration::from_secs(600);
 /// The shell's exit code for a command that cannot be started.
 const CANNOT_START: i32 = 126;
+/// What a conversation is told that stopped at a limit.
+const CONTINUE: &str = "The limit is over. Continue where you were interrupted.";
 /// First pause before a start that failed for lack of resources is retried.
 const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
 const ROOM_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -190,7 +193,11 @@ impl Actor {
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
         }
         self.ready_shim(tag).await?;
-        let is_new_session = self.assign_session().await?;
+        let mut is_new_session = self.assign_session().await?;
+        if !is_new_session && self.repair_transcript().await? {
+            self.assign_session().await?;
+            is_new_session = true;
+        }
         let log = AgentLog::of(&self.folder)
             .for_attempt(&self.spec.log_limits)
             .map_err(|error| LaunchError::File(self.folder.logs(), error))?;
@@ -202,6 +209,12 @@ impl Actor {
         let text = brief.as_ref().map_or("", |brief| &brief.text);
         let brief_file = self.brief_file();
         let launch = self.launch_of(text, &brief_file, is_new_session);
+        // A conversation that waits for its limit was told already, and gets no brief with each try.
+        let preset = &self.spec.preset;
+        let launch = match self.was_limited() && preset.resumes(&self.spec.command, launch) {
+            true => Launch { brief: CONTINUE, ..launch },
+            false => launch,
+        };
         let guard = self.deadline()?;
         let mut order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
         order.input = input;
@@ -211,9 +224,10 @@ impl Actor {
         self.life = Some(life);
         self.tree.start(order).await.map_err(LaunchError::Shim)?;
         self.stand_guard();
+        self.open_calls.clear();
         self.open_brief = OpenBrief::of(brief);
         // Only needed at its end, so read while it starts.
-        let head = successor::git_head(&self.workspace());
+        let head = git_state::git_head(&self.workspace());
         if let Some(life) = &mut self.life {
             life.head = head;
             life.oom = Oom::before();
@@ -334,7 +348,7 @@ impl Actor {
     /// Checks with the store that the agent is still ours.
     pub(super) async fn prove_right(&mut self) -> Result<(), SupervisionLost> {
         self.ledger.hand_in(Vec::new(), clock::now());
-        self.ledger.settle().await
+        self.settle().await
     }
 
     /// Stops processes left in the cgroups of earlier attempts and removes the cgroups. Call it
@@ -508,15 +522,16 @@ impl Actor {
         self.folder.brief().to_string_lossy().into_owned()
     }
 
-    fn launch_of<'a>(
+    pub(super) fn launch_of<'a>(
         &'a self,
         brief: &'a str,
         brief_file: &'a str,
         is_new_session: bool,
     ) -> Launch<'a> {
         Launch {
+            first: !self.is_resumed(),
             // A new session has nothing to resume.
-            first: !self.is_resumed() || is_new_session,
+            anew: is_new_session || !self.should_resume_session(),
             session: self.agent.session.as_deref(),
             brief,
             brief_file,
@@ -557,6 +572,19 @@ impl Actor {
         }
     }
 
+    /// Whether an attempt after the last one resumes the agent's own session, if one is known.
+    pub(super) fn should_resume_session(&self) -> bool {
+        let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
+        let is_gone = ended.is_some_and(|it| it.death.said == Some(ReportedEnd::SessionGone));
+        self.is_resumed() && !is_gone
+    }
+
+    /// Whether the last attempt ended with a limit that its output told of.
+    fn was_limited(&self) -> bool {
+        let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
+        ended.is_some_and(|it| matches!(it.death.said, Some(ReportedEnd::Later(_))))
+    }
+
     /// Whether this attempt resumes the work of an earlier one.
     pub(super) fn is_resumed(&self) -> bool {
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
@@ -595,6 +623,10 @@ impl Actor {
         }
         if self.takes_over {
             set("RELIGHT_BRIEF_FILE", launch.brief_file.to_owned());
+        }
+        // Hooks need not tell again what the command says.
+        if self.spec.preset.passes_brief(&self.spec.command, launch) {
+            set("RELIGHT_BRIEF_PASSED", "1".to_owned());
         }
         if let Some((task, fence)) = task {
             set("RELIGHT_TASK", task.to_string());

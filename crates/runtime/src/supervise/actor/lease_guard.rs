@@ -18,9 +18,10 @@ use super::Actor;
 use super::tree::{self, Tree};
 use crate::fleet::{Fleet, Standing};
 use crate::os::{clock, pidfd, threads};
+use crate::presets::Rung;
 use crate::supervise::shim::client::Orders;
 use crate::supervise::shim::kill_below;
-use crate::supervise::shim::wire::{Order, Rung};
+use crate::supervise::shim::wire::Order;
 use crate::supervise::watch_process::ProcessWatch;
 
 /// The main process of an attempt, once known.

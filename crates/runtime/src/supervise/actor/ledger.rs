@@ -10,7 +10,7 @@ use relight_core::event::Event;
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
 use relight_core::time::Time;
-use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store};
+use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -18,8 +18,9 @@ use super::SupervisionLost;
 use crate::supervise::context::{NodeRight, SupervisorContext};
 use crate::supervise::notices::What;
 
-/// Maximum pause between retries while the store cannot be written.
-const STORE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Maximum pause between retries while the store cannot be written; documented as the time in
+/// which an agent continues once it can be.
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Conflicts in a row after which the agent is considered lost.
 const MOVED_MAX: u32 = 1_000;
 /// Number of newest events searched for one that may already be written.
@@ -47,6 +48,8 @@ pub(super) struct Ledger {
     entries: mpsc::UnboundedSender<PendingChanges>,
     handed_in: u64,
     written: watch::Receiver<WriteProgress>,
+    /// Why the last try failed; none after a success.
+    error: watch::Receiver<Option<String>>,
 }
 
 impl Ledger {
@@ -59,8 +62,10 @@ impl Ledger {
     ) -> Self {
         let (entries, received) = mpsc::unbounded_channel();
         let (written, seen) = watch::channel(WriteProgress::UpTo(0));
-        tokio::spawn(write(context, agent.clone(), fence, right, received, written));
-        Self { agent, entries, handed_in: 0, written: seen }
+        let (errors, error) = watch::channel(None);
+        let writer = Writer { context, right, errors };
+        tokio::spawn(writer.write(agent.clone(), fence, received, written));
+        Self { agent, entries, handed_in: 0, written: seen, error }
     }
 
     /// Submits changes; they become durable in this order.
@@ -80,6 +85,18 @@ impl Ledger {
         }
     }
 
+    /// Resolves with the reason while commits fail and are retried. Not for files that were moved
+    /// away: nothing about the agent is known there, so it is left alone.
+    pub(super) fn failing(&self) -> impl Future<Output = String> + use<> {
+        let mut error = self.error.clone();
+        async move {
+            match error.wait_for(Option::is_some).await.map(|error| error.clone()) {
+                Ok(Some(error)) => error,
+                Ok(None) | Err(_) => std::future::pending().await,
+            }
+        }
+    }
+
     /// Resolves when another supervisor has the agent; never otherwise.
     pub(super) async fn lost(&self) -> SupervisionLost {
         let mut written = self.written.clone();
@@ -88,27 +105,79 @@ impl Ledger {
     }
 }
 
-async fn write(
+/// Writes commits in order.
+struct Writer {
     context: Arc<SupervisorContext>,
-    agent: AgentName,
-    fence: Fence,
     right: NodeRight,
-    mut entries: mpsc::UnboundedReceiver<PendingChanges>,
-    written: watch::Sender<WriteProgress>,
-) {
-    let mut count = 0;
-    let mut told = ToldAt::default();
-    while let Some(entry) = entries.recv().await {
-        let guard = Guard { fence: Some(fence), seq: None };
-        let commit =
-            AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
-        if !make_durable(&context, right, &commit, told.before(&commit)).await {
-            let _ = written.send(WriteProgress::Lost);
-            return;
+    errors: watch::Sender<Option<String>>,
+}
+
+impl Writer {
+    async fn write(
+        self,
+        agent: AgentName,
+        fence: Fence,
+        mut entries: mpsc::UnboundedReceiver<PendingChanges>,
+        written: watch::Sender<WriteProgress>,
+    ) {
+        let mut count = 0;
+        let mut told = ToldAt::default();
+        while let Some(entry) = entries.recv().await {
+            let guard = Guard { fence: Some(fence), seq: None };
+            let commit =
+                AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
+            if !self.make_durable(&commit, told.before(&commit)).await {
+                let _ = written.send(WriteProgress::Lost);
+                return;
+            }
+            told.add(&commit);
+            count += 1;
+            let _ = written.send(WriteProgress::UpTo(count));
         }
-        told.add(&commit);
-        count += 1;
-        let _ = written.send(WriteProgress::UpTo(count));
+    }
+
+    /// Makes a commit durable; false when another supervisor has the agent. Retries while the store
+    /// cannot be written; the agent keeps running meanwhile.
+    async fn make_durable(&self, commit: &AgentCommit, told_before: usize) -> bool {
+        let context = &self.context;
+        let mut pause = Duration::from_millis(100);
+        let (mut is_open, mut moved) = (false, 0);
+        loop {
+            // Another node may hold the agent by now and will reconcile it.
+            if !context.still_has(self.right) {
+                return false;
+            }
+            let store = context.engine.store().as_ref();
+            let made = match is_open {
+                false => store.commit_agent(commit.clone()).await.map(drop),
+                true => make_once(store, commit, told_before).await,
+            };
+            match made {
+                Ok(()) => {
+                    self.errors.send_replace(None);
+                    return true;
+                }
+                Err(AgentCommitError::Store(error)) => {
+                    let text = error.with_causes();
+                    context.notices.tell(&commit.agent, What::Trouble(text.clone()));
+                    if !matches!(error, StoreError::Replaced { .. }) {
+                        self.errors.send_replace(Some(text));
+                    }
+                    // It may have been written, or may still be.
+                    is_open = true;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(STORE_PAUSE_MAX);
+                }
+                // Someone else wrote, or the unanswered try has arrived.
+                Err(AgentCommitError::Moved(_)) if is_open && moved < MOVED_MAX => moved += 1,
+                Err(
+                    AgentCommitError::Fenced { .. }
+                    | AgentCommitError::Moved(_)
+                    | AgentCommitError::Exists(_)
+                    | AgentCommitError::Absent(_),
+                ) => return false,
+            }
+        }
     }
 }
 
@@ -129,47 +198,6 @@ impl ToldAt {
 
 fn told_by(commit: &AgentCommit) -> usize {
     commit.changes.iter().filter(|change| change.is_told()).count()
-}
-
-/// Makes a commit durable; false when another supervisor has the agent. Retries while the store
-/// cannot be written; the agent keeps running meanwhile.
-async fn make_durable(
-    context: &SupervisorContext,
-    right: NodeRight,
-    commit: &AgentCommit,
-    told_before: usize,
-) -> bool {
-    let mut pause = Duration::from_millis(100);
-    let (mut is_open, mut moved) = (false, 0);
-    loop {
-        // Another node may hold the agent by now and will reconcile it.
-        if !context.still_has(right) {
-            return false;
-        }
-        let store = context.engine.store().as_ref();
-        let made = match is_open {
-            false => store.commit_agent(commit.clone()).await.map(drop),
-            true => make_once(store, commit, told_before).await,
-        };
-        match made {
-            Ok(()) => return true,
-            Err(AgentCommitError::Store(error)) => {
-                context.notices.tell(&commit.agent, What::Trouble(error.to_string()));
-                // It may have been written, or may still be.
-                is_open = true;
-                sleep(pause).await;
-                pause = (pause * 2).min(STORE_PAUSE_MAX);
-            }
-            // Someone else wrote, or the unanswered try has arrived.
-            Err(AgentCommitError::Moved(_)) if is_open && moved < MOVED_MAX => moved += 1,
-            Err(
-                AgentCommitError::Fenced { .. }
-                | AgentCommitError::Moved(_)
-                | AgentCommitError::Exists(_)
-                | AgentCommitError::Absent(_),
-            ) => return false,
-        }
-    }
 }
 
 /// Repeats a commit whose result is unknown, unless it was written, so that its events are not

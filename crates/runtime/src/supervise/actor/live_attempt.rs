@@ -245,8 +245,15 @@ impl Actor {
         let Some(life) = &mut self.life else { return };
         let now_ms = clock::monotonic_ms();
         let waited = life.waits.clone();
+        let mut session = None;
         for sign in signs {
             match sign {
+                // Another program's hooks, in a tool of this agent, speak of their own conversation.
+                NotifySign::Session(program, id) => {
+                    let is_its_own = self.spec.preset.name().starts_with(&program);
+                    session = Some(id).filter(|id| is_its_own && !id.is_empty());
+                    continue;
+                }
                 NotifySign::Ready => life.silence.ready(now_ms),
                 NotifySign::Status(text) => {
                     life.status = Some(self.context.engine.redactor().text(&text).into_owned());
@@ -281,6 +288,9 @@ impl Actor {
                 let text = format!("that it waits cannot be kept: {error}");
                 self.context.notices.tell(&self.spec.name, What::Trouble(text));
             }
+        }
+        if self.agent.session.is_none() {
+            self.captured(session.map(Some));
         }
     }
 

@@ -12,7 +12,9 @@ mod lease_guard;
 mod ledger;
 mod live_attempt;
 mod open_work;
+mod transcript;
 mod tree;
+mod unrecorded;
 mod work;
 
 use std::collections::VecDeque;
@@ -51,9 +53,11 @@ use super::notify::{NotifySign, NotifySocket};
 use super::oom::Oom;
 use super::program::NotStarted;
 use super::shim::client;
-use super::shim::wire::{Deadline, Rung};
 use super::spec::AgentSpec;
+use crate::fleet::Deadline;
+use crate::hooks::ToolCall;
 use crate::os::{clock, process, random};
+use crate::presets::Rung;
 
 /// Messages to an actor.
 #[derive(Debug)]
@@ -175,6 +179,8 @@ pub(super) struct Actor {
     takes_over: bool,
     /// Description of the previous holder of its task.
     handed_over: Option<String>,
+    /// Calls of its transcript without a result, until an attempt was told.
+    open_calls: Vec<ToolCall>,
     leaving: bool,
     waiters: Vec<Waiter>,
     /// Events caused by effects, oldest first.
@@ -186,6 +192,9 @@ pub(super) struct Actor {
     /// Heartbeats received over HTTP.
     beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
+    /// Received while the store was being written, oldest first.
+    delayed_mail: VecDeque<Mail>,
+    delayed_events: VecDeque<TreeEvent>,
     view: watch::Sender<AgentView>,
     /// The node lease under which it was acquired.
     node_right: NodeRight,
@@ -258,6 +267,12 @@ impl Actor {
     }
 
     async fn next(&mut self) -> ActorEvent {
+        if let Some(event) = self.delayed_events.pop_front() {
+            return ActorEvent::Tree(event);
+        }
+        if let Some(mail) = self.delayed_mail.pop_front() {
+            return ActorEvent::Mail(Some(mail));
+        }
         let look = self.life.as_ref().and_then(LiveAttempt::next_look);
         let due = self.due.map(|(at_ms, _)| at_ms);
         tokio::select! {
@@ -348,7 +363,7 @@ impl Actor {
         if self.waiters.is_empty() {
             return Ok(());
         }
-        self.ledger.settle().await?;
+        self.settle().await?;
         let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. })
             && self.life.as_ref().is_some_and(LiveAttempt::has_started);
         let rests = self.at_rest;
@@ -418,12 +433,12 @@ impl Actor {
         if ahead {
             // The allocation of the tag must be on disk. It is, unless the attempt died within
             // moments.
-            self.ledger.settle().await?;
+            self.settle().await?;
             self.act_on_spawns(&effects, &changes).await?;
             self.commit_deferred(changes);
         } else {
             self.commit_deferred(changes);
-            self.ledger.settle().await?;
+            self.settle().await?;
         }
         for effect in effects {
             match effect {
@@ -485,7 +500,7 @@ impl Actor {
                     self.leave_tasks().await;
                 }
                 if is_news
-                    && self.waits_with_task()
+                    && matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
                     && let Some(task) = self.own_task().await
                 {
                     let command = self.command_after(&task);
@@ -502,7 +517,7 @@ impl Actor {
     /// Commits; durable on return.
     async fn commit(&mut self, changes: Vec<AgentChange>) -> Result<(), SupervisionLost> {
         self.commit_deferred(changes);
-        self.ledger.settle().await
+        self.settle().await
     }
 
     /// Commits without waiting. Durable before any later commit.
@@ -756,10 +771,6 @@ impl Actor {
             }
             _ => start,
         }
-    }
-
-    fn waits_with_task(&self) -> bool {
-        matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
     }
 
     /// Decides with the current drain flag, not the cached one, where an attempt would begin. A

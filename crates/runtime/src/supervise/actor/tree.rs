@@ -11,9 +11,10 @@ use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
 use crate::os::{clock, pidfd, threads};
+use crate::presets::Rung;
 use crate::supervise::shim;
 use crate::supervise::shim::client::ShimConnection;
-use crate::supervise::shim::wire::{Order, Rung, ShimReport, StartOrder};
+use crate::supervise::shim::wire::{Order, ShimReport, StartOrder};
 use crate::supervise::sweep;
 use crate::supervise::watch_process::ProcessWatch;
 

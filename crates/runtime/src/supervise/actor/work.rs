@@ -12,7 +12,7 @@ use relight_store::AttemptQuery;
 
 use super::{Actor, SupervisionLost};
 use crate::os::clock;
-use crate::recovery::{self, Recovered};
+use crate::recovery;
 use crate::supervise::notices::What;
 
 /// Newest attempts searched for the task that the agent took by name.
@@ -44,7 +44,8 @@ impl Actor {
             return Ok(());
         }
         let was_begun = self.context.engine.task(&task).await.is_ok_and(|task| task.was_started());
-        let is_the_same = self.last_task() == Some(task.as_str());
+        let found = self.last.as_ref().and_then(|last| last.post_mortem.as_ref());
+        let is_the_same = found.and_then(|found| found.task.as_deref()) == Some(task.as_str());
         self.takes_over = was_begun && !is_the_same;
         if !is_the_same {
             // Work and session of the last task do not apply.
@@ -88,16 +89,13 @@ impl Actor {
             Err(error) => return self.tell(What::Trouble(error.to_string())),
         };
         for recovered in recovery::sweep(recoverer, left).await {
-            self.tell(match recovered {
-                Ok(Recovered { task, status, .. }) => What::TaskRecovered { task, status },
-                Err((task, error)) => What::Trouble(format!("task {}: {error}", task.id)),
-            });
+            match recovered {
+                Ok(recovered) => self.context.notices.tell_recovered(&self.spec.name, recovered),
+                Err((task, error)) => {
+                    self.tell(What::Trouble(format!("task {}: {error}", task.id)));
+                }
+            }
         }
-    }
-
-    /// The task that its last attempt held.
-    fn last_task(&self) -> Option<&str> {
-        self.last.as_ref()?.post_mortem.as_ref()?.task.as_deref()
     }
 
     /// The task that it took by name last, if it is still its own.

@@ -94,13 +94,10 @@ impl LogLines {
     }
 
     fn end_line(&mut self) -> LogLine {
-        self.line_at = self.ahead_position();
+        let offset = self.ahead_at.offset + self.taken as u64;
+        self.line_at = LogPosition { offset, ..self.ahead_at };
         let is_whole = std::mem::replace(&mut self.is_whole, true);
         LogLine { bytes: std::mem::take(&mut self.line), is_whole }
-    }
-
-    fn ahead_position(&self) -> LogPosition {
-        LogPosition { offset: self.ahead_at.offset + self.taken as u64, ..self.ahead_at }
     }
 
     /// Reads ahead; no memory is held when nothing came.

@@ -74,11 +74,6 @@ impl LogReader {
         }
     }
 
-    /// The file after this one.
-    fn next_number(&self) -> io::Result<Option<u64>> {
-        Ok(self.log.numbers()?.into_iter().find(|number| *number > self.at.number))
-    }
-
     /// An agent may truncate its own output, as `> /dev/stderr` does in a shell.
     fn was_truncated(&mut self) -> io::Result<bool> {
         let file = self.file.as_ref().expect("a file is open");
@@ -100,7 +95,8 @@ impl Read for LogReader {
             if count > 0 {
                 return Ok(count);
             }
-            let next = self.next_number()?;
+            let mut numbers = self.log.numbers()?.into_iter();
+            let next = numbers.find(|number| *number > self.at.number);
             // The last writer of this file was gone before the next one was made, so once that is
             // seen, another read gets all there will ever be.
             let count = if next.is_some() { self.read_here(buffer)? } else { 0 };

@@ -29,6 +29,8 @@ pub enum NotifySign {
     WaitingUntil(Time),
     /// A Relight command blocks in it until then, or no longer when none.
     Verb(WaitId, Option<Time>),
+    /// The id of its conversation, and the program that it belongs to.
+    Session(String, String),
     /// It asks to be treated as hung.
     Trigger,
 }
@@ -56,6 +58,10 @@ impl NotifySign {
                 us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
             }
             ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
+            ("X_RELIGHT_SESSION", session) => {
+                let (program, id) = session.split_once(' ')?;
+                Some(Self::Session(clean(program), clean(id)))
+            }
             ("X_RELIGHT_VERB_WAITS", wait) => {
                 let (number, until) = wait.split_once(' ')?;
                 let id = WaitId { pid: 0, number: number.parse().ok()? };
@@ -80,6 +86,9 @@ impl NotifySign {
             Self::Verb(WaitId { number, .. }, until) => {
                 let until = until.map_or_else(|| OVER.to_owned(), |until| until.to_string());
                 format!("X_RELIGHT_VERB_WAITS={number} {until}")
+            }
+            Self::Session(program, id) => {
+                format!("X_RELIGHT_SESSION={} {}", clean(program), clean(id))
             }
             Self::Trigger => "WATCHDOG=trigger".to_owned(),
         }

@@ -14,8 +14,9 @@ use super::{AGENTS_MAX, ReportError, Reporters};
 use crate::drain;
 use crate::os::clock;
 
-/// Beats that come faster are answered from memory: a flood of them neither reads nor writes.
-const LOOK_EVERY_MS: u64 = 250;
+/// Beats that come faster are answered from memory unless something was committed meanwhile, and renew no
+/// lease: a flood of them writes nothing.
+const RENEW_EVERY_MS: u64 = 250;
 
 /// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,8 +77,10 @@ pub struct Belief {
 
 /// What was last read of an agent.
 #[derive(Debug)]
-pub(super) struct Standing {
-    read_ms: u64,
+pub(super) struct CachedReport {
+    renewed_ms: u64,
+    /// The newest event then.
+    newest: u64,
     agent: Agent,
     draining: bool,
     tasks: Vec<HeldTask>,
@@ -91,7 +94,7 @@ impl Reporters {
         belief: Belief,
     ) -> Result<HeartbeatAnswer, ReportError> {
         let standing = self.standing(name).await?;
-        let Standing { agent, draining, tasks, .. } = standing.as_ref();
+        let CachedReport { agent, draining, tasks, .. } = standing.as_ref();
         let (action, why) = self.wanted(agent, tasks, belief).await?;
         Ok(HeartbeatAnswer {
             agent: name.clone(),
@@ -127,8 +130,10 @@ impl Reporters {
             return Ok((Action::Continue, None));
         };
         let found = self.engine().store().task(&task).await?;
+        // A task that was started without an agent's name is whose fence says so.
         let is_its_own = found.as_ref().is_some_and(|found| {
-            found.lease.held.is_some() && found.agent.as_ref() == Some(&agent.name)
+            let belongs = found.agent.as_ref().is_none_or(|owner| *owner == agent.name);
+            found.lease.held.is_some() && belongs
         });
         if is_its_own {
             return Ok((Action::Continue, None));
@@ -150,18 +155,21 @@ impl Reporters {
         told.is_some_and(|watched| watched.restarted.swap(false, Ordering::Relaxed))
     }
 
-    async fn standing(&self, name: &AgentName) -> Result<Arc<Standing>, ReportError> {
-        let read_ms = clock::monotonic_ms();
+    async fn standing(&self, name: &AgentName) -> Result<Arc<CachedReport>, ReportError> {
+        let (now_ms, store) = (clock::monotonic_ms(), self.engine().store());
+        let newest = store.newest_event().await?;
         let known = self.standings().get(name).cloned();
-        if let Some(known) = known.filter(|known| read_ms < known.read_ms + LOOK_EVERY_MS) {
-            return Ok(known);
-        }
-        let store = self.engine().store();
+        let known = known.filter(|known| now_ms < known.renewed_ms + RENEW_EVERY_MS);
+        let renewed_ms = match known {
+            Some(known) if known.newest == newest => return Ok(known),
+            Some(known) => known.renewed_ms,
+            None => now_ms,
+        };
         let agent = store.agent(name).await?;
         let agent = agent.ok_or_else(|| ReportError::Unknown(name.clone()))?;
         let draining = drain::now(store.as_ref()).await?.is_some();
-        let tasks = self.renewed(name).await?;
-        let standing = Arc::new(Standing { read_ms, agent, draining, tasks });
+        let tasks = self.held_tasks(name, renewed_ms == now_ms).await?;
+        let standing = Arc::new(CachedReport { renewed_ms, newest, agent, draining, tasks });
         let mut standings = self.standings();
         if standings.len() < AGENTS_MAX || standings.contains_key(name) {
             standings.insert(name.clone(), Arc::clone(&standing));
@@ -169,14 +177,18 @@ impl Reporters {
         Ok(standing)
     }
 
-    /// What it holds, with each lease renewed.
-    async fn renewed(&self, name: &AgentName) -> Result<Vec<HeldTask>, ReportError> {
+    /// What it holds, with each lease renewed where that is due.
+    async fn held_tasks(
+        &self,
+        name: &AgentName,
+        renews: bool,
+    ) -> Result<Vec<HeldTask>, ReportError> {
         let mut tasks = Vec::new();
         for task in self.works_on(name).await? {
             let Some(held) = &task.lease.held else { continue };
             let fence = task.lease.fence;
             let mut left = held.left;
-            if let Some(ttl) = held.ttl {
+            if let Some(ttl) = held.ttl.filter(|_| renews) {
                 match self.engine().store().renew(&task.id, fence).await {
                     Ok(()) => left = Some(ttl),
                     Err(CommitError::Store(error)) => return Err(error.into()),

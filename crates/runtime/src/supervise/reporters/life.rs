@@ -78,6 +78,7 @@ impl Life {
                 }
                 NotifySign::Status(text) => status = Some(text),
                 NotifySign::Alive
+                | NotifySign::Session(..)
                 | NotifySign::Ready
                 | NotifySign::Extend(_)
                 | NotifySign::Trigger

@@ -19,7 +19,7 @@ use relight_core::agent::{
 };
 use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::{Holder, HolderLife};
+use relight_core::lease::Holder;
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
@@ -28,7 +28,7 @@ use relight_store::{AgentCommit, AgentCommitError, AgentQuery, StoreError, TaskQ
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use self::answer::Standing;
+use self::answer::CachedReport;
 pub use self::answer::{Action, Belief, HeartbeatAnswer, HeldTask};
 use self::life::Life;
 use super::actor::AgentView;
@@ -80,7 +80,7 @@ pub struct Reporters {
     defaults: Arc<AgentPlan>,
     watched: Arc<Mutex<HashMap<AgentName, Watched>>>,
     /// What beats are answered from.
-    standings: Arc<Mutex<HashMap<AgentName, Arc<Standing>>>>,
+    standings: Arc<Mutex<HashMap<AgentName, Arc<CachedReport>>>>,
 }
 
 /// An agent whose silence is judged here.
@@ -168,7 +168,7 @@ impl Reporters {
     /// whole window to be heard in.
     pub async fn adopt(&self) -> Result<(), StoreError> {
         for agent in self.engine().store().agents(AgentQuery::default()).await? {
-            if !agent.plan.reports_itself() || is_held_by_another(&agent) {
+            if !agent.plan.reports_itself() || self.is_held_by_another(&agent) {
                 continue;
             }
             self.settle_plan(&agent).await?;
@@ -207,6 +207,21 @@ impl Reporters {
         }
         self.watch(made.after, beat);
         Ok(())
+    }
+
+    /// Somebody took a task. If that was an agent that reports by itself, it is watched from now on.
+    pub(super) async fn task_taken(&self, id: &TaskId) -> Result<(), ReportError> {
+        let Some(task) = self.engine().store().task(id).await? else { return Ok(()) };
+        let Some(name) = task.agent.filter(|_| task.lease.held.is_some()) else { return Ok(()) };
+        if self.worked(&name) {
+            return Ok(());
+        }
+        match self.engine().store().agent(&name).await? {
+            Some(agent) if agent.plan.reports_itself() && !self.is_held_by_another(&agent) => {
+                self.report(&name, Beat::default()).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A person wants it to be at work: it has a window to be heard in.
@@ -250,13 +265,13 @@ impl Reporters {
     pub async fn let_go(&self, name: &AgentName) -> Result<Option<Agent>, ReportError> {
         self.unwatch(name);
         let found = self.engine().store().agent(name).await?;
-        if found.is_some_and(|agent| !is_held_by_another(&agent)) {
+        if found.is_some_and(|agent| !self.is_held_by_another(&agent)) {
             let held = self.held_by(name).await?;
             self.interrupt(name, held).await;
         }
         for _ in 0..ROUNDS_MAX {
             let Some(agent) = self.engine().store().agent(name).await? else { return Ok(None) };
-            if agent.lease.held.is_none() || is_held_by_another(&agent) {
+            if agent.lease.held.is_none() || self.is_held_by_another(&agent) {
                 return Ok(Some(agent));
             }
             // What moved meanwhile is read again.
@@ -273,7 +288,7 @@ impl Reporters {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn standings(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<Standing>>> {
+    fn standings(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<CachedReport>>> {
         self.standings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -397,10 +412,7 @@ impl Reporters {
             };
             let right = Right::Fence(task.lease.fence);
             match self.recoverer.recover(&task, right, death, None).await {
-                Ok(recovered) => {
-                    let (task, status) = (recovered.task, recovered.status);
-                    self.notices.tell(name, What::TaskRecovered { task, status });
-                }
+                Ok(recovered) => self.notices.tell_recovered(name, recovered),
                 // Whoever wrote with another fence meanwhile goes on with it.
                 Err(ActError::Refused(_)) => {}
                 Err(error) => {
@@ -427,17 +439,22 @@ impl Reporters {
         first
     }
 
-    /// What it works on under a lease that lasts for a time, the newest first. What an attempt or a
-    /// process holds ends with that.
+    /// What it or a process of it holds, the newest first. What a supervised attempt holds ends with that
+    /// attempt.
     async fn held_by(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
         let mut held = self.works_on(name).await?;
-        let by_time = |task: &Task| {
+        held.retain(|task| {
             let held = task.lease.held.as_ref();
-            held.is_some_and(|held| matches!(held.holder, Holder::Time { .. }))
-        };
-        held.retain(by_time);
+            held.is_some_and(|held| !matches!(held.holder, Holder::Attempt { .. }))
+        });
         held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
         Ok(held)
+    }
+
+    fn is_held_by_another(&self, agent: &Agent) -> bool {
+        let Some(held) = &agent.lease.held else { return false };
+        let is_ours = held.holder == Holder::Process(process::me().clone());
+        !is_ours && self.engine().holders().is_alive(held)
     }
 
     /// What it holds, whoever's life the leases follow.
@@ -456,12 +473,6 @@ impl Reporters {
 
 fn moment(now: Time) -> AgentDecisionInput {
     AgentDecisionInput { now, jitter: 0.0, chance: u64::from_le_bytes(random::bytes()), task: None }
-}
-
-fn is_held_by_another(agent: &Agent) -> bool {
-    let Some(held) = &agent.lease.held else { return false };
-    let is_ours = held.holder == Holder::Process(process::me().clone());
-    !is_ours && process::holder_life(held) == HolderLife::Alive
 }
 
 /// Whoever hears a running agent holds it; nobody does otherwise.

@@ -81,13 +81,13 @@ pub fn spawn(
 pub async fn connect(folder: &AgentFolder, fence: Fence) -> io::Result<Option<ShimConnection>> {
     let stream = match connect_by_name(folder).await {
         Ok(stream) => stream,
-        Err(error) if is_nobody_there(&error) => return Ok(None),
+        Err(error) if is_not_listening(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     let connection = ShimConnection::over(stream, None);
     match connection.send(&Order::Hello { fence }).await {
         Ok(()) => Ok(Some(connection)),
-        Err(error) if is_nobody_there(&error) => Ok(None),
+        Err(error) if is_not_listening(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -270,7 +270,7 @@ async fn connect_by_name(folder: &AgentFolder) -> io::Result<UnixStream> {
     UnixStream::connect(place).await
 }
 
-fn is_nobody_there(error: &io::Error) -> bool {
+fn is_not_listening(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use relight_core::time::Span;
 
-use super::wire::Rung;
+use crate::presets::Rung;
 
 const SIGTERM: i32 = 15;
 

@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::wire::{Input, StartOrder};
 use crate::os::process::command;
-use crate::supervise::os_word::Word;
+use crate::os::word::Word;
 use crate::supervise::program::{self, CANNOT_BE_RUN, NO_SUCH_PROGRAM, NotStarted};
 
 /// Starts the process and returns its pid. `terminal` holds the standard streams of an agent with a

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use relight_core::time::Span;
 
 use super::system::ContinueTimer;
-use super::wire::Deadline;
+use crate::fleet::Deadline;
 use crate::os::clock;
 
 /// The newest deadline and its timer. Without a deadline the attempt may run for ever.

@@ -9,10 +9,10 @@
 mod attempt;
 mod cgroup;
 pub mod client;
+mod event_loop;
 mod ladder;
 mod launch;
 mod lease_deadline;
-mod life;
 mod peers;
 pub mod record;
 mod signals;
@@ -36,8 +36,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use crate::os::process;
 use crate::supervise::folder::AgentFolder;
 use cgroup::ShimCgroup;
+use event_loop::Shim;
 use lease_deadline::DeadlineGuard;
-use life::Shim;
 use peers::Peers;
 
 /// The argument that makes the `relight` binary a shim.
@@ -62,7 +62,9 @@ pub fn main() -> ExitCode {
 fn begin(folder: AgentFolder) -> io::Result<Shim> {
     let deaths = signals::install()?;
     rustix::thread::set_name(c"relight-shim")?;
-    let control = take_control()?;
+    // Moved away from standard input, so that agents cannot use the connection.
+    let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     let Inheritance { lock, terminal, input, unread } = receive(&control)?;
     control.set_nonblocking(true)?;
     if terminal.is_none() {
@@ -72,6 +74,9 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
     // Keep no other file system from being unmounted.
     rustix::process::chdir(folder.path())?;
     let listener = listen(&folder)?;
+    // Agents inherit the lock, so that it is held even if the shim is killed.
+    let lock = fcntl_dupfd_cloexec(&lock, LOCK_FD_MIN).unwrap_or(lock);
+    fcntl_setfd(&lock, FdFlags::empty())?;
     Ok(Shim {
         identity: process::identity(std::process::id()).ok_or(io::ErrorKind::NotFound)?,
         folder,
@@ -79,19 +84,12 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
         peers: Peers::new(listener, control, unread),
         terminal,
         input,
-        lock: keep_for_agents(lock)?,
+        lock,
         place: ShimCgroup::default(),
         attempt: None,
         is_told_to_quit: false,
         guard: DeadlineGuard::default(),
     })
-}
-
-/// Moves the connection away from standard input, so that agents cannot use it.
-fn take_control() -> io::Result<UnixStream> {
-    let control = io::stdin().as_fd().try_clone_to_owned()?;
-    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    Ok(control.into())
 }
 
 /// Descriptors sent with the first message.
@@ -123,13 +121,6 @@ fn receive(control: &UnixStream) -> io::Result<Inheritance> {
     let unread = bytes[..received.bytes].to_vec();
     let input = if handles.len() == 1 { handles.pop() } else { None };
     Ok(Inheritance { lock, terminal: handles.try_into().ok(), input, unread })
-}
-
-/// Lets agents inherit the lock, so that it is held even if the shim is killed.
-fn keep_for_agents(lock: OwnedFd) -> io::Result<OwnedFd> {
-    let lock = fcntl_dupfd_cloexec(&lock, LOCK_FD_MIN).unwrap_or(lock);
-    fcntl_setfd(&lock, FdFlags::empty())?;
-    Ok(lock)
 }
 
 /// Binds the socket. We hold the lock, so an existing socket is stale.

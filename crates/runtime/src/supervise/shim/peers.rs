@@ -146,8 +146,8 @@ impl Peers {
         self.all.iter_mut().find(|peer| peer.number == number)
     }
 
-    /// Reports are few and small. A connection that has no room for one is of somebody who stopped
-    /// reading long ago.
+    /// Reports are few and small. If a connection has no room for one, its reader stopped reading long
+    /// ago.
     fn send_to(&mut self, number: u64, report: &ShimReport) {
         let Some(peer) = self.find(number) else { return };
         let mut line = serde_json::to_vec(report).expect("a report is always JSON");

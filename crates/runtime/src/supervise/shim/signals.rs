@@ -1,4 +1,4 @@
-//! The signals of the shim itself: a dead child wakes it, and whoever wants to end it is ignored.
+//! The signals of the shim itself: a dead child wakes it, and signals that would end it are ignored.
 //!
 //! Ignored by a handler that does nothing, because exec resets handlers: what the shim *ignored* its
 //! agents would ignore too. For the same reason a signal that was already ignored when the shim began
@@ -17,9 +17,9 @@ const DEAF_TO: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCONT];
 
 /// Installs the handlers; a byte can be read from what is returned whenever a child ended.
 pub(super) fn install() -> io::Result<UnixStream> {
-    let nobody_reads = Arc::new(AtomicBool::new(false));
+    let unread = Arc::new(AtomicBool::new(false));
     for signal in DEAF_TO.into_iter().chain(ignored_already()) {
-        flag::register(signal, Arc::clone(&nobody_reads))?;
+        flag::register(signal, Arc::clone(&unread))?;
     }
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
@@ -32,7 +32,7 @@ fn ignored_already() -> impl Iterator<Item = i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    // Above them are the real-time ones, the first of which belong to the C library.
+    // Above them are the real-time signals; the C library uses the first ones.
     (1..32).filter(move |signal| {
         let is_ours_to_take = ![SIGPIPE, SIGCHLD].contains(signal) && !FORBIDDEN.contains(signal);
         mask & (1 << (signal - 1)) != 0 && is_ours_to_take

@@ -1,6 +1,6 @@
 //! The calls of the product that need `unsafe`, because neither the standard library nor rustix has
-//! them: waiting for a child with what it used, closing what nobody here opened, and a timer that
-//! continues a stopped process.
+//! them: waiting for a child together with its resource usage, closing inherited descriptors, and a
+//! timer that continues a stopped process.
 #![expect(unsafe_code, reason = "C functions; the reason why each use is sound stands beside it")]
 
 use std::io;
@@ -62,8 +62,8 @@ pub(super) fn close_inherited_files() {
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// A timer by which the kernel sends SIGCONT to this process: an agent may have stopped its shim, and
-/// after its supervisor's death nobody else would continue it.
+/// A timer by which the kernel sends SIGCONT to this process. An agent may have stopped its shim, and
+/// after the supervisor's death no other process would continue it.
 #[derive(Debug)]
 pub(super) struct ContinueTimer(libc::timer_t);
 

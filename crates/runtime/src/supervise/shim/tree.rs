@@ -82,7 +82,8 @@ fn living(found: &[Descendant]) -> u32 {
     u32::try_from(alive).unwrap_or(u32::MAX)
 }
 
-/// Groups of which a proved process was a member a moment ago; that keeps their numbers from others.
+/// Kills the groups that a proved process has just belonged to; its membership keeps their numbers from
+/// being reused.
 fn kill_groups(found: &[Descendant]) {
     let own = process::stat(std::process::id()).map(|stat| stat.group);
     let groups: BTreeSet<u32> = found.iter().map(|descendant| descendant.stat.group).collect();

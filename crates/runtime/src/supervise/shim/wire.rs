@@ -11,7 +11,9 @@ use relight_core::lease::{Fence, ProcessIdentity};
 use relight_core::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::supervise::os_word::Word;
+use crate::fleet::Deadline;
+use crate::os::word::Word;
+use crate::presets::Rung;
 
 /// What a supervisor says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +32,7 @@ pub enum Order {
     Stop {
         /// The ladder.
         ladder: Vec<Rung>,
-        /// The attempt that is meant; whichever runs when none. An order that comes late must not end the
-        /// next attempt.
+        /// The attempt to stop; without it, the running one. A late order must not stop the next attempt.
         #[serde(default)]
         tag: Option<AttemptTag>,
     },
@@ -39,27 +40,6 @@ pub enum Order {
     Guard(Deadline),
     /// Be gone; when something runs the answer is `Status`.
     Quit,
-}
-
-/// Until when a tree may live unless a later moment is told, whether or not its supervisor does. Moments
-/// are milliseconds of the boot-time clock, which goes on while the host sleeps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deadline {
-    /// From then on it is told to end, and nothing is started.
-    pub stop_at_ms: u64,
-    /// From then on it is killed.
-    pub kill_at_ms: u64,
-    /// How it is told; cut short where there is less time.
-    pub ladder: Vec<Rung>,
-}
-
-/// One rung of a stop ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rung {
-    /// The signal's number.
-    pub signal: i32,
-    /// How long it has to work.
-    pub wait: Span,
 }
 
 /// All that is needed to start an attempt.

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use relight_core::agent::Attempt;
 use relight_core::agent::brief::{BriefFacts, Interrupted, brief};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
-use relight_store::{AttemptQuery, StoreError, TaskQuery};
+use relight_core::task::Task;
+use relight_store::{AttemptQuery, TaskQuery};
 
-use super::git_facts;
 use crate::engine::{ActError, Engine, TaskView};
+use crate::git_state::git_facts;
 
 /// Statuses of work that somebody goes on with.
 const OPEN: [TaskStatus; 6] = [
@@ -26,7 +26,8 @@ const OPEN: [TaskStatus; 6] = [
 pub struct BriefSubject<'a> {
     /// The agent that reads it.
     pub agent: Option<&'a AgentName>,
-    /// The task; the agent's first unfinished one when none.
+    /// The task; the agent's first unfinished one when none. For a reader without a name the only one that
+    /// was left behind.
     pub task: Option<&'a TaskId>,
     /// Where git is asked, unless the task names another folder; nowhere when none.
     pub workspace: Option<&'a Path>,
@@ -42,7 +43,11 @@ pub async fn current_brief(
         None => open_task(engine, about.agent).await?,
     };
     let last = match about.agent {
-        Some(agent) => last_ended(engine, agent).await?,
+        Some(agent) => {
+            let agent = Some(agent.clone());
+            let query = AttemptQuery { agent, ended: true, before: None, limit: 1 };
+            engine.store().attempts(query).await?.into_iter().next()
+        }
         None => None,
     };
     let before = last.as_ref().and_then(|last| {
@@ -54,6 +59,8 @@ pub async fn current_brief(
     let git = workspace.and_then(git_facts);
     let place = workspace.map(Path::to_string_lossy).unwrap_or_default();
     let facts = BriefFacts {
+        settled: &[],
+        open_calls: &[],
         handed_over: None,
         // One that nobody supervises has no attempts to speak of.
         agent: about.agent.filter(|_| last.is_some()),
@@ -70,20 +77,42 @@ async fn open_task(
     engine: &Engine,
     agent: Option<&AgentName>,
 ) -> Result<Option<TaskView>, ActError> {
-    let Some(agent) = agent.cloned() else { return Ok(None) };
-    let query = TaskQuery {
-        statuses: OPEN.to_vec(),
-        agent: Some(agent),
-        limit: Some(1),
-        ..TaskQuery::default()
+    let found = match agent {
+        Some(agent) => {
+            let (agent, limit) = (Some(agent.clone()), Some(1));
+            let query = TaskQuery { statuses: OPEN.to_vec(), agent, limit, ..TaskQuery::default() };
+            engine.store().tasks(query).await?.pop()
+        }
+        None => match &unfinished(engine).await?[..] {
+            [Unfinished { task, is_held: false }] if task.agent.is_none() => Some(task.clone()),
+            _ => None,
+        },
     };
-    match engine.store().tasks(query).await?.first() {
+    match found {
         Some(task) => Ok(Some(engine.view(&task.id).await?)),
         None => Ok(None),
     }
 }
 
-async fn last_ended(engine: &Engine, agent: &AgentName) -> Result<Option<Attempt>, StoreError> {
-    let query = AttemptQuery { agent: Some(agent.clone()), ended: true, before: None, limit: 1 };
-    Ok(engine.store().attempts(query).await?.into_iter().next())
+/// A task that somebody began and nobody has finished.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// The task.
+    pub task: Task,
+    /// A live holder has it.
+    pub is_held: bool,
+}
+
+/// All unfinished tasks, for a reader without a name: it may have begun any of them.
+pub async fn unfinished(engine: &Engine) -> Result<Vec<Unfinished>, ActError> {
+    let query = TaskQuery { statuses: OPEN.to_vec(), ..TaskQuery::default() };
+    let mut found = engine.store().tasks(query).await?;
+    found.retain(|task| task.starts > 0);
+    let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
+    engine.holders().look_for(leases).await?;
+    let told = found.into_iter().map(|task| {
+        let is_held = engine.holders().is_held(&task.lease);
+        Unfinished { task, is_held }
+    });
+    Ok(told.collect())
 }

@@ -24,10 +24,10 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::git::Repository;
+use crate::git_state::Repository;
+use crate::os::word::Word;
 use crate::os::{environment, process, random};
 use crate::supervise::folder::AgentFolder;
-use crate::supervise::os_word::Word;
 use crate::supervise::program;
 
 /// Thousands of names; a status that is longer is counted no further.

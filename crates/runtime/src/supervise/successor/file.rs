@@ -132,6 +132,7 @@ fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
 }
 
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    // The name has the pid in it, so the number must be unique in the process.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let mut last = io::ErrorKind::AlreadyExists.into();
     for _ in 0..CREATE_TRIES_MAX {

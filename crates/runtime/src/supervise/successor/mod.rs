@@ -1,17 +1,17 @@
-//! What a successor is given: its brief, `active_state.json`, and what git says about the workspace.
+//! What a successor is given: its brief, `active_state.json`, and the files that git calls changed.
 //!
 //! Acts; what the texts say is `core::agent::brief` and `core::agent::active_state`.
 
 mod current;
 mod dirty;
 mod file;
-mod git;
+
 mod refresh;
 #[cfg(test)]
 mod tests;
 
-pub use current::{BriefSubject, current_brief};
+pub use current::{BriefSubject, Unfinished, current_brief, unfinished};
 pub use dirty::{Asker, dirty_files};
 pub use file::{complete_brief, sweep, write_anew, write_brief, write_state};
-pub use git::{git_facts, git_head};
+
 pub use refresh::{RefreshError, refresh_state, task_state_file, write_task_state};

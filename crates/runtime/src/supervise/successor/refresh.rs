@@ -137,7 +137,7 @@ fn holding_attempt(task: &Task) -> Option<AttemptTag> {
 
 /// The agent whose live attempt has this tag: a lease may outlive its attempt for a moment.
 async fn agent_of(engine: &Engine, tag: &AttemptTag) -> Result<Option<Agent>, StoreError> {
-    let name = tag.as_str().rsplitn(3, '.').nth(2).and_then(|name| AgentName::new(name).ok());
+    let name = tag.agent().and_then(|name| AgentName::new(name).ok());
     let Some(name) = name else { return Ok(None) };
     let agent = engine.store().agent(&name).await?;
     let is_live = |agent: &Agent| matches!(&agent.state, AgentState::Running { attempt, .. } if attempt == tag);

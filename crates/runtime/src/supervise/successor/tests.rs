@@ -12,9 +12,8 @@ use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use tempfile::TempDir;
 
-use super::{
-    Asker, complete_brief, dirty_files, git_facts, git_head, sweep, write_brief, write_state,
-};
+use super::{Asker, complete_brief, dirty_files, sweep, write_brief, write_state};
+use crate::git_state::{git_facts, git_head};
 use crate::os::process;
 use crate::supervise::folder::AgentFolder;
 

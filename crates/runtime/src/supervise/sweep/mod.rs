@@ -57,7 +57,7 @@ impl Default for Proof {
 
 /// Result of a scan over all processes.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub struct ProcessScan {
     proof: Proof,
     /// Matching processes, by pid.
     pub found: Vec<TaggedProcess>,
@@ -77,7 +77,7 @@ pub struct SweepOutcome {
 }
 
 /// Finds every live process with one of the tags, except ourselves.
-pub fn find(tags: &[AttemptTag]) -> io::Result<Scan> {
+pub fn find(tags: &[AttemptTag]) -> io::Result<ProcessScan> {
     look(&Proof::Tags(tags.to_vec()), |_| {})
 }
 
@@ -95,7 +95,7 @@ pub fn clear_lock(lock: &Lock, grace: Span, kill: Span) -> io::Result<SweepOutco
 /// Sends SIGTERM, waits for `grace`, sends SIGKILL and waits up to `kill`. Scans again after each
 /// step until nothing is found, so that forked children are stopped too. No process gets SIGTERM
 /// twice. A zombie counts as gone.
-pub fn stop(scan: Scan, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
+pub fn stop(scan: ProcessScan, grace: Span, kill: Span) -> io::Result<SweepOutcome> {
     let proof = scan.proof.clone();
     let mut met = SeenProcesses::default();
     if ask_to_end(scan, grace, &mut met)? || end_by_force(&proof, kill, &mut met)? {
@@ -127,7 +127,7 @@ impl SeenProcesses {
 }
 
 /// True when nothing is left.
-fn ask_to_end(mut scan: Scan, grace: Span, met: &mut SeenProcesses) -> io::Result<bool> {
+fn ask_to_end(mut scan: ProcessScan, grace: Span, met: &mut SeenProcesses) -> io::Result<bool> {
     let deadline = clock::boot_ms().saturating_add(grace.as_ms());
     while !scan.found.is_empty() {
         for one in &scan.found {
@@ -203,9 +203,9 @@ fn still_there(there: Vec<BorrowedFd<'_>>, time: Duration) -> Result<Vec<Borrowe
 }
 
 /// Scans all processes; `met` is called for each match at once.
-fn look(proof: &Proof, met: impl FnMut(&TaggedProcess)) -> io::Result<Scan> {
+fn look(proof: &Proof, met: impl FnMut(&TaggedProcess)) -> io::Result<ProcessScan> {
     match proof {
-        Proof::Tags(tags) if tags.is_empty() => Ok(Scan::default()),
+        Proof::Tags(tags) if tags.is_empty() => Ok(ProcessScan::default()),
         Proof::Tags(tags) => {
             let proc = Proc::open()?;
             let mut tagged = Tagged::new(&proc, tags);
@@ -223,9 +223,9 @@ fn look_by(
     proof: &Proof,
     mut is_ours: impl FnMut(u32) -> Result<bool, Errno>,
     mut met: impl FnMut(&TaggedProcess),
-) -> io::Result<Scan> {
+) -> io::Result<ProcessScan> {
     let own = std::process::id();
-    let mut scan = Scan { proof: proof.clone(), ..Scan::default() };
+    let mut scan = ProcessScan { proof: proof.clone(), ..ProcessScan::default() };
     for entry in Dir::read_from(&proc.folder)? {
         let entry = entry?;
         let Some(pid) = pid_of(entry.file_name().to_bytes()) else { continue };

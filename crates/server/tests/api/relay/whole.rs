@@ -13,7 +13,7 @@ use relight_core::time::Time;
 use relight_server::RelayedStore;
 use relight_store::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, MemoryStore,
-    Operation, Reply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    Operation, OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(super) struct Whole {
 
 #[async_trait]
 impl Store for Whole {
-    async fn write(&self, operation: Operation) -> Reply {
+    async fn write(&self, operation: Operation) -> OperationReply {
         match operation {
             Operation::Commit(_)
             | Operation::TryCommit(_)

@@ -135,7 +135,10 @@ impl Plan {
         match self.dice.below(14) {
             0 => AgentChange::Planned(Box::new(self.agent_plan())),
             1 | 2 => AgentChange::State(self.agent_state(name)),
-            3 => AgentChange::Tally(Tally { in_a_row: self.dice.below(9) as u32, hours: vec![] }),
+            3 => AgentChange::Tally(Tally {
+                in_a_row: self.dice.below(9) as u32,
+                ..Tally::default()
+            }),
             // The next one, or the newest once more.
             4 | 5 => AgentChange::Begun {
                 number: newest + u32::from(newest == 0 || self.dice.chance(80)),

@@ -318,7 +318,14 @@ impl Plan {
         let was_open = step.is_some_and(Step::is_open);
         let tries = step.map_or(0, |step| step.tries) + 1;
         let rule = *self.dice.pick(&RepeatRule::ALL);
-        let mark = StepMark { key, rule, tries, fingerprint: Some(self.dice.roll()), was_open };
+        let mark = StepMark {
+            key,
+            rule,
+            tries,
+            fingerprint: Some(self.dice.roll()),
+            was_open,
+            call: None,
+        };
         match self.dice.below(4) {
             0 => Change::StepBegun(mark),
             1 => Change::StepEnded { mark, outcome: self.outcome(), output: self.output() },
@@ -376,6 +383,7 @@ impl Plan {
                 ttl_ms: None,
                 priority: self.dice.below(5) as i32 - 2,
                 needs: self.dice.maybe(|_| vec!["rust".to_owned()]).unwrap_or_default(),
+                observed: false,
                 spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
             },
             context: self.context(),

@@ -49,7 +49,7 @@ impl Arena {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Option<client::Answered> {
+    ) -> Option<client::DaemonResponse> {
         self.asked += 1;
         let well: Vec<&Node> = self.nodes.iter().filter(|node| node.trouble.is_none()).collect();
         let node = well.get(self.asked % well.len().max(1)).filter(|_| self.is_database_up)?;

@@ -7,7 +7,7 @@ use relight_core::ids::NodeName;
 use relight_core::node::{ChangeToken, Epoch, TakeoverTurn};
 use relight_core::time::Span;
 use relight_runtime::fleet::Keeping;
-use relight_runtime::supervise::shim::wire::Rung;
+use relight_runtime::presets::Rung;
 
 /// Moments of true time, in microseconds from the beginning.
 pub(super) type Moment = u64;

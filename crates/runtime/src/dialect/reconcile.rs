@@ -1,10 +1,11 @@
-//! Taking up what another writer put into the file of a workflow that the store knows.
+//! Reconciles the store with a workflow file that another writer has changed.
 //!
 //! The original script writes files only, and the store of another home has its own count of commits.
 //! What they wrote counts as a write without a fence: the store takes it in before anything else is
 //! written over the file. Steps that the store has finished stay finished.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::{Guard, Refusal, Right, TaskEvent};
@@ -15,18 +16,28 @@ use relight_core::time::Time;
 use relight_store::Commit;
 
 use super::copy::{dialect_status, is_from_elsewhere};
-use super::{Dialect, DialectError, UpdateRequest};
+use super::{Dialect, UpdateRequest};
 use crate::checkpoint_files::ReadError;
-use crate::engine::{ActError, TaskView, act_error};
+use crate::engine::{ActError, Engine, TaskView, WorkflowError, act_error};
 use crate::os::clock;
 use crate::redact_input;
+
+/// The intake of checkpoint files for an engine (`Engine::with_file_intake`).
+pub fn take_in_file(
+    engine: Engine,
+    task: &Task,
+) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+    let Some(settings) = &task.checkpoint else { return Box::pin(std::future::ready(false)) };
+    let dialect = Dialect::new(engine, PathBuf::from(&settings.folder));
+    Box::pin(async move { dialect.reconcile_before(task).await })
+}
 
 impl Dialect {
     /// Takes in what the file of a workflow has and the store has not; answers the file when the store
     /// has all of it now.
     ///
     /// A damaged file is left to whoever writes it anew.
-    pub(super) async fn take_up(&self, id: &TaskId) -> Result<Option<Checkpoint>, DialectError> {
+    pub(super) async fn reconcile(&self, id: &TaskId) -> Result<Option<Checkpoint>, ActError> {
         let folder = self.folder_of(id).await?;
         let file = match folder.read(id.as_str()) {
             Ok(Some(file)) => file,
@@ -52,7 +63,7 @@ impl Dialect {
         if is_newer && (is_restored || !is_same_run) {
             match self.take_in(&path, &file, false).await {
                 // Whoever holds it here continues with what was done elsewhere.
-                Err(DialectError::Act(ActError::Refused(Refusal::Held { .. }))) if is_same_run => {}
+                Err(ActError::Refused(Refusal::Held { .. })) if is_same_run => {}
                 taken => is_replaced = taken.map(|_| true)?,
             }
         }
@@ -69,10 +80,10 @@ impl Dialect {
         file: &Checkpoint,
         view: &TaskView,
         is_newer: bool,
-    ) -> Result<(), DialectError> {
+    ) -> Result<(), ActError> {
         let id = &view.task.id;
         let request = news(file, view, is_newer)
-            .map_err(|source| DialectError::BadName { file: path.to_path_buf(), source })?;
+            .map_err(|source| WorkflowError::BadName { file: path.to_path_buf(), source })?;
         let mut context = file.context.clone();
         redact_input::clean_pairs(self.engine.redactor(), &mut context);
         context.retain(|key, value| view.task.context.get(key) != Some(value));
@@ -94,13 +105,13 @@ impl Dialect {
     /// The same before a verb that is not the dialect's decides, so that the verb has the last word.
     /// Answers whether the store was changed. The file is written anew at once: whoever writes it after
     /// the verb must not take it for news again.
-    pub(crate) async fn take_up_before(&self, task: &Task) -> bool {
+    async fn reconcile_before(&self, task: &Task) -> bool {
         let Ok(Some(file)) = self.folder.read(task.id.as_str()) else { return false };
         let Ok(view) = self.view(&task.id).await else { return false };
         if !is_from_elsewhere(&file, &view, self.engine.redactor()) {
             return false;
         }
-        let seen = self.take_up(&task.id).await.ok().flatten();
+        let seen = self.reconcile(&task.id).await.ok().flatten();
         if seen.is_some() {
             // Where that fails, the write after the verb sets the old file aside.
             let _ = self.save_over(&task.id, seen.as_ref()).await;
@@ -114,7 +125,7 @@ impl Dialect {
         id: &TaskId,
         path: &Path,
         file: &Checkpoint,
-    ) -> Result<(), DialectError> {
+    ) -> Result<(), ActError> {
         let mut detail = serde_json::json!({"file": path, "seq": file.seq});
         self.engine.redactor().json(&mut detail);
         let commit = Commit {

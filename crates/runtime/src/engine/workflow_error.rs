@@ -1,4 +1,4 @@
-//! Why a verb of the checkpoint dialect did nothing.
+//! Why a checkpoint verb did nothing, where the reason is not one of tasks in general.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,14 @@ use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 
-use crate::checkpoint_files::FileDamage;
-use crate::engine::ActError;
+use crate::checkpoint_files::ReadError;
 
-/// Why a verb of the dialect did nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum DialectError {
-    /// The rules or the store.
-    #[error(transparent)]
-    Act(#[from] ActError),
+/// Why a checkpoint verb did nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum WorkflowError {
     /// There is no such workflow.
     #[error("there is no workflow {0}")]
-    NoSuchWorkflow(TaskId),
+    NotFound(TaskId),
     /// An unfinished workflow of this id is there under another key.
     #[error("workflow {id} is unfinished ({status}) in {folder}")]
     Unfinished {
@@ -46,7 +42,7 @@ pub enum DialectError {
         /// The file.
         file: PathBuf,
         /// What is wrong with it.
-        reason: FileDamage,
+        reason: String,
     },
     /// The file holds a name that cannot be one.
     #[error("checkpoint file {} cannot be used: {source}", .file.display())]
@@ -59,57 +55,21 @@ pub enum DialectError {
     /// The store has a newer state.
     #[error("the store has a newer state of workflow {0}")]
     Older(TaskId),
-    /// The folder cannot be used.
-    #[error("cannot use {}: {source}", .place.display())]
+    /// The folder or a file in it cannot be used.
+    #[error("cannot use {}: {reason}", .place.display())]
     Io {
         /// What.
         place: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        reason: String,
     },
-}
-
-impl DialectError {
-    /// What it is for programs.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::Act(error) => error.code(),
-            Self::NoSuchWorkflow(_) => ErrorCode::NOT_FOUND,
-            Self::Unfinished { .. } | Self::Older(_) => ErrorCode::CONFLICT,
-            Self::Ended { .. } => ErrorCode::ENDED,
-            Self::Damaged { .. } | Self::BadName { .. } => ErrorCode::DAMAGED,
-            Self::Io { .. } => ErrorCode::IO,
-        }
-    }
-
-    /// What to do about it, in commands that can be pasted.
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Act(error) => return error.hint(),
-            Self::NoSuchWorkflow(_) => "relight checkpoint list --all".to_owned(),
-            Self::Unfinished { id, .. } => format!(
-                "relight checkpoint resume --workflow {}, or start --force to begin anew",
-                shell_word(id.as_str())
-            ),
-            Self::Ended { .. } => {
-                "start --force begins a new run of it; new work needs a new id".to_owned()
-            }
-            Self::Older(_) => "--force takes the file all the same".to_owned(),
-            Self::Damaged { .. } | Self::BadName { .. } | Self::Io { .. } => return None,
-        })
-    }
-}
-
-/// Why nothing was resumed.
-#[derive(Debug, thiserror::Error)]
-pub enum ResumeError {
-    /// There is nothing unfinished.
+    /// There is nothing unfinished to resume.
     #[error("nothing to resume in {folder}")]
     Nothing {
         /// Where.
         folder: String,
     },
-    /// It is not finished, and does not continue before a person, or a time, lets it.
+    /// It is not finished, and is not resumed before a person, or a time, lets it.
     #[error("{}", waits_text(.task, .why, *.others))]
     Waits {
         /// Which.
@@ -129,7 +89,7 @@ pub enum ResumeError {
         /// By whom.
         held: Box<HeldLease>,
     },
-    /// It ended, or its time is over.
+    /// It ended, or its time is over, and is not resumed.
     #[error("workflow {task} is {why}")]
     Over {
         /// Which.
@@ -137,18 +97,15 @@ pub enum ResumeError {
         /// `done`, `cancelled` or `expired`.
         why: &'static str,
     },
-    /// Anything else.
-    #[error(transparent)]
-    Dialect(#[from] DialectError),
 }
 
-impl From<ActError> for ResumeError {
-    fn from(error: ActError) -> Self {
+impl From<ReadError> for WorkflowError {
+    fn from(error: ReadError) -> Self {
         match error {
-            ActError::Refused(Refusal::Held { task, agent, held }) => {
-                Self::Held { task, agent, held }
+            ReadError::Io { path, source } => Self::Io { place: path, reason: source.to_string() },
+            ReadError::Damaged { path, reason } => {
+                Self::Damaged { file: path, reason: reason.to_string() }
             }
-            other => Self::Dialect(other.into()),
         }
     }
 }
@@ -164,15 +121,19 @@ fn waits_text(task: &Task, why: &Refusal, others: usize) -> String {
     text
 }
 
-impl ResumeError {
+impl WorkflowError {
     /// What it is for programs. Work that waits is not "nothing to resume": a caller must not start over.
     pub fn code(&self) -> ErrorCode {
         match self {
+            Self::NotFound(_) => ErrorCode::NOT_FOUND,
+            Self::Unfinished { .. } | Self::Older(_) => ErrorCode::CONFLICT,
+            Self::Ended { .. } => ErrorCode::ENDED,
+            Self::Damaged { .. } | Self::BadName { .. } => ErrorCode::DAMAGED,
+            Self::Io { .. } => ErrorCode::IO,
             Self::Nothing { .. } => ErrorCode::NOTHING,
             Self::Waits { why, .. } => ErrorCode { exit: ErrorCode::HELD.exit, ..why.code() },
             Self::Held { .. } => ErrorCode::HELD,
             Self::Over { .. } => ErrorCode::ILLEGAL,
-            Self::Dialect(error) => error.code(),
         }
     }
 
@@ -182,6 +143,14 @@ impl ResumeError {
             format!("relight checkpoint resume --workflow {}", shell_word(id.as_str()))
         };
         Some(match self {
+            Self::NotFound(_) => "relight checkpoint list --all".to_owned(),
+            Self::Unfinished { id, .. } => {
+                format!("{}, or start --force to begin anew", resume(id))
+            }
+            Self::Ended { .. } => {
+                "start --force begins a new run of it; new work needs a new id".to_owned()
+            }
+            Self::Older(_) => "--force takes the file all the same".to_owned(),
             Self::Waits { task, why: Refusal::NotBefore { .. }, .. } => {
                 format!("{} takes it now", resume(&task.id))
             }
@@ -198,18 +167,10 @@ impl ResumeError {
             ),
             Self::Held { task, .. } => format!("{} --steal-lock takes it over", resume(task)),
             Self::Over { .. } => "it has ended; new work needs a new id".to_owned(),
-            Self::Nothing { .. } => return None,
-            Self::Dialect(error) => return error.hint(),
+            Self::Damaged { .. }
+            | Self::BadName { .. }
+            | Self::Io { .. }
+            | Self::Nothing { .. } => return None,
         })
-    }
-
-    /// Whether another workflow may be resumed all the same: one that the caller holds already, perhaps.
-    pub(super) fn is_of_this_one(&self) -> bool {
-        let draining = matches!(self, Self::Dialect(DialectError::Act(ActError::Draining { .. })));
-        let running = matches!(
-            self,
-            Self::Dialect(DialectError::Act(ActError::Refused(Refusal::StepRunning { .. })))
-        );
-        draining || running || matches!(self, Self::Held { .. })
     }
 }

@@ -1,21 +1,16 @@
-//! What fuzzers throw at the CLI's parsers, and what must hold whatever they throw.
-//!
-//! One function a parser of outside input; each panics when its promise does not hold. Run by
-//! `./prove fuzz`, and for a moment by `./test`.
+//! The command line: its configuration, flags and what it prints to terminals.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser as _;
+use relight_cli::parsers::{self, Cli, Config, TerminalFilter};
 use relight_core::ids::is_obeyed;
-
-use crate::arguments::{Cli, quick};
-use crate::config::Config;
-use crate::terminal_filter::TerminalFilter;
-use crate::{output, values};
+use relight_core::task::Cost;
+use relight_core::time::{Moment, Time};
 
 /// `relight.toml`: a mistake is told with a place that is in the file.
-pub fn config(data: &[u8]) {
+pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let presets = ["generic".to_owned(), "codex".to_owned()];
     let Err(error) = Config::parse(text, Path::new("relight.toml"), &presets) else { return };
@@ -28,7 +23,7 @@ pub fn config(data: &[u8]) {
 }
 
 /// Agents' output on its way to a terminal: only colours steer it, however it is cut into pieces.
-pub fn terminal(data: &[u8]) {
+pub(crate) fn terminal(data: &[u8]) {
     let whole = TerminalFilter::new(true).pass(data);
     let mut filter = TerminalFilter::new(true);
     let size = usize::from(data.first().copied().unwrap_or(0) % 7) + 1;
@@ -43,32 +38,31 @@ pub fn terminal(data: &[u8]) {
     }
     let plain = TerminalFilter::new(false).pass(data);
     assert!(!plain.contains('\u{1b}'), "no colour where none is wanted");
-    let cleaned = output::one_line(&String::from_utf8_lossy(data));
+    let cleaned = parsers::one_line(&String::from_utf8_lossy(data));
     assert!(!cleaned.contains(|c| is_obeyed(c) && c != '\t'), "one line, nothing obeyed");
 }
 
 /// Single values of flags.
-pub fn values(data: &[u8]) {
+pub(crate) fn values(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(words) = values::words(text) {
+    if let Ok(words) = parsers::words(text) {
         assert!(!words.0.is_empty());
     }
-    let now = relight_core::time::Time::from_ms(0);
-    let moment = text.parse::<relight_core::time::Moment>();
+    let now = Time::from_ms(0);
+    let moment = text.parse::<Moment>();
     if let Ok(time) = moment.and_then(|moment| moment.after(now)) {
-        assert!(time.to_string().parse::<relight_core::time::Time>().is_ok());
+        assert!(time.to_string().parse::<Time>().is_ok());
     }
-    let _ = (values::lease(text), values::count(text), values::pair(text), values::rate(text));
-    let _ =
-        (text.parse::<relight_core::task::Cost>(), values::json(text), values::event_kind(text));
+    let _ = (parsers::lease(text), parsers::count(text), parsers::pair(text), parsers::rate(text));
+    let _ = (text.parse::<Cost>(), parsers::json(text), parsers::event_kind(text));
 }
 
 /// Command lines, with a zero between words: the short way in understands what the long way does.
-pub fn arguments(data: &[u8]) {
+pub(crate) fn arguments(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let words: Vec<OsString> =
         std::iter::once("relight").chain(text.split('\0')).map(OsString::from).collect();
-    let Some(short) = quick::parse(&words) else { return };
+    let Some(short) = parsers::parse_usual(&words) else { return };
     let long =
         Cli::try_parse_from(&words).expect("the long way understands what the short one does");
     assert_eq!(format!("{short:?}"), format!("{long:?}"));

@@ -1,8 +1,8 @@
-//! What happened lately, counted from the journal: read on when somebody asks, never by itself.
+//! Statistics of recent events, counted from the journal when they are requested.
 //!
-//! The first question reads the last hours; each further one only what came since. Totals go on across
-//! restarts: a record in the store says what they were at which event, and whatever came after it is
-//! counted from the journal, so that it need not be written often.
+//! The first request reads the last hours; later ones read only newer events. Totals survive restarts:
+//! a record in the store holds them up to some event, and newer events are counted from the journal, so
+//! the record need not be written often.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -52,7 +52,7 @@ const SAVE_EVERY_MS: u64 = 60_000;
 
 /// What happened lately.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(Mutex<Counts>);
+pub(crate) struct EventStatistics(Mutex<Counts>);
 
 /// Counted so far.
 #[derive(Debug, Clone, Default)]
@@ -79,7 +79,7 @@ pub(crate) struct Counts {
 
 /// What the store keeps.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct SavedTotals {
     /// All events up to this one are in the totals.
     after: u64,
     totals: Totals,
@@ -104,7 +104,7 @@ pub(crate) struct Totals {
     pub(crate) undelivered: u64,
 }
 
-impl Pulse {
+impl EventStatistics {
     /// What is known up to now.
     pub(crate) async fn now(&self, store: &dyn Store) -> Result<Counts, StoreError> {
         let mut counts = self.0.lock().await;
@@ -130,9 +130,14 @@ impl Counts {
     async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.record = store.kept(RECORD).await?;
         let record = self.record.clone().and_then(|record| serde_json::from_value(record).ok());
-        let record: Record = match record {
+        let record: SavedTotals = match record {
             Some(record) => record,
-            None => Record { after: first_counted(store).await?, totals: Totals::default() },
+            None => {
+                let newest = store.newest_event().await?;
+                // All events, unless reading them takes too long.
+                let after = if newest > WHOLE_MAX { newest } else { 0 };
+                SavedTotals { after, totals: Totals::default() }
+            }
         };
         let since_ms = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
         self.after = record.after.saturating_sub(FIRST_MAX);
@@ -151,7 +156,7 @@ impl Counts {
             return Ok(());
         }
         self.saved_ms = now_ms;
-        let record = Record { after: self.after, totals: self.totals.clone() };
+        let record = SavedTotals { after: self.after, totals: self.totals.clone() };
         let record = serde_json::to_value(record).expect("counts have string keys");
         if self.record.as_ref() == Some(&record) {
             return Ok(());
@@ -244,13 +249,6 @@ impl Counts {
         self.recoveries.retain(|hour, _| *hour >= oldest);
         self.steps.retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
     }
-}
-
-/// Before the first event that is counted in a store without a record: all of them, unless that takes
-/// too long to read.
-async fn first_counted(store: &dyn Store) -> Result<u64, StoreError> {
-    let newest = store.newest_event().await?;
-    Ok(if newest > WHOLE_MAX { newest } else { 0 })
 }
 
 /// Where an hour since 1970 begins.

@@ -1,7 +1,7 @@
-//! How a command comes to the store: it opens it, or asks a daemon that has it open.
+//! How a command accesses the store: it opens the store, or asks a daemon that has it open.
 //!
-//! Every command of a machine must mean the store that its daemon means, or it acknowledges what nobody
-//! reads. Leaves to `environment` where things are, and to `config` what a file says.
+//! Every command on a machine must use the store that its daemon uses; otherwise it acknowledges writes
+//! that are never read. Paths are in `environment`, the content of `relight.toml` is in `config`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +11,8 @@ use relight_runtime::store_url::StoreUrl;
 use relight_runtime::supervise::control;
 use relight_store::StoreError;
 
-use crate::config::Config;
-use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::{output, trust, values};
+use crate::values;
 
 /// How long a daemon that is there may take for a connection.
 const CONNECT_MAX: Span = Span::from_secs(2);
@@ -29,7 +27,7 @@ const NAME_IT: &str = "name the store by --store, RELIGHT_STORE or [store] in re
 
 /// How the store is reached from here.
 #[derive(Debug)]
-pub(crate) enum StoreWay {
+pub(crate) enum StoreAccess {
     /// It is opened.
     Open(StoreUrl),
     /// It is asked for at the socket of the daemon that an agent belongs to.
@@ -38,7 +36,7 @@ pub(crate) enum StoreWay {
     OfHome(PathBuf),
 }
 
-impl StoreWay {
+impl StoreAccess {
     /// The store itself, for what cannot be asked of a daemon.
     pub(crate) fn opened(self) -> Result<StoreUrl, Failure> {
         match self {
@@ -96,31 +94,6 @@ pub(crate) fn refuse_without_daemon(socket: &Path) -> Result<(), Failure> {
 pub(crate) fn patience(node_lease: Option<&str>) -> Duration {
     let lease = node_lease.and_then(|text| text.parse::<Span>().ok()).unwrap_or_default();
     lease.as_duration().clamp(AWAY_MIN, AWAY_MAX)
-}
-
-/// `[store] url` of the configuration that `up` would find. A file that cannot be understood is told of,
-/// and counts as one that names none: commands that need no configuration continue. One of the working
-/// folder that names a store and is not approved is an error: no other store may be taken in its place.
-pub(crate) fn configured(environment: &Environment) -> Result<Option<String>, Failure> {
-    let Some(source) = environment.config_file(None) else { return Ok(None) };
-    let read = source.read().map_err(|error| error.to_string()).and_then(|content| {
-        let url = Config::store_url_of(&content)?;
-        Ok(url.map(|url| (url, content)))
-    });
-    match read {
-        Ok(None) => Ok(None),
-        Ok(Some((url, content))) => {
-            content.refuse_stranger()?;
-            trust::require(environment, &content.origin(), &[trust::STORE_URL])?;
-            Ok(Some(url))
-        }
-        Err(why) => {
-            let file = source.file.display();
-            let text = format!("{file} cannot be read ({why}); no store is taken from it");
-            output::note(environment, &text);
-            Ok(None)
-        }
-    }
 }
 
 #[cfg(test)]

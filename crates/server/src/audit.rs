@@ -2,7 +2,7 @@
 //! minute at most with the counts, so that whoever knocks cannot fill the disk.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use relight_core::event::EventKind;
@@ -10,7 +10,7 @@ use relight_runtime::os::clock;
 use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::json;
 
-use crate::app::App;
+use crate::backend::Backend;
 use crate::error::ApiError;
 
 /// Events come at least so far apart.
@@ -21,8 +21,8 @@ const NAME: &str = "audit";
 const ROUNDS_MAX: usize = 10;
 
 /// Refusals that are not in the journal yet.
-#[derive(Debug, Default)]
-pub(crate) struct Audit(Mutex<Waiting>);
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Audit(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -33,7 +33,7 @@ struct Waiting {
 
 impl Audit {
     /// Somebody was refused. One who showed nothing at all has not tried.
-    pub(crate) fn refused(&self, app: &App, error: &ApiError) {
+    pub(crate) fn refused(&self, backend: &Backend, error: &ApiError) {
         let is_worth_it = match error.code.name {
             "forbidden" | "rate_limited" => true,
             "unauthorized" => error.message != "a token is needed here",
@@ -45,7 +45,7 @@ impl Audit {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *waiting.counts.entry(error.code.name).or_default() += 1;
         if !std::mem::replace(&mut waiting.is_being_told, true) {
-            tokio::spawn(tell(app.clone()));
+            tokio::spawn(self.clone().tell(backend.clone()));
         }
     }
 
@@ -54,18 +54,18 @@ impl Audit {
         waiting.is_being_told = !waiting.counts.is_empty();
         std::mem::take(&mut waiting.counts)
     }
-}
 
-async fn tell(app: App) {
-    loop {
-        let counts = app.audit.take();
-        if counts.is_empty() {
-            return;
+    async fn tell(self, backend: Backend) {
+        loop {
+            let counts = self.take();
+            if counts.is_empty() {
+                return;
+            }
+            if let Err(error) = write(backend.engine.store().as_ref(), &counts).await {
+                (backend.complain)(&format!("refusals cannot be kept: {error}"));
+            }
+            tokio::time::sleep(PAUSE).await;
         }
-        if let Err(error) = write(app.backend.engine.store().as_ref(), &counts).await {
-            (app.backend.complain)(&format!("refusals cannot be kept: {error}"));
-        }
-        tokio::time::sleep(PAUSE).await;
     }
 }
 

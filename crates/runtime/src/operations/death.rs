@@ -1,72 +1,90 @@
-//! A death, with its post-mortem.
+//! A death, with its post-mortem: the one form that every front shows.
+
+#![expect(missing_docs, reason = "the fields are those of the documented JSON")]
 
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{Attempt, RecordedDeath};
+use relight_core::agent::{self, RecordedDeath};
 use relight_core::time::Time;
 use serde::Serialize;
 
-use super::agent::LastDeath;
-
 /// The end of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct Death {
-    pub(crate) agent: String,
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = Death))]
+pub struct DeathView {
+    pub agent: String,
     /// The attempt's number.
-    pub(crate) attempt: u32,
-    pub(crate) tag: String,
+    pub attempt: u32,
+    pub tag: String,
     /// The node of a fleet that it ran on.
-    pub(crate) node: Option<String>,
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) begun_at: Time,
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) ended_at: Time,
+    pub node: Option<String>,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub begun_at: Time,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub ended_at: Time,
     /// Its last sign of life, or its end: recovery time counts from here.
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) down_since: Time,
-    pub(crate) lived_ms: u64,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub down_since: Time,
+    pub lived_ms: u64,
     /// `completed`, `failed`, `signal`, `oom`, `hung`, `timeout`, `stopped`, `lost` or `deferred`.
-    pub(crate) cause: String,
+    pub cause: String,
     /// The same in words.
-    pub(crate) how: String,
+    pub how: String,
     /// The exit code.
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
     /// A task that it left behind.
-    pub(crate) unfinished_task: Option<String>,
+    pub unfinished_task: Option<String>,
     /// A step was finished in it.
-    pub(crate) made_progress: bool,
-    pub(crate) note: Option<String>,
-    pub(crate) post_mortem: PostMortem,
+    pub made_progress: bool,
+    pub note: Option<String>,
+    pub post_mortem: PostMortemView,
 }
 
 /// What was found at the death.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct PostMortem {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", schema(as = PostMortem))]
+pub struct PostMortemView {
     /// The last lines, redacted.
-    pub(crate) output: Vec<String>,
+    pub output: Vec<String>,
     /// The task it held.
-    pub(crate) task: Option<String>,
+    pub task: Option<String>,
     /// The last step that was recorded.
-    pub(crate) last_step: Option<String>,
+    pub last_step: Option<String>,
     /// The last of the finished steps.
-    pub(crate) done_steps: Vec<String>,
+    pub done_steps: Vec<String>,
     /// How many steps are finished.
-    pub(crate) steps_done: u64,
-    pub(crate) in_doubt: Vec<String>,
-    pub(crate) next_step: Option<String>,
-    pub(crate) memory_max_kib: Option<u64>,
-    pub(crate) cpu_ms: Option<u64>,
+    pub steps_done: u64,
+    pub in_doubt: Vec<String>,
+    pub next_step: Option<String>,
+    pub memory_max_kib: Option<u64>,
+    pub cpu_ms: Option<u64>,
     /// Processes that outlived the leader and were stopped.
-    pub(crate) leftovers: u32,
+    pub leftovers: u32,
     /// Processes that could not be stopped.
-    pub(crate) survivors: u32,
+    pub survivors: u32,
 }
 
-impl Death {
+/// How the newest ended attempt died.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LastDeath {
+    /// The attempt's number.
+    pub attempt: u32,
+    pub cause: String,
+    /// The same in words.
+    pub how: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub at: Time,
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub note: Option<String>,
+}
+
+impl DeathView {
     /// Of an attempt that ended.
-    pub(crate) fn of(attempt: Attempt) -> Option<Self> {
+    pub fn of(attempt: agent::Attempt) -> Option<Self> {
         let node = attempt.node().map(ToString::to_string);
         let (ended, found) = (attempt.ended?, attempt.post_mortem.unwrap_or_default());
         let (code, signal) = how(&ended);
@@ -86,7 +104,7 @@ impl Death {
             unfinished_task: ended.death.unfinished_task,
             made_progress: ended.death.made_progress,
             note: ended.death.note,
-            post_mortem: PostMortem {
+            post_mortem: PostMortemView {
                 output: found.last_output.lines().map(str::to_owned).collect(),
                 task: found.task,
                 last_step: found.last_step,
@@ -104,17 +122,19 @@ impl Death {
 }
 
 impl LastDeath {
-    pub(crate) fn of(attempt: u32, ended: &RecordedDeath) -> Self {
+    /// Of an attempt that ended.
+    pub(super) fn of(attempt: &agent::Attempt) -> Option<Self> {
+        let ended = attempt.ended.as_ref()?;
         let (code, signal) = how(ended);
-        Self {
-            attempt,
+        Some(Self {
+            attempt: attempt.number,
             cause: ended.cause.to_string(),
             how: ended.in_words(),
             at: ended.death.at,
             code,
             signal,
             note: ended.death.note.clone(),
-        }
+        })
     }
 }
 

@@ -39,7 +39,7 @@ impl Hosts {
     }
 
     /// Whether a page from there is one of ours.
-    pub(super) fn is_ours(&self, origin: &str) -> bool {
+    pub(crate) fn is_ours(&self, origin: &str) -> bool {
         let host = origin.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
         host.is_some_and(|host| self.names.iter().any(|name| name == host))
     }

@@ -1,22 +1,24 @@
-//! Looking around, and being seen: `inflight`, `resume_brief`, `heartbeat`.
+//! Tools about the calling agent: `inflight`, `resume_brief`, `heartbeat`.
 
 use relight_core::agent::plain::clipped;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::time::Span;
+use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::inflight::{self, Holding, OpenStep};
 use relight_runtime::os::clock;
 use relight_runtime::supervise::daemon_client;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify::{self, NotifySign};
-use relight_runtime::supervise::successor::{BriefSubject, current_brief};
+use relight_runtime::supervise::successor::{BriefSubject, Unfinished, current_brief, unfinished};
 use serde_json::{Value, json};
 
 use super::arguments;
 use super::call_context::{CallContext, Process, Side};
 use super::reply::{OUTPUT_BYTES_MAX, Reply, first};
 use crate::error::ApiError;
-use crate::routes::{heartbeat, moment};
+use crate::routes::heartbeat;
+use crate::routes::moment;
 use crate::wire;
 
 /// What the daemon may take to hear a heartbeat.
@@ -24,7 +26,7 @@ const PATIENCE: Span = Span::from_secs(10);
 
 pub(super) async fn inflight(
     context: &CallContext,
-    _: arguments::Inflight,
+    _: arguments::InflightTool,
 ) -> Result<Reply, ApiError> {
     let found = inflight::look(&context.engine, &context.home).await?;
     let (in_doubt, lost, held) = (&found.in_doubt, &found.lost, &found.held);
@@ -88,22 +90,40 @@ pub(super) async fn brief_text(
     let about = BriefSubject { agent: agent.as_ref(), task: task.as_ref(), workspace };
     match current_brief(&context.engine, about).await {
         Ok(Some(text)) => Ok(text),
-        Ok(None) => Ok("Nothing was interrupted: begin at the beginning.\n".to_owned()),
+        Ok(None) if task.is_none() && agent.is_none() => which_one(&context.engine).await,
+        Ok(None) => Ok(NOTHING.to_owned()),
         // Named by the environment, and not begun yet.
-        Err(relight_runtime::engine::ActError::NoSuchTask(_)) if context.current() == task => {
-            Ok("Nothing was interrupted: begin at the beginning.\n".to_owned())
-        }
+        Err(ActError::NoSuchTask(_)) if context.current() == task => Ok(NOTHING.to_owned()),
         Err(error) => Err(error.into()),
     }
+}
+
+const NOTHING: &str = "Nothing was interrupted: begin at the beginning.\n";
+
+/// For a reader that named neither itself nor its task, where more than one may be meant.
+async fn which_one(engine: &Engine) -> Result<String, ApiError> {
+    let found = unfinished(engine).await?;
+    if found.is_empty() {
+        return Ok(NOTHING.to_owned());
+    }
+    let mut text =
+        format!("Unfinished tasks: {}. If one is yours, call resume_brief with it.\n", found.len());
+    for Unfinished { task, is_held } in first(&found) {
+        let agent =
+            task.agent.as_ref().map(|agent| format!(" of agent {agent}")).unwrap_or_default();
+        let held = if *is_held { ", held" } else { "" };
+        text += &format!("- {}{agent}: {}{held}\n", task.id, task.status);
+    }
+    Ok(text)
 }
 
 /// Tells whoever judges the agent's silence: over HTTP the daemon itself, else the agent's supervisor, or
 /// the daemon where the agent reports by itself.
 pub(super) async fn heartbeat(
     context: &CallContext,
-    given: arguments::Heartbeat,
+    given: arguments::HeartbeatTool,
 ) -> Result<Reply, ApiError> {
-    let arguments::Heartbeat { status, waiting_until, agent } = given;
+    let arguments::HeartbeatTool { status, waiting_until, agent } = given;
     let named = agent.map(AgentName::new).transpose()?;
     let name = named.clone().or_else(|| context.agent.clone());
     let task = context.current().map(String::from);
@@ -114,7 +134,7 @@ pub(super) async fn heartbeat(
             serde_json::to_value(answer).expect("wire types have string keys")
         }
         (Side::Http { .. }, None) => return Err(ApiError::invalid("give agent, your name")),
-        (Side::Process(_), Some(name)) if reports_itself(context, &name).await? => {
+        (Side::Process(_), Some(name)) if reports(context, &name, named.is_some()).await? => {
             report(context, name, &beat).await?
         }
         (Side::Process(process), _) => {
@@ -129,9 +149,17 @@ pub(super) async fn heartbeat(
     Ok(Reply::new(text, data))
 }
 
-async fn reports_itself(context: &CallContext, name: &AgentName) -> Result<bool, ApiError> {
-    let agent = context.engine.store().agent(name).await?;
-    Ok(agent.is_some_and(|agent| agent.plan.reports_itself()))
+/// Whether the daemon hears it. An agent that was named must be there; one that nobody registered may have
+/// its name from its environment.
+async fn reports(
+    context: &CallContext,
+    name: &AgentName,
+    is_named: bool,
+) -> Result<bool, ApiError> {
+    match context.engine.store().agent(name).await? {
+        None if is_named => Err(ActError::NoSuchAgent(name.clone()).into()),
+        agent => Ok(agent.is_some_and(|agent| agent.plan.reports_itself())),
+    }
 }
 
 /// Sends the heartbeat to the daemon.

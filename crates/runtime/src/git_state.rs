@@ -18,7 +18,7 @@ const PACKED_BYTES_MAX: u64 = 32 << 20;
 const ANCESTORS_MAX: usize = 64;
 
 /// What the files of git say, at once; none when the workspace is in no repository. The changed files
-/// stay unknown: [`super::dirty_files`] asks git for them.
+/// stay unknown: [`crate::supervise::successor::dirty_files`] asks git for them.
 pub fn git_facts(workspace: &Path) -> Option<GitFacts> {
     let repository = Repository::of(workspace)?;
     let (branch, head) = repository.branch_and_head();
@@ -35,18 +35,18 @@ pub fn git_head(workspace: &Path) -> Option<String> {
 const PLAIN_KEYS: [&str; 4] = ["filemode", "symlinks", "ignorecase", "autocrlf"];
 
 /// Where a repository keeps its own.
-pub(super) struct Repository {
+pub(crate) struct Repository {
     /// The folder that is tracked.
-    pub(super) root: PathBuf,
+    pub(crate) root: PathBuf,
     /// HEAD and the index of this worktree.
-    pub(super) own: PathBuf,
+    pub(crate) own: PathBuf,
     /// Branches, shared by all worktrees.
-    pub(super) common: PathBuf,
+    pub(crate) common: PathBuf,
 }
 
 impl Repository {
     /// The nearest one upward.
-    pub(super) fn of(workspace: &Path) -> Option<Self> {
+    pub(crate) fn of(workspace: &Path) -> Option<Self> {
         let mut folders = workspace.ancestors().take(ANCESTORS_MAX);
         folders.find_map(|folder| Self::at(folder, &folder.join(".git")))
     }
@@ -74,7 +74,7 @@ impl Repository {
     }
 
     /// What HEAD says, and nothing but a ref or a commit.
-    pub(super) fn head_line(&self) -> Option<String> {
+    pub(crate) fn head_line(&self) -> Option<String> {
         let head = small_text(&self.own.join("HEAD"))?;
         let name = head.trim().strip_prefix("ref:").map(str::trim);
         let name = name.filter(|name| name.starts_with("refs/") && !name.contains(['\n', '\0']));
@@ -84,7 +84,7 @@ impl Repository {
 
     /// A configuration with the plain settings of this one's, and nothing that could be run. Only lines
     /// of the plainest form are understood.
-    pub(super) fn plain_config(&self) -> String {
+    pub(crate) fn plain_config(&self) -> String {
         let there = small_text(&self.common.join("config")).unwrap_or_default();
         let mut plain = "[core]\n\tbare = false\n".to_owned();
         let (mut section, mut is_sha256) = (String::new(), false);

@@ -4,7 +4,6 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use relight_core::agent::AttemptTag;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +15,7 @@ use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::lease_deadline::DeadlineGuard;
 use super::peers::Peers;
-use super::system::{DeadChild, Reaped, reap};
+use super::system::{Reaped, reap};
 use super::wire::{ExitRecord, Input, Order, ShimReport, StartOrder};
 use super::{record, tree};
 use crate::os::clock::since_boot;
@@ -84,8 +83,8 @@ impl Shim {
 
     fn wait(&self) -> io::Result<Ready> {
         let mut waiting = vec![PollFd::new(&self.deaths, PollFlags::IN)];
-        let door = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
-        waiting.push(PollFd::new(self.peers.listener(), door));
+        let interest = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
+        waiting.push(PollFd::new(self.peers.listener(), interest));
         waiting.extend(self.peers.all.iter().map(|peer| PollFd::new(&peer.stream, PollFlags::IN)));
         // Without an attempt nothing handles it, and it would wake us for ever.
         let timer = self.attempt.as_ref().and(self.guard.timer());
@@ -134,16 +133,17 @@ impl Shim {
                 _ if !self.peers.is_supervisor(number) => self.peers.close(number),
                 Order::Start(order) => self.start(&order),
                 Order::Guard(deadline) => self.guard.set(deadline),
-                Order::Stop { tag: Some(tag), .. } if self.runs_another(&tag) => {}
-                Order::Stop { ladder, .. } => self.stop(Ladder::new(ladder, since_boot())),
+                Order::Stop { tag, ladder } => {
+                    let running = self.attempt.as_ref().map(|attempt| attempt.running().0);
+                    // Not for another attempt than the one that is meant.
+                    if tag.is_none() || running.is_none() || tag == running {
+                        self.stop(Ladder::new(ladder, since_boot()));
+                    }
+                }
                 Order::Quit if self.attempt.is_none() => self.is_told_to_quit = true,
                 Order::Quit => self.tell_status(),
             }
         }
-    }
-
-    fn runs_another(&self, tag: &AttemptTag) -> bool {
-        self.attempt.as_ref().is_some_and(|attempt| attempt.running().0 != *tag)
     }
 
     fn tell_status(&mut self) {
@@ -166,7 +166,7 @@ impl Shim {
             let ended = begun.not_started(why, &mut self.place);
             return self.end(ExitRecord { lease_ended: true, ..ended });
         }
-        // Moved, not copied, so that the writer notices when nobody reads any more.
+        // Moved, not copied, so that the writer notices when its reader is gone.
         let input = self.input.take_if(|_| order.input == Input::Passed);
         let attempt = match launch(order, self.terminal.as_ref(), input) {
             Ok(pid) => begun.started(pid, &self.identity),
@@ -194,19 +194,22 @@ impl Shim {
         while matches!(self.deaths.read(&mut bytes), Ok(len) if len == bytes.len()) {}
         loop {
             match reap() {
-                Reaped::Child(dead) => self.note_death(dead),
+                Reaped::Child(dead) => {
+                    if let Some(attempt) = &mut self.attempt {
+                        attempt.note_death(dead);
+                    }
+                }
                 Reaped::NoneDead => break,
-                Reaped::NoChild => return self.end_if_leader_is_dead(),
+                Reaped::NoChild => {
+                    if let Some(attempt) = self.attempt.take_if(|it| it.leader_is_dead()) {
+                        self.end(attempt.finish(0));
+                    }
+                    return;
+                }
             }
         }
         if let Some(attempt) = &mut self.attempt {
             attempt.begin_leftovers();
-        }
-    }
-
-    fn note_death(&mut self, dead: DeadChild) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.note_death(dead);
         }
     }
 
@@ -227,19 +230,10 @@ impl Shim {
                 // Groups of a terminal's session may contain other processes.
                 tree::kill(!has_terminal);
             }
-            Act::GiveUp => self.end_with_survivors(),
-        }
-    }
-
-    fn end_if_leader_is_dead(&mut self) {
-        if let Some(attempt) = self.attempt.take_if(|attempt| attempt.leader_is_dead()) {
-            self.end(attempt.finish(0));
-        }
-    }
-
-    fn end_with_survivors(&mut self) {
-        if let Some(attempt) = self.attempt.take() {
-            self.end(attempt.finish(tree::count()));
+            Act::GiveUp => {
+                let ended = self.attempt.take().map(|attempt| attempt.finish(tree::count()));
+                ended.into_iter().for_each(|ended| self.end(ended));
+            }
         }
     }
 

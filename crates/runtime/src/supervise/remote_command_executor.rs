@@ -2,7 +2,7 @@
 //! lease it was meant for, and its outcome is written to the store.
 //!
 //! A command is taken by a commit that checks both the lease and that the command was not
-//! withdrawn. Sending commands is in `fleet::remote_control`.
+//! withdrawn. Sending commands is in `supervise::remote_command_sender`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Sends start, stop and restart commands to the node that holds an agent. Commands go through the
 //! store, so nodes need no connection to each other.
 //!
-//! Commands are executed by `supervise::remote_commands`. A command that is not taken in time is
+//! Commands are executed by `supervise::remote_command_executor`. A command that is not taken in time is
 //! withdrawn; both sides compare the agent's record, so only one of them wins.
 
 use std::sync::Arc;
@@ -13,17 +13,18 @@ use relight_core::agent::remote_command::{
 };
 use relight_core::agent::{Agent, AgentState, Stopper};
 use relight_core::decide::Guard;
+use relight_core::error_code::ErrorCode;
 use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, NodeName};
-use relight_core::lease::HolderLife;
 use relight_core::node::Node;
 use relight_core::time::Span;
-use relight_store::{AgentCommit, AgentCommitError, EventQuery, Store, StoreError};
+use relight_store::{AgentCommit, AgentCommitError, EventQuery, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::node_cache::NodeCache;
-use crate::os::{clock, fleet, process, random};
-use crate::supervise::control::{Changed, Refused, RefusedCode};
+use super::control::{Changed, Refused};
+use crate::fleet::NodeCache;
+use crate::holders::Holders;
+use crate::os::{clock, fleet, random};
 
 /// Extra time after a node's lease in which it must take a command; a dead node is detected by
 /// then.
@@ -91,8 +92,8 @@ impl From<RemoteCommandError> for Refused {
             RemoteCommandError::Store(_) => "try again",
         };
         let code = match error {
-            RemoteCommandError::Store(_) => RefusedCode::Internal,
-            _ => RefusedCode::Conflict,
+            RemoteCommandError::Store(_) => ErrorCode::INTERNAL,
+            _ => ErrorCode::CONTENDED,
         };
         Self { code, hint: Some(hint.to_owned()), message: error.to_string() }
     }
@@ -110,15 +111,15 @@ pub enum RemoteDelivery {
 
 /// Sends a command to the node that holds the agent and waits for the outcome, with a time limit.
 pub async fn ask(
-    store: &dyn Store,
+    holders: &Holders,
     agent: &AgentName,
     verb: RemoteVerb,
     patience: Span,
 ) -> Result<RemoteDelivery, RemoteCommandError> {
     let deadline = Instant::now() + patience.as_duration();
-    let (cache, seen) = NodeCache::first(store).await?;
+    let (cache, seen) = NodeCache::first(holders).await?;
     let first_end = seen.first_end;
-    let mut question = PendingCommand { store, name: agent, verb, deadline, cache, first_end };
+    let mut question = PendingCommand { holders, name: agent, verb, deadline, cache, first_end };
     let mut before: Option<LostHolder> = None;
     loop {
         let Some(found) = question.holder().await? else {
@@ -151,7 +152,7 @@ pub async fn ask(
 
 /// A command and its deadline.
 struct PendingCommand<'a> {
-    store: &'a dyn Store,
+    holders: &'a Holders,
     name: &'a AgentName,
     verb: RemoteVerb,
     deadline: Instant,
@@ -170,11 +171,6 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Whether it still has the same lease.
-    fn is_held_in(&self, now: &Agent) -> bool {
-        now.lease.held.is_some() && now.lease.fence == self.agent.lease.fence
-    }
-
     fn late(&self) -> RemoteCommandError {
         RemoteCommandError::Late { agent: self.agent.name.clone(), node: self.node.clone() }
     }
@@ -214,11 +210,11 @@ impl PendingCommand<'_> {
     async fn holder(&mut self) -> Result<Option<Elsewhere>, RemoteCommandError> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);
         loop {
-            let newest = self.store.newest_event().await?;
-            let Some(agent) = self.store.agent(self.name).await? else { return Ok(None) };
+            let newest = self.holders.store().newest_event().await?;
+            let Some(agent) = self.holders.store().agent(self.name).await? else { return Ok(None) };
             let nodes = self.look().await?;
             let held = agent.lease.held.as_ref();
-            let is_held = held.is_some_and(|held| process::holder_life(held) == HolderLife::Alive);
+            let is_held = held.is_some_and(|held| self.holders.is_alive(held));
             let place = held.and_then(|held| held.holder.node()).cloned();
             match place.filter(|_| is_held) {
                 Some(node) if fleet::node() != Some(&node) => {
@@ -244,19 +240,21 @@ impl PendingCommand<'_> {
         let take_by = || deadline.min(Instant::now() + found.lease + TAKE_UP_MAX);
         let (mut until, mut ours, mut was_taken) = (take_by(), None, false);
         loop {
-            let newest = self.store.newest_event().await?;
-            let now = self.store.agent(self.name).await?;
+            let newest = self.holders.store().newest_event().await?;
+            let now = self.holders.store().agent(self.name).await?;
             let Some(now) = now else { return Ok(CommandState::Passed { was_taken }) };
             let progress = match &ours {
                 None => None,
                 Some(ours) => Some(self.progress(&now, ours).await?),
             };
             let (is_over, is_late) = (Instant::now() >= until, Instant::now() >= self.deadline);
+            let lease = &now.lease;
+            let is_same_lease = lease.held.is_some() && lease.fence == found.agent.lease.fence;
             match progress {
                 Some(RemoteCommandProgress::Answered(outcome)) => {
                     return Ok(CommandState::Answered(outcome));
                 }
-                _ if !found.is_held_in(&now) => return Ok(CommandState::Passed { was_taken }),
+                _ if !is_same_lease => return Ok(CommandState::Passed { was_taken }),
                 Some(RemoteCommandProgress::Taken) if is_late => return Err(found.late()),
                 Some(RemoteCommandProgress::Taken) => (was_taken, until) = (true, self.deadline),
                 Some(RemoteCommandProgress::Asked) if !is_over => {}
@@ -279,7 +277,7 @@ impl PendingCommand<'_> {
                 }
             }
             self.look().await?;
-            if fleet::is_gone(&found.node) {
+            if self.holders.is_gone(&found.node) {
                 return Ok(CommandState::Passed { was_taken });
             }
             self.changed(newest, if is_over { self.deadline } else { until }).await?;
@@ -305,7 +303,7 @@ impl PendingCommand<'_> {
             limit: WISHES_MAX,
             newest: true,
         };
-        let told = self.store.events(query).await?;
+        let told = self.holders.store().events(query).await?;
         let ours = told.iter().filter(|event| event.detail["id"] == ours.id.as_str());
         let mut outcomes = ours
             .filter_map(|event| serde_json::from_value(event.detail.get("outcome")?.clone()).ok());
@@ -347,7 +345,7 @@ impl PendingCommand<'_> {
         let guard = Guard { fence: None, seq: Some(now.seq) };
         let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
         let commit = AgentCommit { agent: now.name.clone(), guard, at: clock::now(), changes };
-        match self.store.commit_agent(commit).await {
+        match self.holders.store().commit_agent(commit).await {
             Ok(_) => Ok(true),
             Err(AgentCommitError::Store(error)) => Err(error.into()),
             Err(_) => Ok(false),
@@ -355,7 +353,7 @@ impl PendingCommand<'_> {
     }
 
     async fn look(&mut self) -> Result<Arc<[Node]>, StoreError> {
-        let seen = self.cache.look(self.store).await?;
+        let seen = self.cache.look(self.holders).await?;
         self.first_end = seen.first_end;
         Ok(seen.nodes)
     }
@@ -366,7 +364,7 @@ impl PendingCommand<'_> {
         sleep(LOOK_PAUSE).await;
         let rest = until.saturating_duration_since(Instant::now());
         let rest = self.first_end.map_or(rest, |end| rest.min(end.as_duration()));
-        match timeout(rest, self.store.changed(newest)).await {
+        match timeout(rest, self.holders.store().changed(newest)).await {
             Ok(changed) => Ok(changed?),
             Err(_) => Ok(()),
         }

@@ -11,7 +11,7 @@ const FORGIVE_EVERY_MS: u64 = 100;
 
 /// Failures that are not forgiven yet.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<Bucket>);
+pub(crate) struct FailedLogins(Mutex<Bucket>);
 
 #[derive(Debug, Default)]
 struct Bucket {
@@ -19,7 +19,7 @@ struct Bucket {
     forgiven_until_ms: u64,
 }
 
-impl Failures {
+impl FailedLogins {
     /// Counts one; whether it is beyond what is answered.
     pub(crate) fn is_one_too_many(&self) -> bool {
         let mut bucket = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,104 @@
+//! Agents through the command line and HTTP: one form, the same answers and the same errors.
+
+use serde_json::{Value, json};
+
+use crate::front::send;
+use crate::ground::{Ground, until};
+
+const AGENT: &str =
+    "[[agent]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n[daemon]\nhttp = false\n";
+
+fn daemon() -> (Ground, crate::ground::Supervisor) {
+    let ground = Ground::new();
+    ground.config(AGENT);
+    let up = ground.up(&[]);
+    let (status, bot) = send(&ground, "POST", "/api/agents", "{\"name\": \"bot\"}");
+    assert_eq!(status, 201, "{bot}");
+    until("a process", || ground.agent("a")["pid"].is_number().then_some(()));
+    (ground, up)
+}
+
+/// Without what time changes between two looks.
+fn bare(mut agent: Value) -> Value {
+    for own in ["detail", "last_sign_at", "phase"] {
+        agent.as_object_mut().unwrap().remove(own);
+    }
+    agent
+}
+
+#[test]
+fn an_agent_has_one_form_in_ps_and_the_api() {
+    let (ground, _up) = daemon();
+    send(&ground, "POST", "/api/agents/bot/heartbeat", "{\"status\": \"reads\"}");
+    ground.json(&["task", "start", "t", "--agent", "bot", "--step", "s", "--lease", "1h"]);
+    until("a status", || (ground.agent("bot")["status_text"] == "reads").then_some(()));
+    for name in ["a", "bot"] {
+        let (_, by_http) = send(&ground, "GET", &format!("/api/agents/{name}"), "");
+        let by_cli = ground.agent(name);
+        let fields = |agent: &Value| agent.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&by_cli), fields(&by_http));
+        assert_eq!(bare(by_cli), bare(by_http.clone()));
+        assert_eq!(by_http["supervisor"]["kind"], "up", "{by_http}");
+    }
+    let bot = ground.agent("bot");
+    let at = [&bot["task"], &bot["task_status"], &bot["step"]];
+    assert_eq!(at, [&json!("t"), &json!("in_progress"), &json!("s")], "{bot}");
+    for name in ["a", "bot"] {
+        assert_eq!(ground.call(&["stop", name]).code, 0);
+        let (_, by_http) = send(&ground, "GET", &format!("/api/agents/{name}"), "");
+        assert_eq!(ground.agent(name), by_http);
+        assert_eq!(by_http["detail"], "stopped by a person", "{by_http}");
+        assert_eq!(by_http["last_death"]["cause"], "stopped", "{by_http}");
+    }
+    let (_, mut by_http) = send(&ground, "GET", "/api/agents", "");
+    by_http["draining_since"] = Value::Null;
+    assert_eq!(ground.json(&["ps"]), by_http);
+    let (_, deaths) = send(&ground, "GET", "/api/agents/a/deaths", "");
+    assert_eq!(ground.json(&["deaths", "a"]), deaths);
+}
+
+#[test]
+fn what_is_done_to_an_agent_answers_the_same_through_both_fronts() {
+    let (ground, _up) = daemon();
+    for name in ["a", "bot"] {
+        send(&ground, "POST", "/api/agents/bot/heartbeat", "{}");
+        for verb in ["restart", "stop", "start"] {
+            let path = format!("/api/agents/{name}/{verb}");
+            let ran = ground.call(&[verb, name, "--json"]);
+            let by_cli: Value = serde_json::from_str(&ran.stdout).unwrap();
+            let back: &[&str] = match verb {
+                "restart" => &["stop", "start"],
+                "stop" => &["start"],
+                _ => &["stop"],
+            };
+            back.iter().for_each(|verb| assert_eq!(ground.call(&[verb, name]).code, 0));
+            let (status, by_http) = send(&ground, "POST", &path, "{}");
+            assert_eq!((ran.code, status), (0, 200), "{ran:?} {by_http}");
+            assert_eq!(by_cli, by_http, "{verb} {name}");
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_refused_with_one_error() {
+    let (ground, _up) = daemon();
+    for (words, method, path) in [
+        (["ps", "nosuch"], "GET", "/api/agents/nosuch"),
+        (["deaths", "nosuch"], "GET", "/api/agents/nosuch/deaths"),
+        (["logs", "nosuch"], "GET", "/api/agents/nosuch/logs"),
+        (["start", "nosuch"], "POST", "/api/agents/nosuch/start"),
+        (["stop", "nosuch"], "POST", "/api/agents/nosuch/stop"),
+        (["restart", "nosuch"], "POST", "/api/agents/nosuch/restart"),
+        (["beat", "nosuch"], "POST", "/api/agents/nosuch/heartbeat"),
+    ] {
+        let ran = ground.call(&[words[0], words[1], "--json"]);
+        let by_cli: Value =
+            serde_json::from_str(&ran.stderr).unwrap_or_else(|e| panic!("{e} {ran:?}"));
+        let body = if method == "GET" { "" } else { "{}" };
+        let (status, by_http) = send(&ground, method, path, body);
+        assert_eq!(by_cli, by_http, "{words:?}");
+        let error = &by_http["error"];
+        assert_eq!((ran.code, status), (1, 404), "{error}");
+        assert_eq!(error["code"], "not_found");
+    }
+}
