@@ -1,7 +1,7 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
 use relight_core::decide::{Refusal, who_holds};
-use relight_core::error_code::{ErrorCode, Refused};
+use relight_core::error_code::{ErrorCode, Refused, with_causes};
 use relight_core::limits::TooLarge;
 use relight_runtime::engine::{ActError, WorkflowError};
 use relight_runtime::sessions::SessionError;
@@ -136,17 +136,6 @@ impl Failure {
 /// What every command returns: the exit code, or why not.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// An error with all its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}
-
 /// What helps where this user may not write.
 pub(crate) const A_HOME_OF_YOUR_OWN: &str =
     "set RELIGHT_HOME or give --home DIR, a folder of your own";
@@ -172,7 +161,7 @@ fn is_a_matter_of_rights(error: &(dyn std::error::Error + 'static)) -> bool {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = |exit| Self::new(exit, chain(&error));
+        let failure = |exit| Self::new(exit, with_causes(&error));
         match &error {
             StoreError::Io { source, .. } if is_a_matter_of_rights(source.as_ref()) => {
                 failure(Exit::Io).hint(A_HOME_OF_YOUR_OWN)

@@ -284,3 +284,17 @@ impl SessionRefusal {
         })
     }
 }
+
+/// An error with its causes in one line; a cause that the text already names is not repeated.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text += &format!(": {more}");
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -6,7 +6,6 @@
 
 pub mod agent;
 pub mod alert;
-pub mod budget;
 pub mod change;
 pub mod checkpoint;
 pub mod claimant;
@@ -17,9 +16,10 @@ pub mod ids;
 pub mod lease;
 pub mod limits;
 pub mod node;
-pub mod pace;
 pub mod progress;
 pub mod recovery;
+pub mod restart_budget;
+pub mod resume_rate;
 pub mod session;
 pub mod shell;
 pub mod status;

@@ -1,7 +1,7 @@
 //! The rules, each by itself.
 
 mod boots;
-mod budget;
 mod checkpoint;
 mod checkpoint_properties;
+mod restart_budget;
 mod silence;

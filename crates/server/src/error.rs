@@ -7,7 +7,7 @@ mod problem;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use relight_core::decide::Refusal;
-use relight_core::error_code::{ErrorCode, Refused};
+use relight_core::error_code::{ErrorCode, Refused, with_causes};
 use relight_core::ids::IdError;
 use relight_core::time::TimeError;
 use relight_runtime::engine::ActError;
@@ -107,7 +107,7 @@ pub(crate) const STORE_REPLACED: &str = "the store's files were removed or repla
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        let inside = chain(&error);
+        let inside = with_causes(&error);
         match error {
             StoreError::Replaced { .. } => {
                 let mut told = Self::new(ErrorCode::STORE_UNAVAILABLE, STORE_REPLACED)
@@ -128,17 +128,6 @@ impl From<StoreError> for ApiError {
             StoreError::Damaged { .. } | StoreError::Newer { .. } => Self::internal(inside),
         }
     }
-}
-
-/// An error with all its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 impl From<Refusal> for ApiError {

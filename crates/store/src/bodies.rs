@@ -3,9 +3,9 @@
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, Attempt, AttemptTag, PostMortem, RecordedDeath, RemoteCommand,
 };
-use relight_core::budget::Tally;
 use relight_core::ids::AgentName;
 use relight_core::lease::{Holder, Lease, ProcessIdentity};
+use relight_core::restart_budget::Tally;
 use relight_core::step::{Cut, Output};
 use relight_core::time::Time;
 use serde::{Deserialize, Serialize};

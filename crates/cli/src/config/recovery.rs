@@ -1,7 +1,7 @@
 //! `[recovery]`, whose keys may also stand in an `[[agent]]`.
 
 use relight_core::agent::AgentPlan;
-use relight_core::budget::RestartPolicy;
+use relight_core::restart_budget::RestartPolicy;
 use relight_core::task::STRATEGIES;
 use relight_core::time::Span;
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use relight_core::agent::STEP_SILENCE_MAX;
-use relight_core::budget::RestartPolicy;
 use relight_core::recovery::TaskPolicy;
+use relight_core::restart_budget::RestartPolicy;
 use relight_core::session::Rules;
 use relight_core::task::STRATEGY_DEFAULT;
 use relight_runtime::alerts::AlertTiming;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[cfg(feature = "webhooks")]
+use relight_core::error_code::with_causes;
 use relight_runtime::alerts::Webhook;
 use relight_runtime::alerts::stale::StaleWatch;
 use relight_runtime::alerts::{AlertDelivery, CommandSink, Sink, secret};
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{AlertConfig, Config};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, chain};
+use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// How long the end of a supervisor waits for what is being told.
@@ -118,5 +119,6 @@ fn bad_secret(error: secret::SecretError) -> Failure {
             "relight alerts secret prints one that was made, when none is given".to_owned()
         }
     };
-    Failure::new(Exit::Config, format!("webhooks cannot be signed: {}", chain(&error))).hint(hint)
+    Failure::new(Exit::Config, format!("webhooks cannot be signed: {}", with_causes(&error)))
+        .hint(hint)
 }

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use relight_core::error_code::with_causes;
 use relight_core::time::{Span, Time};
 use relight_runtime::os::{clock, file};
 use relight_runtime::stale_check::{
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::other::CheckArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outcome {
@@ -129,7 +130,7 @@ impl From<CheckError> for Failure {
     fn from(error: CheckError) -> Self {
         match error {
             CheckError::Store(error) => error.into(),
-            CheckError::Folder { .. } => Self::new(Exit::Io, chain(&error)),
+            CheckError::Folder { .. } => Self::new(Exit::Io, with_causes(&error)),
         }
     }
 }

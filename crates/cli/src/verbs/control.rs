@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, FOREGROUND, Stopper};
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
@@ -30,7 +30,7 @@ use serde_json::json;
 use super::supervision::{self, cannot_use};
 use crate::arguments::agent::{DownArguments, NamesArguments};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::work::Work;
 use crate::{block_on, output};
 
@@ -296,7 +296,7 @@ fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
 pub(super) fn no_answer(of: &str, error: &AskError) -> Failure {
     match error {
         AskError::Nobody(_) | AskError::Broken(_) => {
-            Failure::new(Exit::Unreachable, format!("{of}: {}", chain(error)))
+            Failure::new(Exit::Unreachable, format!("{of}: {}", with_causes(error)))
         }
         AskError::TooSlow(_) => Failure::new(Exit::Busy, format!("{of}: {error}"))
             .hint("what was asked for may still happen; relight ps shows it"),

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use relight_core::error_code::with_causes;
 use relight_core::time::Span;
 use relight_runtime::os::process;
 use relight_runtime::supervise::control::{AskError, daemon_socket};
@@ -9,7 +10,7 @@ use relight_server::client;
 
 use crate::arguments::agent::DashboardArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 
 const PATIENCE: Span = Span::from_secs(10);
@@ -56,7 +57,7 @@ fn no_answer(error: &AskError) -> Failure {
             Failure::new(Exit::Unreachable, "no daemon runs here").hint("relight up starts it")
         }
         AskError::Broken(_) | AskError::TooSlow(_) => {
-            Failure::new(Exit::Unreachable, format!("the daemon: {}", chain(error)))
+            Failure::new(Exit::Unreachable, format!("the daemon: {}", with_causes(error)))
         }
     }
 }

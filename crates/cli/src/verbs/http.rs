@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use relight_core::error_code::with_causes;
 use relight_core::ids::NodeName;
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::key::FleetKey;
@@ -17,7 +18,7 @@ use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, chain};
+use crate::exit::{Exit, Failure};
 use crate::output;
 
 /// The daemon's parts that HTTP stands on.
@@ -109,8 +110,8 @@ fn refused(error: &ServeError) -> Failure {
     match error {
         ServeError::Exposed { .. } => Failure::new(Exit::Config, error.to_string())
             .hint("listen at 127.0.0.1, or see docs/operate/security.md"),
-        ServeError::Bind { .. } => Failure::new(Exit::Unreachable, chain(error))
+        ServeError::Bind { .. } => Failure::new(Exit::Unreachable, with_causes(error))
             .hint("--listen takes another address, --no-http serves the socket alone"),
-        ServeError::Token(_) => Failure::new(Exit::Config, chain(error)),
+        ServeError::Token(_) => Failure::new(Exit::Config, with_causes(error)),
     }
 }

@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use relight_core::error_code::with_causes;
 use relight_runtime::os::signals::Signals;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify;
@@ -13,7 +14,7 @@ use relight_server::mcp::{self, Stdio, StdioError};
 use super::supervision;
 use crate::arguments::other::McpArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::work;
 
@@ -60,8 +61,8 @@ fn stdio(environment: &Environment, arguments: &McpArguments) -> Result<Stdio, F
 
 fn failure(error: &StdioError) -> Failure {
     match error {
-        StdioError::Protocol(_) => Failure::new(Exit::Data, chain(error))
+        StdioError::Protocol(_) => Failure::new(Exit::Data, with_causes(error))
             .hint("an MCP client starts it; relight setup mcp --for CLIENT tells how"),
-        StdioError::Broken(_) => Failure::new(Exit::Bug, chain(error)),
+        StdioError::Broken(_) => Failure::new(Exit::Bug, with_causes(error)),
     }
 }

@@ -1,7 +1,7 @@
 //! `relight presets`: what Relight knows of kinds of agents, and what that does to a command.
 
 use relight_core::agent::death::signal_name;
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::time::Span;
 use relight_runtime::os::word::Word;
 use relight_runtime::presets::{Launch, Preset, PresetError};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::agent::{PresetTestArguments, PresetsCommand};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
 use crate::output::shell_quote;
 
@@ -35,7 +35,7 @@ fn list(environment: &Environment) -> u8 {
     for (name, preset) in Preset::all(environment.presets_folder().as_deref()) {
         let (about, error) = match &preset {
             Ok(preset) => (Some(preset.about()), None),
-            Err(error) => (None, Some(chain(error))),
+            Err(error) => (None, Some(with_causes(error))),
         };
         values.push(json!({"name": name, "about": about, "error": error}));
         let text = about.map(str::to_owned).or(error.map(|error| format!("not valid: {error}")));
@@ -143,14 +143,14 @@ fn shown(word: &str) -> String {
 pub(super) fn find(environment: &Environment, name: &str) -> Result<Preset, Failure> {
     let found = Preset::by_name(name, environment.presets_folder().as_deref());
     found.map_err(|error| {
-        let failure = |exit| Failure::new(exit, chain(&error));
+        let failure = |exit| Failure::new(exit, with_causes(&error));
         match &error {
             PresetError::Unknown { nearest, .. } => {
                 let hint = match nearest {
                     Some(nearest) => format!("relight presets show {nearest}"),
                     None => "relight presets list".to_owned(),
                 };
-                Failure::of(ErrorCode::NOT_FOUND, chain(&error)).hint(hint)
+                Failure::of(ErrorCode::NOT_FOUND, with_causes(&error)).hint(hint)
             }
             PresetError::Unreadable { .. } => failure(Exit::Io),
             PresetError::Invalid { .. } => failure(Exit::Config),

@@ -9,12 +9,12 @@ use relight_core::agent::{
     Agent, AgentPlan, AgentState, AttemptTag, Cause, FOREGROUND, Pause, RecordedDeath, Stopper,
     Typed,
 };
-use relight_core::budget::RestartPolicy;
 use relight_core::decide::{illegal, who_holds};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
 use relight_core::node::Placement;
+use relight_core::restart_budget::RestartPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;

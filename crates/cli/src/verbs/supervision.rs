@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use relight_core::agent::Cause;
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::limits;
 use relight_core::time::Span;
 use relight_redact::Redactor;
@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 
 use crate::environment::Environment;
 pub(crate) use crate::exit::cannot_use;
-use crate::exit::{Exit, Failure, chain};
+use crate::exit::{Exit, Failure};
 use crate::log::{Level, Line};
 use crate::output;
 use crate::work::Work;
@@ -151,7 +151,7 @@ pub(crate) fn bind(socket: &Path, take_over: bool) -> Result<Option<Control>, Fa
 pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Preset, Failure> {
     let folder = environment.config_folder().map(|folder| folder.join("presets"));
     Preset::by_name(name.unwrap_or("generic"), folder.as_deref()).map_err(|error| {
-        Failure::new(Exit::Config, chain(&error)).hint("relight presets list shows all")
+        Failure::new(Exit::Config, with_causes(&error)).hint("relight presets list shows all")
     })
 }
 

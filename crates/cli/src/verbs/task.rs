@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use relight_core::error_code::with_causes;
 use relight_core::ids::{TaskId, is_obeyed};
 use relight_core::lease::{Fence, Holder};
 use relight_core::shell::shell_escape;
@@ -27,7 +28,7 @@ use crate::arguments::task::{
     TaskEndArguments, TaskListArguments, TaskStartArguments,
 };
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::work;
 use crate::{block_on, output, values};
 
@@ -145,7 +146,7 @@ fn start(environment: &Environment, mut arguments: TaskStartArguments) -> Outcom
 fn refresh_failure(error: RefreshError) -> Failure {
     match error {
         RefreshError::Store(error) => error.into(),
-        error @ RefreshError::File { .. } => Failure::new(Exit::FileCopy, chain(&error)),
+        error @ RefreshError::File { .. } => Failure::new(Exit::FileCopy, with_causes(&error)),
     }
 }
 

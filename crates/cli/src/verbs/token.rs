@@ -1,6 +1,6 @@
 //! `relight token`: who may use the API. Needs no daemon; a live one sees each change at once.
 
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::limits;
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::agent::{NewTokenArguments, RevokeArguments, TokenCommand};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, cannot_use, chain};
+use crate::exit::{Exit, Failure, Outcome, cannot_use};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, command: &TokenCommand) -> Outcome {
@@ -104,6 +104,6 @@ impl From<TokenError> for Failure {
             TokenError::Open { .. } => Exit::Config,
             TokenError::Damaged { .. } => Exit::Data,
         };
-        Self::new(exit, chain(&error))
+        Self::new(exit, with_causes(&error))
     }
 }

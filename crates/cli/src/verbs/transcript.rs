@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use relight_core::agent::Agent;
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::ids::AgentName;
 use relight_runtime::engine::ActError;
 use relight_runtime::os::process;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::presets;
 use crate::arguments::agent::{TranscriptArguments, TranscriptCommand};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, command: &TranscriptCommand) -> Outcome {
@@ -146,14 +146,14 @@ impl From<TranscriptError> for Failure {
     fn from(error: TranscriptError) -> Self {
         match &error {
             TranscriptError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-                Self::of(ErrorCode::NOT_FOUND, chain(&error))
+                Self::of(ErrorCode::NOT_FOUND, with_causes(&error))
             }
-            TranscriptError::Io { .. } => Self::of(ErrorCode::IO, chain(&error)),
+            TranscriptError::Io { .. } => Self::of(ErrorCode::IO, with_causes(&error)),
             TranscriptError::UnknownFormat(_) => {
-                Self::of(ErrorCode::DAMAGED, chain(&error)).hint("--format names it")
+                Self::of(ErrorCode::DAMAGED, with_causes(&error)).hint("--format names it")
             }
             TranscriptError::InUse { .. } | TranscriptError::Changed(_) => {
-                Self::of(ErrorCode::HELD, chain(&error)).hint("end its program first")
+                Self::of(ErrorCode::HELD, with_causes(&error)).hint("end its program first")
             }
         }
     }

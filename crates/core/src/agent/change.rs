@@ -6,10 +6,10 @@ use super::attempt::{Attempt, AttemptTag};
 use super::death::{PostMortem, RecordedDeath};
 use super::remote_command::{RemoteCommand, RemoteCommandProgress};
 use super::{Agent, AgentPlan, AgentState};
-use crate::budget::Tally;
 use crate::event::EventKind;
 use crate::ids::{AgentName, TaskId};
 use crate::lease::{Fence, HeldLease, Holder, Lease, ProcessIdentity};
+use crate::restart_budget::Tally;
 use crate::time::{Span, Time};
 
 /// One change of one agent. A commit holds several and is atomic.

@@ -33,9 +33,9 @@ use super::change::AgentChange;
 use super::death::{Cause, Death, PostMortem, RecordedDeath, ReportedEnd};
 use super::{Agent, AgentState, Pause, RestartRule, StopReason, Stopper, Takes, reports};
 use crate::alert::Alert;
-use crate::budget::{self, RestartVerdict, Tally};
 use crate::event::EventKind;
 use crate::ids::TaskId;
+use crate::restart_budget::{self, RestartVerdict, Tally};
 use crate::status::TaskStatus;
 use crate::time::{Span, Time};
 
@@ -472,9 +472,11 @@ fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDec
     let (tally, verdict) = match charge {
         Charge::Nothing => return begin(agent, input),
         Charge::Incurable(why) => return wait_for_cure(agent, &why),
-        Charge::Row => budget::next(policy, tally, input.now, input.jitter),
-        Charge::RowAnew => budget::next(policy, budget::progress(tally), input.now, input.jitter),
-        Charge::Total => budget::moved(policy, tally, input.now),
+        Charge::Row => restart_budget::next(policy, tally, input.now, input.jitter),
+        Charge::RowAnew => {
+            restart_budget::next(policy, restart_budget::progress(tally), input.now, input.jitter)
+        }
+        Charge::Total => restart_budget::moved(policy, tally, input.now),
     };
     let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
     charged.then(match verdict {
@@ -540,7 +542,7 @@ fn hold_back(agent: &Agent) -> AgentDecision {
 fn progress(agent: &Agent) -> AgentDecision {
     let mut decision = AgentDecision::default();
     if agent.tally.in_a_row > 0 || agent.tally.deferrals > 0 {
-        decision.changes.push(AgentChange::Tally(budget::progress(agent.tally.clone())));
+        decision.changes.push(AgentChange::Tally(restart_budget::progress(agent.tally.clone())));
     }
     decision
 }

@@ -20,10 +20,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::{RestartPolicy, Tally, is_due};
 use crate::claimant::Claimant;
 use crate::ids::{AgentName, TaskId};
 use crate::lease::Lease;
+use crate::restart_budget::{RestartPolicy, Tally, is_due};
 use crate::shell::shell_word;
 use crate::time::{Span, Time};
 

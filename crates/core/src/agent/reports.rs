@@ -21,8 +21,8 @@ use super::death::{Cause, Death, PostMortem, RecordedDeath};
 use super::decide::{AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent};
 use super::{Agent, AgentState, StopReason, Stopper};
 use crate::alert::Alert;
-use crate::budget::{self, RestartVerdict};
 use crate::event::EventKind;
+use crate::restart_budget::{self, RestartVerdict};
 use crate::time::{Span, Time};
 
 /// Decides how an agent that reports its own heartbeats reacts to an event.
@@ -33,7 +33,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
             | AgentState::Stopped { by: Stopper::Person }
             | AgentState::Terminated { .. } => AgentDecision::default(),
             AgentState::Crashed { again_at: Some(at) }
-                if !budget::is_due(&agent.plan.policy, *at, input.now) =>
+                if !restart_budget::is_due(&agent.plan.policy, *at, input.now) =>
             {
                 AgentDecision::default()
             }
@@ -66,7 +66,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
             }
             let mut changes = told_to_end(agent, StopReason::Restart, input.now);
             if !is_running && agent.tally.in_a_row > 0 {
-                changes.push(AgentChange::Tally(budget::progress(agent.tally.clone())));
+                changes.push(AgentChange::Tally(restart_budget::progress(agent.tally.clone())));
             }
             changes.extend(begin(agent, input).changes);
             AgentDecision { changes, effects: Vec::new() }
@@ -100,8 +100,8 @@ fn charged(
     input: AgentDecisionInput,
 ) -> AgentDecision {
     let tally = agent.tally.clone();
-    let tally = if advanced { budget::progress(tally) } else { tally };
-    let (tally, verdict) = budget::next(&agent.plan.policy, tally, input.now, input.jitter);
+    let tally = if advanced { restart_budget::progress(tally) } else { tally };
+    let (tally, verdict) = restart_budget::next(&agent.plan.policy, tally, input.now, input.jitter);
     let mut alerts = vec![Alert::agent_silent(&agent.name, silent)];
     let state = match verdict {
         RestartVerdict::AtOnce => AgentState::Crashed { again_at: None },

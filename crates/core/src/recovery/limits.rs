@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget;
+use crate::restart_budget;
 use crate::task::{Cost, Task};
 use crate::time::{Span, Time};
 
@@ -59,7 +59,8 @@ impl TaskPolicy {
     /// Earliest time of the next recovery after `recoveries` without progress; none for
     /// immediately.
     pub fn again_at(&self, recoveries: u32, now: Time, jitter: f64) -> Option<Time> {
-        let wait = budget::wait(self.cooldown, GROWTH, self.cooldown_max, recoveries, jitter);
+        let wait =
+            restart_budget::wait(self.cooldown, GROWTH, self.cooldown_max, recoveries, jitter);
         (wait > Span::ZERO).then(|| now.plus(wait))
     }
 }

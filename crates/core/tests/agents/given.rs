@@ -4,8 +4,8 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{Death, HowEnded};
 use relight_core::agent::decide::{AgentDecisionInput, AgentEvent};
 use relight_core::agent::{Agent, AgentPlan, AgentState, AttemptTag, PostMortem, StopReason};
-use relight_core::budget::{HourCount, Tally};
 use relight_core::ids::AgentName;
+use relight_core::restart_budget::{HourCount, Tally};
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 

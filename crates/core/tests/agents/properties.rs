@@ -6,8 +6,8 @@ use relight_core::agent::decide::{AgentDecision, AgentEffect, AgentEvent, decide
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, Pause, RestartRule, StopReason, Stopper, Takes,
 };
-use relight_core::budget::RestartPolicy;
 use relight_core::ids::TaskId;
+use relight_core::restart_budget::RestartPolicy;
 use relight_core::time::{Span, Time};
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};

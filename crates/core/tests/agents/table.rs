@@ -11,8 +11,8 @@ use relight_core::agent::decide::{
 use relight_core::agent::{
     Agent, AgentPlan, AgentState, Pause, RestartRule, SELF_REPORTING, StopReason, Stopper, Takes,
 };
-use relight_core::budget::{RestartPolicy, Tally};
 use relight_core::ids::TaskId;
+use relight_core::restart_budget::{RestartPolicy, Tally};
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use relight_core::decide::{Refusal, TaskEvent};
+use relight_core::error_code::with_causes;
 use relight_core::time::Time;
 
 use super::task::RunningTask;
@@ -112,7 +113,7 @@ impl RunningTask {
         }
         let error = match worked {
             Ok(Ok(end)) => return task.end_as(end.into()).await,
-            Ok(Err(error)) => match chain(&*error.into()) {
+            Ok(Err(error)) => match with_causes(&*error.into()) {
                 text if text.trim().is_empty() => {
                     "it failed with an error without a text".to_owned()
                 }
@@ -168,19 +169,4 @@ impl<F: Future> Future for Caught<F> {
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
-}
-
-/// An error with what caused it, in one line.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        let more = next.to_string();
-        // Some say what their cause says.
-        if !text.ends_with(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = next.source();
-    }
-    text
 }

@@ -11,7 +11,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::pace::RateLimiter;
+use relight_core::resume_rate::RateLimiter;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;

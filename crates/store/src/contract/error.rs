@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relight_core::error_code::with_causes;
 use serde::{Deserialize, Serialize};
 
 /// Why a store cannot be used. Nothing was acknowledged.
@@ -78,11 +79,6 @@ impl StoreError {
     pub const REPLACED_HINT: &str = "nothing was saved; move the files back, or restart what uses \
                                      them (relight down, then relight up)";
 
-    /// Its text with its causes, for example that the disk is full.
-    pub fn with_causes(&self) -> String {
-        with_causes(self)
-    }
-
     /// The same error with another name for the store, for readers that must not see its location.
     #[must_use]
     pub fn called(mut self, name: &str) -> Self {
@@ -101,16 +97,6 @@ impl StoreError {
         }
         self
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(behind) = next {
-        text += &format!(": {behind}");
-        next = behind.source();
-    }
-    text
 }
 
 /// Serializes a cause as its text, including its sources.

@@ -19,6 +19,7 @@ use super::tls::PostgresTls;
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
 use crate::record::{BadValue, bad_value};
+use relight_core::error_code::with_causes;
 
 /// Time limit of large reads and removals.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(600);
@@ -331,6 +332,6 @@ pub(super) fn get<'r, T: tokio_postgres::types::FromSql<'r>>(
 ) -> Result<T, BadValue> {
     row.try_get(at).map_err(|error| {
         let column = row.columns().get(at).map_or("?", |column| column.name());
-        bad_value(column, super::error::chain(&error))
+        bad_value(column, with_causes(&error))
     })
 }

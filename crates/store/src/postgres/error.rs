@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::contract::StoreError;
+use relight_core::error_code::with_causes;
 
 /// Why a database request failed.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ impl PostgresFailure {
     pub(super) fn of_answer(place: &str, error: &tokio_postgres::Error) -> Self {
         let severity = error.as_db_error().and_then(DbError::parsed_severity);
         match severity {
-            Some(Severity::Fatal | Severity::Panic) => Self::Lost(chain(error)),
+            Some(Severity::Fatal | Severity::Panic) => Self::Lost(with_causes(error)),
             _ => Self::of(place, error),
         }
     }
@@ -33,10 +34,11 @@ impl PostgresFailure {
     pub(super) fn of(place: &str, error: &tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(said) => of_server(place, said),
-            None if is_ours(error) => {
-                Self::Refused(StoreError::Damaged { place: place.to_owned(), what: chain(error) })
-            }
-            None => Self::Lost(chain(error)),
+            None if is_ours(error) => Self::Refused(StoreError::Damaged {
+                place: place.to_owned(),
+                what: with_causes(error),
+            }),
+            None => Self::Lost(with_causes(error)),
         }
     }
 
@@ -113,18 +115,4 @@ fn is_goodbye(code: &SqlState) -> bool {
         SqlState::READ_ONLY_SQL_TRANSACTION,
     ];
     code.code().starts_with("08") || goodbyes.contains(code)
-}
-
-/// The error with its causes, which never contain the password.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(source) = cause {
-        let more = source.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = source.source();
-    }
-    text
 }

@@ -15,6 +15,7 @@ use super::error::PostgresFailure;
 use super::tls::{Encrypted, PostgresTls};
 use super::url::PostgresUrl;
 use crate::contract::StoreError;
+use relight_core::error_code::with_causes;
 
 /// Default time limit of one server.
 const ONE_WAIT: Duration = Duration::from_secs(5);
@@ -96,7 +97,7 @@ impl ServerHosts {
         let connected = within(self.wait(), config.connect(tls.clone())).await?;
         connected.map_err(|error| {
             // The library reports it in no other way.
-            let has_no_tls = super::error::chain(&error).contains("server does not support TLS");
+            let has_no_tls = with_causes(&error).contains("server does not support TLS");
             if has_no_tls && self.needs_tls(target) {
                 let (place, why) = (store.to_owned(), NO_PLAIN_PASSWORD.to_owned());
                 return PostgresFailure::Refused(StoreError::Unsuitable { place, why });

@@ -13,6 +13,7 @@ mod commit_watch;
 mod connection;
 mod error;
 mod forget;
+mod group_commit;
 mod hosts;
 mod inventory;
 mod journal;
@@ -33,7 +34,6 @@ mod tls;
 mod transfer;
 mod url;
 mod working_set;
-mod writer;
 
 use std::sync::Arc;
 
@@ -54,13 +54,13 @@ use self::batch_committer::BatchCommitter;
 use self::commit_watch::PostgresWatch;
 use self::connection::{AS_LONG_AS_IT_TAKES, Connection, PostgresServer};
 use self::error::PostgresFailure;
+use self::group_commit::PostgresWriter;
 use self::lease_clock::PostgresLeaseClock;
 use self::open::Expected;
 use self::pool::Pool;
 use self::remover::Remover;
 pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
-use self::writer::PostgresWriter;
 use crate::commit_guards;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,

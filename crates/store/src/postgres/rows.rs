@@ -6,12 +6,13 @@ use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::{FromSql, Type};
 
 use super::connection::{Connection, LONG_WAIT, Value, values};
-use super::error::{PostgresFailure, chain};
+use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
 use super::text;
 use crate::bodies::to_json;
 use crate::record::{BadValue, Cells, RowReader, Statement, bad_value, from_json};
 use crate::record::{Cell, Column, ColumnKind, LEASE_LEFT, Row, Table};
+use relight_core::error_code::with_causes;
 
 impl Cells for SqlRow {
     fn width(&self) -> usize {
@@ -46,7 +47,7 @@ impl Cells for SqlRow {
 }
 
 fn value<'r, T: FromSql<'r>>(row: &'r SqlRow, at: usize) -> Result<T, String> {
-    row.try_get(at).map_err(|error| chain(&error))
+    row.try_get(at).map_err(|error| with_causes(&error))
 }
 
 /// Reads a record from a row.

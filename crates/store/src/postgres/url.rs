@@ -1,5 +1,6 @@
 //! The URL of a PostgreSQL store: `postgres://user:password@host:port/database?sslmode=…&schema=…`.
 
+use relight_core::error_code::with_causes;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -118,7 +119,7 @@ impl FromStr for PostgresUrl {
         let plain =
             if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
         let mut config = Config::from_str(&plain)
-            .map_err(|error| PostgresUrlError::Malformed(super::error::chain(&error)))?;
+            .map_err(|error| PostgresUrlError::Malformed(with_causes(&error)))?;
         check_hosts(&config)?;
         let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
         let says_mode = mode.is_some();

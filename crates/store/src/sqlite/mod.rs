@@ -10,6 +10,7 @@ mod attempts;
 mod commit_watch;
 mod error;
 mod file_system;
+mod group_commit;
 mod inventory;
 mod journal;
 mod lease_clock;
@@ -26,7 +27,6 @@ pub mod salvage;
 mod sessions;
 mod tasks;
 mod transfer;
-mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -45,11 +45,11 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use self::error::store_error;
+use self::group_commit::SqliteWriter;
 use self::lease_clock::SqliteLeaseClock;
 pub use self::open::Use;
 use self::replaced_file::StoreFiles;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
-use self::writer::SqliteWriter;
 use crate::commit_guards;
 use crate::contract::{
     AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,

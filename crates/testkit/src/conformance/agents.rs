@@ -7,10 +7,10 @@ use relight_core::agent::remote_command::{
 use relight_core::agent::{
     AgentPlan, AgentState, AgentStateKind, Pause, RestartRule, StopReason, Stopper, Takes, Typed,
 };
-use relight_core::budget::{HourCount, RestartPolicy, Tally};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::lease::{Fence, Holder};
+use relight_core::restart_budget::{HourCount, RestartPolicy, Tally};
 use relight_core::time::Span;
 use serde_json::json;
 

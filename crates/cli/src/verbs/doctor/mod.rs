@@ -16,6 +16,7 @@ mod waiting;
 
 use std::path::Path;
 
+use relight_core::error_code::with_causes;
 use relight_runtime::presets::Preset;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use self::finding::{DoctorFinding, Severity};
 use super::setup::{self, State};
 use crate::arguments::other::DoctorArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Outcome, chain};
+use crate::exit::{Exit, Outcome};
 use crate::work::{Work, find_config};
 use crate::{output, terminal_filter, trust};
 
@@ -125,7 +126,7 @@ fn presets(environment: &Environment) -> DoctorFinding {
     let count = all.len();
     let broken: Vec<String> = all
         .into_iter()
-        .filter_map(|(name, preset)| Some(format!("{name}: {}", chain(&preset.err()?))))
+        .filter_map(|(name, preset)| Some(format!("{name}: {}", with_causes(&preset.err()?))))
         .collect();
     match broken.first() {
         None => DoctorFinding::ok("presets", format!("{count}, all valid")),

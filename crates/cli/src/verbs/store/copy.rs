@@ -1,5 +1,6 @@
 //! `relight store copy`.
 
+use relight_core::error_code::with_causes;
 use relight_core::session::SessionStateKind;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
@@ -13,7 +14,7 @@ use super::progress::Bar;
 use super::{parse, rows, sums, tell_damage};
 use crate::arguments::store::CopyArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome, chain};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::{block_on, output, terminal_filter};
 
 pub(super) fn run(environment: &Environment, arguments: &CopyArguments) -> Outcome {
@@ -120,7 +121,7 @@ impl Held {
 
 impl From<CopyError> for Failure {
     fn from(error: CopyError) -> Self {
-        let failure = |exit| Self::new(exit, chain(&error));
+        let failure = |exit| Self::new(exit, with_causes(&error));
         match &error {
             CopyError::Store(error) => error.clone().into(),
             CopyError::Same(_) => failure(Exit::Usage).hint("name another store to copy into"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use relight_core::agent::change::AgentChange;
 use relight_core::decide::Guard;
+use relight_core::error_code::with_causes;
 use relight_core::event::Event;
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
@@ -158,7 +159,7 @@ impl Writer {
                     return true;
                 }
                 Err(AgentCommitError::Store(error)) => {
-                    let text = error.with_causes();
+                    let text = with_causes(&error);
                     context.notices.tell(&commit.agent, What::Trouble(text.clone()));
                     if !matches!(error, StoreError::Replaced { .. }) {
                         self.errors.send_replace(Some(text));

@@ -7,11 +7,11 @@ use relight_core::agent::{
     Agent, AgentPlan, AgentState, AgentStateKind, AttemptTag, Cause, Death, Pause, PostMortem,
     RecordedDeath, StopReason, Stopper,
 };
-use relight_core::budget::Tally;
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
+use relight_core::restart_budget::Tally;
 use relight_store::{AgentCommit, AgentQuery, AttemptQuery};
 use serde_json::json;
 

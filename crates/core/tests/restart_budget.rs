@@ -2,7 +2,7 @@
 
 use proptest::prelude::{Just, Strategy, prop, proptest};
 use proptest::prop_oneof;
-use relight_core::budget::{
+use relight_core::restart_budget::{
     HourCount, RestartPolicy, RestartVerdict, Tally, UsedUp, is_due, moved, next, progress,
 };
 use relight_core::time::{Span, Time};
