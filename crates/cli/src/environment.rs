@@ -175,7 +175,7 @@ impl Environment {
         let home = std::path::absolute(&given).map_err(|error| {
             Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", given.display()))
         })?;
-        refuse_stranger(&home)?;
+        refuse_stranger("the home", &home, "700")?;
         Ok(home)
     }
 
@@ -475,10 +475,13 @@ impl Environment {
     fn folder_of(&self, file: Option<&Path>) -> Result<PathBuf, Failure> {
         match file.and_then(Path::parent) {
             Some(folder) if !folder.as_os_str().is_empty() => {
-                std::path::absolute(folder).map_err(|error| {
+                let folder = std::path::absolute(folder).map_err(|error| {
                     let text = format!("cannot use the folder {}: {error}", folder.display());
                     Failure::new(Exit::Io, text)
-                })
+                })?;
+                // The daemon's socket, token and agents are there too.
+                refuse_stranger("the folder of the store", &folder, "go-w")?;
+                Ok(folder)
             }
             _ => self.home(),
         }
@@ -717,18 +720,18 @@ impl OutputSettings for Environment {
 }
 
 /// Whoever can write the folder of the state decides what agents run: it is refused.
-fn refuse_stranger(home: &Path) -> Result<(), Failure> {
-    let stranger = std::fs::metadata(home).ok().and_then(|found| file::stranger(&found));
-    let place = home.display();
+fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Failure> {
+    let stranger = std::fs::metadata(folder).ok().and_then(|found| file::stranger(&found));
+    let place = folder.display();
     let remedy = match stranger {
         None => return Ok(()),
         Some(Stranger::Owner(_)) => {
             format!("chown -R {} {place}", rustix::process::geteuid().as_raw())
         }
-        Some(Stranger::Everybody | Stranger::Group(_)) => format!("chmod 700 {place}"),
+        Some(Stranger::Everybody | Stranger::Group(_)) => format!("chmod {mode} {place}"),
     };
     let why = stranger.map(|stranger| stranger.to_string()).unwrap_or_default();
-    let text = format!("the home {place} cannot be trusted: {why}");
+    let text = format!("{what} {place} cannot be trusted: {why}");
     Err(Failure::new(Exit::Config, text).hint(format!("{remedy}; or {A_HOME_OF_YOUR_OWN}")))
 }
 

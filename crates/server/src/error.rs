@@ -61,7 +61,7 @@ impl ApiError {
 
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::UNAUTHORIZED, message)
-            .hint("send Authorization: Bearer TOKEN; relight token show prints it")
+            .hint("relight token show prints the token; send it as a bearer token")
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {

@@ -204,6 +204,21 @@ fn a_home_that_others_can_write_is_refused() {
     }
 }
 
+/// The socket, the token and the agents' folders are beside the store.
+#[test]
+fn a_folder_of_the_store_that_others_can_write_is_refused() {
+    let place = Place::new();
+    let folder = place.path("project");
+    std::fs::create_dir(&folder).unwrap();
+    set_mode(&folder, 0o755);
+    let store = format!("--store sqlite:{}", folder.join("relight.db").display());
+    place.ok(&format!("{store} task add t"));
+    set_mode(&folder, 0o777);
+    for verb in ["task list", "token show", "run -- true", "task add other"] {
+        place.fails(&format!("{store} {verb}"), 78).says(&["everybody can write it", "chmod go-w"]);
+    }
+}
+
 #[test]
 fn a_key_of_the_home_that_is_no_file_of_ours_is_refused_and_not_waited_for() {
     for name in ["redact.key", "token", "tokens.json", "tokens.lock"] {
