@@ -148,7 +148,17 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains(secret));
-    assert_eq!(hook(&stage, "session-start", &start).stdout, "", "told once");
+    let of = |session: &str, fields: Value| {
+        let mut fields = fields;
+        fields["session_id"] = json!(session);
+        fields
+    };
+    let start = |session| of(session, json!({"source": "startup"}));
+    let told = hook(&stage, "session-start", &start("third")).stdout;
+    assert!(told.contains("git ls-remote"), "the one before it did nothing: {told}");
+    hook(&stage, "prompt", &of("third", json!({"prompt": "go on"})));
+    hook(&stage, "stop", &of("third", json!({})));
+    assert_eq!(hook(&stage, "session-start", &start("fourth")).stdout, "", "the third knows");
     let inflight = stage.run(&["inflight"]).stdout;
     assert!(inflight.contains("git push") && !inflight.contains("written.txt"), "{inflight}");
     let resumed = json!({"source": "resume"});

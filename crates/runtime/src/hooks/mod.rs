@@ -134,6 +134,7 @@ impl Conversation<'_> {
 
     /// Keeps the prompt and, in a conversation's own task, begins a turn.
     pub async fn prompted(&self) -> Result<(), ActError> {
+        self.complete_told().await?;
         if let Some((task, right)) = self.given_task().await? {
             let prompt = self.context().remove("prompt");
             let pairs = prompt.map(|prompt| ("prompt".to_owned(), prompt)).into_iter().collect();

@@ -18,6 +18,8 @@ use crate::git_state::git_facts;
 
 /// Most conversations of a folder that are told of at a time.
 const TOLD_MAX: usize = 2;
+/// In the context of a conversation that was cut off: the task of the one that was told of it last.
+const TOLD_TO: &str = "told_to";
 
 /// A call in doubt that its file could tell about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,16 +54,16 @@ fn verdict(step: &Step) -> Option<(&Call, bool)> {
 }
 
 impl Conversation<'_> {
-    /// The brief for this conversation, redacted; none when nothing was cut off. Other conversations that are
-    /// told of are complete from then on: nobody goes on with them, and their doubts stay.
+    /// The brief for this conversation, redacted; none when nothing was cut off. Other conversations are
+    /// told of until one that was told has its first prompt.
     pub async fn tell(&self) -> Result<Option<String>, ActError> {
         let mut told = Vec::new();
         for task in self.cut_off().await?.into_iter().take(TOLD_MAX) {
             let is_own = task.id == self.own_task();
             let text = self.brief_of(&task.id).await?;
             if !is_own {
-                let events = vec![self.turn().await?, TaskEvent::Done { force: true }];
-                self.engine.act_together(&task.id, Right::Unfenced, events).await?;
+                let told_to = [(TOLD_TO.to_owned(), self.own_task().to_string())].into();
+                self.engine.act(&task.id, Right::Unfenced, TaskEvent::Set(told_to)).await?;
             }
             let whose = match is_own {
                 true => "This conversation was cut off.",
@@ -70,6 +72,18 @@ impl Conversation<'_> {
             told.extend(text.map(|text| format!("{whose}\n{text}")));
         }
         Ok((!told.is_empty()).then(|| told.join("\n")))
+    }
+
+    /// Completes the conversations that this one was told of: nobody continues them, and their doubts stay.
+    pub(super) async fn complete_told(&self) -> Result<(), ActError> {
+        let own = self.own_task();
+        for task in self.cut_off().await? {
+            if task.context.get(TOLD_TO).is_some_and(|told| *told == own.as_str()) {
+                let events = vec![self.turn().await?, TaskEvent::Done { force: true }];
+                self.engine.act_together(&task.id, Right::Unfenced, events).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Conversations of this program whose turn was cut off: this one, and those of this folder.
