@@ -147,6 +147,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     let any = given.workflow.is_none();
     let request = CheckpointResume {
         workflow: given.workflow,
+        caller: environment.agent(None)?,
         agent: given.agent,
         fence: None,
         lease,

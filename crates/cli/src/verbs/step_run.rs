@@ -224,7 +224,8 @@ async fn execute(
         }
     };
     if let (Some(running), Some(pid)) = (running, child.id()) {
-        let deadline = arguments.timeout.map(|limit| clock::monotonic_ms() + limit.as_ms());
+        let limit = arguments.timeout.and_then(Span::as_limit);
+        let deadline = limit.map(|limit| clock::monotonic_ms() + limit.as_ms());
         // Only read by whoever judges whether the agent hangs: the step goes on without it.
         let _ = running.note(pid, deadline);
     }

@@ -91,6 +91,16 @@ fn a_running_step_is_a_sign_of_life_until_its_own_timeout() {
 }
 
 #[test]
+fn a_running_step_with_a_timeout_of_0s_is_not_past_its_timeout() {
+    let ground = Ground::with_agent(
+        "relight step run build --timeout 0s -- sleep 6 && relight task done; exit 0",
+    );
+    let flags = ["--task", "t", "--silence-max", "3s", "--restart", "never"];
+    let ran = ground.run(&flags).end();
+    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+}
+
+#[test]
 fn a_step_without_a_timeout_may_rest_for_as_long_as_its_limit_says() {
     let ground = Ground::with_agent("relight step run build -- sleep 60");
     let flags = ["--task", "t", "--silence-max", "3s", "--grace", "1s", "--restart", "never"];

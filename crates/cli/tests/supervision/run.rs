@@ -430,19 +430,42 @@ fn what_is_piped_in_goes_to_the_first_attempt_and_is_not_replayed() {
     std::fs::write(ground.work("given"), "hello\n").unwrap();
     ground.script("piped", "cat given | relight run --name a --cooldown 0s -- ./agent 2>said");
     ground.script("redirected", "relight run --name b --restart never -- cat <given >out");
-    let shell = |name: &str| {
-        let mut command = relight_runtime::os::process::command("sh", &[format!("./{name}")]);
-        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_relight")).parent().unwrap();
-        let path = format!("{}:/usr/bin:/bin", folder.display());
-        command.env_clear().env("PATH", path).env("RELIGHT_HOME", ground.home(""));
-        command.env("HOME", ground.work("")).current_dir(ground.work("")).status().unwrap()
-    };
+    let shell = |name: &str| shell(&ground, name);
     assert!(shell("piped").success(), "{}", ground.read("said"));
     assert_eq!((ground.read("input.1"), ground.read("input.2")), ("hello\n".into(), String::new()));
     let said = ground.read("said");
-    assert_eq!(said.matches("standard input went to the first attempt").count(), 1, "{said}");
+    assert_eq!(said.matches("standard input is only for the first attempt").count(), 1, "{said}");
     assert!(shell("redirected").success());
     assert_eq!(ground.read("out"), "hello\n");
+}
+
+fn shell(ground: &Ground, name: &str) -> std::process::ExitStatus {
+    let mut command = relight_runtime::os::process::command("sh", &[format!("./{name}")]);
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_relight")).parent().unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    command.env_clear().env("PATH", path).env("RELIGHT_HOME", ground.home(""));
+    command.env("HOME", ground.work("")).current_dir(ground.work("")).status().unwrap()
+}
+
+#[test]
+fn what_is_piped_in_while_an_attempt_is_adopted_is_said_to_be_lost() {
+    let ground = Ground::with_agent(
+        "n=$RELIGHT_ATTEMPT_NUMBER; [ $n = 1 ] || { cat >input.$n; exit 0; }\n\
+         while [ ! -e enough ]; do sleep 0.05; done; exit 1",
+    );
+    let run = ground.run(&[]);
+    ground.until_runs("a", 1);
+    run.kill();
+    let second = "echo second | relight run --name a --cooldown 0s -- ./agent 2>said";
+    ground.script(
+        "second",
+        &format!("(until grep -q adopted said; do sleep 0.05; done; touch enough) & {second}"),
+    );
+    std::fs::write(ground.work("said"), "").unwrap();
+    assert!(shell(&ground, "second").success(), "{}", ground.read("said"));
+    let said = ground.read("said");
+    assert!(said.contains("standard input is not passed on"), "{said}");
+    assert_eq!(ground.read("input.2"), "");
 }
 
 #[test]

@@ -1368,3 +1368,30 @@ fn a_start_by_the_verb_of_tasks_writes_the_file_too() {
     let written = document(&file);
     assert_eq!((&written["workflowId"], &written["status"]), (&json!("w"), &json!("in_progress")));
 }
+
+/// `start` holds nothing: whose a workflow is decides, where its agent is one that Relight knows.
+#[test]
+fn a_workflow_of_another_agent_is_not_resumed_for_the_caller() {
+    let place = Place::new();
+    for agent in ["alpha", "beta"] {
+        place.ok(&format!("run --name {agent} --restart never -- true"));
+        place.ok(&format!(
+            "checkpoint start --workflow w-{agent} --agent {agent} --step one --idempotency {agent}"
+        ));
+    }
+    let by = |agent: &str, verb: &str| place.relight(verb).env("RELIGHT_AGENT", agent).run();
+    by("beta", "checkpoint resume --workflow w-alpha")
+        .with_code(1)
+        .says(&["belongs to agent alpha"]);
+    let resumed = by("beta", "checkpoint resume");
+    assert!(resumed.text().contains("w-beta"), "{}", resumed.stderr);
+    place.ok("checkpoint start --workflow w-ops --agent ops --step one --idempotency ops");
+    let resumed = by("beta", "checkpoint resume");
+    assert!(
+        resumed.text().contains("w-ops"),
+        "a name that is no agent's is a label: {}",
+        resumed.stderr
+    );
+    let resumed = by("alpha", "checkpoint resume");
+    assert!(resumed.text().contains("w-alpha"), "{}", resumed.stderr);
+}

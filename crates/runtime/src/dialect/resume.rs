@@ -21,6 +21,8 @@ pub struct ResumeRequest {
     pub workflow: Option<TaskId>,
     /// Only of this agent.
     pub agent: Option<AgentName>,
+    /// Who asks, where no agent is named: a workflow of another agent is not resumed for it.
+    pub caller: Option<AgentName>,
     /// The fence of a lease that is continued, where the caller has one.
     pub fence: Option<Fence>,
     /// Take it from a live holder.
@@ -115,6 +117,9 @@ impl Dialect {
                 waiting.push((Box::new(task), why));
                 continue;
             }
+            if self.starter(&task, request).await? != task.agent {
+                continue;
+            }
             match self.take(&task.id, request).await {
                 // Another one may be resumed all the same: one that the caller holds already, perhaps.
                 Err(
@@ -144,6 +149,7 @@ impl Dialect {
         if !engine.continues(id, right, &request.holder).await? {
             engine.refuse_while_draining(&engine.task(id).await?).await?;
         }
+        let starter = self.starter(&engine.task(id).await?, request).await?;
         let plan = |view: &TaskView| {
             let mut events = Vec::new();
             let is_for_person = match view.task.status {
@@ -162,13 +168,11 @@ impl Dialect {
                 let force = request.limits == StartLimits::Forced;
                 events.push(TaskEvent::Retry { agent: None, force });
             }
-            // Without a name the workflow is resumed for its own agent.
-            let agent = request.agent.as_ref().or(view.task.agent.as_ref());
             events.push(TaskEvent::Start {
                 holder: request.holder.clone(),
                 ttl: request.ttl,
                 steal: request.steal,
-                starter: agent.cloned().map(Claimant::new).map(Starter::Itself),
+                starter: starter.clone().map(Claimant::new).map(Starter::Itself),
                 limits: request.limits.clone(),
             });
             events.extend(self.first_door(&view.task));
@@ -185,6 +189,25 @@ impl Dialect {
         };
         let view = self.view(id).await?;
         Ok(Started { fence: acted.fence, resumed: true, handed_over: None, view })
+    }
+
+    /// For whom a workflow is resumed: the agent that was named, else its own. Names of the dialect need not
+    /// be agents of the store; where its own is one, another agent of the store asks for itself.
+    async fn starter(
+        &self,
+        task: &Task,
+        request: &ResumeRequest,
+    ) -> Result<Option<AgentName>, ActError> {
+        let own = task.agent.as_ref();
+        Ok(match (&request.agent, own, &request.caller) {
+            (Some(named), ..) => Some(named.clone()),
+            (None, Some(own), Some(caller))
+                if own != caller && self.engine.store().agent(own).await?.is_some() =>
+            {
+                Some(caller.clone())
+            }
+            (None, own, _) => own.cloned(),
+        })
     }
 
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.

@@ -282,6 +282,9 @@ pub struct CheckpointResume {
     /// How long each write renews the lease for.
     #[serde(default, deserialize_with = "fields::optional_text")]
     pub lease: Option<Span>,
+    /// Who asks, where no agent is named.
+    #[serde(skip)]
+    pub caller: Option<AgentName>,
     /// Take it from a live holder.
     #[serde(skip)]
     pub steal_lock: bool,
@@ -325,6 +328,7 @@ impl CheckpointResume {
         let request = ResumeRequest {
             workflow: self.workflow,
             agent: self.agent,
+            caller: self.caller,
             fence: self.fence,
             steal: self.steal_lock,
             ttl: length(&holder, self.lease)?,

@@ -56,8 +56,9 @@ fn saved_reply(saved: &CheckpointSaved) -> Reply {
 
 pub(super) async fn resume(
     context: &CallContext,
-    given: CheckpointResume,
+    mut given: CheckpointResume,
 ) -> Result<Reply, ApiError> {
+    given.caller.clone_from(&context.agent);
     let agent = given.agent.clone().or_else(|| context.agent.clone());
     let holder = context.holder(agent.as_ref()).await?;
     let (limits, mut reports) = (context.limits.clone(), Vec::new());

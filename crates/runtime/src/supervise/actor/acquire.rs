@@ -36,7 +36,7 @@ use crate::supervise::notices::What;
 use crate::supervise::oom::Oom;
 use crate::supervise::shim::client;
 use crate::supervise::shim::record;
-use crate::supervise::shim::wire::ExitRecord;
+use crate::supervise::shim::wire::{ExitRecord, Input};
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::successor;
 use crate::supervise::watch_process::ProcessWatch;
@@ -401,6 +401,11 @@ impl Actor {
         let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
         let without_shim = !self.tree.is_ready();
         self.tell(What::Adopted { number, process: process.clone(), without_shim });
+        if self.spec.input == Input::Passed {
+            let text = "standard input is not passed on: the attempt keeps the input that it had";
+            self.tell(What::Trouble(text.to_owned()));
+            self.has_passed_input = true;
+        }
         // In a fleet every attempt needs a shim that enforces the deadline.
         let is_unguarded = without_shim && self.context.fleet.is_some();
         if self.ending().is_some() || is_unguarded {

@@ -395,8 +395,7 @@ impl Actor {
             self.has_passed_input = true;
             return self.spec.input;
         }
-        let text =
-            "standard input went to the first attempt and is not replayed: this one reads nothing";
+        let text = "standard input is only for the first attempt and is not replayed: this one reads nothing";
         self.tell(What::Trouble(text.to_owned()));
         Input::Null
     }
