@@ -297,7 +297,11 @@ impl Environment {
         }
     }
 
-    fn require_approval_of(&self, origin: &Origin, keys: &[&str]) -> Result<(), Failure> {
+    pub(crate) fn require_approval_of(
+        &self,
+        origin: &Origin,
+        keys: &[&str],
+    ) -> Result<(), Failure> {
         match origin.source.is_found_here {
             true => trust::require(&self.home()?, origin, keys),
             false => Ok(()),

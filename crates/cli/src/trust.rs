@@ -24,6 +24,7 @@ pub(crate) const STORE_URL: &str = "[store] url";
 pub(crate) const EXEC: &str = "[recovery] exec";
 pub(crate) const ALERT_COMMAND: &str = "[alert] command";
 pub(crate) const ALERT_WEBHOOK: &str = "[alert] webhook";
+pub(crate) const HOOKS: &str = "[hooks]";
 
 const FOLDER: &str = "trusted";
 /// Most bytes of one approval.
@@ -47,6 +48,7 @@ pub(crate) fn keys(config: &Config) -> Vec<&'static str> {
         (EXEC, !config.recovery.exec.is_empty()),
         (ALERT_COMMAND, !config.alert.command.is_empty()),
         (ALERT_WEBHOOK, config.alert.webhook.is_some()),
+        (HOOKS, config.hooks != Config::tool_rules_of("")),
     ];
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
 }

@@ -21,6 +21,8 @@ pub(super) enum Rank {
     Known,
     /// A published format.
     Format,
+    /// Looks like a token of an unknown format.
+    Shape,
     /// Secret because of what stands before it.
     Context,
 }

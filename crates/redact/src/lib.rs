@@ -135,6 +135,14 @@ impl Redactor {
         redacted
     }
 
+    /// Whether a name holds a value that was given as a secret, or a token of a published format.
+    ///
+    /// Keys of other programs have secret words and random parts (`auth:user:9f86…`): what stands
+    /// before a value, which counts in a text, says nothing there.
+    pub fn has_token(&self, name: &str) -> bool {
+        self.findings(name.as_bytes()).iter().any(|finding| finding.rank < Rank::Shape)
+    }
+
     /// Redacts a JSON value in place and answers whether anything changed.
     ///
     /// Strings and object keys pass the funnel; strings under secret-named keys are replaced

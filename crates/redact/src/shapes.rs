@@ -97,7 +97,7 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             continue;
         }
         if let Some(end) = behind_id(text, start, at) {
-            findings.push(FoundSecret::new(start, end, "access-token", Rank::Format));
+            findings.push(FoundSecret::new(start, end, "access-token", Rank::Shape));
             at = end;
         } else if value::is_shuffled(run) {
             findings.extend(prefixed(text, start, at).or_else(|| assigned(text, start, at)));
@@ -154,7 +154,7 @@ fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
         && text[start].is_ascii_lowercase()
         && formats::starts_word(text, start)
         && !names::is_public(&text[start..sign]);
-    is_name.then(|| FoundSecret::new(start, end, "access-token", Rank::Format))
+    is_name.then(|| FoundSecret::new(start, end, "access-token", Rank::Shape))
 }
 
 fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {

@@ -24,6 +24,15 @@ pub fn check_name(redactor: &Redactor, what: &'static str, text: &str) -> Result
     if redactor.text(text) == text { Ok(()) } else { Err(SecretName { what }) }
 }
 
+/// Refuses a name of a gateway only if it holds a token: its keys are its own.
+fn check_session_name(
+    redactor: &Redactor,
+    what: &'static str,
+    text: &str,
+) -> Result<(), SecretName> {
+    if redactor.has_token(text) { Err(SecretName { what }) } else { Ok(()) }
+}
+
 /// Redacts everything free in a new task.
 pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     clean_option(redactor, &mut new.spec.title);
@@ -110,22 +119,22 @@ pub fn clean_session_event(
     key: &SessionKey,
     event: &mut SessionEvent,
 ) -> Result<(), SecretName> {
-    check_name(redactor, "session key", key.as_str())?;
+    check_session_name(redactor, "session key", key.as_str())?;
     match event {
         SessionEvent::Begin { session_id, context, owner, .. } => {
             clean_pairs(redactor, context);
             clean_owner(redactor, owner);
-            check_name(redactor, "session id", session_id.as_str())
+            check_session_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Import { session_id, owner, .. } => {
             if let Some((owner, _)) = owner {
                 clean_owner(redactor, owner);
             }
-            check_name(redactor, "session id", session_id.as_str())
+            check_session_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Touch { session_id, by, .. } => {
             clean_owner(redactor, by);
-            check_name(redactor, "session id", session_id.as_str())
+            check_session_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Suspend { reason } => {
             clean_option(redactor, reason);

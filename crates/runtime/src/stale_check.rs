@@ -9,9 +9,11 @@ use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
-use relight_store::{Store, StoreError, TaskGlance};
+use relight_store::{Inventory, Store, StoreError, TaskGlance};
 
 use crate::checkpoint_files::{CheckpointFolder, ScannedFile, usual_folder};
+use crate::dialect::take_in_file;
+use crate::engine::Engine;
 
 /// Why somebody should look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,14 +49,30 @@ pub struct CheckReport {
     pub checked: usize,
 }
 
-/// Looks at every unfinished task of the store.
+/// Looks at every unfinished task of the store, and for rows that cannot be read: lists leave them out.
+/// What another tool wrote to the file of a workflow counts before its age.
 pub async fn check_store(
-    store: &dyn Store,
+    engine: &Engine,
     stale: Span,
     now: Time,
 ) -> Result<CheckReport, StoreError> {
+    let store = engine.store();
+    let mut alerts = Vec::new();
     let tasks = store.unfinished().await?;
-    let alerts = tasks.iter().filter_map(|task| task_alert(task, stale, now)).collect();
+    for task in &tasks {
+        let Some(alert) = task_alert(task, stale, now) else { continue };
+        let whole = store.task(&task.id).await?;
+        let is_news = match &whole {
+            Some(whole) => take_in_file(engine.clone(), whole).await,
+            None => false,
+        };
+        if !is_news {
+            alerts.push(alert);
+        }
+    }
+    let Inventory { place, damage, .. } = store.inventory(true).await?;
+    let damaged = |reason| CheckFinding::Damaged { file: PathBuf::from(&place), reason };
+    alerts.extend(damage.into_iter().map(damaged));
     Ok(CheckReport { alerts, checked: tasks.len() })
 }
 

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use relight_core::error_code::with_causes;
 use relight_core::time::{Span, Time};
+use relight_runtime::engine::Engine;
 use relight_runtime::os::{clock, file};
 use relight_runtime::stale_check::{
     CheckError, CheckFinding, CheckReport, check_files, check_store,
 };
 use relight_runtime::store_url::StoreUrl;
-use relight_store::Store;
-use relight_store::sqlite::Use;
 use serde_json::{Value, json};
 
 use crate::arguments::other::CheckArguments;
@@ -21,9 +20,9 @@ use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outcome {
     let now = clock::now();
-    let store = open_if_there(environment)?;
+    let engine = open_if_there(environment)?;
     let roots = roots(environment, arguments)?;
-    let report = block_on(look(store.as_deref(), &roots, arguments.stale, now))?;
+    let report = block_on(look(engine.as_ref(), &roots, arguments.stale, now))?;
     let lines: Vec<String> =
         report.alerts.iter().map(|alert| output::one_line(&line(alert))).collect();
     let text = if lines.is_empty() { "OK".to_owned() } else { lines.join("\n") };
@@ -38,7 +37,7 @@ pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outc
 }
 
 /// A store that was never made has nothing to check, and checking makes none.
-fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn Store>>, Failure> {
+fn open_if_there(environment: &Environment) -> Result<Option<Engine>, Failure> {
     if environment.relay().is_none()
         && let StoreUrl::Sqlite(path) = &environment.store_url()?
     {
@@ -49,7 +48,7 @@ fn open_if_there(environment: &Environment) -> Result<Option<std::sync::Arc<dyn 
             return Ok(None);
         }
     }
-    Ok(Some(environment.open_store(Use::Short)?))
+    Ok(Some(environment.engine()?))
 }
 
 /// What was named, else the folder in use here; that one need not be there.
@@ -60,21 +59,29 @@ fn roots(environment: &Environment, arguments: &CheckArguments) -> Result<Vec<Pa
     if !arguments.roots.is_empty() {
         return Ok(arguments.roots.clone());
     }
-    let usual = environment.given_folder().unwrap_or_else(|| PathBuf::from("memory/checkpoints"));
+    let usual = match environment.given_folder() {
+        Some(folder) => folder,
+        None => {
+            // A link that leads out of the workspace is refused.
+            environment.checkpoint_folder(None)?;
+            PathBuf::from("memory/checkpoints")
+        }
+    };
     Ok(if usual.is_dir() { vec![usual] } else { Vec::new() })
 }
 
 async fn look(
-    store: Option<&dyn Store>,
+    engine: Option<&Engine>,
     roots: &[PathBuf],
     stale: Span,
     now: Time,
 ) -> Result<CheckReport, Failure> {
-    let mut all = match store {
-        Some(store) => check_store(store, stale, now).await?,
+    let mut all = match engine {
+        Some(engine) => check_store(engine, stale, now).await?,
         None => CheckReport::default(),
     };
     for root in roots {
+        let store = engine.map(|engine| engine.store().as_ref());
         let found = check_files(store, root, stale, now).await?;
         all.alerts.extend(found.alerts);
         all.checked += found.checked;

@@ -18,7 +18,7 @@ use crate::arguments::hook::{HookArguments, HookProgram};
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::{block_on, output};
+use crate::{block_on, output, trust};
 
 /// Most bytes of an event.
 const INPUT_BYTES_MAX: u64 = 32 << 20;
@@ -58,7 +58,8 @@ pub(crate) fn run(environment: &Environment, given: &HookArguments) -> u8 {
 /// What the flags of a hook said could not be understood: there is no home to log to.
 pub(crate) fn not_understood(failure: &Failure) {
     // Programs show this, or keep it in their own log.
-    let _ = writeln!(std::io::stderr(), "relight hook: {}", failure.message);
+    let message = output::one_line(&failure.message);
+    let _ = writeln!(std::io::stderr(), "relight hook: {message}");
 }
 
 /// Records one event; what the program is to read.
@@ -135,7 +136,22 @@ fn show_life(environment: &Environment, program: HookProgram, payload: &Payload)
 fn tool_rules(environment: &Environment) -> ToolRules {
     let content = environment.config_file(None).and_then(|source| source.read().ok());
     let content = content.filter(|content| content.refuse_stranger().is_ok());
-    Config::tool_rules_of(content.as_ref().map_or("", |content| &content.text))
+    let rules = Config::tool_rules_of(content.as_ref().map_or("", |content| &content.text));
+    let defaults = Config::tool_rules_of("");
+    // A foreign folder could switch the records off.
+    let approved = match &content {
+        Some(content) if rules != defaults => {
+            environment.require_approval_of(&content.origin(), &[trust::HOOKS])
+        }
+        _ => Ok(()),
+    };
+    match approved {
+        Ok(()) => rules,
+        Err(failure) => {
+            log(environment, &format!("{}; the default rules of tools apply", failure.message));
+            defaults
+        }
+    }
 }
 
 /// What a conversation is told when it starts. A supervisor has written a brief for its own agent, and may

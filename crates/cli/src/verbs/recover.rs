@@ -41,14 +41,19 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         false => Work::find(environment, given)?,
     };
     let filter = operator::filter(arguments);
-    let report = supervision::runtime()?.block_on(async {
+    let (report, damage) = supervision::runtime()?.block_on(async {
         let engine = environment.long_engine()?;
-        match arguments.dry_run {
-            true => foresee(&work.recoverer(engine), &work.sessions, &filter).await,
+        let report = match arguments.dry_run {
+            true => foresee(&work.recoverer(engine.clone()), &work.sessions, &filter).await,
             false => recover(environment, &engine, work).await,
-        }
+        }?;
+        let damage = engine.store().inventory(true).await?.damage;
+        Ok::<_, Failure>((report, damage))
     })?;
     output::answer(environment, &report.to_json(), &report.in_words());
+    for row in damage {
+        output::alert(&format!("{row}; it is left out (relight doctor says more)"));
+    }
     for DecidedTask { recovered, .. } in &report.decided {
         if let Some(trouble) = &recovered.trouble {
             output::alert(&trouble_text(recovered, trouble));

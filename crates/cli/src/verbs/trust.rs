@@ -48,6 +48,7 @@ fn shown(config: &Config, key: &str) -> String {
             let url = config.alert.webhook.as_deref().unwrap_or_default();
             url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/") + "/…"
         }
+        trust::HOOKS => format!("ignored {:?}, …", config.hooks.ignored),
         _ => {
             match StoreUrl::parse(config.store_url.as_deref().unwrap_or_default(), Path::new("")) {
                 Ok(StoreUrl::Sqlite(path)) => format!("sqlite:{}", path.display()),

@@ -41,6 +41,27 @@ fn unfinished_work_is_stale_past_the_threshold_only() {
     assert_eq!(text.lines().count(), 1);
 }
 
+/// Lists leave such rows out, so that one does not hide the others.
+#[test]
+fn rows_that_cannot_be_read_are_damage() {
+    for harm in [
+        "UPDATE task SET status = 77 WHERE id = 'b'",
+        "UPDATE task_body SET spec = '{' WHERE n = (SELECT n FROM task WHERE id = 'b')",
+        "UPDATE session SET state = 77",
+    ] {
+        let place = Place::new();
+        ["a", "b"].iter().for_each(|id| drop(place.ok(&format!("task add {id}"))));
+        place.ok("session begin s --id c");
+        let db = rusqlite::Connection::open(place.home("relight.db")).unwrap();
+        assert_eq!(db.execute(harm, []).unwrap(), 1, "{harm}");
+        drop(db);
+        place.ok("task list");
+        let text = place.fails("check", 65).text();
+        assert!(text.contains("ALERT damaged") && text.contains("cannot be read"), "{text}");
+        place.ok("recover").says(&["cannot be read", "relight doctor"]);
+    }
+}
+
 #[test]
 fn the_alert_is_json_when_that_is_wanted() {
     let place = Place::new();

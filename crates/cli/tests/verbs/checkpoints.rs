@@ -656,6 +656,21 @@ fn files_of_the_original_script_are_good_whatever_letters_they_hold() {
 }
 
 #[test]
+fn what_the_original_script_finished_is_neither_listed_as_open_nor_stale() {
+    for verb in ["check --stale 0s", "checkpoint list"] {
+        let place = with_workflow();
+        by_the_script(&place.checkpoint("w"), |document| {
+            document["completedSteps"] = json!(["one", "two", "three"]);
+            document["remainingSteps"] = json!([]);
+            document["status"] = json!("done");
+        });
+        let answer = place.ok(verb).text();
+        assert!(answer == "OK\n" || answer.starts_with("w\tdone\t"), "{verb}: {answer}");
+        assert_eq!(place.status("w"), "completed");
+    }
+}
+
+#[test]
 fn what_the_original_script_wrote_over_a_file_is_taken_in() {
     for verb in [
         "resume",

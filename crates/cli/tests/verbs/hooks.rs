@@ -257,10 +257,16 @@ fn the_rules_of_tools_are_the_users() {
     let stage = Stage::new();
     let rules = "[hooks]\nrepeatable = [\"Bash\"]\nignored = [\"mcp__*\"]\n";
     fs::write(work(&stage).join("relight.toml"), rules).unwrap();
+    hook(&stage, "before-tool", &call("mcp__do", "t0", &json!({})));
+    let recorded = ("mcp__do [t0]".to_owned(), "begun".to_owned());
+    assert_eq!(steps(&stage, &own_task()), [recorded.clone()], "not approved");
+    let trust = stage.command(&["trust"]).current_dir(work(&stage)).status();
+    assert!(trust.unwrap().success());
     hook(&stage, "before-tool", &call("Bash", "t1", &json!({"command": "ls"})));
     hook(&stage, "before-tool", &call("MCP__other__do", "t2", &json!({})));
     hook(&stage, "before-tool", &call("Read", "t3", &json!({"file_path": "/x"})));
-    assert_eq!(steps(&stage, &own_task()), [("Read: /x [t3]".into(), "begun".into())]);
+    let read = ("Read: /x [t3]".to_owned(), "begun".to_owned());
+    assert_eq!(steps(&stage, &own_task()), [recorded, read]);
 }
 
 /// Under a supervisor the calls are in the brief of the next attempt, and hooks give it to the model.

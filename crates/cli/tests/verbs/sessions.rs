@@ -316,6 +316,11 @@ fn keys_of_gateways() -> Vec<String> {
         "部屋 🚀",
         "../a b/..",
         "it's \"quoted\" $(id)",
+        "19:meeting_OGNjNTJjODYtOGUwZC00M2YzLWIxMjUtMDFkOWU5MTE3Mzhk@thread.v2",
+        "nostr:npub1qpzry9x8gf2tvdw0s3jn54khce6mua7lqpzry9x8gf2tvdw0s3jn54khce6",
+        "auth:user:9f86d081884c7d659a2feaa0c55ad015",
+        "api:key:9f86d081884c7d659a2feaa0c55ad015",
+        "webchat:token:8cc52c86-8e0d-43f3-b125-01d9e911738d",
     ];
     given.map(str::to_owned).into_iter().chain(["é".repeat(256)]).collect()
 }

@@ -34,6 +34,20 @@ pub struct Survey {
 }
 
 impl Dialect {
+    /// The same after the store has taken in what other tools wrote.
+    pub async fn reconciled_survey(&self, every_folder: bool) -> Result<Survey, ActError> {
+        let survey = self.survey(every_folder).await?;
+        if survey.written_elsewhere.is_empty() {
+            return Ok(survey);
+        }
+        for id in &survey.written_elsewhere {
+            if let Some(seen) = self.reconcile(id).await? {
+                self.save_over(id, Some(&seen)).await?;
+            }
+        }
+        self.survey(every_folder).await
+    }
+
     /// Looks at everything, changes nothing.
     pub async fn survey(&self, every_folder: bool) -> Result<Survey, ActError> {
         let folder = (!every_folder).then(|| self.folder_text());

@@ -421,7 +421,7 @@ pub struct BadFile {
 impl CheckpointList {
     /// Reads the workflows of this folder, or of all folders; changes nothing.
     pub async fn read(workflows: &Dialect, all: bool) -> Result<Self, ActError> {
-        let survey = workflows.survey(all).await?;
+        let survey = workflows.reconciled_survey(all).await?;
         let mut items = Vec::with_capacity(survey.workflows.len());
         for (task, damaged) in survey.workflows {
             let checkpoint = document(&workflows.view(&task.id).await?);

@@ -81,7 +81,7 @@ pub(super) fn count_by<T>(
     let mut select =
         db.prepare(&format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column}"))?;
     let count = |row: &mut RowReader<'_>| Ok((row.code(column, &of)?, row.unsigned("count")?));
-    select.query_map([], |row| read(row, count))?.collect()
+    readable(select.query_map([], |row| read(row, count))?)
 }
 
 /// The unreadable rows with the reason; `name` is the column to call them by.
