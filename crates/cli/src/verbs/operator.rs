@@ -286,7 +286,9 @@ fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
         Some(at) => format!("in {}", at.since(now)),
         None => "now".to_owned(),
     };
-    let agent = waiting.agent.as_ref().map_or("whoever takes it", |agent| agent.as_str());
+    // The agent of a task that anybody may take is the one that had it last.
+    let agent = waiting.agent.as_ref().filter(|_| waiting.then != Then::Taken);
+    let agent = agent.map_or("whoever takes it", |agent| agent.as_str());
     if let Some(command) = &waiting.command {
         return format!("waits in the queue for {agent}, {when}: {command}");
     }

@@ -181,3 +181,17 @@ fn work_that_nobody_would_take_waits_in_the_queue_and_says_what_to_type() {
     );
     assert_eq!(place.json("task start t")["resumed"], true);
 }
+
+/// Its agent is the one that had it last; anybody may take it.
+#[test]
+fn claimed_work_whose_agent_died_waits_for_whoever_takes_it() {
+    let place = Place::new();
+    place.ok("task add t");
+    let worker = holder(&place);
+    place.ok(&format!("task claim --agent writer --owner-pid {}", worker.pid()));
+    worker.kill();
+    place.ok("recover");
+    let listed = place.ok("recover --dry-run").text();
+    assert!(listed.contains("waits in the queue for whoever takes it, now"), "{listed}");
+    place.ok("task claim --agent other");
+}
