@@ -322,7 +322,7 @@ impl Environment {
 
     /// The store behind redaction, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        let engine = self.open(Use::Short)?;
+        let engine = self.open(Use::Short)?.with_caller(self.agent(None).unwrap_or_default());
         if fleet::node().is_some() || engine.store().is_shared() {
             // Holders on other nodes are judged by their leases.
             crate::block_on(engine.holders().read_nodes())?;

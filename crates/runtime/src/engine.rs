@@ -54,6 +54,8 @@ pub struct Engine {
     /// Where running steps have their locks, unless that is beside the store's file.
     home: Option<Arc<Path>>,
     file_intake: Option<FileIntake>,
+    /// The agent that this process acts for.
+    caller: Option<AgentName>,
 }
 
 /// Takes in what another tool wrote into the files beside the store, before anything is decided about a
@@ -144,13 +146,19 @@ impl Engine {
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
         let (redactor, meter) = (Arc::new(redactor), Arc::default());
         let holders = Arc::new(Holders::new(Arc::clone(&store)));
-        Self { store, holders, redactor, meter, home: None, file_intake: None }
+        Self { store, holders, redactor, meter, home: None, file_intake: None, caller: None }
     }
 
     /// The same with the folder of this machine's state, for a store that is elsewhere.
     #[must_use]
     pub fn with_home(self, home: &Path) -> Self {
         Self { home: Some(home.into()), ..self }
+    }
+
+    /// The same for a process that acts for an agent: tasks of other agents are refused to it.
+    #[must_use]
+    pub fn with_caller(self, caller: Option<AgentName>) -> Self {
+        Self { caller, ..self }
     }
 
     /// The folder in which running steps have their locks; none for a store without a place.
@@ -668,7 +676,7 @@ impl Engine {
     /// What there is to decide upon. Whoever shows the newest fence is the holder, and nobody has to
     /// ask whether it lives.
     async fn scene<'a>(
-        &self,
+        &'a self,
         task: &'a Task,
         step: Option<&'a Step>,
         right: Right,
@@ -679,7 +687,8 @@ impl Engine {
             Right::Unfenced if life == HolderLife::Alive && is_holder() => Right::Holder,
             right => right,
         };
-        Ok(TaskDecisionInput { task, step, steps: &[], life, right, now: clock::now() })
+        let caller = self.caller.as_ref();
+        Ok(TaskDecisionInput { task, step, steps: &[], life, right, caller, now: clock::now() })
     }
 
     /// Whether the holder of a task lives, where whoever asks is not the holder.

@@ -877,6 +877,21 @@ fn refusals_have_the_codes_of_the_api() {
     }
 }
 
+/// Also while nobody holds it: otherwise another agent could complete it without being told anything.
+#[test]
+fn another_agent_works_on_no_pinned_task_that_nobody_holds() {
+    let place = Place::new();
+    let pin = "relight step run s1 -- false; kill -9 $$";
+    place.relight("run --name pin --task book --restart never -- sh -c").arg(pin).run();
+    let verbs = ["step run s1 --task book -- true", "step begin s2 --task book", "task done book"];
+    for verb in verbs {
+        let refused = place.relight(verb).env("RELIGHT_AGENT", "other").run().with_code(1);
+        refused.says(&["belongs to agent pin, not to other"]);
+    }
+    place.relight(verbs[0]).env("RELIGHT_AGENT", "pin").run().with_code(0);
+    place.ok(verbs[2]);
+}
+
 #[test]
 fn an_agent_starts_what_is_its_own_or_nobodys() {
     let place = Place::new();

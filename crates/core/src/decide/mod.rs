@@ -464,6 +464,8 @@ pub struct TaskDecisionInput<'a> {
     pub life: HolderLife,
     /// The authority of the event's sender.
     pub right: Right,
+    /// The agent that sends it, where one is known.
+    pub caller: Option<&'a AgentName>,
     /// The current time.
     pub now: Time,
 }
@@ -475,6 +477,7 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
     if !takes_a_lease(&event) {
         check_fence(input, person)?;
         if !person {
+            check_owner(input, &event)?;
             check_holder(input, &event)?;
         }
     }
@@ -618,6 +621,20 @@ fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusa
     match input.right.fence() {
         // Whoever takes the task away may show the fence of a lease that has ended.
         Some(ours) if !person || ours != input.task.lease.fence => input.task.check_fence(ours),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses changes by another agent to a task that belongs to its own, also while nobody holds it.
+fn check_owner(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
+    let Task { id, agent, pinned, .. } = input.task;
+    match (agent, input.caller, input.right) {
+        (Some(agent), Some(caller), Right::Unfenced)
+            if *pinned && agent != caller && is_a_holders(event) =>
+        {
+            let (task, agent, starter) = (id.clone(), agent.clone(), caller.clone());
+            Err(Refusal::OtherAgent { task, agent, starter })
+        }
         _ => Ok(()),
     }
 }

@@ -74,6 +74,7 @@ pub(crate) fn scene<'a>(
         steps: step.map_or(&[], std::slice::from_ref),
         life,
         right,
+        caller: None,
         now: noon(),
     }
 }

@@ -211,7 +211,10 @@ impl World {
     ) -> Result<TaskDecision, Refusal> {
         let step = event.step().and_then(|key| self.steps.iter().find(|step| step.key == *key));
         let (task, steps) = (&self.task, self.steps.as_slice());
-        decide(&TaskDecisionInput { task, step, steps, life, right, now: noon() }, event)
+        decide(
+            &TaskDecisionInput { task, step, steps, life, right, caller: None, now: noon() },
+            event,
+        )
     }
 
     /// A person's next event; refused ones change nothing.

@@ -202,6 +202,7 @@ impl Real {
             steps: &[],
             life,
             right,
+            caller: None,
             now: self.now,
         }
     }

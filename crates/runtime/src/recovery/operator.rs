@@ -247,7 +247,8 @@ pub async fn foresee(
     engine.holders().look_for(&task.lease.held).await?;
     check(engine, &task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
-    let scene = TaskDecisionInput { task: &task, step: None, steps: &[], life, right, now };
+    let scene =
+        TaskDecisionInput { task: &task, step: None, steps: &[], life, right, caller: None, now };
     for change in decide(&scene, verb.event())?.changes {
         change.apply(&mut task, now);
     }

@@ -165,8 +165,15 @@ impl Recoverer {
         }
         let recovery = TaskEvent::Recover(Box::new(self.ask(task, death, None).await));
         let (life, right) = (HolderLife::Gone, Right::Unfenced);
-        let scene =
-            TaskDecisionInput { task, step: None, steps: &[], life, right, now: clock::now() };
+        let scene = TaskDecisionInput {
+            task,
+            step: None,
+            steps: &[],
+            life,
+            right,
+            caller: None,
+            now: clock::now(),
+        };
         let decision = decide(&scene, recovery).ok()?;
         Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
     }

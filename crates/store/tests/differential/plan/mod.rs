@@ -89,8 +89,15 @@ impl Plan {
         let step = pair.step(&id, &key).await;
         let steps = pair.steps(&id).await;
         let (life, right, now) = (self.life(&task), self.right(&task), self.now);
-        let scene =
-            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, life, right, now };
+        let scene = TaskDecisionInput {
+            task: &task,
+            step: step.as_ref(),
+            steps: &steps,
+            life,
+            right,
+            caller: None,
+            now,
+        };
         let decision = decide(&scene, self.event(&id, key)).ok()?;
         Some(self.commit(id, decision.guard, decision.changes))
     }
