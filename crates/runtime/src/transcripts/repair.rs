@@ -1,9 +1,9 @@
 //! Finds what a crash did to a transcript, and makes one that its program resumes. Pure.
 //!
 //! Whole records are kept as they are, byte for byte. The rest is cut: the end of a line that was being
-//! written, NUL bytes of a file system that had no data yet, a record that was written twice. Where records
-//! name the one before them, the chain is closed again over what was cut. A call without a result gets one
-//! that says that its outcome is unknown, so that the model sees the call.
+//! written, NUL bytes of a file system that had no data yet, a record that was written twice, a result whose
+//! call was cut. Where records name the one before them, the chain is closed again over what was cut. A call
+//! without a result gets one that says that its outcome is unknown, so that the model sees the call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -52,6 +52,8 @@ pub enum FindingKind {
     DuplicateId,
     /// A record whose parent was cut.
     LostParent,
+    /// A result whose call was cut.
+    LostCall,
     /// A call without a result.
     OpenCall,
 }
@@ -65,6 +67,7 @@ impl FindingKind {
             Self::NulBytes => "NUL bytes",
             Self::DuplicateId => "a record that is there already",
             Self::LostParent => "its parent record is lost",
+            Self::LostCall => "a result whose call is lost",
             Self::OpenCall => "a call without a result: in doubt",
         }
     }
@@ -190,6 +193,7 @@ struct Scan<'a> {
     findings: Vec<Finding>,
     has_header: bool,
     seen: HashSet<Cow<'a, [u8]>>,
+    called: HashSet<String>,
     answered: HashSet<String>,
     open: Vec<Open>,
     last: Value,
@@ -205,6 +209,7 @@ impl<'a> Scan<'a> {
             findings: Vec::new(),
             has_header: false,
             seen: HashSet::new(),
+            called: HashSet::new(),
             answered: HashSet::new(),
             open: Vec::new(),
             last: Value::Null,
@@ -269,6 +274,12 @@ impl<'a> Scan<'a> {
         let results: Vec<String> = self.shape.results(&value).map(str::to_owned).collect();
         if self.is_duplicate(text, &value, &calls, &results) {
             return self.cut(place.finding(FindingKind::DuplicateId, text.len()));
+        }
+        self.called.extend(calls.iter().map(|call| call.id.clone()));
+        // Models refuse a conversation with such a result. What the record answers otherwise is open again.
+        let has_lost_call = results.iter().any(|id| !self.called.contains(id));
+        if has_lost_call && self.kept_before_cut.is_some() {
+            return self.cut(place.finding(FindingKind::LostCall, text.len()));
         }
         if self.kept.is_empty() {
             self.has_header = self.shape.header.as_ref().is_some_and(|header| header.holds(&value));

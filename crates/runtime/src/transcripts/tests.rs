@@ -116,9 +116,12 @@ fn damage_in_any_line_costs_that_line_only() {
                 let broken = [&all[..at].concat(), damage, b"\n", &all[at + 1..].concat()].concat();
                 let after = repaired(format, &broken);
                 for (other, line) in all.iter().enumerate().filter(|(other, _)| *other != at) {
-                    // A record behind the cut may have another parent.
+                    // A record behind the cut may have another parent, and the result of a call that was
+                    // cut goes with it.
                     let is_there = after.windows(line.len()).any(|part| part == *line);
-                    assert!(is_there || format.shape().is_linked && other > at, "{format} {at}");
+                    let is_result = at + 2 == all.len() && other == at + 1;
+                    let is_relinked = format.shape().is_linked && other > at;
+                    assert!(is_there || is_result || is_relinked, "{format} {at}");
                 }
                 assert_eq!(examine(format, &after, *NOW).remedy, Remedy::None, "{format} {at}");
             }
@@ -171,6 +174,28 @@ fn the_chain_is_closed_over_what_was_cut() {
     let elsewhere = CLAUDE.replace("\"parentUuid\":null", "\"parentUuid\":\"of another file\"");
     let found = examine(Format::ClaudeCode, elsewhere.as_bytes(), *NOW);
     assert!(found.findings.iter().all(|finding| finding.kind == FindingKind::OpenCall));
+}
+
+/// Models refuse a conversation that has a result without its call.
+#[test]
+fn a_result_whose_call_was_cut_is_cut_with_it() {
+    for (format, text) in ALL.into_iter().filter(|(format, _)| *format != Format::Gemini) {
+        let (whole, call) = (sound(format), lines(text.as_bytes()).len() - 1);
+        let all = lines(&whole);
+        let broken = [&all[..call].concat(), &b"{\"type\":\n"[..], all[call + 1]].concat();
+        assert_eq!(kinds(format, &broken), [FindingKind::BrokenLine, FindingKind::LostCall]);
+        assert_eq!(repaired(format, &broken), all[..call].concat(), "{format}");
+        let elsewhere = [&all[..call].concat(), all[call + 1]].concat();
+        assert_eq!(repaired(format, &elsewhere), elsewhere, "{format}: nothing was cut");
+    }
+    let whole = String::from_utf8(sound(Format::ClaudeCode)).unwrap();
+    let result = lines(whole.as_bytes()).pop().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(result).unwrap();
+    let next = r#"{"parentUuid":RESULT,"isSidechain":false,"type":"assistant","uuid":"u6"}"#;
+    let next = next.replace("RESULT", &result["uuid"].to_string());
+    let broken = whole.replace("\"input\":{\"command\":\"git push\"}}]}", "") + &next + "\n";
+    let after = String::from_utf8(repaired(Format::ClaudeCode, broken.as_bytes())).unwrap();
+    assert!(after.ends_with(&(next.replace(&result["uuid"].to_string(), "\"u3\"") + "\n")));
 }
 
 #[test]
