@@ -112,6 +112,19 @@ fn calls_of_a_conversation_are_steps_of_its_own_task() {
     assert!(stage.run(&["inflight"]).stdout.contains("nothing"), "the conversation knows its end");
 }
 
+/// Each prompt starts the task over; what the conversation has cost stays.
+#[test]
+fn the_usage_of_a_conversation_adds_up_over_its_turns() {
+    let stage = Stage::new();
+    for (turns, cost) in [(1, "0.25"), (2, "0.5"), (3, "0.75")] {
+        hook(&stage, "prompt", &json!({"prompt": "and the next"}));
+        hook(&stage, "stop", &json!({"cost_usd": 0.25}));
+        let shown = stage.run(&["task", "show", &own_task(), "--json"]).stdout;
+        let task: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!((&task["turns"], &task["cost"]), (&json!(turns), &json!(cost)), "{shown}");
+    }
+}
+
 #[test]
 fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
     let stage = Stage::new();
@@ -163,6 +176,36 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
     assert!(inflight.contains("git push") && !inflight.contains("written.txt"), "{inflight}");
     let resumed = json!({"source": "resume"});
     assert!(hook(&stage, "session-start", &resumed).stdout.contains("git ls-remote"));
+}
+
+/// Codex and others name the file inside of the patch.
+#[test]
+fn a_patch_of_one_file_is_settled_by_the_hash_of_that_file() {
+    let stage = Stage::new();
+    fs::write(work(&stage).join("left.txt"), "old\n").unwrap();
+    fs::write(work(&stage).join("changed.txt"), "old\n").unwrap();
+    let patch = |files: &[&str]| {
+        let hunk = |file: &&str| format!("*** Update File: {file}\n@@\n-old\n+new\n");
+        let hunks: String = files.iter().map(hunk).collect();
+        format!("*** Begin Patch\n{hunks}*** End Patch\n")
+    };
+    let changed = work(&stage).join("changed.txt");
+    let begun = |id: &str, input: &Value| ("before-tool", call("apply_patch", id, input));
+    killed_in(
+        &stage,
+        &[
+            ("prompt", json!({"prompt": "patch it"})),
+            begun("t1", &json!({"command": patch(&["left.txt"])})),
+            begun("t2", &json!({"input": patch(&[changed.to_str().unwrap()])})),
+            begun("t3", &json!({"patch": patch(&["left.txt", "left.txt"])})),
+            begun("t4", &json!({"patch": patch(&["left.txt", "other.txt"])})),
+        ],
+    );
+    fs::write(&changed, "new\n").unwrap();
+    hook(&stage, "session-start", &json!({"source": "resume"}));
+    let states: Vec<String> = steps(&stage, &own_task()).into_iter().map(|(_, s)| s).collect();
+    assert_eq!(states, ["failed", "done", "failed", "begun"]);
+    assert_eq!(steps(&stage, &own_task())[0].0, "apply_patch: left.txt [t1]");
 }
 
 /// A call in doubt that must not be repeated blocks neither the task nor further calls.

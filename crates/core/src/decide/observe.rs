@@ -8,7 +8,7 @@ use crate::change::{Change, StepMark};
 use crate::lease::{Holder, LEASE_DEFAULT};
 use crate::status::TaskStatus;
 use crate::step::{Call, Output, RepeatRule, StepKey, StepOutcome};
-use crate::task::NewTask;
+use crate::task::{NewTask, TaskTally};
 
 /// What a hook observed.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,10 +74,14 @@ fn turn(
         changes.push(Change::StepsCleared);
     }
     let is_interrupted = changes.iter().any(|change| matches!(change, Change::Status { .. }));
-    changes.push(match has_ended {
-        true => Change::Replaced(new),
-        false => Change::ContextSet(new.context),
-    });
+    if has_ended {
+        changes.push(Change::Replaced(new));
+        // The usage of a conversation adds up over its turns.
+        let TaskTally { cost_micros, turns, .. } = task.tally;
+        changes.push(Change::Tally(TaskTally { cost_micros, turns, ..TaskTally::default() }));
+    } else {
+        changes.push(Change::ContextSet(new.context));
+    }
     // Without an agent, nobody else can take a pinned task.
     changes.push(Change::Pinned(true));
     let ttl = matches!(holder, Holder::Time { .. }).then_some(LEASE_DEFAULT);

@@ -150,12 +150,13 @@ impl ToolCall {
         if name.is_empty() { "tool".to_owned() } else { name }
     }
 
-    /// On one line: a command or a path by itself, else all of them. Redacted before it is cut, because
-    /// half a secret is not recognised.
+    /// On one line: a command, a path or the file of a patch by itself, else all of them. Redacted before it
+    /// is cut, because half a secret is not recognised.
     fn arguments(&self, redactor: &Redactor) -> String {
-        let said = match (text(&self.input, &["command", "cmd"]), self.path()) {
-            (Some(command), _) | (None, Some(command)) => command.to_owned(),
-            (None, None) => match &self.input {
+        let command = self.patched().or_else(|| text(&self.input, &["command", "cmd"]));
+        let said = match command.or_else(|| self.path()) {
+            Some(said) => said.to_owned(),
+            None => match &self.input {
                 Value::Null => String::new(),
                 Value::String(text) => text.clone(),
                 Value::Object(all) if all.is_empty() => String::new(),
@@ -173,9 +174,26 @@ impl ToolCall {
         text(&self.input, &keys)
     }
 
+    /// The one file that a patch names; none when it names several or gives it another name.
+    fn patched(&self) -> Option<&str> {
+        let keys = ["command", "input", "patch", "patchText"];
+        let patch = self.input.as_str().or_else(|| text(&self.input, &keys))?;
+        if !patch.trim_start().starts_with("*** Begin Patch") {
+            return None;
+        }
+        let starts = ["Update File: ", "Add File: ", "Delete File: ", "Move to: "];
+        let mut files = patch.lines().filter_map(|line| {
+            let line = line.strip_prefix("*** ")?;
+            starts.iter().find_map(|start| line.strip_prefix(start)).map(str::trim)
+        });
+        let first = files.next()?;
+        files.all(|other| other == first).then_some(first)
+    }
+
     /// The file before the call, and after it where the arguments tell.
     fn written_file(&self, folder: Option<&std::path::Path>) -> Option<WrittenFile> {
-        let path = folder.unwrap_or(std::path::Path::new("/")).join(self.path()?);
+        let path = self.path().or_else(|| self.patched())?;
+        let path = folder.unwrap_or(std::path::Path::new("/")).join(path);
         let before = content(&path).ok()?;
         let whole = text(&self.input, &["content", "contents", "file_text"]).map(str::to_owned);
         let after = whole.or_else(|| self.edited(before.as_deref()?));
