@@ -195,7 +195,9 @@ fn tell_what_to_do_first(
 fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
     let steps = facts.task.map_or(&[] as &[Step], |(_, steps)| steps);
     let open = || steps.iter().filter(|step| step.is_open());
-    let mut told: Vec<String> = open().take(DOUBTS_MAX).map(doubt).collect();
+    let lease = facts.task.and_then(|(task, _)| task.lease.held.as_ref().map(|_| task.lease.fence));
+    let mut told: Vec<String> =
+        open().take(DOUBTS_MAX).map(|step| doubt(step, lease == Some(step.fence))).collect();
     told.extend(facts.open_calls.iter().rev().take(DOUBTS_MAX).rev().map(call_in_doubt));
     if open().next().is_some_and(|step| step.call.is_some()) {
         let is_finished = |step: &&Step| step.call.is_some() && step.state == StepState::Done;
@@ -217,7 +219,8 @@ fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
     told
 }
 
-fn doubt(step: &Step) -> String {
+/// A step of the lease that is held now may be under way: whoever reads this may have begun it.
+fn doubt(step: &Step, may_run: bool) -> String {
     if let Some(call) = &step.call {
         return call_in_doubt(call);
     }
@@ -228,7 +231,12 @@ fn doubt(step: &Step) -> String {
         RepeatRule::Verify => "its check tells whether to repeat it (verify)",
         RepeatRule::Once => "do not repeat it, a person decides (once: `relight step resolve`)",
     };
-    format!("Step {name} may or may not have happened: {then}.")
+    match may_run {
+        true => format!(
+            "Step {name} was begun under the current lease: if you are in it, end it; else {then}."
+        ),
+        false => format!("Step {name} may or may not have happened: {then}."),
+    }
 }
 
 fn call_in_doubt(call: &Call) -> String {

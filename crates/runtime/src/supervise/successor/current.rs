@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use relight_core::agent::brief::{BriefFacts, Interrupted, brief};
+use relight_core::decide::Right;
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::HolderLife;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, TaskQuery};
@@ -38,10 +40,14 @@ pub async fn current_brief(
     engine: &Engine,
     about: BriefSubject<'_>,
 ) -> Result<Option<String>, ActError> {
-    let view = match about.task {
+    let mut view = match about.task {
         Some(task) => Some(engine.view(task).await?),
         None => open_task(engine, about.agent).await?,
     };
+    if let Some(TaskView { task, .. }) = &mut view {
+        let life = engine.holder_life(task, Right::Unfenced).await?;
+        task.lease.held.take_if(|_| life != HolderLife::Alive);
+    }
     let last = match about.agent {
         Some(agent) => {
             let agent = Some(agent.clone());
