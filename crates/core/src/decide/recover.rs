@@ -167,6 +167,8 @@ fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
     let first = &recovery.death.reason;
     match outcome {
         LimitedDecision::As(_) => first.clone(),
+        // The agent's own count is the one that ended it.
+        LimitedDecision::AttemptsUsedUp(_) if recovery.death.agent_gone => first.clone(),
         LimitedDecision::AttemptsUsedUp(times) => {
             let times =
                 if *times == 1 { "once".to_owned() } else { format!("{times} times in a row") };

@@ -238,7 +238,7 @@ async fn one(
         }
         OrphanedTask::Agent(task, agent) => {
             let death = HolderDeath {
-                reason: format!("its agent {agent} does not come back"),
+                reason: format!("its agent {agent} is terminated"),
                 agent_gone: true,
                 ..HolderDeath::vanished(&task, clock::now())
             };
