@@ -185,10 +185,12 @@ pub(crate) enum SetupCommand {
         Everything else in the file stays unchanged, byte for byte. Exit code 1: with --check, the hooks\n\
         are missing or not current; 65: the file cannot be parsed, and was not changed.")]
     Hooks(SetupHooksArguments),
-    /// Set up everything for one agent's program: hooks, MCP, the skill and the block in AGENTS.md
+    /// Set up everything for one agent's program: hooks, MCP, the skill and the block about restart-safe work
     #[command(after_help = "Examples:\n  relight setup agent --for claude\n  \
         relight setup agent --for codex --yes\n\n\
-        It shows what it will change and asks. Exit code 2: there is no terminal to ask on, and --yes was not given.")]
+        The block goes into AGENTS.md, for claude into CLAUDE.md and for gemini into GEMINI.md, unless that\n\
+        file imports @AGENTS.md. It shows what it will change and asks. Exit code 2: there is no terminal\n\
+        to ask on, and --yes was not given.")]
     Agent(SetupAgentArguments),
 }
 

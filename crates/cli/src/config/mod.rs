@@ -112,8 +112,9 @@ impl Config {
     pub(crate) fn load(source: &Source, presets: Option<&Path>) -> Result<Self, Failure> {
         let file = &source.file;
         let content = source.read().map_err(|error| {
-            Failure::new(Exit::Config, format!("cannot read {}: {error}", file.display()))
-                .hint("give --config FILE, or write a relight.toml in this folder")
+            Failure::new(Exit::Config, format!("cannot read {}: {error}", file.display())).hint(
+                "give --config FILE; relight setup config writes a relight.toml in this folder",
+            )
         })?;
         content.refuse_stranger()?;
         let config = Self::parse(&content.text, file, &Preset::names(presets))?;

@@ -25,7 +25,7 @@ use crate::work::{Work, find_config};
 pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
     find_config(environment, given)?.ok_or_else(|| {
         Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
-            .hint("give --config FILE; relight run -- CMD supervises one agent without any")
+            .hint("relight setup config writes one; or give --config FILE; relight run -- CMD needs none")
     })
 }
 

@@ -219,7 +219,7 @@ fn everything_for_an_agent_is_shown_first_and_then_set_up_at_once() {
     let work = stage.folder.path().join("work");
     let shown = stage.run(&["setup", "agent", "--for", "claude"]);
     assert_eq!(shown.code, 2, "{shown:?}");
-    let files = [".claude/settings.json", ".mcp.json", "AGENTS.md"];
+    let files = [".claude/settings.json", ".mcp.json", "CLAUDE.md"];
     assert!(files.iter().all(|file| shown.stderr.contains(file)), "{shown:?}");
     assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "nothing was written");
     let done = stage.run(&["setup", "agent", "--for", "claude", "--yes"]);
@@ -227,4 +227,36 @@ fn everything_for_an_agent_is_shown_first_and_then_set_up_at_once() {
     let skill = ".claude/skills/restart-recovery/SKILL.md";
     assert!(files.iter().chain([&skill]).all(|file| work.join(file).exists()), "{done:?}");
     assert_eq!(stage.run(&["setup", "agent", "--for", "claude", "--yes"]).code, 0, "again");
+}
+
+#[test]
+fn a_daemon_without_a_configuration_says_what_writes_one() {
+    let stage = Stage::new();
+    let ran = stage.run(&["up"]);
+    assert!(ran.code == 78 && ran.stderr.contains("try: relight setup config writes"), "{ran:?}");
+}
+
+#[test]
+fn the_block_goes_into_the_file_that_the_program_reads() {
+    for (program, theirs, file) in [
+        ("claude", None, "CLAUDE.md"),
+        ("claude", Some(("CLAUDE.md", "# Ours\n@AGENTS.md\n")), "AGENTS.md"),
+        ("gemini", None, "GEMINI.md"),
+        ("codex", None, "AGENTS.md"),
+    ] {
+        let stage = Stage::new();
+        let work = stage.folder.path().join("work");
+        if let Some((name, text)) = theirs {
+            fs::write(work.join(name), text).unwrap();
+        }
+        assert_eq!(stage.run(&["setup", "agent", "--for", program, "--yes"]).code, 0);
+        assert!(fs::read_to_string(work.join(file)).unwrap().contains("relight:begin"));
+        let blocks = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"].map(|name| work.join(name));
+        let blocks = blocks.iter().filter_map(|path| fs::read_to_string(path).ok());
+        assert_eq!(blocks.filter(|text| text.contains("relight:begin")).count(), 1, "{program}");
+        fs::write(work.join(file), block_of_version(0)).unwrap();
+        let checked = stage.run(&["setup", "agents-md", "--file", file, "--check"]).stdout;
+        let flag = if file == "AGENTS.md" { String::new() } else { format!(" --file {file}") };
+        assert!(checked.contains(&format!("relight setup agents-md{flag} brings")), "{checked}");
+    }
 }

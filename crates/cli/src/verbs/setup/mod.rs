@@ -37,7 +37,7 @@ fn program(environment: &Environment) -> Result<String, Failure> {
     Ok(if is_by_name { client::NAME.to_owned() } else { own.to_string_lossy().into_owned() })
 }
 
-/// Everything for one program: hooks, MCP, the skill and the block in AGENTS.md. Nothing is written before
+/// Everything for one program: hooks, MCP, the skill and the block in the file that it reads. Nothing is written before
 /// a person has seen what.
 fn agent(environment: &Environment, given: &SetupAgentArguments) -> Outcome {
     let commands = given.program.commands();
@@ -104,7 +104,14 @@ impl HookProgram {
             _ => ".agents/skills",
         };
         let deed = || SetupDeed { check: false, print: false, remove: false, force: false };
-        let file = "AGENTS.md".into();
+        let own = match self {
+            Self::Claude => "CLAUDE.md",
+            Self::Gemini => "GEMINI.md",
+            _ => "AGENTS.md",
+        };
+        let text = std::fs::read_to_string(own).unwrap_or_default();
+        let is_import = |line: &str| matches!(line.trim(), "@AGENTS.md" | "@./AGENTS.md");
+        let file = if text.lines().any(is_import) { "AGENTS.md" } else { own }.into();
         vec![
             SetupCommand::Hooks(SetupHooksArguments::of(self)),
             SetupCommand::Mcp(SetupMcpArguments::merged(client)),

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use relight_core::shell::shell_word;
+
 use super::marked::{self, Edition, MarkerStamp, State};
 
 const AGENTS_MD: Edition = Edition { version: 2, text: include_str!("agents_md.md") };
@@ -31,10 +33,13 @@ impl Piece {
     }
 
     /// What to type.
-    pub(super) fn command(&self) -> &'static str {
+    pub(super) fn command(&self) -> String {
         match self {
-            Self::AgentsMd(_) => "relight setup agents-md",
-            Self::Skill(_) => "relight setup skill",
+            Self::AgentsMd(path) if path != Path::new("AGENTS.md") => {
+                format!("relight setup agents-md --file {}", shell_word(&path.to_string_lossy()))
+            }
+            Self::AgentsMd(_) => "relight setup agents-md".to_owned(),
+            Self::Skill(_) => "relight setup skill".to_owned(),
         }
     }
 
