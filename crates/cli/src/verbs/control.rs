@@ -325,8 +325,8 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
         let text = format!("the daemon (pid {}) is still ending", ending.pid);
         return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
     }
-    let left = if arguments.keep_agents { "live on" } else { "are stopped" };
-    let text = format!("the daemon has ended; its agents ({}) {left}", ending.agents);
+    let how = if arguments.keep_agents { "left running" } else { "stopped" };
+    let text = format!("the daemon has ended; agents {how}: {}", ending.agents);
     let value = json!({"pid": ending.pid, "agents": ending.agents, "kept": arguments.keep_agents});
     output::answer(environment, &value, &text);
     Ok(0)

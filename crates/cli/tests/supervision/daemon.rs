@@ -58,16 +58,29 @@ fn agents_that_are_kept_are_adopted_by_the_next_daemon() {
     let ground = with_one("echo $$ >>births; sleep 300", "");
     let daemon = ground.up(&[]);
     let pid = ground.until_runs("a", 1);
-    assert_eq!(ground.call(&["down", "--keep-agents"]).code, 0);
+    let down = ground.call(&["down", "--keep-agents"]);
+    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents left running: 1\n"));
     assert_eq!(daemon.end().code, 0);
     assert!(is_alive(pid));
     let daemon = ground.up(&[]);
     assert_eq!(ground.until_runs("a", 1), pid);
-    assert_eq!(ground.call(&["down"]).code, 0);
+    let down = ground.call(&["down"]);
+    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents stopped: 1\n"));
     assert_eq!(daemon.end().code, 0);
     assert!(!is_alive(pid));
     assert_eq!(ground.births(1).len(), 1);
     ground.assert_nothing_is_left();
+}
+
+#[test]
+fn a_stopped_agent_is_not_counted_as_left_running() {
+    let ground = with_one("sleep 300", "");
+    let daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    let down = ground.call(&["down", "--keep-agents"]);
+    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents left running: 0\n"));
+    assert_eq!(daemon.end().code, 0);
 }
 
 #[test]

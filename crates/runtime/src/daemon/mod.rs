@@ -379,7 +379,8 @@ impl<H: Host> Daemon<H> {
 
     async fn answer(&mut self, call: ControlCall) {
         let Some(call) = self.supervisor.answer(call, self.is_ending()) else { return };
-        let agents = u32::try_from(self.supervisor.names().count()).unwrap_or(u32::MAX);
+        let running = self.supervisor.status().agents.len();
+        let agents = u32::try_from(running).unwrap_or(u32::MAX);
         let reply = match call.request {
             Request::Down { keep_agents: true } => {
                 self.phase = Phase::Leaving;

@@ -210,7 +210,7 @@ impl Changed {
 pub struct ShutdownSummary {
     /// The supervisor's pid.
     pub pid: u32,
-    /// How many agents it had.
+    /// How many of its agents were running.
     pub agents: u32,
     /// Why the agents are left running although they were to be stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]

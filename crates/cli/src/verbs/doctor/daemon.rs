@@ -57,7 +57,7 @@ fn daemon(socket: &Path) -> DoctorFinding {
     if version != own {
         let text = format!("version {version} answers{who}, and this is {own}");
         return DoctorFinding::warning(topic, text)
-            .hint("relight down --keep-agents, then relight up: agents live on");
+            .hint("relight down --keep-agents, then relight up: agents keep running");
     }
     DoctorFinding::ok(topic, format!("version {version} answers{who}"))
 }
