@@ -76,7 +76,7 @@ impl Content {
     pub(crate) fn refuse_stranger(&self) -> Result<(), Failure> {
         let Some(stranger) = self.stranger else { return Ok(()) };
         let file = self.source.file.display();
-        let failure = Failure::new(Exit::Config, format!("{file} does not count: {stranger}"));
+        let failure = Failure::new(Exit::Config, format!("{file} is refused: {stranger}"));
         let name_it = format!("name it: --config {file}, or RELIGHT_CONFIG={file}");
         Err(match stranger {
             Stranger::Owner(_) => failure.hint(name_it),

@@ -43,8 +43,8 @@ fn list(environment: &Environment, arguments: &AlertListArguments) -> Outcome {
 fn line(told: &AlertRecord) -> String {
     let (at, event, alert) = (told.at, told.event, &told.alert);
     let who = match (told.told.as_slice(), told.pending.as_slice()) {
-        ([], []) => "nobody".to_owned(),
-        (told, []) => format!("told {}", told.join(" ")),
+        ([], []) => "not sent".to_owned(),
+        (told, []) => format!("delivered {}", told.join(" ")),
         (_, pending) => format!("pending {}", pending.join(" ")),
     };
     output::one_line(&format!(
@@ -98,8 +98,8 @@ fn test(environment: &Environment, arguments: &SinksArguments) -> Outcome {
                 Err(error) => (None, Some(error.to_string())),
             };
             lines.push(match &error {
-                None => format!("{name} {where_to}: told"),
-                Some(error) => format!("{name} {where_to}: not told: {error}"),
+                None => format!("{name} {where_to}: delivered"),
+                Some(error) => format!("{name} {where_to}: not delivered: {error}"),
             });
             values.push(json!({
                 "sink": name, "place": where_to, "ok": error.is_none(), "id": id, "error": error,

@@ -65,7 +65,7 @@ pub(super) fn resolve_command(task: &TaskId, step: &StepKey) -> String {
 fn lost(holding: &Holding, now: Time) -> String {
     let Holding { task, holder, since, .. } = holding;
     let age = now.since(*since);
-    format!("task {task} · {holder}, taken {age} ago; relight recover gives it to its strategy")
+    format!("task {task} · {holder}, taken {age} ago; relight recover applies its strategy")
 }
 
 fn held(holding: &Holding, now: Time) -> String {

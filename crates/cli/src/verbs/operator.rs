@@ -310,7 +310,7 @@ fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
 
 /// What a strategy of Relight's own would make of a task.
 fn foreseen_text(foreseen: &Recovered) -> String {
-    let strategy = foreseen.strategy.as_deref().unwrap_or("nobody");
+    let strategy = foreseen.strategy.as_deref().unwrap_or("no strategy is asked");
     let what = match foreseen.outcome.as_deref() {
         Some("reassign") => "failed, and whoever can do it may take it",
         Some("retries_used_up") => "failed, and no retry is left",

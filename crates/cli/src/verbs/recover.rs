@@ -264,7 +264,7 @@ fn in_words(finding: &Discrepancy, verb: &str) -> String {
             )
         }
         Discrepancy::Task { task, holder } => {
-            format!("task {task} {verb} given to its strategy: its holder, {holder}, is gone")
+            format!("task {task} {verb} recovered: its holder, {holder}, is gone")
         }
     }
 }

@@ -229,10 +229,8 @@ async fn refuse_beside_a_node(environment: &Environment, engine: &Engine) -> Res
 /// who is told of alerts. One that is wrong is no reason not to run; one whose commands nobody approved is.
 fn config(environment: &Environment) -> Result<Option<Config>, Failure> {
     let config = find_config(environment, None).unwrap_or_else(|failure| {
-        let text = format!(
-            "the default strategies hold and nobody is told of alerts: {}",
-            failure.message
-        );
+        let text =
+            format!("the default strategies are used and no alerts are sent: {}", failure.message);
         output::note(environment, &text);
         None
     });
@@ -254,7 +252,7 @@ async fn alerting(
     let Some(config) = config else { return Alerting::default() };
     let config = Config { alert: config.alert.without_stale(), ..config };
     Alerting::start(environment, engine, &config, home).await.unwrap_or_else(|failure| {
-        output::note(environment, &format!("nobody is told of alerts: {}", failure.message));
+        output::note(environment, &format!("no alerts are sent: {}", failure.message));
         Alerting::default()
     })
 }

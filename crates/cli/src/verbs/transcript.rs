@@ -150,7 +150,9 @@ impl From<TranscriptError> for Failure {
             }
             TranscriptError::Io { .. } => Self::of(ErrorCode::IO, with_causes(&error)),
             TranscriptError::UnknownFormat(_) => {
-                Self::of(ErrorCode::DAMAGED, with_causes(&error)).hint("--format names it")
+                let formats = Format::ALL.map(Format::as_str).join(", ");
+                Self::of(ErrorCode::DAMAGED, with_causes(&error))
+                    .hint(format!("give --format, one of {formats}"))
             }
             TranscriptError::InUse { .. } | TranscriptError::Changed(_) => {
                 Self::of(ErrorCode::HELD, with_causes(&error)).hint("end its program first")

@@ -101,7 +101,7 @@ fn a_run_goes_on_although_the_configuration_is_wrong() {
     ground.config("[alert]\nwebhook = \"http://example.org/x\"\n");
     let ran = ground.run(&[]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("nobody is told of alerts"), "{ran:?}");
+    assert!(ran.stderr.contains("no alerts are sent"), "{ran:?}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_test_goes_through_every_sink_and_says_what_became_of_it() {
     assert_eq!(receiver.next().json()["type"], "relight.alert.test");
     assert!(ground.read("told").contains("\"alert\":\"test\""));
     let ran = ground.call(&["alerts", "test"]);
-    assert!(ran.code == 1 && ran.stdout.contains("not told: it answered 404"), "{ran:?}");
+    assert!(ran.code == 1 && ran.stdout.contains("not delivered: it answered 404"), "{ran:?}");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn without_a_daemon_alerts_are_sent_by_a_call() {
     assert_eq!(exit_code(&ground, &["alerts", "send"]), 0);
     assert_eq!(receiver.next().id(), failed.id());
     let list = ground.call(&["alerts", "list"]).stdout;
-    assert!(list.contains("blocked task/t [told webhook]"), "{list}");
+    assert!(list.contains("blocked task/t [delivered webhook]"), "{list}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_wait_that_was_ended_with_its_supervisor_says_what_goes_on() {
     assert_eq!(
         ground.agent("a")["detail"],
         "stopped with its supervisor after a crash; \
-         to go on: relight run --name a -- ./agent"
+         to continue: relight run --name a -- ./agent"
     );
 }
 

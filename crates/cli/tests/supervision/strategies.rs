@@ -257,7 +257,7 @@ fn a_task_of_run_is_resumed_by_the_agents_budget_and_waits_when_that_is_used_up(
     assert_eq!(ground.json(&["task", "show", "t"])["retries"], 0);
     // Its agent does not come back, and the task is given to nobody else but by a person.
     assert_eq!(ground.task_status("t"), "suspended");
-    assert_eq!(ground.json(&["task", "show", "t"])["reason"], "its agent a is terminated");
+    assert_eq!(ground.json(&["task", "show", "t"])["reason"], "its agent a will not be restarted");
     assert_eq!(ground.call(&["task", "claim", "--agent", "b"]).code, 1);
     assert_eq!(ground.call(&["task", "retry", "t", "--agent", "b"]).code, 0);
 }

@@ -102,7 +102,10 @@ fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
     let agent = only_agent(&stage);
     assert_eq!(agent["truth"], "died_unnoticed");
     assert_eq!(agent["pid"], Value::Null);
-    assert_eq!(agent["detail"], "died unnoticed; relight recover");
+    assert_eq!(
+        agent["detail"],
+        "died unnoticed; to continue: relight up, or cd /work && relight run --name writer -- ./writer.sh"
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn a_held_back_agent_says_what_brings_it_back() {
     ] {
         let stage = Stage::new();
         Told::of(&stage, "writer").held_by(holder).is(held_back.clone());
-        let told = format!("suspended: nothing is resumed by itself now; {hint}");
+        let told = format!("suspended: it waits until a person starts it; {hint}");
         assert_eq!(only_agent(&stage)["detail"], told);
     }
 }

@@ -49,6 +49,10 @@ fn what_cannot_be_repaired_is_65_and_stays_as_it_is() {
     fs::write(&path, "").unwrap();
     assert_eq!(stage.run(&["transcript", "check", &path]).code, 65);
     assert_eq!(stage.run(&["transcript", "check", &format!("{path}.none")]).code, 1);
+    fs::write(&path, "{}\n").unwrap();
+    let unknown = stage.run(&["transcript", "check", &path]);
+    let formats = "give --format, one of claude-code, codex, gemini, kimi, qwen";
+    assert!(unknown.code == 65 && unknown.stderr.contains(formats), "{unknown:?}");
     assert_eq!(stage.run(&["transcript", "check", "--agent", "nobody"]).code, 1);
 }
 

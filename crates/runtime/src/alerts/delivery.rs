@@ -371,7 +371,7 @@ impl Route {
             let tries = batch.tries;
             batch.done(&message.id);
             let text = format!(
-                "an alert could not be told by {} {place} in {tries} tries: {why}",
+                "an alert could not be delivered by {} {place} in {tries} tries: {why}",
                 self.sink.name()
             );
             self.report_once(&text);
@@ -381,7 +381,7 @@ impl Route {
         let at = self.pace.next_try(batch.tries, asked, now);
         (batch.next_at, batch.why, batch.claim) = (Some(at), Some(why.clone()), None);
         self.report_once(&format!(
-            "an alert could not be told by {} {place}: {why}; it is tried again",
+            "an alert could not be delivered by {} {place}: {why}; it is tried again",
             self.sink.name()
         ));
         self.last_error = Some(why);

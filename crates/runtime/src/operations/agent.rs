@@ -422,7 +422,7 @@ impl Known {
         let start = || self.command_to_start(is_daemon_up, here);
         match (&self.agent.state, self.truth) {
             (AgentState::Running { .. }, Truth::DiedUnnoticed) => {
-                "died unnoticed; relight recover".to_owned()
+                format!("died unnoticed; to continue: {}", start())
             }
             (AgentState::Running { .. }, Truth::NotRecorded) => {
                 "ended; its supervisor has not recorded it yet".to_owned()
@@ -441,7 +441,7 @@ impl Known {
                 text
             }
             (AgentState::Crashed { again_at: Some(_) }, Truth::Forgotten) if self.is_let_go() => {
-                format!("stopped with its supervisor after a crash; to go on: {}", start())
+                format!("stopped with its supervisor after a crash; to continue: {}", start())
             }
             (AgentState::Crashed { again_at: Some(at) }, truth) => {
                 let when = match *at > now {
@@ -486,7 +486,7 @@ impl Known {
 
     fn forgotten(&self, truth: Truth, start: &impl Fn() -> String) -> String {
         match truth {
-            Truth::Forgotten if self.is_let_go() => format!("; to go on: {}", start()),
+            Truth::Forgotten if self.is_let_go() => format!("; to continue: {}", start()),
             Truth::Forgotten => format!("; nothing supervises it: {}", start()),
             _ => String::new(),
         }
@@ -548,7 +548,7 @@ fn why(agent: &agent::Agent) -> Option<String> {
         },
         AgentState::Suspended { why, .. } => match why {
             Pause::Deferred => "it said later",
-            Pause::HeldBack => "nothing is resumed by itself now",
+            Pause::HeldBack => "it waits until a person starts it",
             Pause::Asking => "a round is over",
             Pause::Resting => "it succeeded, and rests",
             Pause::Task => "its task waits for a person",

@@ -238,7 +238,7 @@ async fn one(
         }
         OrphanedTask::Agent(task, agent) => {
             let death = HolderDeath {
-                reason: format!("its agent {agent} is terminated"),
+                reason: format!("its agent {agent} will not be restarted"),
                 agent_gone: true,
                 ..HolderDeath::vanished(&task, clock::now())
             };

@@ -50,7 +50,7 @@ async fn alerts(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
     let found = overview(store, ALERTS_MAX).await?;
     if found.sinks.is_empty() {
         let text =
-            "nobody is told: there is no [alert] command or webhook, or no daemon ran with it";
+            "none are sent: relight up or run has not run with an [alert] command or webhook yet";
         return Ok(vec![DoctorFinding::ok("alerts", text)]);
     }
     let pending = found.alerts.iter().filter(|told| !told.pending.is_empty()).count();
@@ -61,17 +61,17 @@ async fn alerts(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
                 format!("the {} answered that it is gone and is not called any more", sink.name);
             findings.push(
                 DoctorFinding::warning("alerts", text)
-                    .hint("mend [alert], then relight alerts test"),
+                    .hint("fix [alert], then relight alerts test"),
             );
         } else if let Some(why) = &sink.why {
             let text =
-                format!("the {} could not be told in {} tries: {why}", sink.name, sink.tries);
+                format!("the {} did not take an alert in {} tries: {why}", sink.name, sink.tries);
             findings
                 .push(DoctorFinding::warning("alerts", text).hint("relight alerts list --pending"));
         }
     }
     if findings.is_empty() {
-        findings.push(DoctorFinding::ok("alerts", format!("{pending} wait to be told")));
+        findings.push(DoctorFinding::ok("alerts", format!("{pending} not delivered yet")));
     }
     Ok(findings)
 }
