@@ -94,6 +94,10 @@ impl Redactor {
     #[must_use]
     pub fn with_environment<'a>(mut self, vars: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         for (name, value) in vars {
+            // The shell's working folder, not a password.
+            if matches!(name, "PWD" | "OLDPWD") {
+                continue;
+            }
             let key = names::judge(name.as_bytes());
             let is_weak = key == KeyName::Weak && !value::is_token(value.trim().as_bytes());
             if key != KeyName::Plain && !is_weak {

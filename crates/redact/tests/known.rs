@@ -152,3 +152,15 @@ fn a_known_value_that_resembles_a_mark_breaks_no_mark() {
     let once = redactor.text("password=hunter2 redacted:env [redacted").into_owned();
     assert_eq!(redactor.text(&once), once);
 }
+
+#[test]
+fn the_working_folder_of_a_shell_is_not_a_password() {
+    let folder = "/tmp/.tmpXq7Zk2/work";
+    for name in ["PWD", "OLDPWD"] {
+        assert_eq!(knowing(name, folder).text(folder), folder, "{name}");
+    }
+    assert_ne!(
+        knowing("DB_PWD", "blue+Horse/9?Xq7Zk2").text("blue+Horse/9?Xq7Zk2"),
+        "blue+Horse/9?Xq7Zk2"
+    );
+}
