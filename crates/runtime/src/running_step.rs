@@ -3,14 +3,15 @@
 //! Whoever runs a step holds a lock for as long as it lives, and so does the command; the kernel
 //! frees it when both are gone, however they die. A begun step whose lock is free is in doubt; one
 //! whose lock is taken is left alone. What a finished command leaves behind keeps no lock: its file
-//! is gone by then. The file says which process runs the step and until when, for whoever judges
-//! whether an agent hangs.
+//! is gone by then. The file says which process runs the step, until when and in which attempt, for
+//! whoever judges whether an agent hangs.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use relight_core::agent::AttemptTag;
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, LEASE_DEFAULT};
@@ -22,11 +23,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
 use crate::engine::{ActError, Engine};
-use crate::os::{file, process};
+use crate::os::{attempts, file, process};
 
 const FOLDER: &str = "running";
-/// Two numbers.
-const NOTE_BYTES_MAX: usize = 64;
+/// Two numbers and the tag of an attempt.
+const NOTE_BYTES_MAX: usize = 512;
+/// How many files are examined for the steps of an attempt.
+const FILES_MAX: usize = 10_000;
 
 /// The right to run one step; its file goes with it.
 #[derive(Debug)]
@@ -78,11 +81,13 @@ impl RunningStep {
         }
     }
 
-    /// Notes which process runs the step, and when its time is over by the monotonic clock.
+    /// Notes which process runs the step, when its time is over by the monotonic clock, and the attempt that
+    /// this process belongs to.
     pub fn note(&self, pid: u32, deadline_ms: Option<u64>) -> io::Result<()> {
         self.lock.set_len(0)?;
         let deadline = deadline_ms.map_or_else(|| "-".to_owned(), |at_ms| at_ms.to_string());
-        self.lock.write_all_at(format!("{pid} {deadline}\n").as_bytes(), 0)
+        let attempt = attempts::own().map_or("-", AttemptTag::as_str);
+        self.lock.write_all_at(format!("{pid} {deadline} {attempt}\n").as_bytes(), 0)
     }
 
     /// Whether somebody runs the step.
@@ -104,8 +109,28 @@ impl RunningStep {
 
     /// Who is at the step.
     pub fn runner(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Runner> {
-        let path = home.join(FOLDER).join(step.idempotency_key(task));
-        let lock = match file::open_regular(&path) {
+        Self::runner_at(&home.join(FOLDER).join(step.idempotency_key(task)))
+    }
+
+    /// The steps that processes of an attempt run, of any task, by their idempotency keys.
+    pub(crate) fn of_attempt(home: &Path, attempt: &AttemptTag) -> Vec<(String, Runner)> {
+        // A folder or file that cannot be read tells nothing.
+        let files = fs::read_dir(home.join(FOLDER)).into_iter().flatten().flatten();
+        let is_its_own = |path: &Path| {
+            let noted = file::open_regular(path).and_then(|file| note(&file));
+            noted.is_ok_and(|noted| noted.split(' ').nth(2) == Some(attempt.as_str()))
+        };
+        let paths = files.take(FILES_MAX).map(|file| file.path()).filter(|path| is_its_own(path));
+        paths
+            .filter_map(|path| {
+                let key = path.file_name()?.to_str()?.to_owned();
+                Some((key, Self::runner_at(&path).ok()?))
+            })
+            .collect()
+    }
+
+    fn runner_at(path: &Path) -> io::Result<Runner> {
+        let lock = match file::open_regular(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Runner::None),
             other => other?,
         };
@@ -114,19 +139,24 @@ impl RunningStep {
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error.into()),
         }
-        let mut note = [0; NOTE_BYTES_MAX];
-        let count = lock.read_at(&mut note, 0)?;
-        let note = String::from_utf8_lossy(&note[..count]);
-        let (pid, deadline_ms) = note.trim_end().split_once(' ').unwrap_or_default();
+        let note = note(&lock)?;
+        let mut fields = note.split(' ');
+        let (pid, deadline_ms) = (fields.next(), fields.next());
         let changed = lock.metadata()?;
         let since =
             changed.mtime().saturating_mul(1_000).saturating_add(changed.mtime_nsec() / 1_000_000);
         Ok(Runner::Runs {
-            pid: pid.parse().ok(),
-            deadline_ms: deadline_ms.parse().ok(),
+            pid: pid.and_then(|pid| pid.parse().ok()),
+            deadline_ms: deadline_ms.and_then(|at_ms| at_ms.parse().ok()),
             since: Time::from_ms(since),
         })
     }
+}
+
+fn note(lock: &File) -> io::Result<String> {
+    let mut note = [0; NOTE_BYTES_MAX];
+    let count = lock.read_at(&mut note, 0)?;
+    Ok(String::from_utf8_lossy(&note[..count]).trim_end().to_owned())
 }
 
 /// What every front checks before it starts a task: a fence that was given must be good, and a step that

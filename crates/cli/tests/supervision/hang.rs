@@ -101,6 +101,35 @@ fn a_running_step_with_a_timeout_of_0s_is_not_past_its_timeout() {
 }
 
 #[test]
+fn a_running_step_of_a_task_that_nobody_holds_is_a_sign_of_life_until_its_own_timeout() {
+    let begun = "relight checkpoint start --workflow t --agent ag --step x --idempotency k";
+    let released = "relight task start t; relight task release t";
+    for first in ["relight task add t", begun, released] {
+        let ground = Ground::with_agent(&format!(
+            "unset RELIGHT_TASK RELIGHT_FENCE; {first}\n\
+             relight step run x --task t --timeout 60s -- sleep 5"
+        ));
+        let flags = ["--silence-max", "2s", "--grace", "1s", "--restart", "never"];
+        let ran = ground.run(&flags).end();
+        assert_eq!(ground.causes("a"), ["completed"], "{first}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_step_that_another_agent_runs_excuses_nobody_else() {
+    let ground = Ground::with_agent("echo begun; exec sleep 60");
+    ground.call(&["task", "add", "t"]);
+    let runs = ["bash", "-c", "echo >ran; exec sleep 60"];
+    let step = ["step", "run", "x", "--task", "t", "--timeout", "60s", "--"];
+    let step = ground.start(&[&step[..], &runs].concat());
+    ground.until_lines("ran", 1);
+    let flags = ["--silence-max", "2s", "--grace", "1s", "--restart", "never"];
+    let ran = ground.run(&flags).end();
+    assert_eq!(ground.causes("a"), ["hung"], "{ran:?}");
+    step.kill();
+}
+
+#[test]
 fn a_step_without_a_timeout_may_rest_for_as_long_as_its_limit_says() {
     let ground = Ground::with_agent("relight step run build -- sleep 60");
     let flags = ["--task", "t", "--silence-max", "3s", "--grace", "1s", "--restart", "never"];

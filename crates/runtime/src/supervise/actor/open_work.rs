@@ -43,7 +43,8 @@ impl Actor {
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let Some(life) = &mut self.life else { return Ok((None, None)) };
         let (store, home) = (self.context.engine.store(), &self.context.home);
-        let mut work = life.open_steps.look(store.as_ref(), home, &held).await?;
+        let attempt = Some(&life.tag);
+        let mut work = life.open_steps.look(store.as_ref(), home, attempt, &held).await?;
         let of_stream = life.stream.iter().flat_map(AttemptStream::open_work);
         work.extend(of_stream.map(|(since, deadline)| OpenWork {
             deadline_ms: deadline.map(monotonic_of),

@@ -137,7 +137,7 @@ impl Life {
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let engine = self.reporters.engine();
         let work = match engine.home() {
-            Some(home) => self.open_steps.look(engine.store().as_ref(), &home, &held).await?,
+            Some(home) => self.open_steps.look(engine.store().as_ref(), &home, None, &held).await?,
             None => Vec::new(),
         };
         let limit = self.agent.plan.step_silence_max;
