@@ -610,6 +610,11 @@ impl Environment {
         }
     }
 
+    /// Whether a person calls: nobody that has an agent's name, and no process of an attempt.
+    pub(crate) fn is_person(&self) -> bool {
+        self.get("RELIGHT_AGENT").is_none() && self.get("RELIGHT_ATTEMPT").is_none()
+    }
+
     /// The agent that starts a task by its name. Inside an attempt the store says whose that is.
     pub(crate) fn starter(&self, given: Option<AgentName>) -> Result<Option<AgentName>, Failure> {
         match self.get("RELIGHT_ATTEMPT") {

@@ -684,7 +684,9 @@ impl Engine {
         let life = self.holder_life(task, right).await?;
         let is_holder = || task.lease.held.as_ref().is_some_and(|held| is_part_of(&held.holder));
         let right = match right {
-            Right::Unfenced if life == HolderLife::Alive && is_holder() => Right::Holder,
+            Right::Unfenced | Right::Person if life == HolderLife::Alive && is_holder() => {
+                Right::Holder
+            }
             right => right,
         };
         let caller = self.caller.as_ref();

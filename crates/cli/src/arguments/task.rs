@@ -40,7 +40,7 @@ pub(crate) enum TaskCommand {
     Done(DoneArguments),
     /// Hand a task in for review
     #[command(after_help = "Example:\n  relight task review report-7")]
-    Review(TaskEndArguments),
+    Review(ReviewArguments),
     /// Record that a task failed; its strategy decides what happens next
     #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
         Prints whether it may be taken again. Exit code 0 for every decision; 78: the configuration is\n\
@@ -199,6 +199,17 @@ pub(crate) struct DoneArguments {
     pub(crate) force: bool,
 }
 
+/// `task review`.
+#[derive(Debug, Args)]
+pub(crate) struct ReviewArguments {
+    /// Which, by what right.
+    #[command(flatten)]
+    pub(crate) which: TaskEndArguments,
+    /// Hand it in even if it is blocked or suspended, as a person outside of an agent may
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
 /// `task set`.
 #[derive(Debug, Args)]
 pub(crate) struct SetArguments {
@@ -219,6 +230,9 @@ pub(crate) struct FailArguments {
     /// Why
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) reason: String,
+    /// Record it even if the task is blocked or suspended, as a person outside of an agent may
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Where strategies and limits are.
     #[command(flatten)]
     pub(crate) config: ConfigFile,

@@ -44,9 +44,10 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
         }
         TaskCommand::Set(arguments) => set(environment, arguments),
         TaskCommand::Done(given) => done(environment, given),
-        TaskCommand::Review(which) => {
-            let (task, fence) = holder(environment, which)?;
-            act(environment, TaskReview { task, fence })
+        TaskCommand::Review(given) => {
+            let force = given.force || environment.is_person();
+            let (task, fence) = holder(environment, given.which)?;
+            act(environment, TaskReview { task, fence, force })
         }
         TaskCommand::Fail(given) => task_queue::fail(environment, given),
         TaskCommand::Spend(given) => spend(environment, given),

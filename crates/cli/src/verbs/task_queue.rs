@@ -47,7 +47,8 @@ pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outco
     let work = Work::find(environment, arguments.config.config.as_deref())?;
     let context = context(environment)?;
     let recoverer = work.recoverer(context.engine.clone());
-    let request = TaskFail { task, fence, reason: arguments.reason };
+    let force = arguments.force || environment.is_person();
+    let request = TaskFail { task, fence, reason: arguments.reason, force };
     let failed = block_on(request.run(&context, &recoverer))?;
     let recovered = &failed.answer.recovery;
     if let Some(trouble) = &recovered.trouble {

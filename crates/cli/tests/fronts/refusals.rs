@@ -80,6 +80,25 @@ fn a_task_that_waits_for_a_person() {
 }
 
 #[test]
+fn work_that_waits_for_a_person_is_neither_handed_in_nor_failed_over_http() {
+    let mut front = Front::all().into_iter().find(|front| front.name() == "http").unwrap();
+    let block = ("task.block", json!({"task": "t", "fence": 1, "reason": "x"}));
+    for (operation, fields) in [start("t"), block] {
+        front.call(operation, &fields).unwrap().unwrap();
+    }
+    for (verb, mut fields) in
+        [("task.fail", json!({"task": "t", "reason": "r"})), ("task.review", json!({"task": "t"}))]
+    {
+        let error = front.call(verb, &fields).unwrap().unwrap_err();
+        assert_eq!(error["code"], "waits_for_person", "{verb}");
+        fields["force"] = json!(true);
+        if verb == "task.review" {
+            assert_eq!(front.call(verb, &fields).unwrap().unwrap()["status"], "in_review");
+        }
+    }
+}
+
+#[test]
 fn a_name_that_cannot_be() {
     refused(&[start("a b")], "invalid");
 }

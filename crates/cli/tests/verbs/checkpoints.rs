@@ -1284,6 +1284,7 @@ fn the_dialect_neither_wakes_nor_completes_what_waits_for_a_person() {
             "update --complete a",
             "update --status in_progress",
             "update --status done",
+            "update --status failed",
             "complete",
         ] {
             let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));

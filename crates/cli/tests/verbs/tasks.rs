@@ -893,6 +893,22 @@ fn another_agent_works_on_no_pinned_task_that_nobody_holds() {
 }
 
 #[test]
+fn an_agent_moves_no_work_that_waits_for_a_person() {
+    let place = Place::new();
+    place.ok("task add b");
+    place.ok("task block b --reason look");
+    for verb in ["task review b", "task fail b --reason r"] {
+        for variable in ["RELIGHT_AGENT", "RELIGHT_ATTEMPT"] {
+            let refused = place.relight(verb).env(variable, "bot").run();
+            refused.with_code(1).says(&["task b is blocked and waits for a person"]);
+        }
+    }
+    assert_eq!(place.status("b"), "blocked");
+    place.relight("task review b --force").env("RELIGHT_AGENT", "bot").run().with_code(0);
+    assert_eq!(place.status("b"), "in_review");
+}
+
+#[test]
 fn an_agent_starts_what_is_its_own_or_nobodys() {
     let place = Place::new();
     place.ok("task add p --agent a");

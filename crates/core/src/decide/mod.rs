@@ -233,6 +233,8 @@ pub enum Right {
     /// No fence, from a script of the checkpoint dialect, which has none; accepted and recorded as
     /// such.
     Dialect,
+    /// No fence, from a person, who may also end work that waits for one.
+    Person,
 }
 
 impl Right {
@@ -240,7 +242,7 @@ impl Right {
     pub fn fence(self) -> Option<Fence> {
         match self {
             Self::Fence(fence) => Some(fence),
-            Self::Unfenced | Self::Holder | Self::Dialect => None,
+            Self::Unfenced | Self::Holder | Self::Dialect | Self::Person => None,
         }
     }
 }
@@ -481,6 +483,16 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
             check_holder(input, &event)?;
         }
     }
+    // From in_review and failed an agent could continue it.
+    let leaves_it = match &event {
+        TaskEvent::Review | TaskEvent::Fail { .. } => true,
+        TaskEvent::Recover(recovery) => recovery.death.is_told,
+        _ => false,
+    };
+    if leaves_it && input.task.status.is_paused() && input.right != Right::Person {
+        let (task, status) = (input.task.id.clone(), input.task.status);
+        return Err(Refusal::WaitsForPerson { task, status });
+    }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
         TaskEvent::Start { holder, ttl, steal, starter, limits } => {
@@ -649,7 +661,7 @@ fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), 
     };
     // The checkpoint dialect needs no fence for its own workflows.
     let is_strangers = match input.right {
-        Right::Unfenced => is_a_holders(event),
+        Right::Unfenced | Right::Person => is_a_holders(event),
         Right::Dialect => input.task.checkpoint.is_none() && !matches!(event, TaskEvent::Note(..)),
         Right::Fence(_) | Right::Holder => false,
     };

@@ -74,8 +74,10 @@ pub(super) fn shortest(
 ) -> Result<Vec<Change>, Refusal> {
     let is_own_block = input.task.checkpoint.as_ref().is_some_and(|settings| settings.blocked);
     let waits = match (input.task.status, to) {
-        (TaskStatus::Blocked, TaskStatus::InProgress) => !is_own_block,
-        (from, TaskStatus::InProgress | TaskStatus::Completed) => from.is_paused(),
+        (TaskStatus::Blocked, TaskStatus::InProgress | TaskStatus::Failed) => !is_own_block,
+        (from, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Failed) => {
+            from.is_paused()
+        }
         // Otherwise the dialect could end a block that it did not set.
         (from, TaskStatus::Blocked) => from == TaskStatus::Suspended,
         _ => false,

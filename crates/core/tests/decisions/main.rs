@@ -25,6 +25,23 @@ fn a_replaced_task_begins_its_steps_anew_in_the_same_turn() {
 }
 
 #[test]
+fn only_a_person_hands_in_or_fails_work_that_waits_for_one() {
+    let failed = table::fail();
+    for (status, event) in [
+        (TaskStatus::Blocked, TaskEvent::Review),
+        (TaskStatus::Blocked, failed.clone()),
+        (TaskStatus::Suspended, failed),
+    ] {
+        let waiting = task(status);
+        let by =
+            |right| decide(&given::scene(&waiting, None, HolderLife::Gone, right), event.clone());
+        let refused = by(Right::Unfenced);
+        assert!(matches!(refused, Err(Refusal::WaitsForPerson { .. })), "{event:?}: {refused:?}");
+        assert!(by(Right::Person).is_ok(), "{event:?}");
+    }
+}
+
+#[test]
 fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
     let reason = || "r".to_owned();
     let process = ProcessIdentity { pid: 7, start: 1, boot: "b".to_owned(), node: None };

@@ -289,6 +289,13 @@ fn recover(decision: Decision) -> TaskEvent {
     }))
 }
 
+/// A failure that was reported.
+pub(crate) fn fail() -> TaskEvent {
+    let TaskEvent::Recover(mut plan) = recover(Decision::Resume) else { unreachable!() };
+    plan.death.is_told = true;
+    TaskEvent::Recover(plan)
+}
+
 fn short_change(change: &Change) -> String {
     match change {
         Change::Created(_) => "created".to_owned(),

@@ -134,10 +134,10 @@ impl Context {
     async fn act(
         &self,
         id: &TaskId,
-        fence: Option<Fence>,
+        right: Right,
         event: TaskEvent,
     ) -> Result<Written<Acted>, ActError> {
-        let acted = self.engine.act(id, right(fence), event).await?;
+        let acted = self.engine.act(id, right, event).await?;
         Ok(self.refresh(id).await?.map(|(), _| acted))
     }
 

@@ -207,7 +207,7 @@ impl Operation for StepSkip {
         check_reason(&self.reason)?;
         let key = key(&context.engine, self.step, self.occurrence);
         let event = TaskEvent::StepSkip { key: key.clone(), reason: self.reason };
-        let written = context.act(&self.task, self.fence, event).await?.map(|_, _| ());
+        let written = context.act(&self.task, right(self.fence), event).await?.map(|_, _| ());
         closed(context, written, key, StepState::Skipped, false).await
     }
 }
@@ -227,7 +227,7 @@ impl Operation for StepResolve {
         let key = key(&context.engine, self.step, self.occurrence);
         check_not_running(context, &self.task, &key)?;
         let event = TaskEvent::StepResolve { key: key.clone(), happened: self.happened };
-        let written = context.act(&self.task, self.fence, event).await?.map(|_, _| ());
+        let written = context.act(&self.task, right(self.fence), event).await?.map(|_, _| ());
         let state = if self.happened { StepState::Done } else { StepState::Failed };
         closed(context, written, key, state, false).await
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::decide::TaskEvent;
+use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::AgentName;
+use relight_core::lease::Fence;
 use relight_core::task::{Cost, Usage};
 use relight_core::time::Moment;
 use serde::Serialize;
@@ -16,6 +17,9 @@ use crate::recovery::{Recovered, Recoverer};
 /// A verb that is one event, and answers the task as it is after it.
 macro_rules! verb {
     ($(#[$doc:meta])* $name:ident { $($fields:tt)* } |$given:ident| $event:expr) => {
+        verb! { $(#[$doc])* $name { $($fields)* } |$given| right($given.fence), $event }
+    };
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } |$given:ident| $right:expr, $event:expr) => {
         request! { $(#[$doc])* task $name { $($fields)* } }
 
         impl Operation for $name {
@@ -24,7 +28,7 @@ macro_rules! verb {
             async fn run(self, context: &Context) -> Result<Written<view::Task>, ActError> {
                 let $given = self;
                 let event = $event;
-                let written = context.act(&$given.task, $given.fence, event).await?;
+                let written = context.act(&$given.task, $right, event).await?;
                 Ok(written.map(|_, task| view::Task::new(task.clone(), context.engine.holders())))
             }
         }
@@ -43,8 +47,12 @@ verb! {
 
 verb! {
     /// It is done and waits for a second look.
-    TaskReview {}
-    |given| TaskEvent::Review
+    TaskReview {
+        /// Also when it is blocked or suspended: a person says so.
+        #[serde(default)]
+        pub force: bool,
+    }
+    |given| a_person(given.fence, given.force), TaskEvent::Review
 }
 
 verb! {
@@ -147,6 +155,9 @@ request! {
     task TaskFail {
         /// Why.
         pub reason: String,
+        /// Also when it is blocked or suspended: a person says so.
+        #[serde(default)]
+        pub force: bool,
     }
 }
 
@@ -169,13 +180,19 @@ impl TaskFail {
         recoverer: &Recoverer,
     ) -> Result<Written<Failed>, ActError> {
         check_reason(&self.reason)?;
-        let recovery = recoverer.fail(&self.task, right(self.fence), &self.reason).await?;
+        let right = a_person(self.fence, self.force);
+        let recovery = recoverer.fail(&self.task, right, &self.reason).await?;
         let written = context.refresh(&self.task).await?;
         Ok(written.map(|(), task| Failed {
             task: view::Task::new(task.clone(), context.engine.holders()),
             recovery,
         }))
     }
+}
+
+/// By what right a request writes that a person may make of work that waits for one.
+fn a_person(fence: Option<Fence>, force: bool) -> Right {
+    if force && fence.is_none() { Right::Person } else { right(fence) }
 }
 
 /// What a piece of work has used.
