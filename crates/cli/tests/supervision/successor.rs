@@ -251,3 +251,39 @@ fn the_task_that_a_process_of_the_attempt_took_is_in_the_state_and_the_brief() {
     assert!(ground.read("brief.2").contains("## Task"), "{}", ground.read("brief.2"));
     assert_eq!(ground.deaths("a")[0]["post_mortem"]["task"], "t");
 }
+
+const STARTS: &str = "relight checkpoint start --workflow w --agent a --step one --remaining two \
+     --idempotency k\n";
+
+#[test]
+fn a_workflow_that_the_attempt_resumes_is_in_its_state_at_once() {
+    let ground = Ground::with_agent(&format!(
+        "{STARTS}relight checkpoint resume --agent a; cp $RELIGHT_STATE_FILE state.held\n\
+         relight checkpoint complete --workflow w"
+    ));
+    assert_eq!(ground.run(&[]).end().code, 0);
+    let state: Value = serde_json::from_str(&ground.read("state.held")).unwrap();
+    assert_eq!(state["task_id"], "w");
+}
+
+#[test]
+fn the_workflow_that_an_attempt_left_is_in_the_state_and_the_brief_until_it_is_finished() {
+    let ground = Ground::with_agent(&format!(
+        "{RECORDS}case $n in\n\
+         1) {STARTS} relight checkpoint update --workflow w --complete one --step two;;\n\
+         3) relight checkpoint complete --workflow w;;\n\
+         4) exit 0;; esac; kill -9 $$"
+    ));
+    assert_eq!(ground.run(&["--cooldown", "10ms"]).end().code, 0);
+    let state = |attempt: u32| -> Value {
+        let state = ground.read(&format!("state.{attempt}"));
+        serde_json::from_str::<Value>(&state).unwrap()["task_id"].clone()
+    };
+    assert_eq!([1, 2, 3, 4].map(state), [json!(null), json!("w"), json!("w"), json!(null)]);
+    for brief in ["brief.2", "brief.3"].map(|name| ground.read(name)) {
+        assert!(brief.contains("in doubt: \"two\"") || brief.contains("next: \"two\""), "{brief}");
+    }
+    let left = ground.deaths("a").into_iter().map(|death| death["post_mortem"]["task"].clone());
+    let left: Vec<Value> = left.collect();
+    assert_eq!(left[..3], [json!("w"), json!("w"), json!(null)]);
+}

@@ -18,11 +18,13 @@ use super::work::length;
 use super::{Written, fields, invalid, right, view};
 use crate::checkpoint_files::{ReadError, ScannedFile, file_name, is_name_of, read_file};
 use crate::dialect::{
-    Dialect, Imported, ResumeRequest, Saved, SetAside, StartOutcome, UpdateRequest, document,
+    Dialect, FileCopyError, Imported, ResumeRequest, Saved, SetAside, StartOutcome, UpdateRequest,
+    document,
 };
 use crate::engine::{ActError, Started};
 use crate::os::clock;
 use crate::redact_input::clean_key;
+use crate::supervise::successor;
 
 /// Days after which a workflow is not worth resuming, where nobody says.
 pub const TTL_DAYS_DEFAULT: u32 = 7;
@@ -118,6 +120,18 @@ fn saved(
     Written { answer, file_error, set_aside, task: view.task }
 }
 
+/// Brings the state file of a supervised agent up to date.
+async fn refreshed<T>(
+    workflows: &Dialect,
+    mut written: Written<T>,
+) -> Result<Written<T>, ActError> {
+    let engine = workflows.engine();
+    let Some(home) = engine.home() else { return Ok(written) };
+    let state = successor::refresh_state(&home, engine, &written.task).await;
+    written.file_error = written.file_error.or(state.err().map(FileCopyError::from));
+    Ok(written)
+}
+
 impl CheckpointStart {
     /// Begins it; the same start again, or one whose key is completed or another's, changes nothing.
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
@@ -141,12 +155,13 @@ impl CheckpointStart {
                 blocked: false,
             }),
         };
-        Ok(match workflows.start(new, self.force).await? {
+        let written = match workflows.start(new, self.force).await? {
             StartOutcome::Started { saved: state, replaced } => saved(*state, "started", replaced),
             StartOutcome::Same(state) => saved(*state, "same", None),
             StartOutcome::Completed(task) => unchanged(*task, "completed"),
             StartOutcome::KeyTaken(task) => unchanged(*task, "key_taken"),
-        })
+        };
+        refreshed(workflows, written).await
     }
 }
 
@@ -167,7 +182,7 @@ impl CheckpointUpdate {
         let Self { workflow, fence, change } = self;
         let state = workflows.update(&workflow, right(fence), &change).await?;
         let is_done = change.status == Some(WorkflowStatus::Done);
-        Ok(saved(state, if is_done { "done" } else { "updated" }, None))
+        refreshed(workflows, saved(state, if is_done { "done" } else { "updated" }, None)).await
     }
 }
 
@@ -341,7 +356,8 @@ impl CheckpointResume {
         let (started, file) = (resumed.started, resumed.saved.file);
         let task = started.view.task.clone();
         let answer = CheckpointResumed { started, file, checkpoint };
-        Ok(Written { answer, file_error, set_aside: Vec::new(), task })
+        let written = Written { answer, file_error, set_aside: Vec::new(), task };
+        refreshed(workflows, written).await
     }
 }
 
@@ -357,10 +373,11 @@ pub struct CheckpointImport {
 impl CheckpointImport {
     /// Takes it in; a state that the store has already changes nothing.
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
-        Ok(match workflows.import(&self.file, self.force).await? {
+        let written = match workflows.import(&self.file, self.force).await? {
             Imported::Taken(state) => saved(*state, "imported", None),
             Imported::Same(task) => unchanged(*task, "same"),
-        })
+        };
+        refreshed(workflows, written).await
     }
 }
 

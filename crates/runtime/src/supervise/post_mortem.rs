@@ -1,6 +1,6 @@
 //! The post-mortem of an attempt: its last output and the progress of its task.
 //!
-//! Costs one read of the store, and one more per task that it held.
+//! Costs one read of the store, and one more per task that it held; three more if it held none.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState, from_a_line};
 use relight_core::task::Task;
 use relight_redact::Redactor;
-use relight_store::{EventQuery, StoreError, TaskQuery};
+use relight_store::{AttemptQuery, EventQuery, StoreError, TaskQuery};
 
 use crate::engine::Engine;
 use crate::supervise::shim::wire::ExitRecord;
@@ -72,6 +72,11 @@ pub async fn take(
             tell_task(&mut post_mortem, task, &steps);
         }
     }
+    if held.is_empty()
+        && let Some(workflow) = workflow_left(engine, attempt).await?
+    {
+        tell_task(&mut post_mortem, &workflow, &engine.store().steps(&workflow.id).await?);
+    }
     // A conversation that hooks observe is nothing that an agent has to finish.
     // Blocked, deferred and reviewed tasks were left so on purpose.
     let unfinished = held.iter().find(|task| {
@@ -79,6 +84,25 @@ pub async fn take(
     });
     let unfinished_task = unfinished.map(|task| task.id.to_string());
     Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
+}
+
+/// The unfinished workflow of the agent that was written last in this attempt, or that the one before left.
+/// Nobody needs to hold a workflow.
+async fn workflow_left(engine: &Engine, attempt: &Attempt) -> Result<Option<Task>, StoreError> {
+    let (agent, store) = (Some(attempt.agent.clone()), engine.store());
+    let statuses = vec![TaskStatus::InProgress, TaskStatus::Interrupted, TaskStatus::Blocked];
+    let query = TaskQuery { statuses, agent: agent.clone(), ..TaskQuery::default() };
+    let mut workflows = store.tasks(query).await?;
+    workflows.retain(|task| task.checkpoint.is_some() && task.lease.held.is_none());
+    if workflows.is_empty() {
+        return Ok(None);
+    }
+    let query = AttemptQuery { agent, ended: true, limit: 1, before: Some(attempt.tag.clone()) };
+    let before = store.attempts(query).await?.pop().and_then(|before| before.post_mortem?.task);
+    workflows.retain(|task| {
+        task.updated_at >= attempt.begun_at || before.as_deref() == Some(task.id.as_str())
+    });
+    Ok(workflows.into_iter().max_by_key(|task| (task.updated_at, task.seq)))
 }
 
 /// Whether the attempt finished a task that it released, or a step of it, or one of a workflow of its
