@@ -548,9 +548,9 @@ impl Environment {
             Failure::new(Exit::Usage, format!("there is no process {pid}"))
                 .hint("--owner-pid takes the pid of a live process; in a shell that is $$")
         })?;
-        // What a process of an attempt holds ends with the attempt too.
+        // What an attempt holds ends with the attempt too, whichever process it names.
         match crate::block_on(self.attempt(store))? {
-            Some(Holder::Attempt { attempt, shim, .. }) if process::has_below(&shim, pid) => {
+            Some(Holder::Attempt { attempt, shim, .. }) => {
                 Ok(Holder::Attempt { attempt, shim, process: Some(process) })
             }
             _ if self.is_watched(store)? => Ok(Holder::Process(process)),

@@ -767,8 +767,14 @@ impl Engine {
 fn is_part_of(holder: &Holder) -> bool {
     match holder {
         Holder::Process(process) => process::is_below(process),
-        Holder::Attempt { process: Some(process), .. } => process::is_below(process),
-        Holder::Attempt { attempt, shim, process: None } => match attempts::own() {
+        Holder::Attempt { process: Some(process), .. } if process::is_below(process) => true,
+        Holder::Attempt { process: Some(process), shim, .. }
+            if process::has_below(shim, process.pid) =>
+        {
+            false
+        }
+        // All of an attempt are part of a holder outside of it that it named.
+        Holder::Attempt { attempt, shim, .. } => match attempts::own() {
             Some(own) => own.as_str() == attempt,
             // It may have cleared its environment; one shim has one attempt at a time.
             None => process::is_below(shim),

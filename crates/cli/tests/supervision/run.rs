@@ -115,6 +115,27 @@ fn what_a_process_of_the_attempt_held_ends_with_that_process_and_with_the_attemp
 }
 
 #[test]
+fn what_an_attempt_held_for_a_process_elsewhere_ends_with_the_attempt() {
+    let ground = Ground::with_agent(
+        "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exec sleep 1000\n\
+         relight task start d --owner-pid $OUTSIDE; relight task done d; echo $? >done\n\
+         relight task start t --owner-pid $OUTSIDE; relight session begin k --id i --owner-pid $OUTSIDE\n\
+         kill -9 $$",
+    );
+    let outside = ground.start(&["events", "--follow"]);
+    let words = ["run", "--name", "a", "--", "./agent"];
+    let run = ground.start_with(&words, &[("OUTSIDE", &outside.pid().to_string())]);
+    ground.until_runs("a", 2);
+    assert_eq!(ground.lines("done"), ["0"], "the attempt is the holder");
+    assert_eq!(ground.json(&["task", "show", "t"])["holder"], serde_json::Value::Null);
+    let recovered = ground.json(&["session", "recover"]);
+    assert_eq!(recovered["items"][0]["key"], "k", "{recovered}");
+    run.signal(rustix::process::Signal::TERM);
+    run.end();
+    outside.kill();
+}
+
+#[test]
 fn the_agents_exit_code_is_passed_through_and_json_says_whose_it_is() {
     let never = ["--restart", "never"];
     assert_eq!(ends("exit 0", &[]), (0, "agent".to_owned()));

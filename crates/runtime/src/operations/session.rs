@@ -44,7 +44,13 @@ impl SessionCaller {
                 let hint = "owner_pid takes the pid of a live process; in a shell that is $$";
                 invalid(&format!("there is no process {pid}"), Some(hint))
             })?;
-            return Ok((Holder::Process(found), None));
+            let holder = match self.owner.clone() {
+                Holder::Attempt { attempt, shim, .. } => {
+                    Holder::Attempt { attempt, shim, process: Some(found) }
+                }
+                Holder::Process(_) | Holder::Time { .. } => Holder::Process(found),
+            };
+            return Ok((holder, None));
         }
         let lease = lease.map(of_length).transpose();
         let lease = lease.map_err(|error| invalid(&error.to_string(), None))?;
