@@ -9,6 +9,9 @@ use relight_runtime::alerts::{BadWebhook, Webhook};
 
 use super::section::Section;
 
+/// How long a message may take that has no limit: less than the longest claim to deliver it.
+const SEND_FOR_EVER: Span = Span::from_secs(6 * 24 * 60 * 60);
+
 /// `[alert]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AlertConfig {
@@ -36,16 +39,12 @@ impl AlertConfig {
 
     pub(super) fn read(section: &Section<'_>, folder: &Path) -> Self {
         let plain_http = section.flag("plain_http");
-        let timeout = section.span("timeout");
-        if timeout == Span::ZERO {
-            section.problem("timeout", "`timeout` must be longer than nothing", None);
-        }
         Self {
             command: section.words("command").unwrap_or_default(),
             webhook: section.optional("webhook", |text| checked(text, plain_http)),
             secret_file: section.optional("secret_file", |file| Ok(folder.join(file))),
             plain_http,
-            timeout,
+            timeout: section.span("timeout").as_limit().unwrap_or(SEND_FOR_EVER),
             pace: AlertTiming {
                 group: section.span("group"),
                 retry: section.span("retry"),

@@ -116,6 +116,12 @@ name = "x"
 }
 
 #[test]
+fn a_limit_of_0s_is_no_limit() {
+    let config = parse("[alert]\ntimeout = \"0s\"\n[recovery]\nexec_timeout = \"0s\"\n");
+    assert!(config.alert.timeout > Span::from_secs(24 * 60 * 60));
+}
+
+#[test]
 fn a_mistake_in_the_grammar_is_told_with_its_place() {
     insta::assert_snapshot!(mistakes("[store]\nurl = sqlite\n[log\n"), @r#"
     relight.toml:2:7: string values must be quoted, expected literal string

@@ -54,7 +54,7 @@ impl DeadAttempt {
             self.number.to_string(),
             self.ended.cause.to_string(),
             self.ended.in_words(),
-            death.lived.to_string(),
+            self.ended.lived_in_words(),
             death.note.clone().unwrap_or_default(),
         ]
     }

@@ -91,11 +91,15 @@ impl Told {
     }
 
     pub(crate) fn dies_at(&self, number: u32, last_output: &str, at: Time) -> &Self {
+        self.ends(number, HowEnded::Code(3), last_output, at)
+    }
+
+    pub(crate) fn ends(&self, number: u32, how: HowEnded, last_output: &str, at: Time) -> &Self {
         let death = Death {
             at,
             last_sign: None,
             lived: Span::from_secs(125),
-            how: HowEnded::Code(3),
+            how,
             oom: false,
             unfinished_task: None,
             made_progress: false,

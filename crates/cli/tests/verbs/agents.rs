@@ -6,6 +6,7 @@ use crate::relight;
 use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::HowEnded;
 use relight_core::agent::{AgentState, Pause, StopReason, Stopper};
 use relight_core::time::{Span, Time};
 use relight_runtime::os::clock;
@@ -184,6 +185,15 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
     assert_eq!(one["items"][0]["post_mortem"]["output"][0], "first");
     assert_eq!(one["items"].as_array().unwrap().len(), 1);
     assert_eq!(stage.run(&["deaths", "-n", "1"]).stdout.lines().count(), 2);
+}
+
+#[test]
+fn the_table_of_deaths_tells_of_an_end_that_nobody_saw() {
+    let stage = Stage::new();
+    let told = Told::of(&stage, "writer");
+    told.runs(1, dead(), (1, 0)).ends(1, HowEnded::Unknown, "", Time::from_ms(1_000));
+    let table = stage.run(&["deaths", "-n", "1"]).stdout;
+    assert!(table.contains("  at least 2m 5s  "), "{table}");
 }
 
 #[test]

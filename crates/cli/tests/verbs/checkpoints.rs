@@ -1301,6 +1301,15 @@ fn the_dialect_neither_wakes_nor_completes_what_waits_for_a_person() {
 }
 
 #[test]
+fn a_start_over_an_unfinished_task_that_is_no_workflow_says_what_it_is() {
+    let place = Place::new();
+    place.ok("task start s --strategy suspend");
+    place.ok("task fail s --reason why");
+    let start = "checkpoint start --workflow s --agent a --step one --idempotency k";
+    place.fails(start, 1).says(&["workflow s is unfinished (blocked) in the store\n"]);
+}
+
+#[test]
 fn a_workflow_that_the_dialect_blocked_is_continued_by_the_dialect() {
     for how in ["--status in_progress", "--step two", "--complete one --notes on"] {
         let place = with_workflow();

@@ -132,7 +132,7 @@ impl Dialect {
             return Err(WorkflowError::Unfinished {
                 id: task.id,
                 status: dialect_status(task.status).as_str(),
-                folder: task.checkpoint.map(|settings| settings.folder).unwrap_or_default(),
+                place: task.checkpoint.map_or("the store".to_owned(), |it| it.folder),
             }
             .into());
         }

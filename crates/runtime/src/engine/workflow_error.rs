@@ -19,14 +19,14 @@ pub enum WorkflowError {
     #[error("there is no workflow {0}")]
     NotFound(TaskId),
     /// An unfinished workflow of this id is there under another key.
-    #[error("workflow {id} is unfinished ({status}) in {folder}")]
+    #[error("workflow {id} is unfinished ({status}) in {place}")]
     Unfinished {
         /// Which.
         id: TaskId,
         /// The dialect's word for where it stands.
         status: &'static str,
-        /// Where its file is.
-        folder: String,
+        /// The folder of its file, if it has one.
+        place: String,
     },
     /// It has ended, and is not begun anew by itself.
     #[error("workflow {id} is {status}; nothing was started")]
