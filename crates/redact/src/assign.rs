@@ -36,8 +36,19 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
         && !names::ends_with_key(name.bytes(text))
         && !names::has_capitals(name.bytes(text))
         && text.get(from).is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
-    if key == KeyName::Plain || key == KeyName::Weak && is_glued {
+    // `log("token:", token)`: the quote closes what the name stands in.
+    let quote = skip_blanks(text, from);
+    let is_closing = tie == Tie::Colon
+        && !name_quoted
+        && is_quote(text.get(quote))
+        && text.get(quote + 1).is_none_or(|b| b",);]+".contains(b));
+    if key == KeyName::Plain || key == KeyName::Weak && is_glued || is_closing {
         return None;
+    }
+    if tie == Tie::Colon
+        && let Some(end) = lines::items_below(text, key, from, findings)
+    {
+        return Some(end);
     }
     if let Some(below) = lines::value_below(text, &name, key, tie, from) {
         findings.push(below);
@@ -206,7 +217,10 @@ impl AssignmentContext {
             return value::is_number(value).then_some(extent);
         }
         if self.is_code_or_prose(text, extent) {
-            return self.behind_type(text, extent).or_else(|| self.wrapped(text, extent));
+            return self
+                .behind_type(text, extent)
+                .or_else(|| self.wrapped(text, extent))
+                .or_else(|| self.generated(text, default_of(text, extent.end, &LINKS[1..])?));
         }
         Some(extent)
     }
@@ -249,8 +263,13 @@ impl AssignmentContext {
             name.len() > word.len() && name[..word.len()].eq_ignore_ascii_case(word.as_bytes())
         };
         let sets = starts(&"set") || starts(&"with") || name.ends_with(b".assign");
-        let is_declared = matches!(text[..self.name.start], [.., b'a'..=b'z' | b'>' | b'*', b' ']);
+        let before = &text[..self.name.start];
+        let is_declared = matches!(before, [.., b'a'..=b'z' | b'>' | b'*', b' '])
+            && ![b"return ".as_slice(), b"new ", b"await "]
+                .iter()
+                .any(|word| before.ends_with(word));
         !value.contains(&b' ')
+            && (sets || value::is_token(value) || !self.is_of_other_member(text))
             && !ASKING.iter().any(starts)
             && !value::is_code(value)
             && (sets || is_declared || value::is_generated(value))
@@ -284,8 +303,12 @@ impl AssignmentContext {
         }
         let mut literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
         if LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes())) {
-            literal = default_of(text, literal.end + 1)?;
+            literal = default_of(text, literal.end + 1, LINKS)?;
         }
+        self.generated(text, literal)
+    }
+
+    fn generated(&self, text: &[u8], literal: Extent) -> Option<Extent> {
         let value = &text[literal.start..literal.end];
         (value::is_generated(value) && !is_harmless(self.key, value)).then_some(literal)
     }
@@ -294,7 +317,12 @@ impl AssignmentContext {
         let value = &text[extent.start..extent.end];
         let start = extent.start + scheme_len(value);
         let value = &text[start..extent.end];
-        if self.tie == Tie::Compare && is_parser_token(self.name.bytes(text), value) {
+        let is_compared = is_parser_token(self.name.bytes(text), value)
+            || value::is_word(value) && self.is_of_other_member(text);
+        let is_message = self.key == KeyName::Loose
+            && !names::may_be_phrase(self.name.bytes(text))
+            && value::is_sentence(value);
+        if self.tie == Tie::Compare && is_compared || is_message {
             return None;
         }
         if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text)))
@@ -359,9 +387,8 @@ impl AssignmentContext {
         let is_no_token = is_word && names::holds_no_words(self.name.bytes(text));
         match self.tie {
             Tie::Colon => {
-                // `const TOKEN: type_7 = …`.
-                let is_type = rest.starts_with(b" = ") && value.contains(&b'_');
-                is_type
+                // `const TOKEN: Type7 = …`.
+                rest.starts_with(b" = ")
                     || is_no_token
                     || is_word && !self.is_alone(text, rest)
                     || self.is_result(text, value)
@@ -458,13 +485,14 @@ pub(super) fn is_parser_token(name: &[u8], value: &[u8]) -> bool {
     names::holds_no_words(name) && (is_short_word || is_sign)
 }
 
+const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
+
 /// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`: the literal for a variable that is not set.
-fn default_of(text: &[u8], from: usize) -> Option<Extent> {
-    const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
+fn default_of(text: &[u8], from: usize, links: &[&[u8]]) -> Option<Extent> {
     let from = skip_blanks(text, from.min(text.len()));
     let close = text[from..].iter().take(2).take_while(|b| matches!(b, b')' | b']')).count();
     let from = skip_blanks(text, from + close);
-    let link = LINKS.iter().find(|link| text[from..].starts_with(link))?;
+    let link = links.iter().find(|link| text[from..].starts_with(link))?;
     extent::quoted_at(text, from + link.len(), Tie::Call)
 }
 

@@ -259,7 +259,7 @@ impl Flag {
         if value.ends_with(&[sign]) && value::is_token(&value[..value.len() - 1]) {
             return Some(0);
         }
-        let at = memchr::memchr(sign, value).filter(|at| *at > 0)?;
+        let at = memchr::memchr(sign, value).filter(|at| *at > 0 || sign == b':')?;
         // `curl -u https://x`: the user was forgotten. `/ as sysdba`: nobody is named.
         let is_url = value[at..].starts_with(b"://") || value[..at].ends_with(b":");
         (!is_url).then_some(at + 1)

@@ -66,8 +66,12 @@ fn element_at(text: &[u8], from: usize) -> Extent {
     let behind =
         start + len + text[start + len..].iter().take(BLANKS_MAX).take_while(in_gap).count();
     // `<password> and so on` is a placeholder in a sentence.
-    let is_sentence = text[from..start].contains(&b' ') && !text[from..start].contains(&b'\n');
-    let is_closed = !is_sentence && matches!(text[behind..], [] | [b'<', b'/', ..]);
+    let is_apart = text[from..start].contains(&b' ') && !text[from..start].contains(&b'\n');
+    let is_closed = match text[behind..] {
+        [] => !is_apart,
+        [b'<', b'/', ..] => !is_apart || !text[start..start + len].contains(&b' '),
+        _ => false,
+    };
     Extent { start, end: start + if is_closed { len } else { 0 }, quoted: false }
 }
 
@@ -178,6 +182,7 @@ fn bare_end(text: &[u8], start: usize) -> usize {
             b'&' => text.get(at + 1) == Some(&b'&') || starts_pair(text, at + 1),
             b',' | b';' => is_end_or_blank(text, at + 1) || starts_pair(text, at + 1),
             b'\\' => ends_at_escape(text, at),
+            b'<' => text.get(at + 1) == Some(&b'/'),
             b'%' => matches!(text.get(at + 1..at + 3), Some(b"22" | b"26" | b"27")),
             _ => false,
         };

@@ -110,7 +110,7 @@ const ROWS: &[Row] = &[
     row("bedrock", Base64, 20, Trust::Prefix, &["bedrock-api-key-"]),
     row("aws-session", Base64, 80, Trust::Word, &["FwoGZXIvYXdz", "IQoJb3JpZ2lu"]),
     row("amazon-mws", Url, 36, Trust::Prefix, &["amzn.mws."]),
-    row("appsync", Alphanumeric, 26, Trust::Random, &["da2-"]),
+    row("appsync", Alphanumeric, 26, Trust::Word, &["da2-"]),
     row("google", Url, 30, Trust::Prefix, &["AIza"]),
     row("google", Url, 10, Trust::Prefix, &["ya29.", "GOCSPX-"]),
     row("google", Url, 40, Trust::Word, &["1//0", "4/0A"]),
@@ -151,7 +151,7 @@ const ROWS: &[Row] = &[
     row("k3s", Hex, 40, Trust::Word, &["K10"]),
     row("openshift", Url, 40, Trust::Prefix, &["sha256~"]),
     row("deno", Alphanumeric, 36, Trust::Random, &["ddp_", "ddw_", "ddo_"]),
-    row("vault", Url, 20, Trust::Word, &["hvs.", "hvb.", "hvr."]),
+    row("vault", Url, 20, Trust::Word, &["hvs.", "hvb.", "hvr.", "b.AAAAAQ"]),
     row("doppler", Dotted, 30, Trust::Word, &[
         "dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit.",
     ]),
@@ -326,7 +326,7 @@ const ROWS: &[Row] = &[
     row("buildkite", Alphanumeric, 36, Trust::Random, &["bkua_"]),
     row("sonar", Alphanumeric, 36, Trust::Word, &["squ_", "sqp_", "sqa_"]),
     row("snyk", Dotted, 30, Trust::Word, &["snyk_uat.", "snyk_sat."]),
-    row("ory", Word, 30, Trust::Random, &["ory_"]),
+    row("ory", Dotted, 30, Trust::Random, &["ory_"]),
     row("xata", Alphanumeric, 30, Trust::Random, &["xau_"]),
     row("dnsimple", Word, 30, Trust::Random, &["dnsimple_"]),
     row("porkbun", Hex, 60, Trust::Random, &["pk1_", "sk1_"]),
@@ -405,7 +405,7 @@ const ROWS: &[Row] = &[
     row("api-key", Url, 24, Trust::Random, &["apikey-"]),
     row("access-token", Alphanumeric, 24, Trust::Random, &["pat_", "tok_"]),
     row("access-token", Url, 32, Trust::Random, &["pat-"]),
-    row("secret-key", Alphanumeric, 24, Trust::Random, &["priv_", "pw_"]),
+    row("secret-key", Alphanumeric, 24, Trust::Random, &["priv_", "pw_", "ek_"]),
     row("api-key", Alphanumeric, 28, Trust::Random, &["api_", "syn_"]),
     row("secret-key", Word, 28, Trust::Random, &["sk_"]),
     row("api-key", Word, 28, Trust::Random, &["pk_"]),
@@ -492,28 +492,36 @@ const ROWS: &[Row] = &[
     row("gitea", Hex, 40, Trust::Random, &["gta_", "gto_", "gtr_"]),
 ];
 
-/// The rows with one prefix each.
-pub(super) const FORMATS: &[SecretFormat] = &{
-    let mut formats = [ROWS[0].0; prefix_count()];
-    let (mut row, mut at, mut index) = (0, 0, 0);
-    while row < ROWS.len() {
-        while at < ROWS[row].1.len() {
-            formats[index] = SecretFormat { prefix: ROWS[row].1[at], ..ROWS[row].0 };
-            (at, index) = (at + 1, index + 1);
+/// The items of rows, each of which is what several words have in common and these words.
+macro_rules! one_by_one {
+    ($rows:ident, |$common:ident, $word:ident| $item:expr) => {{
+        const COUNT: usize = {
+            let (mut row, mut count) = (0, 0);
+            while row < $rows.len() {
+                count += $rows[row].1.len();
+                row += 1;
+            }
+            count
+        };
+        let ($common, $word) = ($rows[0].0, "");
+        let mut items = [$item; COUNT];
+        let (mut row, mut at, mut index) = (0, 0, 0);
+        while row < $rows.len() {
+            while at < $rows[row].1.len() {
+                let ($common, $word) = ($rows[row].0, $rows[row].1[at]);
+                items[index] = $item;
+                (at, index) = (at + 1, index + 1);
+            }
+            (row, at) = (row + 1, 0);
         }
-        (row, at) = (row + 1, 0);
-    }
-    formats
-};
-
-const fn prefix_count() -> usize {
-    let (mut row, mut count) = (0, 0);
-    while row < ROWS.len() {
-        count += ROWS[row].1.len();
-        row += 1;
-    }
-    count
+        items
+    }};
 }
+pub(super) use one_by_one;
+
+/// The rows with one prefix each.
+pub(super) const FORMATS: &[SecretFormat] =
+    &one_by_one!(ROWS, |common, prefix| SecretFormat { prefix, ..common });
 
 /// A format that is known by its middle or its end.
 #[derive(Clone, Copy, Debug)]
@@ -521,80 +529,79 @@ pub(super) struct Infix {
     /// Compared with case; `0` stands for any digit.
     pub(super) literal: &'static str,
     pub(super) kind: &'static str,
-    before: (Alphabet, usize, usize),
-    after: (Alphabet, usize, usize),
+    before: Run,
+    after: Run,
 }
+
+/// What several literals have in common, and these.
+type InfixRow = (Infix, &'static [&'static str]);
+type Run = (Alphabet, usize, usize);
 
 const fn infix(
-    literal: &'static str,
     kind: &'static str,
-    before: (Alphabet, usize, usize),
-    after: (Alphabet, usize, usize),
-) -> Infix {
-    Infix { literal, kind, before, after }
+    before: Run,
+    after: Run,
+    literals: &'static [&'static str],
+) -> InfixRow {
+    (Infix { literal: "", kind, before, after }, literals)
 }
 
-/// The table of those: what stands before and behind the literal, at least and at most so long.
+/// The table of those: what stands before and behind the literals, at least and at most so long.
 #[rustfmt::skip]
-pub(super) const INFIXES: &[Infix] = &[
-    infix(":AA", "telegram", (Digit, 8, 12), (Url, 30, 38)),
-    infix("0Q~", "azure", (Tilde, 3, 3), (Tilde, 31, 34)),
-    infix(".atlasv1.", "terraform", (Alphanumeric, 14, 14), (Wide, 50, 80)),
-    infix("T3BlbkFJ", "openai", (Url, 20, 200), (Url, 20, 200)),
-    infix("_mmk", "maxmind", (Word, 36, 36), (Alphanumeric, 0, 0)),
-    infix("est_pub_", "lob", (Alphanumeric, 1, 1), (Hex, 30, 48)),
-    infix("est_", "lob", (Alphanumeric, 1, 1), (Alphanumeric, 30, 48)),
-    infix("otly_", "rootly", (Alphanumeric, 2, 2), (Hex, 48, 64)),
-    infix("_live_", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("_prod_", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("_test_", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("_secret_", "secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("_api_", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("_pat_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("_sk_", "secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("_key_", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("_token_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("_oauth_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("_access_", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("hook/", "webhook", (Alphanumeric, 0, 12), (Path, 20, 200)),
-    infix("hooks/", "webhook", (Alphanumeric, 0, 12), (Path, 20, 200)),
-    infix("-live-", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("-prod-", "live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("-api-", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("-key-", "api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120)),
-    infix("-pat-", "access-token", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
-    infix("-sk-", "secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120)),
+const INFIX_ROWS: &[InfixRow] = &[
+    infix("telegram", (Digit, 8, 12), (Url, 30, 38), &[":AA"]),
+    infix("azure", (Tilde, 3, 3), (Tilde, 31, 34), &["0Q~"]),
+    infix("facebook", (Digit, 11, 15), (Url, 27, 35), &["00|"]),
+    infix("tableau", (Base64, 22, 22), (Alphanumeric, 32, 32), &["==:"]),
+    infix("terraform", (Alphanumeric, 14, 14), (Wide, 50, 80), &[".atlasv1."]),
+    infix("openai", (Url, 20, 200), (Url, 20, 200), &["T3BlbkFJ"]),
+    infix("maxmind", (Word, 36, 36), (Alphanumeric, 0, 0), &["_mmk"]),
+    infix("lob", (Alphanumeric, 1, 1), (Hex, 30, 48), &["est_pub_"]),
+    infix("lob", (Alphanumeric, 1, 1), (Alphanumeric, 30, 48), &["est_"]),
+    infix("rootly", (Alphanumeric, 2, 2), (Hex, 48, 64), &["otly_"]),
+    infix("live-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120), &[
+        "_live_", "_prod_", "-live-", "-prod-",
+    ]),
+    infix("live-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120), &["_test_"]),
+    infix("secret-key", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120), &[
+        "_secret_", "_sk_", "-sk-",
+    ]),
+    infix("api-key", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120), &[
+        "_api_", "_key_", "-api-", "-key-",
+    ]),
+    infix("access-token", (Alphanumeric, 2, 12), (Alphanumeric, 20, 120), &["_pat_", "-pat-"]),
+    infix("access-token", (Alphanumeric, 2, 12), (Alphanumeric, 24, 120), &[
+        "_token_", "_oauth_", "_access_",
+    ]),
+    infix("webhook", (Alphanumeric, 0, 12), (Path, 20, 200), &["hook/", "hooks/"]),
     // RSA keys of 512 to 4,096 bits, and with the name of their algorithm.
-    infix("IBAAJB", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
-    infix("IBAAKBg", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
-    infix("IBAAKCA", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
-    infix("IBADANBgkqhkiG9w0BAQEFA", "private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX)),
+    infix("private-key", (Base64, 5, 6), (Base64, 40, KEY_LEN_MAX), &[
+        "IBAAJB", "IBAAKBg", "IBAAKCA", "IBADANBgkqhkiG9w0BAQEFA",
+    ]),
     // The path of a link.
-    infix("token/", "access-token", (Alphanumeric, 0, 12), (Url, 24, 200)),
-    infix("tokens/", "access-token", (Alphanumeric, 0, 12), (Url, 24, 200)),
-    infix("key/", "api-key", (Word, 3, 12), (Url, 24, 200)),
-    infix("secret/", "secret-key", (Alphanumeric, 0, 12), (Url, 24, 200)),
-    infix("AAAAAAAAAA", "dropbox", (Alphanumeric, 11, 11), (Url, 43, 43)),
-    infix("NRAL", "newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0)),
-    infix("-NRMA", "newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0)),
-    infix("!AQ", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
-    infix("!AR", "salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200)),
-    infix("_PF84_", "webex", (Alphanumeric, 60, 70), (Url, 36, 36)),
-    infix("_P0A1_", "webex", (Alphanumeric, 60, 70), (Url, 36, 36)),
-    infix(".v1.", "airtable", (Alphanumeric, 8, 24), (Dotted, 60, 400)),
-    infix("jsn", "rapidapi", (Alphanumeric, 30, 38), (Alphanumeric, 12, 16)),
-    infix("-us", "mailchimp", (Alphanumeric, 32, 32), (Digit, 1, 2)),
-    infix(":APA91b", "firebase", (Url, 9, 30), (Url, 100, 300)),
-    infix("JQQJ99", "azure", (Base64, 40, 60), (Base64, 20, 40)),
-    infix("AZDO", "azure", (Alphanumeric, 70, 80), (Alphanumeric, 4, 8)),
-    infix("AzFu", "azure", (Base64, 36, 60), (Base64, 4, 12)),
-    infix("AzSe", "azure", (Base64, 36, 60), (Base64, 4, 12)),
-    infix("AzCa", "azure", (Base64, 30, 60), (Base64, 4, 12)),
-    infix("AIoT", "azure", (Base64, 30, 60), (Base64, 4, 20)),
-    infix("ACDb", "azure", (Base64, 70, 90), (Base64, 4, 16)),
-    infix("+ASt", "azure", (Base64, 70, 90), (Base64, 4, 16)),
-    infix("+ACR", "azure", (Base64, 36, 60), (Base64, 4, 12)),
+    infix("access-token", (Alphanumeric, 0, 12), (Url, 24, 200), &["token/", "tokens/"]),
+    infix("api-key", (Word, 3, 12), (Url, 24, 200), &["key/"]),
+    infix("secret-key", (Alphanumeric, 0, 12), (Url, 24, 200), &["secret/"]),
+    infix("dropbox", (Alphanumeric, 11, 11), (Url, 43, 43), &["AAAAAAAAAA"]),
+    infix("newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0), &["NRAL"]),
+    infix("newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0), &["-NRMA"]),
+    infix("salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200), &["!AQ", "!AR"]),
+    infix("webex", (Alphanumeric, 60, 70), (Url, 36, 36), &["_PF84_", "_P0A1_"]),
+    infix("airtable", (Alphanumeric, 8, 24), (Dotted, 60, 400), &[".v1."]),
+    infix("rapidapi", (Alphanumeric, 30, 38), (Alphanumeric, 12, 16), &["jsn"]),
+    infix("mailchimp", (Alphanumeric, 32, 32), (Digit, 1, 2), &["-us"]),
+    infix("firebase", (Url, 9, 30), (Url, 100, 300), &[":APA91b"]),
+    infix("azure", (Base64, 40, 60), (Base64, 20, 40), &["JQQJ9"]),
+    infix("azure", (Alphanumeric, 70, 80), (Alphanumeric, 4, 8), &["AZDO"]),
+    infix("azure", (Base64, 30, 60), (Base64, 4, 20), &[
+        "AzFu", "AzSe", "AzCa", "AIoT", "+ACR", "+ARm", "+AEh", "+ASb", "AZEG",
+    ]),
+    infix("azure", (Base64, 70, 90), (Base64, 4, 16), &["ACDb", "+ASt", "+ABa", "+AMC", "APIM"]),
 ];
+
+/// The rows with one literal each.
+pub(super) const INFIXES: &[Infix] =
+    &one_by_one!(INFIX_ROWS, |common, literal| Infix { literal, ..common });
 
 const HEAD_LEN: usize = 256;
 const KEY_LEN_MAX: usize = 8000;

@@ -57,11 +57,12 @@ impl Name {
     pub(super) fn judge(&self, text: &[u8]) -> KeyName {
         let name = self.with_word_before_key(text);
         let is_parameter = matches!(self.before(text), Some(b'?' | b'&'));
+        let is_word = || [b"key".as_slice(), b"code"].iter().any(|w| name.eq_ignore_ascii_case(w));
         match names::judge(name) {
             KeyName::Plain | KeyName::Weak
                 if is_parameter
                     && names::is_secret_parameter(name)
-                    && (name.len() != b"key".len() || self.has_long_parameter(text)) =>
+                    && (!is_word() || self.has_long_parameter(text)) =>
             {
                 KeyName::Loose
             }
@@ -77,11 +78,12 @@ impl Name {
         value.len() >= 16 && !value::is_snake(value)
     }
 
-    /// `API key: x`: people write the two words apart.
+    /// `API key: x`, `pass phrase: x`: people write the two words apart.
     pub(super) fn with_word_before_key<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let name = self.bytes(text);
         let before = &text[..self.start];
-        if !name.eq_ignore_ascii_case(b"key") || !before.ends_with(b" ") {
+        let is_second = [b"key".as_slice(), b"phrase"].iter().any(|w| name.eq_ignore_ascii_case(w));
+        if !is_second || !before.ends_with(b" ") {
             return name;
         }
         let letters = before[..before.len() - 1].iter().rev().take(16);
@@ -97,6 +99,15 @@ impl Name {
 
     pub(super) fn before(&self, text: &[u8]) -> Option<u8> {
         self.start.checked_sub(1).map(|at| text[at])
+    }
+
+    /// `<password`, `<wsse:Password`.
+    fn opens_tag(&self, text: &[u8]) -> bool {
+        let before = &text[..self.start];
+        let prefix = before.strip_suffix(b":").unwrap_or(before);
+        let len = prefix.iter().rev().take(16).take_while(|b| b.is_ascii_alphanumeric()).count();
+        let len = if prefix.len() < before.len() { len } else { 0 };
+        prefix[..prefix.len() - len].ends_with(b"<")
     }
 
     /// Whether only indentation, list signs and quotes stand before it on its line.
@@ -147,14 +158,16 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b'=', ..] => tied(Tie::Equals, 1),
         [b'%', b'3', b'D' | b'd', ..] => tied(Tie::Equals, 3),
         [b'-', b'>', ..] => tied(Tie::SpacedEquals, 2),
+        // `userPassword:: x` of LDAP.
+        [b':', b':', b' ', ..] if at == end => tied(Tie::Colon, 2),
         [b':', b':', ..] => None,
         [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
-        [b'>', ..] if name.before(text) == Some(b'<') => tied(Tie::Markup, 1),
-        // `<entry key="db.password">x</entry>`, `<entry key="password"><value>x</value></entry>`.
-        [b'>', behind @ ..] if quoted => {
+        // `<entry key="db.password">x</entry>`, `<password><value>x</value></password>`.
+        [b'>', behind @ ..] if quoted || name.opens_tag(text) => {
             let gap = behind.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();
-            let is_inner = behind[gap..].starts_with(b"<value>");
-            tied(Tie::Markup, if is_inner { 1 + gap + b"<value>".len() } else { 1 })
+            let inner = behind.get(gap..gap + b"<value>".len()).unwrap_or_default();
+            let is_inner = inner.eq_ignore_ascii_case(b"<value>");
+            tied(Tie::Markup, if is_inner { 1 + gap + inner.len() } else { 1 })
         }
         // `**API key**: x`, `**Password:** x`.
         [b'*', b'*', b':', ..] => tied(Tie::Colon, 3),
@@ -172,13 +185,16 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
             let near = &behind[..behind.len().min(RETURN_REACH)];
             memmem::find(near, b"return ").and_then(|at| tied(Tie::Dash, 2 + at + 7))
         }
-        [_, ..] if at > end && name.before(text) == Some(b'<') => {
+        [_, ..] if at > end && name.opens_tag(text) => {
             attributes_len(rest).and_then(|len| tied(Tie::Markup, len))
         }
         [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
             tied(Tie::List, 1)
         }
-        [b',', ..] if quoted || name.is_constant(text) => tied(Tie::Argument, 1),
+        // `{password, "x"}` of Erlang.
+        [b',', ..] if quoted || name.is_constant(text) || name.before(text) == Some(b'{') => {
+            tied(Tie::Argument, 1)
+        }
         [b':', ..] => tied(Tie::Colon, 1),
         [b'-', b' ', ..] if at > end => tied(Tie::Dash, 2),
         [b'<', b'/', ..] => element_behind(text, name).map(|from| (Tie::Markup, from, false)),

@@ -299,6 +299,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             Rule::HereString => shapes::here_string(text, start),
             Rule::Call => shapes::called(text, start),
             Rule::Identified => shapes::identified_by(text, start),
+            Rule::XmlKey => shapes::xml_key(text, start),
             Rule::GoogleClient => shapes::google_client(text, start),
             Rule::JsonWebKey => {
                 shapes::json_web_key(text, start, findings);

@@ -1,4 +1,4 @@
-//! Values that do not stand on the line of their name: the next line, and blocks of YAML.
+//! Values that do not stand on the line of their name: the next line, and blocks and lists of YAML.
 
 use super::extent::{self, Tie, skip_blanks};
 use super::finding::{FoundSecret, Rank};
@@ -7,6 +7,7 @@ use super::names::KeyName;
 use super::{assign, value};
 
 const BLOCK_LEN_MAX: usize = 16 * 1024;
+const ITEMS_MAX: usize = 256;
 
 /// The value below a name whose line ends behind the tie at `from`.
 pub(super) fn value_below(
@@ -32,6 +33,35 @@ pub(super) fn value_below(
         return None;
     }
     if is_block { block(text, name, line) } else { next_line(text, name, key, tie, line) }
+}
+
+/// The items of a list below a name, `- x`, that look generated; answers where the last of them ends.
+pub(super) fn items_below(
+    text: &[u8],
+    key: KeyName,
+    from: usize,
+    findings: &mut Vec<FoundSecret<'_>>,
+) -> Option<usize> {
+    let mut at = skip_blanks(text, from);
+    let mut last_end = None;
+    for _ in 0..ITEMS_MAX {
+        let line = at + text[at..].iter().take(2).take_while(|b| b"\r\n".contains(b)).count();
+        let dash = line + margin(text, line);
+        if line == at || !text[dash..].starts_with(b"- ") {
+            break;
+        }
+        at = dash + text[dash..].iter().take_while(|b| !b"\r\n".contains(b)).count();
+        let item = extent::value_at(text, dash + 2, Tie::Colon, false);
+        let secret = &text[item.start..item.end];
+        let is_alone = at - item.end == usize::from(item.quoted) && !secret.ends_with(b":");
+        let is_secret = value::is_generated(secret) && !value::is_code(secret);
+        if is_alone && is_secret && !assign::is_harmless(key, secret) {
+            let kind = assign::kind_of(secret, b"");
+            findings.push(FoundSecret::new(item.start, item.end, kind, Rank::Context));
+            last_end = Some(item.end);
+        }
+    }
+    last_end
 }
 
 /// All lines that are indented deeper than the name's.

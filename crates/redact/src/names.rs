@@ -106,9 +106,20 @@ pub(super) fn is_public(name: &[u8]) -> bool {
     segments.all().last().is_none_or(|last| is_any(last, DESCRIPTIONS) || is_any(last, PUBLIC))
 }
 
+/// `k2sk`, `acme_pat_v1`: a part of the name says that a secret follows.
+pub(super) fn ends_in_secret(name: &[u8]) -> bool {
+    const ENDS: &[&str] = &["sk", "key", "token", "tok", "secret", "pat", "api", "live", "prod"];
+    Segments::split(name).all().iter().any(|segment| ends_with_any(segment, ENDS))
+}
+
 /// Whether a service is called so.
 pub(super) fn is_vendor(name: &[u8]) -> bool {
     VENDORS.holds(name) || QUIET_VENDORS.holds(name)
+}
+
+/// Whether a service is called so whose tokens may be hexadecimal: what stands behind it is no commit.
+pub(super) fn is_keyed_vendor(name: &[u8]) -> bool {
+    VENDORS.holds(name)
 }
 
 /// Whether a call of this name takes a user and a password.
@@ -121,6 +132,11 @@ pub(super) fn holds_phrases(name: &[u8]) -> bool {
     ends_with_any(name, &["passphrase", "password", "passwd", "mnemonic", "phrase"])
 }
 
+/// The same of a short name, which says less about a value without quotes.
+pub(super) fn may_be_phrase(name: &[u8]) -> bool {
+    holds_phrases(name) || ends_with_any(name, &["pass", "passe", "pw", "clave", "parola"])
+}
+
 /// Whether a header of this name carries credentials after a scheme word or as pairs.
 pub(super) fn is_credential_header(name: &[u8]) -> bool {
     is_any(name, &["authorization", "proxy-authorization", "cookie", "set-cookie"])
@@ -128,7 +144,7 @@ pub(super) fn is_credential_header(name: &[u8]) -> bool {
 
 /// Whether a query parameter of this name is a secret although a key of this name is not.
 pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
-    is_any(name, &["key", "sig", "signature", "x-amz-signature", "x-goog-signature"])
+    is_any(name, &["key", "code", "sig", "signature", "x-amz-signature", "x-goog-signature"])
 }
 
 fn is_strong(all: &[&[u8]]) -> bool {
@@ -141,6 +157,8 @@ fn is_strong(all: &[&[u8]]) -> bool {
             let is_key = is(segment, "key") || is(segment, "keys");
             (is_key && is_any(before, BEFORE_KEY))
                 || (is(before, "connection") && is(segment, "string"))
+                || (is(before, "api") && is(segment, "hash"))
+                || (is(before, "snmp") && is(segment, "community"))
                 || (is(segment, "phrase") && is_any(before, &["seed", "pass", "recovery"]))
         })
         || (all.len() > 1 && is(last, "pat"))
@@ -168,9 +186,17 @@ fn is_loose(all: &[&[u8]]) -> bool {
         || ends_with_any(last, &["pass"]) && !is_any(last, WORDS_IN_PASS)
         || is_plural_secret
         || (!is_cursor && all.iter().any(|segment| ends_with_any(segment, &["token"])))
-        // `acme_key`; those of a few name a thing.
-        || matches!(all, [.., before, key] if is(key, "key")
-            && is_vendor(before) && !is_any(before, &["jira", "linear", "sonar"]))
+        || is_vendor_key(all)
+}
+
+/// `acme_key`, `acmekey`; those of a few name a thing.
+fn is_vendor_key(all: &[&[u8]]) -> bool {
+    let vendor = match all {
+        [.., before, key] if is(key, "key") => before,
+        [.., glued] if ends_with_any(glued, &["key"]) => &glued[..glued.len() - 3],
+        _ => return false,
+    };
+    is_vendor(vendor) && !is_any(vendor, &["jira", "linear", "sonar"])
 }
 
 fn is_weak(all: &[&[u8]]) -> bool {
@@ -184,7 +210,7 @@ fn is_weak(all: &[&[u8]]) -> bool {
         || is_key
             && before.is_some_and(|before| is_any(before, &["search", "query", "primary", "data"]))
             && all.iter().any(|segment| is_vendor(segment))
-        || is_any(last, &["api", "access", "private"])
+        || is_any(last, &["api", "access", "private", "oauth"])
         || is_access(last)
         || has_vendor(all)
 }
@@ -198,7 +224,8 @@ fn has_vendor(all: &[&[u8]]) -> bool {
 const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
     "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pword", "passw", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
-    "bindpw", "rootpw",
+    "bindpw", "rootpw", "mdp", "motdepasse", "haslo", "heslo", "jelszo", "sifre", "losenord",
+    "adgangskode", "salasana", "dockerconfigjson", "dockercfg",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
@@ -210,7 +237,7 @@ const STRONG_ENDINGS: &[&str] = &[
 #[rustfmt::skip]
 const LOOSE_LAST: &[&str] = &[
     "auth", "authorization", "authentication", "cookie", "cookies", "bearer", "pass", "passe", "pw",
-    "jwt",
+    "jwt", "clave", "parola",
 ];
 /// Words that end in `pass` and are none.
 #[rustfmt::skip]

@@ -15,14 +15,19 @@ const LINES_LEN_MAX: usize = 16 * 1024;
 const ENCODED_LEN_MAX: usize = 16 * 1024;
 /// How far behind an access key id its secret may stand.
 const PAIR_REACH: usize = 96;
-/// Ids of requests and messages are shorter, and data is longer.
-const RUN_LEN_MIN: usize = 31;
-/// The whole value of a setting may be shorter.
+/// Shorter ones are ids and names.
+const RUN_LEN_MIN: usize = 20;
+/// The whole value of a setting.
 const ASSIGNED_LEN_MIN: usize = 24;
-/// Without capitals it may be a hash, and only some names tell that it is not.
+/// Behind a name that does not speak of secrets: ids of requests and messages are shorter, and data is
+/// longer.
+const MIXED_LEN_MIN: usize = 31;
+const ONE_CASE_LEN_MIN: usize = 32;
+/// In hexadecimal digits it may be a hash, and only some names tell that it is not.
 const LOWER_LEN_MIN: usize = 40;
 const RUN_LEN_MAX: usize = 256;
 const NAME_LEN_MAX: usize = 24;
+const GROUP_LEN_MAX: usize = 48;
 /// How far around its `kty` a JSON web key is read.
 const KEY_REACH: usize = 4 * 1024;
 const KEY_MEMBERS_MAX: usize = 24;
@@ -65,73 +70,67 @@ fn discord_around(text: &[u8], dot: usize) -> Option<FoundSecret<'static>> {
     (27..=45).contains(&last).then(|| FoundSecret::new(start, end, "discord", Rank::Format))
 }
 
-/// Runs of so many letters of both cases and digits in no order that they are neither hashes nor names,
-/// behind the name of a service: `acme_x`, `acme-x`, `acme = "x"`. Services make their tokens like that.
+/// Runs of so many letters and digits in no order that they are neither hashes nor names, behind the name
+/// of a service: `acme_x`, `acme-x`, `acme = "x"`. Services make their tokens like that.
 pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
-    const BLOCK: usize = 16;
     let in_run = |b: &u8| b.is_ascii_alphanumeric();
     // What other rules found is theirs.
     let mut places: Vec<_> = findings.iter().map(|found| (found.start, found.end)).collect();
     places.sort_unstable();
     let mut places = places.into_iter().peekable();
     let (mut at, mut taken) = (0, 0);
-    // Of each run that is long enough a whole block is met, and of most texts none.
-    while let Some(block) = text.get(at..at + BLOCK) {
-        if !block.iter().fold(true, |all, b| all & in_run(b)) {
-            at += BLOCK;
+    // Looked at from its end, most of a text is stepped over.
+    while let Some(window) = text.get(at..at + RUN_LEN_MIN) {
+        if let Some(sign) = window.iter().rposition(|b| !in_run(b)) {
+            at += sign + 1;
             continue;
         }
-        let start = at - text[..at].iter().rev().take(BLOCK).take_while(|b| in_run(b)).count();
+        let start = at;
         at += text[at..].iter().take_while(|b| in_run(b)).count();
-        let run = &text[start..at];
         while let Some((_, end)) = places.next_if(|place| place.0 < at) {
             taken = taken.max(end);
         }
-        if taken > start || !(ASSIGNED_LEN_MIN..=RUN_LEN_MAX).contains(&run.len()) {
+        if taken > start || !(RUN_LEN_MIN..=RUN_LEN_MAX).contains(&(at - start)) {
             continue;
         }
-        if run.len() < RUN_LEN_MIN {
-            if value::is_shuffled(run) {
-                findings.extend(assigned(text, start, at));
-            }
-            continue;
-        }
-        if let Some(end) = behind_id(text, start, at) {
-            findings.push(FoundSecret::new(start, end, "access-token", Rank::Shape));
-            at = end;
-        } else if value::is_shuffled(run) {
-            findings.extend(prefixed(text, start, at).or_else(|| assigned(text, start, at)));
-        } else if is_lower_key(run) && !text[..start].ends_with(b"-") {
-            findings.extend(assigned(text, start, at));
-        } else if run.len() >= LOWER_LEN_MIN
-            && !run.iter().any(u8::is_ascii_uppercase)
-            && !(text[..start].ends_with(b"-") && is_hash(run))
-            && value::is_random(run)
-        {
-            findings.extend(prefixed(text, start, at));
-        }
+        let found = with_id(text, start, at)
+            .or_else(|| prefixed(text, start, at))
+            .or_else(|| assigned(text, start, at));
+        at = found.map_or(at, |found| found.end.max(at));
+        findings.extend(found);
     }
 }
 
-/// `9f86…d015.x`: a secret behind the id of its key, 32 hexadecimal digits and a dot.
-fn behind_id(text: &[u8], start: usize, end: usize) -> Option<usize> {
+/// `9f86…d015.x`, `9f86…d015-5eeb6406-757a4247`: a secret behind the id of its key, 32 hexadecimal digits
+/// and a dot, and one in three groups.
+fn with_id(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let is_id = end - start == 32 && text[start..end].iter().all(u8::is_ascii_hexdigit);
-    let behind = text.get(end + 1..).filter(|_| is_id && text[end] == b'.')?;
-    let len = behind.iter().take(65).take_while(|b| b.is_ascii_alphanumeric()).count();
+    let behind = text.get(end + 1..).filter(|_| is_id && formats::starts_word(text, start))?;
+    let in_secret = |b: &&u8| b.is_ascii_alphanumeric() || text[end] == b'-' && **b == b'-';
+    let len = behind.iter().take(65).take_while(in_secret).count();
     let secret = &behind[..len];
-    let is_secret = (16..=64).contains(&len)
-        && value::is_random(secret)
-        && secret.iter().any(u8::is_ascii_uppercase)
-        && secret.iter().any(u8::is_ascii_lowercase);
-    is_secret.then_some(end + 1 + len)
+    let is_secret = match text[end] {
+        b'.' => (16..=64).contains(&len) && value::is_random(secret) && has_cases(secret),
+        b'-' => {
+            let in_group =
+                |(at, b): (usize, &u8)| if at == 8 { *b == b'-' } else { b.is_ascii_hexdigit() };
+            len == 17 && secret.iter().enumerate().all(in_group)
+        }
+        _ => false,
+    };
+    is_secret.then(|| FoundSecret::new(start, end + 1 + len, "access-token", Rank::Shape))
 }
 
-/// Small letters and digits in no order, of the whole alphabet: hashes have six letters only.
-fn is_lower_key(run: &[u8]) -> bool {
-    let beyond = run.iter().filter(|b| (b'g'..=b'z').contains(b)).count();
+fn has_cases(run: &[u8]) -> bool {
+    run.iter().any(u8::is_ascii_uppercase) && run.iter().any(u8::is_ascii_lowercase)
+}
+
+/// Letters of one case and digits in no order, of the whole alphabet: hashes have six letters only.
+fn is_one_case_key(run: &[u8]) -> bool {
+    let beyond = run.iter().filter(|b| (b'g'..=b'z').contains(&b.to_ascii_lowercase())).count();
     let digits = run.iter().filter(|b| b.is_ascii_digit()).count();
-    run.len() >= 32
-        && !run.iter().any(u8::is_ascii_uppercase)
+    run.len() >= ONE_CASE_LEN_MIN
+        && !has_cases(run)
         && beyond >= 4
         && digits * 8 >= run.len()
         && value::is_random(run)
@@ -144,20 +143,40 @@ fn is_hash(run: &[u8]) -> bool {
 
 fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let sign = start.checked_sub(1).filter(|at| matches!(text[*at], b'_' | b'-'))?;
-    let in_name = |b: &&u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(b);
-    let name = text[..sign].iter().rev().take(NAME_LEN_MAX + 1).take_while(in_name).count();
+    let in_name = |b: &&u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
+    let name = text[..sign].iter().rev().take(GROUP_LEN_MAX + 1).take_while(in_name).count();
     // `\nacme_x`: the letter belongs to the line's end.
     let is_escape = matches!(text[..=sign - name], [.., b'\\', b'n' | b'r' | b't']);
-    let name = name - usize::from(is_escape && name > 0);
-    let start = sign - name;
-    let is_name = (2..=NAME_LEN_MAX).contains(&name)
-        && text[start].is_ascii_lowercase()
-        && formats::starts_word(text, start)
-        && !names::is_public(&text[start..sign]);
-    is_name.then(|| FoundSecret::new(start, end, "access-token", Rank::Shape))
+    let name_start = sign - name + usize::from(is_escape && name > 0);
+    let (name, run) = (&text[name_start..sign], &text[start..end]);
+    // `x_y`: a token in two groups.
+    let is_group = || value::is_shuffled(name) && (16..=GROUP_LEN_MAX).contains(&name.len());
+    let is_spoken = || {
+        (2..=NAME_LEN_MAX).contains(&name.len())
+            && name[0].is_ascii_alphabetic()
+            && (!names::is_public(name) || names::ends_in_secret(name) && has_cases(run))
+    };
+    let is_name = formats::starts_word(text, name_start) && (is_spoken() || is_group());
+    let is_mixed = || value::is_shuffled(run) || value::is_scrambled(run);
+    let is_lower = || !run.iter().any(u8::is_ascii_uppercase) && value::is_random(run);
+    let is_body = is_name
+        && match run.len() {
+            _ if text[sign] == b'-' && is_hash(run) => false,
+            LOWER_LEN_MIN.. => is_mixed() || is_lower(),
+            MIXED_LEN_MIN.. => {
+                let is_upper = run.iter().any(u8::is_ascii_uppercase);
+                is_mixed() || (is_upper || text[sign] == b'_') && is_one_case_key(run)
+            }
+            _ => (is_group() || names::ends_in_secret(name)) && is_mixed(),
+        };
+    is_body.then(|| FoundSecret::new(name_start, end, "access-token", Rank::Shape))
 }
 
+/// `acme = "x"`: the whole value of a setting.
 fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
+    let in_value = |b: &&u8| is_in(**b, Alphabet::Url);
+    let start = start - text[..start].iter().rev().take(GROUP_LEN_MAX).take_while(in_value).count();
+    let end = end + text[end..].iter().take(GROUP_LEN_MAX).take_while(in_value).count();
     let without = |text: &'_ [u8], sign: fn(&u8) -> bool| {
         text.len() - text.iter().rev().take(2).take_while(|b| sign(b)).count()
     };
@@ -176,7 +195,10 @@ fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
     let name = &text[name_end - name..name_end];
     let is_name =
         signs < tie && name.len() >= 2 && name[0].is_ascii_alphabetic() && !names::is_public(name);
-    (is_whole && is_name).then(|| FoundSecret::new(start, end, "assignment", Rank::Context))
+    let run = &text[start..end];
+    let is_key = run.len() >= ASSIGNED_LEN_MIN && value::is_shuffled(run) || is_one_case_key(run);
+    (is_whole && is_name && is_key)
+        .then(|| FoundSecret::new(start, end, "assignment", Rank::Context))
 }
 
 /// An API key of Twilio: `SK` and 32 letters and digits.
@@ -236,6 +258,15 @@ fn paired(
         at += word.len() + 1;
     }
     None
+}
+
+/// The private members of the RSA key in XML whose public ones end at `start`.
+pub(super) fn xml_key(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
+    let from = start + b"</exponent>".len();
+    let reach = &text[from..text.len().min(from + KEY_REACH)];
+    let len = memmem::find(reach, b"</RSA").unwrap_or(reach.len());
+    let is_private = memmem::find(&reach[..len], b"<D>").is_some();
+    is_private.then(|| FoundSecret::new(from, from + len, "private-key", Rank::Format))
 }
 
 /// The private members of the JSON web key whose `kty` stands at `start`; they may stand before it.
@@ -399,8 +430,8 @@ pub(super) fn called(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
     let line = &text[open..text.len().min(open + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?;
     let mut at = 0;
-    // Two arguments of a login stand before its password or are it.
-    let before = if text[start].eq_ignore_ascii_case(&b'l') { 1 } else { 2 };
+    // Of a connection also the host.
+    let before = if b"lLaAbB".contains(&text[start]) { 1 } else { 2 };
     for _ in 0..before {
         at += match extent::quoted_at(line, at, extent::Tie::List) {
             Some(literal) => literal.end - at + 1,
@@ -415,12 +446,14 @@ pub(super) fn called(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
         .then(|| FoundSecret::new(from, to, "password", Rank::Context))
 }
 
-/// `IDENTIFIED BY 'x'`, `IDENTIFIED WITH plugin BY 'x'`, `LOGIN PASSWORD x`, which stand at `start`.
+/// `IDENTIFIED BY 'x'`, `IDENTIFIED WITH plugin BY 'x'`, `LOGIN PASSWORD x`, `SET PASSWORD FOR ann = 'x'`,
+/// which stand at `start`.
 pub(super) fn identified_by(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?.to_ascii_lowercase();
     let words: &[&[u8]] = match line[..] {
         [b'l', ..] => &[b" password "],
+        [b'p', ..] => &[b" = "],
         // PowerShell: `ConvertTo-SecureString "x"`, `ConvertTo-SecureString -String "x"`.
         [b's', ..] => &[b"string -string ", b"string "],
         _ => &[b" by ", b" as "],

@@ -45,8 +45,9 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>
 /// Whether a sign of a value stands soon behind a name: a quote, a digit, `=`, or `value`.
 fn may_hold_value(text: &[u8], name: &Name) -> bool {
     let near = &text[name.end..text.len().min(name.end + VALUE_REACH)];
-    near.iter().any(|b| b.is_ascii_digit() || b"\"'`=".contains(b))
-        || memmem::find(near, b"alue").is_some()
+    near.iter().any(|b| {
+        matches!(b, b'0'..=b'9' | b'"' | b'\'' | b'`' | b'=' | b'#' | b'%' | b'^' | b'*' | b'~')
+    }) || memmem::find(near, b"alue").is_some()
         || names::has_capitals(name.bytes(text))
         || is_behind_keyword(text, name)
         || is_in_netrc(text, name)
@@ -88,6 +89,15 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
         before.len() >= word.len()
             && before[before.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
     });
+    // `name="password"` of a form; an empty line stands before its value.
+    let behind = text[name.end..].strip_prefix(b"\"").unwrap_or_default();
+    let lines = [b"\r\n\r\n".as_slice(), b"\n\n"].into_iter().find(|end| behind.starts_with(end));
+    if let Some(lines) = lines.filter(|_| is_named) {
+        let field = extent::value_at(text, name.end + 1 + lines.len(), Tie::Flag, false);
+        let is_secret = !assign::is_harmless(key, &text[field.start..field.end]);
+        return is_secret
+            .then(|| FoundSecret::new(field.start, field.end, "assignment", Rank::Context));
+    }
     let gap = text[name.end..].iter().take(VALUE_REACH).take_while(|b| is_sign(b)).count();
     let word = name.end + gap;
     let is_value = text.get(word..word + 5).is_some_and(|w| w.eq_ignore_ascii_case(b"value"));
@@ -111,6 +121,9 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
 /// `var token string = "x"`: the type stands behind the name.
 fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let from = skip_blanks(text, name.end);
+    // `Const Password As String = "x"`.
+    let is_basic = text.get(from..from + 3).is_some_and(|word| word.eq_ignore_ascii_case(b"as "));
+    let from = if is_basic { from + 3 } else { from };
     let in_type = |b: &&u8| b.is_ascii_alphanumeric() || b"_.*[]<>?".contains(b);
     let len = text[from..].iter().take(32).take_while(in_type).count();
     let sign = skip_blanks(text, from + len);
@@ -133,14 +146,18 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>
     let from = skip_blanks(text, name.end);
     let next = text.get(from).filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
     let word = name.bytes(text).to_ascii_lowercase();
-    let is_password = matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd");
+    let is_password =
+        matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd" | b"psk");
     let is_declared =
         is_behind_keyword(text, name) || matches!(word.as_slice(), b"requirepass" | b"masterauth");
     let is_netrc = is_password && is_in_netrc(text, name);
     let extent = extent::value_at(text, from, Tie::Flag, false);
     let secret = &text[extent.start..extent.end];
     let behind = text.get(extent.end + 1);
+    // `secrets "github.com/x/secrets"` names what is imported.
+    let is_import = secret.contains(&b'/') && !value::is_random(secret);
     let is_statement = matches!(next, b'"' | b'\'')
+        && !is_import
         && (is_password && !secret.contains(&b' ')
             || behind == Some(&b';')
             || name.starts_line(text) && matches!(behind, None | Some(b'\n' | b'\r')));
@@ -166,6 +183,10 @@ fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
         b"set -Ux",
         b"configure set",
         b"config set",
+        b"(setq",
+        b"(def",
+        b"(defvar",
+        b"(define",
     ];
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
     // `npm config set //registry.npmjs.org/:_authToken x`: a path may stand before the name.
@@ -219,23 +240,17 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     let len = text[start..].iter().take(512).take_while(in_token).count();
     let token = &text[start..start + len];
     let word = name.bytes(text).to_ascii_lowercase();
-    let is_password = matches!(
-        word.as_slice(),
-        b"password"
-            | b"passwd"
-            | b"passphrase"
-            | b"pwd"
-            | b"pw"
-            | b"rootpw"
-            | b"bindpw"
-            | b"bind_pw"
-            | b"wpa-psk"
-    );
-    let is_secret = is_password
-        || [b"secret".as_slice(), b"token", b"apikey", b"tok"]
-            .iter()
-            .any(|end| word.ends_with(end));
-    if (is_password || is_secret && is_numbered)
+    let ends = |ends: &[&[u8]]| ends.iter().any(|end| word.ends_with(end));
+    // `storepass x`; `PASS x` is the result of a test.
+    let is_password = ends(&[b"password", b"passwd", b"passphrase", b"pwd", b"pw", b"psk"])
+        || word.len() > 4 && word.ends_with(b"pass");
+    let is_secret = is_password || ends(&[b"secret", b"token", b"apikey", b"tok"]);
+    let full_name = name.with_word_before_key(text);
+    // `username ann secret x`, `tacacs-server key x`.
+    let is_device = is_secret && is_numbered
+        || (is_secret || names::is_owned_key(full_name))
+            && value::is_jumbled(&text[start..told_end(text, start)]);
+    if (is_password || is_device)
         && start > at
         && (links > 0 || is_setting(text, start))
         && is_told(text, start)
@@ -245,7 +260,6 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     }
     // `KEY x`, `acmeACCESS x`: in capitals it is a name and not a word of the sentence.
     let is_constant = names::has_capitals(name.bytes(text));
-    let full_name = name.with_word_before_key(text);
     let is_vendor = names::is_vendor(name.bytes(text));
     let is_quoted = start > 0 && is_quote(text.get(start - 1));
     // `acme key x` begins a line; in a sentence the word before is any word.
@@ -256,9 +270,11 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
         || names::is_opening_key(full_name)
         || is_owned
         || names::is_access(name.bytes(text));
+    let is_key_of_vendor = is_vendor && is_quoted
+        || matches!(len, 32 | 64) && names::is_keyed_vendor(name.bytes(text));
     let is_digest = links == 0
         && !is_secret
-        && !(is_vendor && is_quoted)
+        && !is_key_of_vendor
         && token.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     let is_file =
         !token.iter().any(u8::is_ascii_uppercase) && token.iter().any(|b| b"/.".contains(b));
@@ -283,7 +299,7 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
 fn is_setting(text: &[u8], start: usize) -> bool {
     let end = told_end(text, start);
     let value = &text[start..end];
-    let is_name = value.iter().any(|b| b"$%<>{}()[]/\\".contains(b));
+    let is_name = value.iter().any(|b| b"$<>{}()[]/\\".contains(b)) || value.starts_with(b"%");
     matches!(text.get(end), None | Some(b'\n' | b'\r')) && value::is_generated(value) && !is_name
 }
 
@@ -321,13 +337,15 @@ fn is_told(text: &[u8], start: usize) -> bool {
         start > 0 && is_quote(Some(&text[start - 1])) && text.get(end) == Some(&text[start - 1]);
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    // `wrong!` is a word.
+    let is_signed = value.iter().rev().skip(1).any(|b| b"!#%^*~".contains(b));
     let is_spoken = SPOKEN.iter().any(|word| value.to_ascii_lowercase().starts_with(word));
     let behind = text[end..].trim_ascii_start().first();
     let is_last = matches!(text.get(end), None | Some(b'\n' | b'\r' | b'.' | b',' | b';' | b'!'))
         || behind.is_none();
     value.len() >= 6
         && !value::is_placeholder(value)
-        && (is_quoted || digits > 0 && letters > 0 && is_last && !is_spoken)
+        && (is_quoted || (digits > 0 || is_signed) && letters > 0 && is_last && !is_spoken)
 }
 
 fn told_end(text: &[u8], start: usize) -> usize {

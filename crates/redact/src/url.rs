@@ -13,7 +13,10 @@ pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
     let first = start + 3;
     let rest = &text[first..];
     let authority = &rest[..len_until(rest, |b| ends_word(b) || b"/?#".contains(b))];
-    let at_sign = memrchr(b'@', authority).or_else(|| at_sign_behind_slash(rest, authority))?;
+    let at_sign = memrchr(b'@', authority)
+        // `ann@x.org:pa#ss@host`: the address is the user.
+        .filter(|at| !has_password(&authority[at + 1..]))
+        .or_else(|| at_sign_behind_sign(rest, authority))?;
     let userinfo = &rest[..at_sign];
     let mark = mark::mark_len(userinfo).unwrap_or(0);
     let (from, secret) = match memchr(b':', &userinfo[mark..]).map(|colon| mark + colon) {
@@ -55,15 +58,16 @@ fn len_until(text: &[u8], ends: impl Fn(&u8) -> bool) -> usize {
     text.iter().take(USERINFO_LEN_MAX).take_while(|b| !ends(b)).count()
 }
 
+/// Whether something else than a port stands behind a colon.
+fn has_password(host: &[u8]) -> bool {
+    let behind = memchr(b':', host).map(|colon| &host[colon + 1..]);
+    host.first() != Some(&b'[') && behind.is_some_and(|port| !port.iter().all(u8::is_ascii_digit))
+}
+
 /// `user:pa/ss@host`: a password somebody forgot to encode. `host:8080/a@b` is none.
-fn at_sign_behind_slash(rest: &[u8], authority: &[u8]) -> Option<usize> {
-    let colon = memchr(b':', authority)?;
-    let is_port = authority[colon + 1..].iter().all(u8::is_ascii_digit);
-    let is_address = authority.first() == Some(&b'[');
-    if is_port || is_address {
-        return None;
-    }
-    memchr(b'@', &rest[..len_until(rest, ends_word)])
+fn at_sign_behind_sign(rest: &[u8], authority: &[u8]) -> Option<usize> {
+    let colon = memchr(b':', authority).filter(|_| has_password(authority))?;
+    memchr(b'@', &rest[colon..len_until(rest, ends_word).max(colon)]).map(|at| colon + at)
 }
 
 #[cfg(test)]

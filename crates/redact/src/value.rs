@@ -192,7 +192,9 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         return false;
     }
     let is_argument = ident.ends_with(b"!")
-        || rest.get(1).is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'`&_([{)]>#*/|".contains(b));
+        || rest
+            .get(1)
+            .is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'`&_([{)]}>#*/|".contains(b));
     let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3;
     let is_call = opens && is_argument && has_word && looks_spoken(ident);
     let is_path = ident.windows(2).any(|pair| pair == b"::");
@@ -207,14 +209,16 @@ fn is_notation(value: &[u8]) -> bool {
     let in_name = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.');
     match value {
         [b'(', name @ ..] => {
-            let name = name.strip_suffix(b")").unwrap_or(name);
+            let name = name.strip_prefix(b"*").unwrap_or(name);
+            let name = name.split(|b| *b == b')').next().unwrap_or(name);
             let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
             digits <= 2 && name.first().is_some_and(in_name) && {
                 name[..name.len() - digits].iter().all(in_name)
             }
         }
-        [b'!', name @ ..] => is_member(name),
-        [b'{', b'"' | b'\'', ..] | [b'/', b'^', ..] | [b'1', b'*', ..] => true,
+        [b'!', b'(', name @ ..] => name.iter().take(3).all(in_name),
+        [b'!', name @ ..] => is_member(name) || name.ends_with(b")") && is_code(name),
+        [b'{', b'"' | b'\'', ..] | [b'/', b'^' | b'*', ..] | [b'1', b'*', ..] => true,
         _ => false,
     }
 }
@@ -226,18 +230,24 @@ fn is_type(value: &[u8]) -> bool {
         b"FnOnce(",
     ];
     let value = value.strip_suffix(b">").unwrap_or(value);
-    let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
-    let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
-    let is_number = matches!(&value[..letters], b"u" | b"i" | b"f" | b"int" | b"uint" | b"float")
-        && matches!(width, b"8" | b"16" | b"32" | b"64" | b"128");
     let is_generic = matches!(value, [b'<', b'A'..=b'Z', rest @ ..] if rest.contains(&b'['));
-    is_number || is_generic || STARTS.iter().any(|start| value.starts_with(start))
+    is_number_type(value) || is_generic || STARTS.iter().any(|start| value.starts_with(start))
 }
 
-/// `config.db.value`, `node.dot2_token`: words between dots.
+/// `u32`, `uint8_t`, and a number of one, `16u32`.
+fn is_number_type(value: &[u8]) -> bool {
+    let value = &value[value.iter().take_while(|b| b.is_ascii_digit()).count()..];
+    let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
+    let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
+    matches!(&value[..letters], b"u" | b"i" | b"f" | b"int" | b"uint" | b"float")
+        && matches!(width, b"8" | b"16" | b"32" | b"64" | b"128")
+}
+
+/// `config.db.value`, `node?.dot2_token`: words between dots.
 fn is_member(ident: &[u8]) -> bool {
     let is_part = |part: &[u8]| {
-        (1..=24).contains(&part.len())
+        let part = part.strip_suffix(b"?").unwrap_or(part);
+        (1..=32).contains(&part.len())
             && !part[0].is_ascii_digit()
             && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
     };
@@ -307,6 +317,12 @@ fn changes(value: &[u8]) -> usize {
     classes.clone().zip(classes.skip(1)).filter(|(one, next)| one != next).count()
 }
 
+/// Three and more words of a message: letters and the signs between them.
+pub(super) fn is_sentence(value: &[u8]) -> bool {
+    let in_sentence = |b: &u8| b.is_ascii_alphabetic() || b" .,:'()-".contains(b);
+    value.iter().filter(|b| **b == b' ').count() >= 2 && value.iter().all(in_sentence)
+}
+
 /// Several words as people choose them for a passphrase, and not a sentence.
 pub(super) fn is_phrase(line: &[u8]) -> bool {
     const SENTENCE: &str = "
@@ -323,6 +339,15 @@ pub(super) fn is_phrase(line: &[u8]) -> bool {
         count += 1;
     }
     (3..=24).contains(&count)
+}
+
+/// Letters of both cases and digits that change as no name in camel case does; as short as passwords are.
+pub(super) fn is_jumbled(value: &[u8]) -> bool {
+    let classes: [fn(&u8) -> bool; 3] =
+        [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit];
+    (8..=64).contains(&value.len())
+        && classes.iter().all(|class| value.iter().any(class))
+        && changes(value) * 5 >= value.len() * 2
 }
 
 /// Letters with digits or signs, as no plain word has them.
@@ -365,7 +390,20 @@ pub(super) fn is_token(value: &[u8]) -> bool {
             || is_scrambled(value)
             || is_signed_run(value)
             || is_licence(value)
-            || is_long_word(value))
+            || is_long_word(value)
+            || is_unpronounceable(value))
+}
+
+/// Letters among which so few vowels stand that nobody could say them.
+fn is_unpronounceable(value: &[u8]) -> bool {
+    let is_consonant = |b: &u8| b.is_ascii_alphabetic() && !b"aeiouAEIOU".contains(b);
+    let runs = value.split(|b| !is_consonant(b)).map(<[u8]>::len).filter(|len| *len >= 4);
+    let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
+    // More different ones are an alphabet.
+    value.len() >= 20
+        && distinct(value) < 26
+        && letters * 2 >= value.len()
+        && runs.sum::<usize>() * 5 >= letters * 2
 }
 
 /// Letters of one case without an end: no word is as long.
@@ -377,7 +415,7 @@ fn is_long_word(value: &[u8]) -> bool {
 
 /// Letters of both cases in no order, as some services make keys without a digit. Words in camel case
 /// have no two capitals in a row.
-fn is_scrambled(value: &[u8]) -> bool {
+pub(super) fn is_scrambled(value: &[u8]) -> bool {
     let value = &value[..value.len().min(256)];
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     let is_pair = |pair: &&[u8]| pair.iter().all(u8::is_ascii_uppercase);

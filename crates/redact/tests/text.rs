@@ -592,6 +592,115 @@ fn runs_in_no_order_behind_a_name_are_tokens() {
 }
 
 #[test]
+fn prefixes_of_unknown_services_are_read_in_any_case() {
+    let (long, short) = (random(32), random(22));
+    let lower = long.to_ascii_lowercase();
+    check(&[
+        (format!("AcmeSvc_{long}"), "[access-token]"),
+        (format!("acme_{lower}"), "[access-token]"),
+        (format!("ACME_{}", upper(32)), "[access-token]"),
+        // A word for a secret in the prefix makes a shorter body do.
+        (format!("k9sk_v1_{short}"), "[access-token]"),
+        (format!("acmepat-{short}"), "[access-token]"),
+        (format!("{}-{}-{}", hex(32), hex(8), hex(8)), "[access-token]"),
+        (format!("{}|{}", "8".repeat(8) + "40271935", random(27)), "[facebook]"),
+    ]);
+    for kept in [
+        format!("acme_{short}"),
+        format!("acme-{lower}"),
+        format!("acme-{}", hex(40)),
+        format!("{}-{}", hex(32), hex(8)),
+        format!("uuid_{}", random(32)),
+    ] {
+        check_kept(&[&kept]);
+    }
+}
+
+#[test]
+fn names_and_markup_of_other_conventions_are_read() {
+    let password = "kX9!mQ27vB";
+    let token = random(32);
+    for (before, behind) in [
+        ("mdp=", ""),
+        ("haslo: ", "\n"),
+        ("DB_HESLO=", ""),
+        ("jelszo = '", "'"),
+        ("losenord: ", ""),
+        ("adgangskode=", ""),
+        ("salasana=", ""),
+        ("sifre = \"", "\""),
+        ("clave=", ""),
+        ("parola = \"", "\";"),
+        ("snmp_community = ", ""),
+        ("userPassword:: ", ""),
+        ("<wsse:Password Type=\"PasswordText\">", "</wsse:Password>"),
+        ("<o:Password>", "</o:Password>"),
+        ("<Password><Value>", "</Value></Password>"),
+        ("{password, \"", "\"},"),
+        ("Const Password As String = \"", "\""),
+        ("(setq my-password \"", "\")"),
+        ("%any : PSK \"", "\""),
+    ] {
+        let expected = format!("{before}[assignment]{behind}");
+        assert_eq!(picture(&redactor(), &format!("{before}{password}{behind}")), expected);
+    }
+    check(&[
+        (format!("api_hash=\"{}\"", hex(32)), "api_hash=\"[assignment]\""),
+        (format!("uclassifykey={}", upper(12)), "uclassifykey=[assignment]"),
+        (format!("https://x.y/f?code={token}=="), "https://x.y/f?code=[assignment]"),
+        (format!("curl -u ':{password}' https://x"), "curl -u ':[password]' https://x"),
+        (
+            format!("SET PASSWORD FOR 'a'@'%' = '{password}';"),
+            "SET PASSWORD FOR 'a'@'%' = '[password]';",
+        ),
+    ]);
+    check_kept(&["https://x.y/?country_code=49&code=de", "std::Password:: x", "enclave=hunter21"]);
+}
+
+#[test]
+fn lists_forms_and_settings_of_devices_are_read() {
+    let (password, token) = ("kX9!mQ27vB", random(32));
+    let form = "Content-Disposition: form-data; name=\"password\"\r\n\r\n";
+    check(&[
+        (
+            format!("api_keys:\n  - {token}\n  - \"{token}\"\nx: 1"),
+            "api_keys:\n  - [assignment]\n  - \"[assignment]\"\nx: 1",
+        ),
+        (format!("{form}{password}\r\n--b"), &format!("{form}[assignment]\r\n--b")),
+        (format!("username ann secret {password}\n"), "username ann secret [assignment]\n"),
+        (format!("tacacs-server key {password}\n"), "tacacs-server key [assignment]\n"),
+        (format!("-storepass {password}\n"), "-storepass [assignment]\n"),
+        ("the password is t*yErmFhdHWH".to_owned(), "the password is [assignment]"),
+        (format!("<password>  {password}  </password>"), "<password>  [assignment]  </password>"),
+        (format!("<item>DB_PASS={password}</item>"), "<item>DB_PASS=[assignment]</item>"),
+        (format!("pwd = pwd or '{password}'"), "pwd = pwd or '[assignment]'"),
+        (
+            format!("https://a@x.org:pa#ss{password}@github.com"),
+            "https://a@x.org:[url-password]@github.com",
+        ),
+        (
+            format!("credentials.basic(\"ann\", \"{password}\")"),
+            "credentials.basic(\"ann\", \"[password]\")",
+        ),
+        (
+            format!("</Exponent><P>AQ==</P><D>{token}</D></RSAKeyValue>"),
+            "</Exponent>[private-key]</RSAKeyValue>",
+        ),
+        (format!("{}_{}", random(27), random(21)), "[access-token]"),
+        (format!("key={}", "wxqzt7kvbd".repeat(3)), "key=[assignment]"),
+    ]);
+    check_kept(&[
+        "secrets:\n  - db_password\n  - source: app-key-2\n",
+        "the password is wrong!",
+        "the token OAuth2Token\n",
+        "the secret Base64Encoded\n",
+        "pwd = pwd or getpass()",
+        "</Exponent></RSAKeyValue>",
+        "key=the_strength_of_the_first_thing",
+    ]);
+}
+
+#[test]
 fn tokens_side_by_side_and_pairs_of_them_are_found() {
     let (pat, other) = (random(36), upper(57));
     let pair = random(40);
@@ -700,6 +809,34 @@ fn hashes_ids_and_build_output_stay() {
         "git@github.com:a/b.git http://localhost:8080/a@b",
         "the end of xoxe.understanding it",
         "task-force-delta-2026-planning-notes sk-learn-contrib-examples-two",
+    ]);
+}
+
+#[test]
+fn what_programs_do_with_tokens_stays() {
+    check_kept(&[
+        "console.log(\"token:\", token)",
+        "def ask(prompt='Password: ', stream=None):",
+        "return newToken('numeric', sign)",
+        "if (token.value === \"function\") {",
+        "if token.endswith(\"x1y2z3w4\"):",
+        "return token => !matches(token);",
+        "self.disableToken = !(error.status === 401);",
+        "options.Secrets = &nooptypes.SecretNoop{}",
+        "var _ secrets.Component = (*secretResolver)(nil)",
+        "secrets \"github.com/acme/agent/secrets\"",
+        "ACCESS_TOKEN: params.credentials?.token ?? '',",
+        "config.ClientAuth = tls.RequireAndVerifyClientCert",
+        "pub const PrivateKeyMask: X509TemplatePrivateKeyFlag = 12288i32;",
+        "pub const FC_VAR: EXPR_TOKEN = 3i32;",
+        "UnexpectedTokenUnary: \"Illegal expression. Wrap the left side.\",",
+    ]);
+    check(&[
+        (
+            format!("const TOKEN: Type7 = \"{}\";", random(24)),
+            "const TOKEN: Type7 = \"[assignment]\";",
+        ),
+        ("if (token.value === \"hunter2x\")".to_owned(), "if (token.value === \"[assignment]\")"),
     ]);
 }
 
