@@ -146,8 +146,24 @@ codes! {
 }
 
 const TOO_LARGE_HINT: &str = "write it to a file and give the file's name; nothing was stored";
+const NO_REASON_HINT: &str = "say why; whoever reads it later has to know";
 const NEVER_GIVEN_HINT: &str =
     "correct --fence or RELIGHT_FENCE; relight task start prints the fence it takes";
+
+/// What models are told to do about an error. They would obey a hint for a person, who may take work from
+/// its holder or start what waits for a decision.
+pub mod model_hint {
+    /// Only a person decides how it continues.
+    pub const ASK: &str = "stop working on it and tell a person, who decides how it continues";
+    /// Somebody else works on it.
+    pub const WAIT: &str = "wait and try again, or do other work; only a person takes it away";
+    /// There is nothing left to do.
+    pub const ENDED: &str = "it has ended: stop working on it; other work needs another id";
+    /// Its time has not come.
+    pub const LATER: &str = "do other work until then";
+    /// The next try may work.
+    pub const AGAIN: &str = "try again";
+}
 
 impl Refusal {
     /// What it is for programs.
@@ -178,7 +194,7 @@ impl Refusal {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
-            Self::NoReason => "say why; whoever reads it later has to know".to_owned(),
+            Self::NoReason => NO_REASON_HINT.to_owned(),
             Self::Illegal { task, is_used_up: true, .. } => {
                 format!("relight task retry {} --force", shell_word(task.as_str()))
             }
@@ -236,6 +252,39 @@ impl Refusal {
             | Self::StepNotInDoubt { .. }
             | Self::StepFinished { .. }
             | Self::OtherInput { .. } => return None,
+        })
+    }
+}
+
+impl Refusal {
+    /// What a model does about it.
+    pub fn model_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::TooLarge(_) => TOO_LARGE_HINT,
+            Self::NoReason => NO_REASON_HINT,
+            Self::Illegal { from, .. } if from.is_terminal() => model_hint::ENDED,
+            Self::Illegal { from: TaskStatus::Created, .. } => "call task_start first",
+            Self::Held { .. } | Self::StepRunning { .. } => model_hint::WAIT,
+            Self::OtherAgent { .. } => {
+                "it belongs to another agent: leave it; only a person hands it over"
+            }
+            Self::Fenced { ours, newest, .. } if ours > newest => {
+                "give the fence that task_start or checkpoint_resume answered"
+            }
+            Self::Fenced { .. } => "you do not hold it any more: stop working on it",
+            Self::Illegal { .. }
+            | Self::RetriesUsedUp { .. }
+            | Self::GivenUp { .. }
+            | Self::WaitsForPerson { .. }
+            | Self::UsedUp { .. } => model_hint::ASK,
+            Self::StepNotBegun { .. } => "call step_begin first",
+            Self::StepsLeftOpen { .. } => "finish them, or close each with step_skip and a reason",
+            Self::StepInDoubt { .. } => "it may have happened: step_begin says what to do",
+            Self::NoSuchStep { .. } => "give the name that it was begun with",
+            Self::NotBefore { .. } => model_hint::LATER,
+            Self::StepNotInDoubt { .. } | Self::StepFinished { .. } | Self::OtherInput { .. } => {
+                return None;
+            }
         })
     }
 }

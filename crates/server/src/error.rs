@@ -30,6 +30,8 @@ pub struct ApiError {
     pub message: String,
     /// What to do next.
     pub hint: Option<String>,
+    /// What a model does next.
+    pub model_hint: Option<String>,
     /// What only the daemon's own log is told.
     pub inside: Option<String>,
 }
@@ -37,7 +39,7 @@ pub struct ApiError {
 impl ApiError {
     /// A refusal.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, inside: None }
+        Self { code, message: message.into(), hint: None, model_hint: None, inside: None }
     }
 
     /// The HTTP status.
@@ -45,9 +47,10 @@ impl ApiError {
         StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// With what to do next.
+    /// With what to do next, for people and models.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self.model_hint.clone_from(&self.hint);
         self
     }
 
@@ -185,20 +188,22 @@ macro_rules! invalid {
 
 invalid!(IdError, TimeError);
 
-/// Errors of the runtime have a code and a hint; what is inside of them is told as what it is.
-macro_rules! told {
-    ($($error:ident::$inner:ident),*) => {$(
-        impl From<$error> for ApiError {
-            fn from(error: $error) -> Self {
-                match error {
-                    $error::$inner(error) => error.into(),
-                    error => {
-                        Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) }
-                    }
-                }
-            }
+/// What is inside of an error of the runtime is told as what it is.
+impl From<ActError> for ApiError {
+    fn from(error: ActError) -> Self {
+        let (hint, model_hint) = (error.hint(), error.model_hint().map(str::to_owned));
+        match error {
+            ActError::Store(error) => error.into(),
+            error => Self { hint, model_hint, ..Self::new(error.code(), error.to_string()) },
         }
-    )*};
+    }
 }
 
-told!(ActError::Store, SessionError::Store);
+impl From<SessionError> for ApiError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Store(error) => error.into(),
+            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
+        }
+    }
+}

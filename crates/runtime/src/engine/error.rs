@@ -1,7 +1,7 @@
 //! Why something was not done to a task.
 
 use relight_core::decide::Refusal;
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, model_hint};
 use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
@@ -141,6 +141,25 @@ impl ActError {
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
             Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => None,
         }
+    }
+
+    /// What a model does about it.
+    pub fn model_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Refused(refusal) => return refusal.model_hint(),
+            Self::Workflow(error) => return error.model_hint(),
+            Self::NoSuchTask(_) => "check the id; task_start begins a new task",
+            Self::NoSuchAgent(_) => "check the name, or leave it out",
+            Self::Exists { .. } => "leave out what differs, or take another id",
+            Self::Ended { .. } => model_hint::ENDED,
+            Self::MayNotWork { .. } => {
+                "stop working; a person, or the time that is named, lets you work again"
+            }
+            Self::Draining { .. } | Self::NothingBegun => "begin nothing now; try again later",
+            Self::Full { .. } => "finish one first",
+            Self::Contended(_) | Self::Store(_) => model_hint::AGAIN,
+            Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => return None,
+        })
     }
 }
 

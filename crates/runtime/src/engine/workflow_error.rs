@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use relight_core::decide::{Refusal, who_holds};
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, model_hint};
 use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::HeldLease;
 use relight_core::shell::shell_word;
@@ -168,6 +168,27 @@ impl WorkflowError {
             Self::Held { task, .. } => format!("{} --steal-lock takes it over", resume(task)),
             Self::Over { .. } => "it has ended; new work needs a new id".to_owned(),
             Self::Damaged { .. }
+            | Self::BadName { .. }
+            | Self::Io { .. }
+            | Self::Nothing { .. } => return None,
+        })
+    }
+
+    /// What a model does about it.
+    pub fn model_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NotFound(_) => "check the id; checkpoint_save with step begins a new workflow",
+            Self::Unfinished { .. } => "checkpoint_resume continues it",
+            Self::Ended { .. } | Self::Over { .. } => model_hint::ENDED,
+            Self::Waits { task, why: Refusal::WaitsForPerson { status, .. }, .. }
+                if *status == TaskStatus::Failed && task.has_retry_left() =>
+            {
+                "checkpoint_resume with its id tries it once more"
+            }
+            Self::Waits { why, .. } => return why.model_hint(),
+            Self::Held { .. } => model_hint::WAIT,
+            Self::Older(_)
+            | Self::Damaged { .. }
             | Self::BadName { .. }
             | Self::Io { .. }
             | Self::Nothing { .. } => return None,

@@ -1,7 +1,6 @@
 //! What a tool answers: one or two lines, and the same as data. Clients show a model one or the other,
 //! so each says all that matters.
 
-use relight_core::error_code::ErrorCode;
 use relight_runtime::dialect::FileCopyError;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -47,8 +46,7 @@ impl Reply {
 impl From<ApiError> for Reply {
     /// As a model reads it.
     fn from(error: ApiError) -> Self {
-        let ApiError { code, message, hint, .. } = error;
-        let hint = hint_for_model(code, hint);
+        let ApiError { code, message, model_hint: hint, .. } = error;
         let mut text = format!("{}: {message}", code.name);
         if let Some(hint) = &hint {
             text += &format!("\n{hint}");
@@ -57,22 +55,6 @@ impl From<ApiError> for Reply {
         Self { text, data: Some(json!(body)), is_error: true }
     }
 }
-
-/// A person may take work from its holder or start what waits for a decision. A model would obey such a
-/// hint, so it is told to wait or to ask.
-fn hint_for_model(code: ErrorCode, hint: Option<String>) -> Option<String> {
-    let is_forced = hint.as_ref().is_some_and(|hint| hint.contains("--force"));
-    let told = match code {
-        ErrorCode::HELD => "wait and try again, or do other work; only a person takes it away",
-        ErrorCode::STEPS_LEFT_OPEN => "finish them, or close each with step_skip and a reason",
-        ErrorCode::WAITS_FOR_PERSON | ErrorCode::USED_UP => ASK_A_PERSON,
-        _ if is_forced => ASK_A_PERSON,
-        _ => return hint,
-    };
-    Some(told.to_owned())
-}
-
-const ASK_A_PERSON: &str = "stop working on it and tell a person, who decides how it continues";
 
 impl From<Reply> for CallToolResult {
     fn from(reply: Reply) -> Self {
