@@ -10,6 +10,7 @@ use relight_runtime::os::clock;
 use relight_runtime::supervise::daemon_client;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::notify::{self, NotifySign};
+use relight_runtime::supervise::reporters::{Belief, answer_supervised};
 use relight_runtime::supervise::successor::{BriefSubject, Unfinished, current_brief, unfinished};
 use serde_json::{Value, json};
 
@@ -42,19 +43,10 @@ pub(super) async fn inflight(
     for Holding { task, .. } in first(lost) {
         text += &format!("\nholder gone: task {task}; task_start continues it");
     }
-    let holding = |holding: &Holding| {
-        json!({"task": holding.task, "status": holding.status, "holder": holding.holder,
-            "since": holding.since, "steps": holding.steps})
-    };
-    let open = |open: &OpenStep| {
-        json!({"task": open.task, "step": open.step.to_string(), "rule": open.rule,
-            "since": open.since})
-    };
     let data = json!({
-        "in_doubt": first(in_doubt).iter().map(open).collect::<Vec<Value>>(),
-        "lost": first(lost).iter().map(holding).collect::<Vec<Value>>(),
-        "held": first(held).iter().map(holding).collect::<Vec<Value>>(),
-        "running": first(&found.running).iter().map(open).collect::<Vec<Value>>(),
+        "in_doubt": first(in_doubt), "lost": first(lost), "held": first(held),
+        "running": first(&found.running), "agents": first(&found.agents),
+        "sessions": first(&found.sessions),
         "counts": {"in_doubt": in_doubt.len(), "lost": lost.len(), "held": held.len(),
             "running": found.running.len(), "agents": found.agents.len(), "sessions": found.sessions.len()},
     });
@@ -123,43 +115,56 @@ pub(super) async fn heartbeat(
     context: &CallContext,
     given: arguments::HeartbeatTool,
 ) -> Result<Reply, ApiError> {
-    let arguments::HeartbeatTool { status, waiting_until, agent } = given;
+    let arguments::HeartbeatTool { status, waiting_until, task, attempt, agent } = given;
     let named = agent.map(AgentName::new).transpose()?;
     let name = named.clone().or_else(|| context.agent.clone());
-    let task = context.current().map(String::from);
-    let beat = wire::agent::Heartbeat { status, waiting_until, attempt: None, task };
-    let answer = match (&context.side, name) {
-        (Side::Http { app, .. }, Some(name)) => {
-            let answer = heartbeat::hear(app, name, beat).await?;
-            serde_json::to_value(answer).expect("wire types have string keys")
+    // Only one that it took can be taken from it.
+    let current = context.current().filter(|task| context.fence(task, None).is_some());
+    let task = task.or(current.map(String::from));
+    let beat = wire::agent::Heartbeat { status, waiting_until, attempt, task };
+    let known = match &name {
+        Some(name) => context.engine.store().agent(name).await?,
+        None => None,
+    };
+    let Some(agent) = known else {
+        if let Some(name) = named {
+            return Err(ActError::NoSuchAgent(name).into());
         }
-        (Side::Http { .. }, None) => return Err(ApiError::invalid("give agent, your name")),
-        (Side::Process(_), Some(name)) if reports(context, &name, named.is_some()).await? => {
-            report(context, name, &beat).await?
+        // Nobody registered the name of the environment or the header.
+        let is_heard = match &context.side {
+            Side::Process(process) => notify(context, process, None, beat).await?,
+            Side::Http { .. } if name.is_none() => {
+                return Err(ApiError::invalid("give agent, your name"));
+            }
+            Side::Http { .. } => false,
+        };
+        return Ok(reply(is_heard, json!({"action": "continue"})));
+    };
+    let (is_heard, answer) = match &context.side {
+        Side::Http { app, .. } => (true, json!(heartbeat::hear(app, agent.name, beat).await?)),
+        Side::Process(_) if agent.plan.reports_itself() => {
+            (true, report(context, agent.name, &beat).await?)
         }
-        (Side::Process(process), _) => {
+        Side::Process(process) => {
+            let belief = Belief { attempt, task: beat.task.clone().map(TaskId::new).transpose()? };
             let is_heard = notify(context, process, named, beat).await?;
-            let text = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
-            return Ok(Reply::new(text, json!({"heard": is_heard})));
+            let answer = answer_supervised(&context.engine, &agent.name, belief).await?;
+            (is_heard, json!(wire::agent::HeartbeatAnswer::from(answer)))
         }
     };
-    let text = answer["why"].as_str().unwrap_or("heard").to_owned();
-    let mut data = answer;
-    data["heard"] = json!(true);
-    Ok(Reply::new(text, data))
+    Ok(reply(is_heard, answer))
 }
 
-/// Whether the daemon hears it. An agent that was named must be there; one that nobody registered may have
-/// its name from its environment.
-async fn reports(
-    context: &CallContext,
-    name: &AgentName,
-    is_named: bool,
-) -> Result<bool, ApiError> {
-    match context.engine.store().agent(name).await? {
-        None if is_named => Err(ActError::NoSuchAgent(name.clone()).into()),
-        agent => Ok(agent.is_some_and(|agent| agent.plan.reports_itself())),
-    }
+/// The answer of the API, and whether anybody judges the agent's silence.
+fn reply(is_heard: bool, mut answer: Value) -> Reply {
+    let nobody = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
+    let action = answer["action"].as_str().filter(|action| *action != "continue");
+    let text = match (action, answer["why"].as_str()) {
+        (Some(action), why) => format!("{action}: {}", why.unwrap_or_default()),
+        (None, _) => nobody.to_owned(),
+    };
+    answer["heard"] = json!(is_heard);
+    Reply::new(text, answer)
 }
 
 /// Sends the heartbeat to the daemon.
@@ -174,7 +179,7 @@ async fn report(
     let answered =
         sent.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
             ApiError::new(ErrorCode::UNREACHABLE, format!("the daemon cannot be reached: {error}"))
-                .hint("relight up starts it; go on meanwhile and try again later")
+                .hint("continue meanwhile, and try again later")
         })?;
     match answered.refusal() {
         Some(refused) => Err(refused.into()),

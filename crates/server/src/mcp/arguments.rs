@@ -10,6 +10,8 @@ use serde::Deserialize;
 pub(super) struct HeartbeatTool {
     pub(super) status: Option<String>,
     pub(super) waiting_until: Option<String>,
+    pub(super) task: Option<String>,
+    pub(super) attempt: Option<u32>,
     pub(super) agent: Option<String>,
 }
 

@@ -10,8 +10,9 @@ use relight_core::time::{Span, Time};
 use relight_store::CommitError;
 use serde::Serialize;
 
-use super::{AGENTS_MAX, ReportError, Reporters};
+use super::{AGENTS_MAX, ReportError, Reporters, works_on};
 use crate::drain;
+use crate::engine::Engine;
 use crate::os::clock;
 
 /// Beats that come faster are answered from memory unless something was committed meanwhile, and renew no
@@ -94,55 +95,9 @@ impl Reporters {
         belief: Belief,
     ) -> Result<HeartbeatAnswer, ReportError> {
         let standing = self.standing(name).await?;
-        let CachedReport { agent, draining, tasks, .. } = standing.as_ref();
-        let (action, why) = self.wanted(agent, tasks, belief).await?;
-        Ok(HeartbeatAnswer {
-            agent: name.clone(),
-            state: agent.state.kind(),
-            attempt: agent.attempt_number,
-            action,
-            why,
-            again_at: agent.state.again_at().filter(|_| action == Action::Wait),
-            draining: *draining,
-            tasks: tasks.clone(),
-        })
-    }
-
-    async fn wanted(
-        &self,
-        agent: &Agent,
-        tasks: &[HeldTask],
-        belief: Belief,
-    ) -> Result<(Action, Option<String>), ReportError> {
-        if let Some(why) = agent.refuses_work(clock::now()) {
-            let waits = agent.state.kind() == AgentStateKind::Crashed;
-            return Ok((if waits { Action::Wait } else { Action::Stop }, Some(why)));
-        }
-        if agent.plan.reports_itself() && self.is_to_restart(agent, belief.attempt) {
-            let newest = agent.attempt_number;
-            let why = match belief.attempt {
-                Some(attempt) => format!("attempt {attempt} is over; the newest is {newest}"),
-                None => "a person restarted it".to_owned(),
-            };
-            return Ok((Action::Restart, Some(why)));
-        }
-        let Some(task) = belief.task.filter(|id| !tasks.iter().any(|held| held.task == *id)) else {
-            return Ok((Action::Continue, None));
-        };
-        let found = self.engine().store().task(&task).await?;
-        // A task that was started without an agent's name is whose fence says so.
-        let is_its_own = found.as_ref().is_some_and(|found| {
-            let belongs = found.agent.as_ref().is_none_or(|owner| *owner == agent.name);
-            found.lease.held.is_some() && belongs
-        });
-        if is_its_own {
-            return Ok((Action::Continue, None));
-        }
-        let why = match found {
-            Some(task) => format!("it does not hold task {}, which is {}", task.id, task.status),
-            None => format!("there is no task {task}"),
-        };
-        Ok((Action::Cancel, Some(why)))
+        let (agent, attempt) = (&standing.agent, belief.attempt);
+        let is_to_restart = || agent.plan.reports_itself() && self.is_to_restart(agent, attempt);
+        standing.answer(self.engine(), belief, is_to_restart).await
     }
 
     /// One that says in which attempt it is learns of a restart whenever it asks; others are told once.
@@ -165,31 +120,40 @@ impl Reporters {
             Some(known) => known.renewed_ms,
             None => now_ms,
         };
-        let agent = store.agent(name).await?;
-        let agent = agent.ok_or_else(|| ReportError::Unknown(name.clone()))?;
-        let draining = drain::now(store.as_ref()).await?.is_some();
-        let tasks = self.held_tasks(name, renewed_ms == now_ms).await?;
-        let standing = Arc::new(CachedReport { renewed_ms, newest, agent, draining, tasks });
+        let mut read = CachedReport::read(self.engine(), name, renewed_ms == now_ms).await?;
+        (read.renewed_ms, read.newest) = (renewed_ms, newest);
+        let standing = Arc::new(read);
         let mut standings = self.standings();
         if standings.len() < AGENTS_MAX || standings.contains_key(name) {
             standings.insert(name.clone(), Arc::clone(&standing));
         }
         Ok(standing)
     }
+}
 
-    /// What it holds, with each lease renewed where that is due.
-    async fn held_tasks(
-        &self,
-        name: &AgentName,
-        renews: bool,
-    ) -> Result<Vec<HeldTask>, ReportError> {
+/// The same for an agent that a supervisor hears, by whoever has the store.
+pub async fn answer_supervised(
+    engine: &Engine,
+    name: &AgentName,
+    belief: Belief,
+) -> Result<HeartbeatAnswer, ReportError> {
+    CachedReport::read(engine, name, true).await?.answer(engine, belief, || false).await
+}
+
+impl CachedReport {
+    /// As it is now, with each lease renewed where that is due.
+    async fn read(engine: &Engine, name: &AgentName, renews: bool) -> Result<Self, ReportError> {
+        let store = engine.store();
+        let agent = store.agent(name).await?;
+        let agent = agent.ok_or_else(|| ReportError::Unknown(name.clone()))?;
+        let draining = drain::now(store.as_ref()).await?.is_some();
         let mut tasks = Vec::new();
-        for task in self.works_on(name).await? {
+        for task in works_on(engine, name).await? {
             let Some(held) = &task.lease.held else { continue };
             let fence = task.lease.fence;
             let mut left = held.left;
             if let Some(ttl) = held.ttl.filter(|_| renews) {
-                match self.engine().store().renew(&task.id, fence).await {
+                match store.renew(&task.id, fence).await {
                     Ok(()) => left = Some(ttl),
                     Err(CommitError::Store(error)) => return Err(error.into()),
                     // Taken from it just now.
@@ -199,6 +163,70 @@ impl Reporters {
             let lease_ends_at = left.map(|left: Span| clock::now().plus(left));
             tasks.push(HeldTask { task: task.id, fence, lease_ends_at });
         }
-        Ok(tasks)
+        Ok(Self { renewed_ms: 0, newest: 0, agent, draining, tasks })
+    }
+
+    async fn answer(
+        &self,
+        engine: &Engine,
+        belief: Belief,
+        is_to_restart: impl FnOnce() -> bool,
+    ) -> Result<HeartbeatAnswer, ReportError> {
+        let Self { agent, draining, tasks, .. } = self;
+        let (action, why) = self.wanted(engine, belief, is_to_restart).await?;
+        Ok(HeartbeatAnswer {
+            agent: agent.name.clone(),
+            state: agent.state.kind(),
+            attempt: agent.attempt_number,
+            action,
+            why,
+            again_at: agent.state.again_at().filter(|_| action == Action::Wait),
+            draining: *draining,
+            tasks: tasks.clone(),
+        })
+    }
+
+    async fn wanted(
+        &self,
+        engine: &Engine,
+        belief: Belief,
+        is_to_restart: impl FnOnce() -> bool,
+    ) -> Result<(Action, Option<String>), ReportError> {
+        let (agent, state) = (&self.agent, self.agent.state.kind());
+        if let Some(why) = agent.refuses_work(clock::now()) {
+            let waits = state == AgentStateKind::Crashed;
+            return Ok((if waits { Action::Wait } else { Action::Stop }, Some(why)));
+        }
+        // Its supervisor ended it: whatever still beats was left over.
+        let is_over = matches!(state, AgentStateKind::Stopped | AgentStateKind::Terminated);
+        if is_over && !agent.plan.reports_itself() {
+            return Ok((Action::Stop, Some(format!("it is {state}"))));
+        }
+        if is_to_restart() {
+            let newest = agent.attempt_number;
+            let why = match belief.attempt {
+                Some(attempt) => format!("attempt {attempt} is over; the newest is {newest}"),
+                None => "a person restarted it".to_owned(),
+            };
+            return Ok((Action::Restart, Some(why)));
+        }
+        let is_held = |id: &TaskId| self.tasks.iter().any(|held| held.task == *id);
+        let Some(task) = belief.task.filter(|id| !is_held(id)) else {
+            return Ok((Action::Continue, None));
+        };
+        let found = engine.store().task(&task).await?;
+        // A task that was started without an agent's name is whose fence says so.
+        let is_its_own = found.as_ref().is_some_and(|found| {
+            let belongs = found.agent.as_ref().is_none_or(|owner| *owner == agent.name);
+            found.lease.held.is_some() && belongs
+        });
+        if is_its_own {
+            return Ok((Action::Continue, None));
+        }
+        let why = match found {
+            Some(task) => format!("it does not hold task {}, which is {}", task.id, task.status),
+            None => format!("there is no task {task}"),
+        };
+        Ok((Action::Cancel, Some(why)))
     }
 }

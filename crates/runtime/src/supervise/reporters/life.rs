@@ -133,7 +133,7 @@ impl Life {
 
     /// When a task of it last changed, and until when open work excuses silence, by the monotonic clock.
     async fn look_at_work(&mut self) -> Result<(Option<Time>, Option<u64>), StoreError> {
-        let held = self.reporters.works_on(&self.agent.name).await?;
+        let held = super::works_on(self.reporters.engine(), &self.agent.name).await?;
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let engine = self.reporters.engine();
         let work = match engine.home() {

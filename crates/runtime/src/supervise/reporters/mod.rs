@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use self::answer::CachedReport;
-pub use self::answer::{Action, Belief, HeartbeatAnswer, HeldTask};
+pub use self::answer::{Action, Belief, HeartbeatAnswer, HeldTask, answer_supervised};
 use self::life::Life;
 use super::actor::AgentView;
 use super::control::Changed;
@@ -442,7 +442,7 @@ impl Reporters {
     /// What it or a process of it holds, the newest first. What a supervised attempt holds ends with that
     /// attempt.
     async fn held_by(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
-        let mut held = self.works_on(name).await?;
+        let mut held = works_on(self.engine(), name).await?;
         held.retain(|task| {
             let held = task.lease.held.as_ref();
             held.is_some_and(|held| !matches!(held.holder, Holder::Attempt { .. }))
@@ -456,19 +456,19 @@ impl Reporters {
         let is_ours = held.holder == Holder::Process(process::me().clone());
         !is_ours && self.engine().holders().is_alive(held)
     }
+}
 
-    /// What it holds, whoever's life the leases follow.
-    async fn works_on(&self, name: &AgentName) -> Result<Vec<Task>, StoreError> {
-        let query = TaskQuery {
-            agent: Some(name.clone()),
-            held: true,
-            limit: Some(HELD_TASKS_MAX),
-            ..TaskQuery::default()
-        };
-        let mut held = self.engine().store().tasks(query).await?;
-        held.retain(|task| !task.status.is_terminal());
-        Ok(held)
-    }
+/// What it holds, whoever's life the leases follow.
+async fn works_on(engine: &Engine, name: &AgentName) -> Result<Vec<Task>, StoreError> {
+    let query = TaskQuery {
+        agent: Some(name.clone()),
+        held: true,
+        limit: Some(HELD_TASKS_MAX),
+        ..TaskQuery::default()
+    };
+    let mut held = engine.store().tasks(query).await?;
+    held.retain(|task| !task.status.is_terminal());
+    Ok(held)
 }
 
 fn moment(now: Time) -> AgentDecisionInput {
