@@ -9,6 +9,7 @@ use relight_core::decide::StartLimits;
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Fence, Holder};
+use relight_core::task::Task;
 use relight_runtime::engine::{Engine, Started};
 use relight_runtime::operations::work::Taker;
 use relight_runtime::operations::{Context, Operation, Written, read};
@@ -130,7 +131,7 @@ impl CallContext {
     pub(super) fn refuse(&self) -> ApiError {
         let error =
             ApiError::forbidden("this tool needs the scope operate; this token may only read")
-                .hint("`relight token new --operate` gives one that may");
+                .hint("ask a person for a token that may");
         if let Side::Http { app, .. } = &self.side {
             app.audit.refused(&app.backend, &error);
         }
@@ -174,12 +175,13 @@ impl CallContext {
     }
 
     /// The task that was named, else the one that was started last.
-    pub(super) fn task(&self, given: Option<String>) -> Result<TaskId, ApiError> {
-        match given {
-            Some(id) => Ok(TaskId::new(id)?),
-            None => self.current().ok_or_else(|| {
+    pub(super) fn task(&self, given: &JsonObject) -> Result<TaskId, ApiError> {
+        match given.get("task").unwrap_or_default() {
+            Value::String(id) => Ok(TaskId::new(id)?),
+            Value::Null => self.current().ok_or_else(|| {
                 ApiError::invalid("no task is named").hint("give task, an id that you choose")
             }),
+            _ => Err(ApiError::invalid("task is not a text")),
         }
     }
 
@@ -195,14 +197,17 @@ impl CallContext {
     }
 
     /// The right to write. An agent that did not take the task first has none, nor one whose task waits
-    /// for a person by now.
-    pub(super) async fn right(&self, id: &TaskId, given: Option<u64>) -> Result<Fence, ApiError> {
-        if let Some(fence) = self.fence(id, given) {
-            return Ok(fence);
+    /// for a person by now. None is needed to be told that a task has ended.
+    async fn right(&self, id: &TaskId) -> Result<Option<Fence>, ApiError> {
+        if let Some(fence) = self.fence(id, None) {
+            return Ok(Some(fence));
         }
-        let task = self.engine.store().task(id).await?;
-        if let Some(task) = task.filter(|task| task.status.waits_for_person()) {
+        let task = self.engine.task(id).await?;
+        if task.status.waits_for_person() {
             return Err(Refusal::WaitsForPerson { task: task.id, status: task.status }.into());
+        }
+        if task.status.is_terminal() {
+            return Ok(None);
         }
         Err(ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
             .hint("call task_start first; over HTTP give the fence that it answered"))
@@ -214,20 +219,27 @@ impl CallContext {
         &self,
         mut given: JsonObject,
     ) -> Result<Written<O::Answer>, ApiError> {
-        let named = given.get("task").filter(|task| !task.is_null());
-        let id = self.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
+        let id = self.task(&given)?;
         if given.get("fence").is_none_or(Value::is_null) {
-            given.insert("fence".to_owned(), json!(self.right(&id, None).await?));
+            given.insert("fence".to_owned(), json!(self.right(&id).await?));
         }
         given.insert("task".to_owned(), json!(id));
         let written = read::<O>(given)?.run(&self.operations()).await?;
-        if written.task.status.is_terminal() {
-            self.forget(&id);
-        } else if written.task.lease.held.is_none() {
-            // It waits for a person: still the agent's task, but not the agent's to write.
-            self.memory(|memory| memory.fences.remove(&id));
-        }
+        self.written(&written.task);
         Ok(written)
+    }
+
+    /// Forgets a task that has ended, and the fence of one that waits for a person: that is still the
+    /// agent's task, but not the agent's to write.
+    pub(super) fn written(&self, task: &Task) {
+        self.memory(|memory| {
+            if task.lease.held.is_none() {
+                memory.fences.remove(&task.id);
+            }
+            if task.status.is_terminal() && memory.current.as_ref() == Some(&task.id) {
+                memory.current = None;
+            }
+        });
     }
 
     /// What operations work with.
@@ -243,16 +255,6 @@ impl CallContext {
             }
             memory.fences.insert(id.clone(), started.fence);
             memory.current = Some(id.clone());
-        });
-    }
-
-    /// The task has ended.
-    pub(super) fn forget(&self, task: &TaskId) {
-        self.memory(|memory| {
-            memory.fences.remove(task);
-            if memory.current.as_ref() == Some(task) {
-                memory.current = None;
-            }
         });
     }
 

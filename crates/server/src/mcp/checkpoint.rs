@@ -21,9 +21,7 @@ pub(super) async fn save(
 ) -> Result<Reply, ApiError> {
     given.fence = context.fence(&given.workflow, given.fence.map(|fence| fence.0));
     let written = given.run(&workflows(context), context.agent.clone()).await?;
-    if written.answer.outcome == "done" {
-        context.forget(&written.task.id);
-    }
+    context.written(&written.task);
     Ok(saved_reply(&written.answer).with_file_error(written.file_error))
 }
 

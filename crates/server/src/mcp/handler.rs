@@ -96,6 +96,7 @@ async fn run(context: &CallContext, tool: Tool, given: JsonObject) -> Result<Rep
     if !tool.is_read_only() && !context.may_write() {
         return Err(context.refuse());
     }
+    tool.check_names(&given, context.is_over_http())?;
     match tool {
         Tool::TaskStart => task::start(context, given).await,
         Tool::TaskDone => task::done(context, given).await,

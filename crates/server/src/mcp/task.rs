@@ -14,11 +14,7 @@ use super::reply::{OUTPUT_BYTES_MAX, Reply, first, last};
 use crate::error::ApiError;
 
 pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Result<Reply, ApiError> {
-    if given.contains_key("force") {
-        return Err(ApiError::invalid("only a person starts a task by force"));
-    }
-    let named = given.get("task").filter(|task| !task.is_null());
-    let id = context.task(named.map(|task| task.as_str().unwrap_or_default().to_owned()))?;
+    let id = context.task(&given)?;
     given.insert("task".to_owned(), json!(id));
     let mut request: TaskStart = read(given)?;
     request.definition.agent = request.definition.agent.or_else(|| context.agent.clone());

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use rmcp::model::{self, JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 
+use crate::error::{ApiError, without_secrets};
+
 /// A verb of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
@@ -71,18 +73,20 @@ enum Need {
     NeverAndOnlyOverHttp,
 }
 
+impl Field {
+    fn is_there(self, over_http: bool) -> bool {
+        over_http || self.need != Need::NeverAndOnlyOverHttp
+    }
+}
+
 const fn field(name: &'static str, kind: FieldKind, need: Need, text: &'static str) -> Field {
     Field { name, kind, need, text }
 }
 
 const TASK: Field =
     field("task", FieldKind::Text, Need::OverHttp, "task id; default: the one you started");
-const FENCE: Field = field(
-    "fence",
-    FieldKind::Number,
-    Need::OverHttp,
-    "from the answer of task_start; default: remembered",
-);
+const FENCE: Field =
+    field("fence", FieldKind::Number, Need::OverHttp, "from task_start; default: remembered");
 const STEP: Field =
     field("step", FieldKind::Text, Need::Always, "name of the step, stable across attempts");
 const OCCURRENCE: Field = field(
@@ -131,6 +135,18 @@ impl Tool {
             .with_annotations(hints)
     }
 
+    /// Refuses what its schema does not name.
+    pub(super) fn check_names(self, given: &JsonObject, over_http: bool) -> Result<(), ApiError> {
+        let about = self.about();
+        let known: Vec<&str> =
+            about.fields.iter().filter(|field| field.is_there(over_http)).map(|f| f.name).collect();
+        let Some(unknown) = given.keys().find(|name| !known.contains(&name.as_str())) else {
+            return Ok(());
+        };
+        let error = ApiError::invalid(without_secrets(format!("unknown argument {unknown:?}")));
+        Err(error.hint(format!("{} takes {}", about.name, known.join(", "))))
+    }
+
     fn about(self) -> &'static About {
         match self {
             Self::TaskStart => &TASK_START,
@@ -175,7 +191,7 @@ const TASK_START: About = About {
             "lease",
             FieldKind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long you keep it after each call, such as 10m (default)",
+            "kept so long after each call; default 10m",
         ),
     ],
 };
@@ -291,12 +307,7 @@ const CHECKPOINT_SAVE: About = About {
         ),
         field("notes", FieldKind::Text, Need::Never, "for the successor"),
         field("handoff", FieldKind::Text, Need::Never, "for a new workflow: who should take over"),
-        field(
-            "idempotency",
-            FieldKind::Text,
-            Need::Never,
-            "for a new workflow: idempotency key; default: the workflow id",
-        ),
+        field("idempotency", FieldKind::Text, Need::Never, "for a new workflow; default: its id"),
         AGENT,
         field("fence", FieldKind::Number, Need::Never, "from the answer of checkpoint_resume"),
     ],
@@ -316,7 +327,7 @@ const CHECKPOINT_RESUME: About = About {
             "lease",
             FieldKind::Text,
             Need::NeverAndOnlyOverHttp,
-            "how long you keep it after each call, such as 10m (default)",
+            "kept so long after each call; default 10m",
         ),
     ],
 };
@@ -332,8 +343,10 @@ const HEARTBEAT: About = About {
             "waiting_until",
             FieldKind::Text,
             Need::Never,
-            "you will be silent until then: a time, or a duration such as 10m",
+            "silent until then: a time, or a duration such as 10m",
         ),
+        field("task", FieldKind::Text, Need::Never, "what you work on"),
+        field("attempt", FieldKind::Number, Need::Never, "from an earlier answer"),
         AGENT,
     ],
 };
@@ -355,10 +368,9 @@ const RESUME_BRIEF: About = About {
 };
 
 fn schema(fields: &[Field], over_http: bool) -> JsonObject {
-    let is_there = |field: &&Field| over_http || field.need != Need::NeverAndOnlyOverHttp;
     let is_needed =
         |field: &Field| field.need == Need::Always || (over_http && field.need == Need::OverHttp);
-    let fields = fields.iter().filter(is_there);
+    let fields = fields.iter().filter(|field| field.is_there(over_http));
     let mut object = JsonObject::new();
     object.insert("type".to_owned(), json!("object"));
     let properties: JsonObject =
