@@ -96,8 +96,14 @@ pub(super) fn shortest(
     let reason = left_open.or_else(|| reason.map(str::to_owned));
     let mut changes: Vec<Change> =
         way.into_iter().map(|to| Change::Status { to, reason: reason.clone() }).collect();
-    if matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
+    let blocks = to == TaskStatus::Blocked && input.task.status != to;
+    if blocks || matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
         changes.extend(end_lease(input.task));
+    }
+    if blocks {
+        let why = reason.as_deref().unwrap_or("its checkpoint says so");
+        let alert = Alert::blocked(&input.task.id, why).detail();
+        changes.push(Change::Noted(EventKind::Alert, alert));
     }
     Ok(changes)
 }

@@ -82,7 +82,8 @@ impl Dialect {
             let open = open.map(|step| &step.key).filter(|key| !finished(key));
             events.extend(open.map(|key| end(key.clone())));
         }
-        if request.notes.is_some() {
+        let notes = view.task.checkpoint.as_ref().and_then(|settings| settings.notes.as_ref());
+        if request.notes.is_some() && request.notes.as_ref() != notes {
             let mut settings = self.settings_of(&view.task);
             settings.notes.clone_from(&request.notes);
             events.push(TaskEvent::SetCheckpoint(settings));

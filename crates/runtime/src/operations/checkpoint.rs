@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::StartLimits;
-use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
+use relight_core::ids::{AgentName, IdError, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
 use relight_core::step::StepKey;
@@ -234,10 +234,15 @@ impl CheckpointSave {
         };
         let is_only_start = change.complete.is_empty() && change.status.is_none();
         let update = CheckpointUpdate { workflow, fence, change };
+        let known = workflows.engine().store().task(&self.workflow).await?;
         // Steps are finished only of a workflow that is there: a mistyped name is not a new one.
         let names_no_step = self.step.is_none() && !self.complete.is_empty();
-        if names_no_step || self.is_known(workflows).await? {
-            return update.run(workflows).await;
+        if names_no_step || self.is_update_of(known.as_ref(), is_only_start, workflows)? {
+            let mut written = update.run(workflows).await?;
+            if is_only_start && known.is_some_and(|known| known.seq == written.task.seq) {
+                written.answer.outcome = "same";
+            }
+            return Ok(written);
         }
         let started = self.start(agent)?.run(workflows).await?;
         if is_only_start || started.answer.state.is_none() {
@@ -246,28 +251,39 @@ impl CheckpointSave {
         update.run(workflows).await
     }
 
-    /// A key that is not the known workflow's asks for another run, as `checkpoint start` does.
-    async fn is_known(&self, workflows: &Dialect) -> Result<bool, ActError> {
-        let engine = workflows.engine();
-        Ok(match (engine.store().task(&self.workflow).await?, self.idempotency.clone()) {
-            (Some(task), Some(mut key)) if !task.status.is_terminal() => {
-                clean_key(engine.redactor(), &mut key);
-                task.spec.key == Some(key)
-            }
-            (known, key) => known.is_some() && key.is_none(),
+    /// A key that is not the known workflow's asks for another run, as `checkpoint start` does, and the
+    /// start of a run that was completed is that start again.
+    fn is_update_of(
+        &self,
+        known: Option<&Task>,
+        is_only_start: bool,
+        workflows: &Dialect,
+    ) -> Result<bool, ActError> {
+        let Some(task) = known else { return Ok(false) };
+        let mut key = self.key()?;
+        clean_key(workflows.engine().redactor(), &mut key);
+        let is_its_key = task.spec.key.as_ref() == Some(&key);
+        let is_completed = task.status == TaskStatus::Completed && is_its_key && is_only_start;
+        Ok(match self.idempotency {
+            Some(_) => is_its_key && !task.status.is_terminal(),
+            None => !is_completed,
+        })
+    }
+
+    /// Its id is the key, where none is given and the id can be one.
+    fn key(&self) -> Result<IdempotencyKey, IdError> {
+        if let Some(key) = &self.idempotency {
+            return Ok(key.clone());
+        }
+        IdempotencyKey::new(self.workflow.as_str()).or_else(|_| {
+            let first = StepKey::first(StepName::new("workflow")?);
+            IdempotencyKey::new(first.idempotency_key(&self.workflow))
         })
     }
 
     fn start(self, agent: Option<AgentName>) -> Result<CheckpointStart, ActError> {
         let lacks = |what: &str| invalid(format!("a new workflow needs {what}"));
-        let idempotency = match self.idempotency {
-            Some(key) => key,
-            // The id is the key, where it can be one.
-            None => IdempotencyKey::new(self.workflow.as_str()).or_else(|_| {
-                let first = StepKey::first(StepName::new("workflow")?);
-                IdempotencyKey::new(first.idempotency_key(&self.workflow))
-            })?,
-        };
+        let idempotency = self.key()?;
         Ok(CheckpointStart {
             agent: self.agent.or(agent).ok_or_else(|| lacks("agent, your name"))?,
             step: self.step.ok_or_else(|| lacks("step, what you are about to do"))?,
