@@ -63,7 +63,8 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 
 /// Any JSON, read strictly.
 pub fn json(text: &str) -> Result<serde_json::Value, String> {
-    let limits = relight_core::checkpoint::Limits::default();
+    // How deep a payload may be is decided for all fronts where it is stored.
+    let limits = relight_core::checkpoint::Limits { depth_max: 64, ..Default::default() };
     relight_core::checkpoint::parse_strict(text.as_bytes(), limits).map_err(|e| e.to_string())
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::task::{CheckpointSettings, NewTask};
 
 /// A limit with its name, as errors and the reference show it.
@@ -67,6 +69,8 @@ pub const CONTEXT_VALUE: Limit = Limit::bytes("value of the context", 256 << 10)
 pub const CONTEXT: Limit = Limit::bytes("whole context", 1 << 20);
 /// A task's payload, as JSON.
 pub const PAYLOAD: Limit = Limit::bytes("payload", 1 << 20);
+/// How many objects and lists of a payload may lie inside each other.
+pub const PAYLOAD_DEPTH: Limit = Limit { what: "nesting of the payload", max: 60, unit: "levels" };
 /// The name of a strategy.
 pub const STRATEGY: Limit = Limit::bytes("name of the strategy", 200);
 /// A skill that a task needs or an agent has.
@@ -92,7 +96,7 @@ pub fn number(number: u64) -> Result<u64, NumberTooLarge> {
 }
 
 /// All limits, for the reference.
-pub const ALL: [Limit; 15] = [
+pub const ALL: [Limit; 16] = [
     TITLE,
     REASON,
     NOTES,
@@ -102,6 +106,7 @@ pub const ALL: [Limit; 15] = [
     CONTEXT_VALUE,
     CONTEXT,
     PAYLOAD,
+    PAYLOAD_DEPTH,
     STRATEGY,
     SKILL,
     SKILLS,
@@ -118,10 +123,20 @@ pub fn check_new(new: &NewTask) -> Result<(), TooLarge> {
     STRATEGY.check_option(spec.strategy.as_deref())?;
     check_skills(&spec.needs)?;
     if let Some(payload) = &spec.payload {
+        PAYLOAD_DEPTH.check(depth(payload))?;
         PAYLOAD.check(payload.to_string().len())?;
     }
     check_context(&new.context, None)?;
     new.checkpoint.as_ref().map_or(Ok(()), check_checkpoint)
+}
+
+fn depth(value: &Value) -> usize {
+    let inner = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(members) => members.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + inner.unwrap_or_default()
 }
 
 /// Checks the skills of a task or an agent.

@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt as _, Limited};
-use relight_core::checkpoint::{Limits, check_duplicate_keys};
+use relight_core::checkpoint::{Limits, check_unambiguous};
 use relight_core::error_code::ErrorCode;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
@@ -77,8 +77,8 @@ pub(crate) async fn read_body(
     let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
     let bytes = collect(body, bytes_max, wait_max).await?;
     check_depth(&bytes)?;
-    check_duplicate_keys(&bytes, Limits { bytes_max, depth_max: DEPTH_MAX })
-        .map_err(|error| ApiError::bad_request(format!("the JSON has the {error}")))?;
+    check_unambiguous(&bytes, Limits { bytes_max, depth_max: DEPTH_MAX })
+        .map_err(|error| ApiError::bad_request(format!("the JSON has a {error}")))?;
     Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct NewArguments {
     #[arg(long = "step", value_name = "NAME")]
     pub(crate) steps: Vec<StepName>,
     /// Input for the agent
-    #[arg(long, value_name = "JSON", value_parser = values::json)]
+    #[arg(long, value_name = "JSON", value_parser = values::json, allow_negative_numbers = true)]
     pub(crate) payload: Option<serde_json::Value>,
     /// What happens when its holder dies: fail-and-reassign, resume, suspend or exec
     #[arg(long, value_name = "NAME", value_parser = values::strategy)]

@@ -18,4 +18,4 @@ mod strict;
 pub use document::{Checkpoint, Extra, UnknownWorkflowStatus, WorkflowStatus};
 pub use envelope::Damage;
 pub use schema::SchemaVersion;
-pub use strict::{Limits, Position, StrictError, check_duplicate_keys, parse_strict};
+pub use strict::{Limits, Position, StrictError, check_unambiguous, parse_strict};

@@ -105,12 +105,15 @@ pub fn parse_strict(bytes: &[u8], limits: Limits) -> Result<Value, StrictError> 
     parse_borrowed(bytes, limits).map(Value::from)
 }
 
-/// Refuses JSON with an object that names the same member twice, which readers understand differently.
+/// Refuses JSON that readers understand differently: an object that names the same member twice, a number
+/// that loses digits.
 ///
 /// Whatever else is wrong with it is left to the reader that follows.
-pub fn check_duplicate_keys(bytes: &[u8], limits: Limits) -> Result<(), StrictError> {
+pub fn check_unambiguous(bytes: &[u8], limits: Limits) -> Result<(), StrictError> {
     match parse_borrowed(bytes, limits) {
-        Err(error @ StrictError::DuplicateKey { .. }) => Err(error),
+        Err(error @ (StrictError::DuplicateKey { .. } | StrictError::NumberOutOfRange(_))) => {
+            Err(error)
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{Generation, Session, SessionState};
-use crate::checkpoint::{Limits, StrictError, check_duplicate_keys};
+use crate::checkpoint::{Limits, StrictError, check_unambiguous};
 use crate::ids::{SessionId, SessionKey};
 use crate::time::Time;
 
@@ -52,7 +52,9 @@ pub struct Marks {
 /// Reads the text of a file.
 pub fn read_marks(text: &[u8]) -> Result<Marks, FileError> {
     let limits = Limits { bytes_max: FILE_BYTES_MAX, ..Limits::CHECKPOINT };
-    check_duplicate_keys(text, limits).map_err(FileError::Ambiguous)?;
+    if let Err(error @ StrictError::DuplicateKey { .. }) = check_unambiguous(text, limits) {
+        return Err(FileError::Ambiguous(error));
+    }
     let value: Value =
         serde_json::from_slice(text).map_err(|error| FileError::NotJson(error.to_string()))?;
     let entries = match value {

@@ -1,13 +1,13 @@
 //! JSON-RPC messages as lines of standard input and output.
 //!
-//! As rmcp's own transport, with three differences: an object that names a member twice is refused, a
-//! line that is not JSON is answered, and no character that a terminal obeys is written as it is.
+//! As rmcp's own transport, with three differences: an object that names a member twice and a number that
+//! would lose digits are refused, a line that is not JSON is answered, and no character that a terminal obeys is written as it is.
 
 use std::io;
 use std::sync::Arc;
 
 use relight_core::agent::plain::harmless_json;
-use relight_core::checkpoint::{Limits, check_duplicate_keys};
+use relight_core::checkpoint::{Limits, check_unambiguous};
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -124,7 +124,7 @@ fn message(line: Option<&[u8]>) -> Result<Option<Received>, Box<JsonRpcError>> {
         Err(error) => return refused(ErrorCode::PARSE_ERROR, format!("not JSON: {error}"), None),
     };
     let id = serde_json::from_value(value["id"].clone()).ok();
-    if let Err(error) = check_duplicate_keys(line, LIMITS) {
+    if let Err(error) = check_unambiguous(line, LIMITS) {
         return refused(ErrorCode::INVALID_REQUEST, error.to_string(), id);
     }
     let is_notification = value["method"].is_string() && value.get("id").is_none();
