@@ -18,25 +18,31 @@ pub(crate) enum Front {
     Cli(Ground),
     Http(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
     Mcp(Ground, Client),
+    /// `POST /mcp`.
+    McpHttp(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
     Library(Ground, Library),
 }
 
 impl Front {
-    pub(crate) fn all() -> [Self; 4] {
-        let daemon = Ground::new();
-        daemon.config("[daemon]\nlisten = \"127.0.0.1:0\"\n");
-        let up = daemon.up(&[]);
+    pub(crate) fn all() -> [Self; 5] {
+        let (daemon, up) = daemon();
         let embedded = Ground::new();
         let library = Library::open(&embedded.home("relight.db"));
-        let [cli, mcp] = Self::with_files();
-        [cli, Self::Http(daemon, up), mcp, Self::Library(embedded, library)]
+        let [cli, mcp, mcp_http] = Self::with_files();
+        [cli, Self::Http(daemon, up), mcp, mcp_http, Self::Library(embedded, library)]
     }
 
     /// Those that serve the checkpoint verbs.
-    pub(crate) fn with_files() -> [Self; 2] {
+    pub(crate) fn with_files() -> [Self; 3] {
         let tools = Ground::new();
         let client = Client::new(&tools.stage, Speaks::Alone);
-        [Self::Cli(Ground::new()), Self::Mcp(tools, client)]
+        let (ground, up) = daemon();
+        [Self::Cli(Ground::new()), Self::Mcp(tools, client), Self::McpHttp(ground, up)]
+    }
+
+    /// Whether a model reads what it says.
+    pub(crate) fn is_for_models(&self) -> bool {
+        matches!(self, Self::Mcp(..) | Self::McpHttp(..))
     }
 
     pub(crate) fn name(&self) -> &'static str {
@@ -44,6 +50,7 @@ impl Front {
             Self::Cli(_) => "cli",
             Self::Http(..) => "http",
             Self::Mcp(..) => "mcp",
+            Self::McpHttp(..) => "mcp_http",
             Self::Library(..) => "library",
         }
     }
@@ -53,6 +60,7 @@ impl Front {
             Self::Cli(ground)
             | Self::Http(ground, _)
             | Self::Mcp(ground, _)
+            | Self::McpHttp(ground, _)
             | Self::Library(ground, _) => ground,
         }
     }
@@ -62,7 +70,12 @@ impl Front {
         match self {
             Self::Cli(ground) => Some(by_command(ground, operation, fields)),
             Self::Http(ground, _) => by_request(ground, operation, fields),
-            Self::Mcp(_, client) => by_tool(client, operation, fields),
+            Self::Mcp(_, client) => {
+                by_tool(operation, fields, |tool, fields| client.call(tool, fields))
+            }
+            Self::McpHttp(ground, _) => {
+                by_tool(operation, fields, |tool, fields| post_tool(ground, tool, fields))
+            }
             Self::Library(_, library) => library.call(operation, fields),
         }
     }
@@ -79,6 +92,13 @@ impl Front {
         });
         of_work.map(|event| line(&event)).collect()
     }
+}
+
+fn daemon() -> (Ground, Supervisor) {
+    let ground = Ground::new();
+    ground.config("[daemon]\nlisten = \"127.0.0.1:0\"\n");
+    let up = ground.up(&[]);
+    (ground, up)
 }
 
 /// The holders and the lengths of leases are the fronts' own.
@@ -219,11 +239,16 @@ fn in_path(text: &str) -> String {
 
 /// A request over the daemon's socket, as its user.
 pub(crate) fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u16, Value) {
+    send_as(ground, "", method, path, body)
+}
+
+fn send_as(ground: &Ground, agent: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let accept = if path == "/mcp" { "application/json, text/event-stream" } else { "*/*" };
     let mut stream = UnixStream::connect(ground.home("relight.sock")).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+         Accept: {accept}\r\nRelight-Agent: {agent}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();
@@ -233,11 +258,31 @@ pub(crate) fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u1
     (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or(json!({})))
 }
 
+/// A call of a tool over `POST /mcp`; of an error, what is in it.
+pub(crate) fn post_tool(ground: &Ground, tool: &str, arguments: &Value) -> Value {
+    post_tool_as(ground, "", tool, arguments)
+}
+
+/// The same by the agent of the header.
+pub(crate) fn post_tool_as(ground: &Ground, agent: &str, tool: &str, arguments: &Value) -> Value {
+    let params = json!({"name": tool, "arguments": arguments});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let (status, answer) = send_as(ground, agent, "POST", "/mcp", &body.to_string());
+    assert_eq!(status, 200, "{answer}");
+    let data = &answer["result"]["structuredContent"];
+    assert_eq!(answer["result"]["isError"], data.get("error").is_some(), "{answer}");
+    data.get("error").unwrap_or(data).clone()
+}
+
 /// The tools that there are.
 const TOOLS: [&str; 6] =
     ["task.start", "task.done", "task.block", "step.begin", "step.end", "step.skip"];
 
-fn by_tool(client: &mut Client, operation: &str, fields: &Value) -> Option<Answer> {
+fn by_tool(
+    operation: &str,
+    fields: &Value,
+    call: impl FnOnce(&str, &Value) -> Value,
+) -> Option<Answer> {
     let mut fields = fields.clone();
     let tool = match operation {
         "checkpoint.start" | "checkpoint.update" => "checkpoint_save".to_owned(),
@@ -248,16 +293,15 @@ fn by_tool(client: &mut Client, operation: &str, fields: &Value) -> Option<Answe
         "checkpoint.resume" => "checkpoint_resume".to_owned(),
         tool => TOOLS.contains(&tool).then(|| tool.replace('.', "_"))?,
     };
-    let answer = client.call(&tool, &fields);
+    let answer = call(&tool, &fields);
     Some(if answer.get("code").is_some() { Err(answer) } else { Ok(answer) })
 }
 
-/// A model is told to wait or to ask, where a person may break in; otherwise the hints are the same.
+/// A person is given commands to paste; a model is told to wait, to stop, to ask or which tool to call.
 pub(crate) fn settle_hint(person: &Value, model: &mut Value) {
-    let hint = |error: &Value| error["hint"].as_str().unwrap_or_default().to_owned();
-    let breaks_in = |hint: String| ["--force", "--steal"].iter().any(|flag| hint.contains(flag));
-    if breaks_in(hint(person)) {
-        assert!(!breaks_in(hint(model)), "{model}");
-        model["hint"] = person["hint"].clone();
-    }
+    let hint = model["hint"].as_str().unwrap_or_default();
+    let is_command = ["relight ", "--", "RELIGHT_"].iter().any(|mark| hint.contains(mark));
+    assert!(!is_command, "{model}");
+    assert!(person["hint"].is_null() || model["hint"].is_string(), "{model}");
+    model["hint"] = person["hint"].clone();
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::front::{Front, settle_hint};
+use crate::front::{Front, send, settle_hint};
 
 /// A story whose last call is refused, and the code of that.
 fn refused(story: &[(&str, Value)], code: &str) {
@@ -32,7 +32,7 @@ fn refused(story: &[(&str, Value)], code: &str) {
         if error["code"] == "held" {
             error["message"] = Value::Null;
         }
-        if front.name() == "mcp" {
+        if front.is_for_models() {
             settle_hint(&told[0].1, &mut error);
         }
         told.push((front.name(), error));
@@ -50,6 +50,45 @@ fn start(task: &str) -> (&'static str, Value) {
 #[test]
 fn a_task_that_is_not_there() {
     refused(&[("task.done", json!({"task": "nosuch", "fence": 1}))], "not_found");
+}
+
+#[test]
+fn a_task_that_is_not_there_or_has_ended_without_a_fence() {
+    refused(&[("task.done", json!({"task": "nosuch"}))], "not_found");
+    let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
+    refused(&[start("t"), done, ("task.done", json!({"task": "t"}))], "illegal");
+}
+
+#[test]
+fn a_payload_that_is_nested_too_deeply() {
+    let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+    refused(&[("task.add", json!({"task": "t", "payload": nested(61)}))], "invalid");
+    for mut front in Front::all() {
+        let Some(added) = front.call("task.add", &json!({"task": "t", "payload": nested(60)}))
+        else {
+            continue;
+        };
+        assert!(added.is_ok(), "{}: {added:?}", front.name());
+    }
+}
+
+#[test]
+fn a_number_that_would_lose_digits() {
+    let [cli, http, mcp, ..] = Front::all();
+    let number = "{\"id\":123456789012345678901}";
+    let ran = cli.ground().call(&["task", "add", "t", "--payload", number, "--json"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    let body = format!("{{\"id\":\"t\",\"payload\":{number}}}");
+    let (status, answer) = send(http.ground(), "POST", "/api/tasks", &body);
+    assert_eq!((status, &answer["error"]["exit"]), (400, &json!(2)), "{answer}");
+    let call =
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{number}}}");
+    assert_eq!(send(http.ground(), "POST", "/mcp", &call).0, 400);
+    let Front::Mcp(_, mut client) = mcp else { unreachable!() };
+    client.say_text(&call);
+    assert_eq!(client.next()["error"]["code"], -32600);
+    assert_eq!(cli.ground().call(&["task", "add", "t", "--payload", "-5"]).code, 0);
+    assert_eq!(cli.ground().json(&["task", "show", "t"])["payload"], -5);
 }
 
 #[test]

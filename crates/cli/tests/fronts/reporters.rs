@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::{Client, Speaks};
-use crate::front::{Front, send};
+use crate::front::{Front, post_tool, post_tool_as, send, settle_hint};
 use crate::ground::{Ground, until};
 
 /// A daemon to which `bot` reports.
@@ -92,7 +92,7 @@ fn a_stopped_agent_gets_no_work_through_any_front() {
     let mut told: Vec<(&str, Value)> = Vec::new();
     for mut front in Front::all() {
         // The agent is registered with a daemon, and stopped; then the front itself is used.
-        let (ground, up) = (front.ground(), matches!(front, Front::Http(..)));
+        let (ground, up) = (front.ground(), matches!(front, Front::Http(..) | Front::McpHttp(..)));
         let daemon = (!up).then(|| {
             ground.config("[daemon]\nhttp = false\n");
             ground.up(&[])
@@ -110,7 +110,10 @@ fn a_stopped_agent_gets_no_work_through_any_front() {
             ("task.claim", json!({"agent": "bot"})),
         ] {
             let Some(answer) = front.call(operation, &fields) else { continue };
-            let error = answer.unwrap_err();
+            let mut error = answer.unwrap_err();
+            if front.is_for_models() {
+                settle_hint(&told[0].1, &mut error);
+            }
             assert!(error["message"].as_str().unwrap().contains("a person stopped it"), "{error}");
             if front.name() != "library" {
                 told.push((front.name(), error));
@@ -161,6 +164,72 @@ fn a_heartbeat_over_mcp_renews_leases_and_is_answered() {
     assert_eq!(ground.call(&["stop", "bot"]).code, 0);
     let told = client.call("heartbeat", &json!({}));
     assert_eq!(told["action"], "stop", "{told}");
+}
+
+#[test]
+fn a_heartbeat_over_either_mcp_tells_of_a_cancelled_task_and_of_every_restart() {
+    let (ground, _up) = daemon_with_bot();
+    let mut client = Client::new(&ground.stage, Speaks::Alone);
+    let mut both = |given: Value| {
+        let told = client.call("heartbeat", &given);
+        assert_eq!(told, post_tool(&ground, "heartbeat", &given), "{given}");
+        let mut by_http = given;
+        by_http.as_object_mut().unwrap().remove("agent");
+        let mut by_http = beat(&ground, &by_http);
+        by_http["heard"] = json!(true);
+        assert_eq!(told, by_http);
+        told["action"].as_str().unwrap().to_owned()
+    };
+    beat(&ground, &json!({}));
+    post_tool(&ground, "task_start", &json!({"task": "t", "agent": "bot"}));
+    ground.json(&["task", "cancel", "t"]);
+    assert_eq!(both(json!({"agent": "bot", "task": "t"})), "cancel");
+    assert_eq!(ground.call(&["restart", "bot"]).code, 0);
+    beat(&ground, &json!({}));
+    for _ in 0..2 {
+        assert_eq!(both(json!({"agent": "bot", "attempt": 1})), "restart");
+    }
+}
+
+#[test]
+fn a_supervised_agents_heartbeat_has_one_form() {
+    let ground = Ground::new();
+    let agent = "[[agent]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
+    ground.config(&format!("{agent}[daemon]\nhttp = false\n"));
+    let _up = ground.up(&[]);
+    until("a process", || ground.agent("a")["pid"].is_number().then_some(()));
+    let mut client = Client::new(&ground.stage, Speaks::Alone);
+    let mut all = |given: &Value| {
+        let by_stdio = client.call("heartbeat", given);
+        let by_http = post_tool(&ground, "heartbeat", given);
+        let fields = |told: &Value| told.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(fields(&by_stdio), fields(&by_http));
+        for field in ["agent", "state", "attempt", "action", "why", "draining"] {
+            assert_eq!(by_stdio[field], by_http[field], "{field}");
+        }
+        by_stdio
+    };
+    ground.json(&["task", "start", "t", "--agent", "a", "--lease", "1h"]);
+    assert_eq!(all(&json!({"agent": "a", "task": "t"}))["tasks"][0]["task"], "t");
+    ground.json(&["task", "cancel", "t"]);
+    assert_eq!(ground.call(&["drain"]).code, 0);
+    let told = all(&json!({"agent": "a", "task": "t"}));
+    assert_eq!((&told["action"], &told["draining"]), (&json!("cancel"), &json!(true)), "{told}");
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    assert_eq!(all(&json!({"agent": "a"}))["action"], "stop");
+}
+
+#[test]
+fn a_name_that_nobody_registered_is_refused_where_it_is_an_argument() {
+    let (ground, _up) = daemon_with_bot();
+    let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "nosuch")]);
+    let unheard = client.call("heartbeat", &json!({}));
+    assert_eq!(unheard, json!({"action": "continue", "heard": false}));
+    assert_eq!(unheard, post_tool_as(&ground, "nosuch", "heartbeat", &json!({})));
+    let named = json!({"agent": "other"});
+    let refused = client.call("heartbeat", &named);
+    assert_eq!(refused["code"], "not_found", "{refused}");
+    assert_eq!(refused, post_tool_as(&ground, "nosuch", "heartbeat", &named));
 }
 
 #[test]
@@ -255,8 +324,8 @@ fn a_heartbeat_is_refused_with_one_code_through_every_front() {
         let body = json!({"waiting_until": waiting_until});
         let path = format!("/api/agents/{agent}/heartbeat");
         let (_, by_http) = send(&ground, "POST", &path, &body.to_string());
-        let by_tool =
-            client.call("heartbeat", &json!({"agent": agent, "waiting_until": waiting_until}));
+        let given = json!({"agent": agent, "waiting_until": waiting_until});
+        let mut by_tool = client.call("heartbeat", &given);
         let ran = ground.call(&["beat", agent, "--waiting-until", waiting_until, "--json"]);
         let by_command: Value = serde_json::from_str(&ran.stderr).unwrap();
         let by_command = &by_command["error"];
@@ -264,7 +333,6 @@ fn a_heartbeat_is_refused_with_one_code_through_every_front() {
             assert_eq!(by_http["error"][field], by_tool[field], "{agent} {field}: {by_tool}");
             assert_eq!(by_http["error"][field], by_command[field], "{agent} {field}: {by_command}");
         }
-        let hints = [&by_http["error"]["hint"], &by_tool["hint"]];
-        assert_eq!(hints[0], hints[1], "{agent}");
+        settle_hint(&by_http["error"], &mut by_tool);
     }
 }

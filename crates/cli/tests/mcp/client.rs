@@ -59,7 +59,11 @@ impl Client {
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
-        writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
+        self.say_text(&message.to_string());
+    }
+
+    pub(crate) fn say_text(&mut self, line: &str) {
+        writeln!(self.to.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Sends a request and does not wait; its number.
