@@ -62,6 +62,8 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
         for one in before {
             call(front, one).unwrap_or_else(|error| panic!("{} {one:?}: {error}", front.name()));
         }
+        // Over HTTP no folder is told.
+        let is_near = front.name() != "mcp_http";
         let folder = checkpoints(front).display().to_string();
         let is_saved = ["checkpoint.start", "checkpoint.update", "checkpoint.complete"];
         let fields = if is_saved.contains(&call_last.0) { &SAVED[..] } else { &RESUMED[..] };
@@ -77,7 +79,11 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
                 Ok(picked)
             }
             Err(mut error) => {
-                let message = error["message"].as_str().unwrap().replace(&folder, "HERE");
+                let mut message = error["message"].as_str().unwrap().to_owned();
+                if is_near {
+                    message = message.replace(&format!("{folder}/"), "");
+                    message = message.replace(&folder, "checkpoints");
+                }
                 let reason =
                     message.split_once(": ").filter(|_| message.starts_with("invalid value"));
                 error["message"] = json!(reason.map_or(message.as_str(), |(_, reason)| reason));
@@ -224,7 +230,7 @@ fn what_is_refused_is_refused_in_the_same_words() {
     let mut other = start("w");
     other.1["idempotency"] = json!("another");
     let unfinished = refused(&[start("w"), other], "conflict", 1, 409);
-    assert_eq!(unfinished["message"], "workflow w is unfinished (in_progress) in HERE");
+    assert_eq!(unfinished["message"], "workflow w is unfinished (in_progress) in checkpoints");
     refused(&[start("w"), update(json!({"step": "two", "fence": 7}))], "fenced", 77, 409);
     refused(&[resume(json!({}))], "nothing", 1, 409);
     refused(&[resume(json!({"workflow": "nosuch"}))], "not_found", 1, 404);

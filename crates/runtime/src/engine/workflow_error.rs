@@ -1,6 +1,6 @@
 //! Why a checkpoint verb did nothing, where the reason is not one of tasks in general.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use relight_core::decide::{Refusal, who_holds};
 use relight_core::error_code::{ErrorCode, model_hint};
@@ -122,6 +122,21 @@ fn waits_text(task: &Task, why: &Refusal, others: usize) -> String {
 }
 
 impl WorkflowError {
+    /// The same for callers on other machines, who are told no folder.
+    pub fn without_folders(mut self) -> Self {
+        let last = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
+        match &mut self {
+            Self::Damaged { file, .. }
+            | Self::BadName { file, .. }
+            | Self::Io { place: file, .. } => *file = last(file),
+            Self::Unfinished { folder, .. } | Self::Nothing { folder } => {
+                *folder = last(Path::new(folder)).display().to_string();
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// What it is for programs. Work that waits is not "nothing to resume": a caller must not start over.
     pub fn code(&self) -> ErrorCode {
         match self {

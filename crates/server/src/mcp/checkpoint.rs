@@ -1,6 +1,9 @@
 //! The checkpoint dialect: one tool to save, one to go on.
 
+use std::path::Path;
+
 use relight_runtime::dialect::Dialect;
+use relight_runtime::engine::ActError;
 use relight_runtime::operations::checkpoint::{
     CheckpointResume, CheckpointSave, CheckpointSaved, WorkflowState,
 };
@@ -15,12 +18,23 @@ fn workflows(context: &CallContext) -> Dialect {
     Dialect::new(context.engine.clone(), context.checkpoints.clone())
 }
 
+/// Over HTTP no folder is told.
+fn told(context: &CallContext, error: ActError) -> ApiError {
+    match error {
+        ActError::Workflow(error) if context.is_over_http() => {
+            ActError::from(error.without_folders()).into()
+        }
+        error => error.into(),
+    }
+}
+
 pub(super) async fn save(
     context: &CallContext,
     mut given: CheckpointSave,
 ) -> Result<Reply, ApiError> {
     given.fence = context.fence(&given.workflow, given.fence.map(|fence| fence.0));
-    let written = given.run(&workflows(context), context.agent.clone()).await?;
+    let written = given.run(&workflows(context), context.agent.clone()).await;
+    let written = written.map_err(|error| told(context, error))?;
     context.written(&written.task);
     Ok(saved_reply(&written.answer).with_file_error(written.file_error))
 }
@@ -60,7 +74,8 @@ pub(super) async fn resume(
     let agent = given.agent.clone().or_else(|| context.agent.clone());
     let holder = context.holder(agent.as_ref()).await?;
     let (limits, mut reports) = (context.limits.clone(), Vec::new());
-    let written = given.run(&workflows(context), holder, limits, &mut reports).await?;
+    let written = given.run(&workflows(context), holder, limits, &mut reports).await;
+    let written = written.map_err(|error| told(context, error))?;
     let started = &written.answer.started;
     context.remember(started);
     let mut text = started_text("workflow", started);
@@ -71,7 +86,9 @@ pub(super) async fn resume(
     }
     for report in &reports {
         let what = if report.is_damaged { "is damaged" } else { "is not used" };
-        text += &format!("\n{} {what}: {}", report.file.display(), report.reason);
+        let name = report.file.file_name().map(Path::new).filter(|_| context.is_over_http());
+        let file = name.unwrap_or(&report.file).display();
+        text += &format!("\n{file} {what}: {}", report.reason);
     }
     Ok(Reply::new(text, data).with_file_error(written.file_error))
 }
