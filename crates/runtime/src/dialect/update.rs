@@ -83,7 +83,9 @@ impl Dialect {
             events.extend(open.map(|key| end(key.clone())));
         }
         let notes = view.task.checkpoint.as_ref().and_then(|settings| settings.notes.as_ref());
-        if request.notes.is_some() && request.notes.as_ref() != notes {
+        // What is written again is no change, but of a workflow that has ended it is refused.
+        let is_news = request.notes.as_ref() != notes || status.is_terminal();
+        if request.notes.is_some() && is_news {
             let mut settings = self.settings_of(&view.task);
             settings.notes.clone_from(&request.notes);
             events.push(TaskEvent::SetCheckpoint(settings));
