@@ -4,6 +4,7 @@
 //! port when it listens.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Parser;
 use relight_testkit::model::{Script, StubModel};
@@ -22,7 +23,7 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let Arguments { port, record, answers } = Arguments::parse();
-    let model = StubModel::bind(port, Script::parse(&answers)?, record.as_deref())?;
+    let model = StubModel::bind(port, Arc::new(Script::parse(&answers)?), record.as_deref())?;
     println!("{}", model.port()?);
     model.serve()?;
     Ok(())

@@ -1,10 +1,13 @@
 //! What the model answers, request after request; the last answer is given for ever.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
+
+use super::mind::{Asked, Mind};
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,26 +44,29 @@ impl Answer {
 }
 
 /// The answers that are left.
-#[derive(Debug, Clone)]
-pub struct Script(VecDeque<Answer>);
+#[derive(Debug)]
+pub struct Script(Mutex<VecDeque<Answer>>);
 
 impl Script {
     /// By the words of a command line.
     pub fn parse(words: &[String]) -> anyhow::Result<Self> {
         let answers = words.iter().map(|word| Answer::parse(word)).collect::<Result<_, _>>()?;
-        Ok(Self(answers))
+        Ok(Self(Mutex::new(answers)))
     }
+}
 
+impl Mind for Script {
     /// The next answer. A request without tools is a side question (a title, a summary): it does not
     /// use up an answer, and is only told of errors.
-    pub(super) fn next(&mut self, has_tools: bool) -> Answer {
-        let next = self.0.front().cloned().unwrap_or(Answer::Say("ok".to_owned()));
-        match (&next, has_tools) {
-            (Answer::Status(..), false) => next,
-            (_, false) => Answer::Say("ok".to_owned()),
-            (_, true) => {
-                if self.0.len() > 1 {
-                    self.0.pop_front();
+    fn answer(&self, asked: &Asked) -> Answer {
+        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = left.front().cloned().unwrap_or(Answer::Say("ok".to_owned()));
+        match (&next, asked.tools.is_empty()) {
+            (Answer::Status(..), true) => next,
+            (_, true) => Answer::Say("ok".to_owned()),
+            (_, false) => {
+                if left.len() > 1 {
+                    left.pop_front();
                 }
                 next
             }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::dialect::{self, Dialect};
-use super::script::{Answer, Script};
+use super::mind::{Asked, Mind, Point};
+use super::script::Answer;
 
 /// No request of an agent is larger.
 const BODY_BYTES_MAX: u64 = 64 << 20;
@@ -25,7 +26,7 @@ pub struct StubModel {
 }
 
 struct Shared {
-    script: Mutex<Script>,
+    mind: Arc<dyn Mind>,
     count: AtomicU64,
     /// What was asked, one JSON document a line.
     record: Option<Mutex<File>>,
@@ -39,10 +40,10 @@ struct Request {
 
 impl StubModel {
     /// Binds the port, any when 0.
-    pub fn bind(port: u16, script: Script, record: Option<&Path>) -> io::Result<Self> {
+    pub fn bind(port: u16, mind: Arc<dyn Mind>, record: Option<&Path>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let record = record.map(File::create).transpose()?.map(Mutex::new);
-        let shared = Shared { script: Mutex::new(script), count: AtomicU64::new(0), record };
+        let shared = Shared { mind, count: AtomicU64::new(0), record };
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -76,14 +77,11 @@ impl Shared {
                 &json!({"data": [], "input_tokens": 1, "totalTokens": 1}),
             );
         };
-        let tools = &body["tools"];
-        let has_tools = tools.as_array().is_some_and(|tools| !tools.is_empty());
-        let answer = {
-            let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
-            script.next(has_tools)
-        };
+        let asked = Asked::read(self.count.fetch_add(1, Ordering::Relaxed), &body);
+        let answer = self.mind.answer(&asked);
         self.keep(&path, &body, &answer)?;
-        let id = self.count.fetch_add(1, Ordering::Relaxed);
+        self.mind.reached(&asked, &answer, Point::Asked);
+        let id = asked.number;
         match &answer {
             Answer::Status(status, retry_after, text) => {
                 return document(to, *status, *retry_after, &dialect::error(*status, text));
@@ -99,17 +97,22 @@ impl Shared {
         if !dialect.streams(&path, &body) {
             return document(to, 200, None, &dialect.document(&answer, id));
         }
-        let mut text =
-            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-                .to_owned();
-        for (name, value) in dialect.events(&answer, id) {
-            text += &name.map_or(String::new(), |name| format!("event: {name}\n"));
-            text += &format!("data: {value}\n\n");
+        to.write_all(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
+        )?;
+        let events = dialect.events(&answer, id);
+        for (at, (name, value)) in events.iter().enumerate() {
+            if at == events.len() / 2 {
+                self.mind.reached(&asked, &answer, Point::Half);
+            }
+            let name = name.map_or(String::new(), |name| format!("event: {name}\n"));
+            to.write_all(format!("{name}data: {value}\n\n").as_bytes())?;
         }
         if dialect == Dialect::Chat {
-            text += "data: [DONE]\n\n";
+            to.write_all(b"data: [DONE]\n\n")?;
         }
-        to.write_all(text.as_bytes())
+        self.mind.reached(&asked, &answer, Point::Whole);
+        Ok(())
     }
 
     fn keep(&self, path: &str, body: &Value, answer: &Answer) -> io::Result<()> {
