@@ -10,9 +10,10 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use relight_core::time::Span;
 use relight_testkit::driver::DriverKind;
+use relight_testkit::suite::agents::{Client, Moment};
 use relight_testkit::suite::{
-    crowd, disks, failover, faults, fleet, frozen, kill, power, queue, red, sessions, simulate,
-    supervise, syscalls,
+    agents, crowd, disks, failover, faults, fleet, frozen, kill, power, queue, red, sessions,
+    simulate, supervise, syscalls,
 };
 use relight_testkit::world::product::{Product, plain};
 use relight_testkit::world::seed::Seed;
@@ -122,6 +123,18 @@ enum Suite {
         #[arg(long, default_value_t = 500)]
         clock_jump: u64,
     },
+    /// Real agent programs from npm, killed at named or random moments (root only)
+    Agents {
+        /// Only this program
+        #[arg(long, value_parser = client)]
+        cli: Option<Client>,
+        /// Only this moment
+        #[arg(long, value_parser = moment)]
+        moment: Option<Moment>,
+        /// How many kills at random moments, instead of the named ones
+        #[arg(long)]
+        trials: Option<u64>,
+    },
     /// The part of `supervise` that needs a PID namespace of its own
     #[command(hide = true)]
     PidReuse {
@@ -132,6 +145,16 @@ enum Suite {
     Red,
     /// All of them but red
     All,
+}
+
+fn client(name: &str) -> Result<Client, String> {
+    let found = Client::ALL.into_iter().find(|client| client.name() == name);
+    found.ok_or_else(|| format!("one of {}", Client::ALL.map(Client::name).join(", ")))
+}
+
+fn moment(name: &str) -> Result<Moment, String> {
+    let found = Moment::ALL.into_iter().find(|moment| moment.name().0 == name);
+    found.ok_or_else(|| format!("one of {}", Moment::ALL.map(|it| it.name().0).join(", ")))
 }
 
 fn main() -> ExitCode {
@@ -150,6 +173,12 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     let here = std::env::current_exe().context("own path")?;
     let here = here.parent().unwrap_or(Path::new("."));
     let product = Product::beside(arguments.binaries.as_deref().unwrap_or(here))?;
+    if let (Suite::Agents { cli, .. }, false) = (&arguments.suite, agents::is_apart()) {
+        // While there is a network.
+        let clients = cli.map_or(Client::ALL.to_vec(), |cli| vec![cli]);
+        agents::install(&clients, &agents::clis_of(&product), &Tally::default());
+        agents::go_apart()?;
+    }
     let work = tempfile::Builder::new().prefix("relight-prove-").tempdir()?;
     let mut guardian = guard(work.path())?;
     let prover = Prover {
@@ -242,6 +271,7 @@ impl Prover<'_> {
                 };
                 simulate::run(options, tally)?;
             }
+            Suite::Agents { cli, moment, trials } => self.agents(*cli, *moment, *trials)?,
             Suite::PidReuse { folder } => {
                 tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
             }
@@ -315,6 +345,27 @@ impl Prover<'_> {
             until: clock::now() + KILL_MAX,
         };
         fleet::run(&self.product, self.work, options, &self.tally)
+    }
+
+    fn agents(
+        &self,
+        cli: Option<Client>,
+        moment: Option<Moment>,
+        trials: Option<u64>,
+    ) -> anyhow::Result<()> {
+        if !agents::is_apart() {
+            self.tally.skip("agents", "no network namespace can be made here (root only)");
+            return Ok(());
+        }
+        let (some, all) = (Moment::FEW.to_vec(), Moment::ALL.to_vec());
+        let options = agents::Options {
+            clients: cli.map_or(Client::ALL.to_vec(), |cli| vec![cli]),
+            moments: moment.map_or(self.few_or_many(some, all), |moment| vec![moment]),
+            random_kills: trials,
+            seed: self.seed,
+            until: clock::now() + KILL_MAX,
+        };
+        agents::run(&self.product, self.work, &options, &self.tally)
     }
 
     fn few_or_many<T>(&self, few: T, many: T) -> T {

@@ -1,5 +1,6 @@
 //! The ways in which things are killed, one a file.
 
+pub mod agents;
 pub mod crowd;
 pub mod disks;
 pub mod driver_calls;
