@@ -60,6 +60,26 @@ fn claude_code_gets_its_session_id_from_us_and_resumes_with_it() {
 }
 
 #[test]
+fn an_attempt_that_cannot_be_started_does_not_cost_the_session() {
+    let ground = with_fake("codex");
+    let flags = ["--cooldown", "1s"];
+    let _run = run(&ground, "codex", "work", &flags, &["codex", "exec", "fix it"]);
+    let first = ground.until_runs("a", 1);
+    let (id, words) = (session(&ground), argv(&ground));
+    // Nothing can be logged: the second attempt never runs.
+    let logs = ground.home("agents/a/log");
+    let aside = logs.with_extension("aside");
+    std::fs::rename(&logs, &aside).unwrap();
+    std::fs::write(&logs, "").unwrap();
+    signal(first, Signal::KILL);
+    ground.until_agent("a", |agent| agent["last_death"]["code"] == 126);
+    std::fs::remove_file(&logs).unwrap();
+    std::fs::rename(&aside, &logs).unwrap();
+    let words = until("other words", || (argv(&ground) != words).then(|| argv(&ground)));
+    assert!(words.starts_with(&format!("exec --json resume {id} # Brief for attempt")), "{words}");
+}
+
+#[test]
 fn codex_says_its_id_and_it_is_on_disk_before_the_agent_is_killed() {
     let ground = with_fake("codex");
     let _run = run(&ground, "codex", "work", &[], &["codex", "exec", "fix it"]);

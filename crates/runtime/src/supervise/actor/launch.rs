@@ -139,7 +139,6 @@ impl Actor {
                     false => HowEnded::Code(CANNOT_START),
                 };
                 let post_mortem = Box::new(PostMortem::default());
-                self.last = None;
                 let death = Box::new(death);
                 self.events.push_back(AgentEvent::Died { death, post_mortem, task });
                 Ok(())
@@ -181,7 +180,6 @@ impl Actor {
         let note = "it was ended before the host had room for it".to_owned();
         let death = Box::new(Death::lost(clock::now(), note));
         let (post_mortem, task) = (Box::default(), self.task_status().await);
-        self.last = None;
         self.events.push_back(AgentEvent::Died { death, post_mortem, task });
         true
     }

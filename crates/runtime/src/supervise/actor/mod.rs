@@ -544,8 +544,11 @@ impl Actor {
             {
                 continue;
             }
-            let begun = self.last.take().filter(|last| last.number == *number);
-            self.last = change.apply_to_attempt(&self.spec.name, begun, ended.death.at);
+            // After an attempt that never ran, the one before it is what is resumed.
+            if self.last.as_ref().is_some_and(|last| last.number == *number) {
+                let begun = self.last.take();
+                self.last = change.apply_to_attempt(&self.spec.name, begun, ended.death.at);
+            }
             self.tell(What::Died { number: *number, ended: (**ended).clone() });
         }
     }
