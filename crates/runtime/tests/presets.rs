@@ -304,6 +304,13 @@ fn a_key_that_is_refused_is_nothing_to_retry() {
 }
 
 #[test]
+fn qwen_tells_of_an_error_in_two_ways() {
+    let said = outcome("qwen", "refused-now", FIRST).said;
+    assert!(matches!(&said, Some(ReportedEnd::Incurable(why)) if why.contains("401")), "{said:?}");
+    assert_eq!(outcome("qwen", "limit-now", FIRST).said, Some(ReportedEnd::Later(None)));
+}
+
+#[test]
 fn exit_codes_with_a_meaning_are_told_in_words() {
     let said = outcome("gemini", "login", FIRST).said;
     assert_eq!(said, Some(ReportedEnd::Incurable("not logged in".to_owned())));
