@@ -115,6 +115,8 @@ impl HookProgram {
     fn entry(self, command: &str) -> Value {
         let in_group = |timeout: u32| json!({"hooks": [{"type": "command", "command": command, "timeout": timeout}]});
         match self {
+            // It allows no more, and would report a longer one in every session.
+            Self::Codex if command.contains(" session-end ") => in_group(3),
             Self::Claude | Self::Codex => in_group(TIMEOUT_SECS),
             Self::Gemini | Self::Qwen => in_group(TIMEOUT_SECS * 1_000),
             Self::Cursor => json!({"command": command, "timeout": TIMEOUT_SECS}),
