@@ -84,6 +84,56 @@ fn killed_in(stage: &Stage, events: &[(&str, Value)]) {
 }
 
 #[test]
+fn a_call_of_a_program_that_is_stopped_in_it_stays_in_doubt() {
+    let stage = Stage::new();
+    let call = call("Bash", "c1", &json!({"command": "git push"}));
+    killed_in(
+        &stage,
+        &[
+            ("prompt", json!({"prompt": "push"})),
+            ("before-tool", call),
+            ("session-end", json!({"reason": "other"})),
+        ],
+    );
+    assert_eq!(
+        steps(&stage, &own_task()),
+        [("Bash: git push [c1]".to_owned(), "begun".to_owned())]
+    );
+    let told = hook(&stage, "session-start", &json!({"source": "resume"})).stdout;
+    assert!(told.contains("was begun and its outcome is unknown"), "{told}");
+}
+
+#[test]
+fn the_brief_of_a_supervisor_is_not_kept_as_what_the_user_wrote() {
+    let stage = Stage::new();
+    let prompt = || {
+        let task: Value =
+            serde_json::from_str(&stage.run(&["task", "show", &own_task(), "--json"]).stdout)
+                .unwrap();
+        task["context"]["prompt"].as_str().unwrap_or_default().to_owned()
+    };
+    hook(&stage, "prompt", &json!({"prompt": "write the report"}));
+    for brief in
+        ["# Brief for attempt 2 of agent a\nAttempt 1 ended", "\"# Brief for attempt 2 of a\""]
+    {
+        hook(&stage, "prompt", &json!({"prompt": brief}));
+        assert_eq!(prompt(), "write the report");
+    }
+    let both = "write the page\n\n# Brief for attempt 3 of agent a";
+    hook(&stage, "prompt", &json!({"prompt": both}));
+    assert_eq!(prompt(), "write the page");
+}
+
+#[test]
+fn a_prompt_in_parts_is_kept() {
+    let stage = Stage::new();
+    let parts = json!([{"type": "text", "text": "write"}, {"type": "text", "text": "it"}]);
+    hook(&stage, "prompt", &json!({"prompt": parts}));
+    let ran = stage.run(&["task", "show", &own_task(), "--json"]);
+    assert!(ran.stdout.contains("\"prompt\": \"write it\""), "{ran:?}");
+}
+
+#[test]
 fn calls_of_a_conversation_are_steps_of_its_own_task() {
     let stage = Stage::new();
     hook(&stage, "prompt", &json!({"prompt": "build it"}));

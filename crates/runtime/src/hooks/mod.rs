@@ -136,12 +136,14 @@ impl Conversation<'_> {
     pub async fn prompted(&self) -> Result<(), ActError> {
         self.complete_told().await?;
         if let Some((task, right)) = self.given_task().await? {
-            let prompt = self.context().remove("prompt");
-            let pairs = prompt.map(|prompt| ("prompt".to_owned(), prompt)).into_iter().collect();
-            self.engine
-                .act_upon(Some(task.clone()), &task.id, right, TaskEvent::Set(pairs))
-                .await?;
-            return Ok(());
+            let Some(prompt) = self.context().remove("prompt") else { return Ok(()) };
+            let pairs = [("prompt".to_owned(), prompt)].into();
+            let set = TaskEvent::Set(pairs);
+            return self
+                .engine
+                .act_upon(Some(task.clone()), &task.id, right, set)
+                .await
+                .map(|_| ());
         }
         // An interrupted turn may have no other end.
         if let Some(task) = self.running_task().await? {
@@ -217,7 +219,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Records the end of a turn. Calls that have no end by now were refused or broken off, and the
+    /// Records the end of a turn. Calls that have no end by then were refused or broken off, and the
     /// conversation knows: they are not in doubt. A conversation's own task is complete until the next turn.
     pub async fn turn_ends(&self, event: HookEvent) -> Result<(), ActError> {
         let given = self.given_task().await?;
@@ -229,6 +231,10 @@ impl Conversation<'_> {
             return Ok(());
         };
         let mut events = self.open_calls(task).await?;
+        // A program that ends in the middle of a call was stopped: the call may or may not have happened.
+        if event == HookEvent::SessionEnd && !events.is_empty() {
+            return Ok(());
+        }
         if event != HookEvent::SessionEnd {
             let cost_micros = self.payload.cost.map_or(0, |cost| cost.0);
             events.push(TaskEvent::Spend(Usage { cost_micros, turns: 1 }));

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use relight_core::agent::brief::ATTEMPT_HEADING;
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::{ID_BYTES_MAX, StepName, TaskId};
 use relight_core::step::{Call, Step, StepKey, WrittenFile};
@@ -68,7 +69,7 @@ impl Payload {
         Some(Self {
             session,
             folder: text(value, &["cwd", "directory"]).or(roots).map(PathBuf::from),
-            prompt: text(value, &["prompt"]).map(str::to_owned),
+            prompt: prompt_of(&value["prompt"]),
             tool: ToolCall::read(value),
             error: error_of(value),
             source: text(value, &["source"]).map(str::to_owned),
@@ -256,6 +257,23 @@ fn error_of(value: &Value) -> Option<String> {
         .or_else(|| text(error, &["message"]));
     let parts: Vec<&str> = [kind, error.as_str(), message].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| clipped(&plain_line(&parts.join(": ").replace('\n', " ")), 400))
+}
+
+/// What the user wrote, as a text or as parts of one. The brief that a supervisor passes in its place, or after
+/// it, is not the user's.
+fn prompt_of(prompt: &Value) -> Option<String> {
+    let parts =
+        prompt.as_array().map(|parts| parts.iter().filter_map(|part| part["text"].as_str()));
+    let whole = match parts {
+        Some(parts) => parts.collect::<Vec<_>>().join("\n"),
+        None => prompt.as_str()?.to_owned(),
+    };
+    let own = match whole.split_once(ATTEMPT_HEADING) {
+        // Some programs put quotes around it.
+        Some((own, _)) => own.trim_matches(|c: char| c.is_whitespace() || c == '"').to_owned(),
+        None => whole,
+    };
+    (!own.is_empty()).then_some(own)
 }
 
 fn cost_of(value: &Value) -> Option<Cost> {

@@ -27,6 +27,8 @@ pub const DIRTY_NAMES_MAX: usize = 8;
 
 const DONE_NAMES_MAX: usize = 4;
 const DOUBTS_MAX: usize = 3;
+/// Finished calls that are named: the conversation may lack the results of the last ones.
+const CALLS_NAMED: usize = 2;
 /// Most names of steps that are still to do.
 const TO_DO_MAX: usize = 8;
 const OUTPUT_LINES_MAX: usize = 5;
@@ -92,6 +94,9 @@ pub struct DirtyFiles {
     pub count: usize,
 }
 
+/// How the brief of an attempt begins.
+pub const ATTEMPT_HEADING: &str = "# Brief for attempt ";
+
 /// The text; none when nothing was interrupted, so that a first start is told nothing.
 pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
     let was_begun = facts.task.is_some_and(|(task, steps)| task.was_started() || !steps.is_empty());
@@ -111,7 +116,7 @@ pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
 fn tell_what_happened(page: &mut BriefPage, facts: &BriefFacts<'_>) {
     page.line(&match (facts.agent, facts.task) {
         (Some(agent), _) => {
-            format!("# Brief for attempt {} of agent {agent}", facts.attempt_number)
+            format!("{ATTEMPT_HEADING}{} of agent {agent}", facts.attempt_number)
         }
         (None, Some((task, _))) => format!("# Brief for task {}", task.id),
         (None, None) => "# Brief".to_owned(),
@@ -295,7 +300,11 @@ fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Pro
     let count = |state| steps.iter().filter(calls(state)).count();
     let (finished, open) = (count(StepState::Done), count(StepState::Begun));
     if finished + open > 0 {
-        page.line(&format!("- tool calls: {finished} finished, {open} in doubt"));
+        let done = steps.iter().rev().filter(calls(StepState::Done));
+        let last = done.filter_map(|step| step.call.as_ref()).take(CALLS_NAMED).map(called);
+        let last = last.collect::<Vec<_>>().join(", ");
+        let last = if finished > 0 { format!(" (the last: {last})") } else { last };
+        page.line(&format!("- tool calls: {finished} finished{last}, {open} in doubt"));
     }
 }
 
