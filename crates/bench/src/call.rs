@@ -1,6 +1,7 @@
 //! One start of a program, as a shell would do it: timed, read, or counted for its syncs.
 
 use std::fs;
+use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ pub(crate) struct Call {
     arguments: Vec<String>,
     folder: PathBuf,
     environment: Vec<(String, String)>,
+    /// Standard input.
+    input: Option<String>,
     /// The exit code that means it did what is being timed.
     expected_code: i32,
 }
@@ -31,6 +34,7 @@ impl Call {
             arguments: Vec::new(),
             folder: folder.into(),
             environment: Vec::new(),
+            input: None,
             expected_code: 0,
         }
     }
@@ -49,6 +53,11 @@ impl Call {
 
     pub(crate) fn environment(mut self, name: &str, value: impl Into<String>) -> Call {
         self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn input(mut self, text: String) -> Call {
+        self.input = Some(text);
         self
     }
 
@@ -113,10 +122,21 @@ impl Call {
 
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.folder).stdin(Stdio::null());
+        command.current_dir(&self.folder).stdin(self.stdin());
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// A file, which is read without anybody who writes it meanwhile.
+    fn stdin(&self) -> Stdio {
+        let file = self.input.as_ref().and_then(|text| {
+            let mut file = tempfile::tempfile().ok()?;
+            file.write_all(text.as_bytes()).ok()?;
+            file.rewind().ok()?;
+            Some(file)
+        });
+        file.map_or_else(Stdio::null, Stdio::from)
     }
 
     fn ensure_code(&self, code: Option<i32>, stderr: &str) -> anyhow::Result<()> {

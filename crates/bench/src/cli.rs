@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::contest::{Contest, Results};
+use crate::hook;
 use crate::inserts::{Insert, closest, inserts, mean_syncs, syncs_text};
 use crate::row::{Row, Target};
 use crate::stage::Stage;
@@ -28,6 +29,10 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             Err(error) => vec![not_measured(verb, &error)],
         });
     }
+    rows.extend(hook::rows(stage).unwrap_or_else(|error| {
+        let row = Row::new("hook", "ms").target(Target::TimesFloorMax(1.5));
+        vec![row.note(Some(format!("{error:#}")))]
+    }));
     Ok(rows)
 }
 

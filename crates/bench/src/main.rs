@@ -24,6 +24,7 @@ mod group;
 mod growth;
 mod hang;
 mod holder;
+mod hook;
 mod inserts;
 mod keeper;
 mod load;
