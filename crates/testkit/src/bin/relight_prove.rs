@@ -143,7 +143,7 @@ enum Suite {
     },
     /// Deliberately broken builds, which must fail
     Red,
-    /// All of them but red
+    /// All of them but agents and red
     All,
 }
 
@@ -176,7 +176,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let (Suite::Agents { cli, .. }, false) = (&arguments.suite, agents::is_apart()) {
         // While there is a network.
         let clients = cli.map_or(Client::ALL.to_vec(), |cli| vec![cli]);
-        agents::install(&clients, &agents::clis_of(&product), &Tally::default());
+        agents::install(&clients, &agents::clis_of(&product));
         agents::go_apart()?;
     }
     let work = tempfile::Builder::new().prefix("relight-prove-").tempdir()?;

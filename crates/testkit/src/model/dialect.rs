@@ -65,7 +65,7 @@ impl Dialect {
 }
 
 /// An error as every dialect reads it: each looks at members of its own.
-pub(super) fn error(status: u16, text: &str) -> Value {
+pub(super) fn error(dialect: Dialect, status: u16, text: &str) -> Value {
     let (kind, code, rpc) = match status {
         401 => ("authentication_error", "invalid_api_key", "UNAUTHENTICATED"),
         403 => ("permission_error", "forbidden", "PERMISSION_DENIED"),
@@ -73,6 +73,7 @@ pub(super) fn error(status: u16, text: &str) -> Value {
         429 => ("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"),
         _ => ("api_error", "server_error", "UNAVAILABLE"),
     };
+    let code = if dialect == Dialect::Gemini { json!(status) } else { json!(code) };
     json!({"type": "error",
         "error": {"type": kind, "code": code, "status": rpc, "message": text, "param": null}})
 }

@@ -84,7 +84,12 @@ impl Shared {
         let id = asked.number;
         match &answer {
             Answer::Status(status, retry_after, text) => {
-                return document(to, *status, *retry_after, &dialect::error(*status, text));
+                return document(
+                    to,
+                    *status,
+                    *retry_after,
+                    &dialect::error(dialect, *status, text),
+                );
             }
             Answer::Wait(wait) => {
                 stream.set_read_timeout(Some(*wait))?;

@@ -19,11 +19,17 @@ const PLUGIN: (&str, &str, &str) = ("opencode-plugin", "@opencode-ai/plugin", "1
 /// One program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
+    /// Claude Code.
     Claude,
+    /// Codex.
     Codex,
+    /// Gemini CLI.
     Gemini,
+    /// OpenCode.
     Opencode,
+    /// Kimi Code.
     Kimi,
+    /// Qwen Code.
     Qwen,
 }
 
@@ -187,6 +193,8 @@ impl Client {
                 ("ANTHROPIC_API_KEY", text("k")),
                 ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", text("1")),
                 ("DISABLE_AUTOUPDATER", text("1")),
+                // Ten by itself, even of a refused key, which take minutes.
+                ("CLAUDE_CODE_MAX_RETRIES", text("3")),
                 // Without it, root may not skip permissions.
                 ("IS_SANDBOX", text("1")),
             ],
@@ -214,6 +222,13 @@ impl Client {
         let node = clis.join(format!("node-{NODE_VERSION}/node_modules/{node}/bin"));
         let own = own.join("node_modules/.bin");
         format!("{}:{}:/usr/local/bin:/usr/bin:/bin", own.display(), node.display())
+    }
+
+    pub(super) fn is_installed(self, clis: &Path) -> bool {
+        let plugin = clis.join(format!("{}-{}", PLUGIN.0, PLUGIN.2));
+        clis.join(format!("{}-{}", self.name(), self.version())).exists()
+            && clis.join(format!("node-{NODE_VERSION}")).exists()
+            && (self != Self::Opencode || plugin.exists())
     }
 
     /// Installs it, unless it is there.
@@ -264,7 +279,7 @@ fn npm(words: &[&str]) -> Command {
 }
 
 /// Whether a network of our own can be made here.
-pub fn has_namespaces() -> bool {
+pub(super) fn has_namespaces() -> bool {
     let words = ["--net", "sh", "-c", "ip link set lo up"];
     finish(&mut plain(Path::new("unshare"), &words)).is_ok_and(|answer| answer.code == 0)
 }

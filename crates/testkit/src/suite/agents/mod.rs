@@ -28,6 +28,9 @@ use crate::world::tally::{Promise, Tally, Violation};
 /// Programs that run at a time.
 const AT_ONCE: usize = 2;
 
+/// After so many failed conversations no further one is begun.
+const FAILED_MAX: u64 = 20;
+
 /// What to do.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -68,22 +71,23 @@ pub fn clis_of(product: &Product) -> PathBuf {
     target.unwrap_or(Path::new(".")).join("agent-clis")
 }
 
-/// Installs programs; those that cannot be installed are left out, loudly.
-pub fn install(clients: &[Client], clis: &Path, tally: &Tally) -> Vec<Client> {
-    let is_there = |client: &&Client| match client.install(clis) {
-        Ok(()) => true,
-        Err(error) => {
-            tally.skip(&format!("agents: {}", client.name()), &format!("{error:#}"));
-            false
+/// Installs programs, while there is a network; those that cannot be installed are reported.
+pub fn install(clients: &[Client], clis: &Path) {
+    for client in clients {
+        if let Err(error) = client.install(clis) {
+            eprintln!("agents: {}: {error:#}", client.name());
         }
-    };
-    clients.iter().filter(is_there).copied().collect()
+    }
 }
 
 /// Runs the suite in this network.
 pub fn run(product: &Product, work: &Path, options: &Options, tally: &Tally) -> anyhow::Result<()> {
     let clis = clis_of(product);
-    let clients: Vec<Client> = install(&options.clients, &clis, tally);
+    let (clients, missing): (Vec<Client>, Vec<Client>) =
+        options.clients.iter().partition(|client| client.is_installed(&clis));
+    for client in missing {
+        tally.skip(&format!("agents: {}", client.name()), "it could not be installed from npm");
+    }
     match options.random_kills {
         Some(kills) => at_random(product, &clis, work, options, &clients, kills, tally),
         None => at_moments(product, &clis, work, options, &clients, tally),
@@ -162,7 +166,10 @@ fn at_random(
     for client in clients {
         let (next, kills) = (AtomicU64::new(0), AtomicU64::new(0));
         let play = || {
-            let is_over = || kills.load(Ordering::Relaxed) >= kills_wanted;
+            let is_over = || {
+                let is_hopeless = tally.counts().failed >= FAILED_MAX;
+                kills.load(Ordering::Relaxed) >= kills_wanted || is_hopeless
+            };
             while !is_over() && clock::now() < options.until {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let root = work.join(format!("{}-random-{number}", client.name()));

@@ -3,7 +3,8 @@
 use super::worker::{Hold, Refusals, Which};
 use crate::model::Point;
 
-/// One of them.
+/// One of them; [`Moment::name`] says what each is.
+#[expect(missing_docs, reason = "told once, for people")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     Boot,

@@ -1,5 +1,6 @@
 //! Kills at random moments: is every effect in the journal, and does none happen twice?
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -64,7 +65,8 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
         kills += 1;
         silent_effects(trial, &mut found)?;
     }
-    if !ends_within(Pid::from_child(&run), END_MAX)? {
+    let has_ended = run.try_wait()?.is_some() || ends_within(Pid::from_child(&run), END_MAX)?;
+    if !has_ended {
         run.kill()?;
         found.push(Violation::new(Promise::Lost, format!("not done: {}", trial.log_end())));
     }
@@ -90,14 +92,14 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
 /// Effects that no step stands for.
 fn silent_effects(trial: &Trial<'_>, found: &mut Vec<Violation>) -> anyhow::Result<()> {
     let effects = fs::read_to_string(trial.root.join("work/effects")).unwrap_or_default();
-    let steps = trial.steps()?;
+    // The newest event of each step is its state.
+    let steps: BTreeMap<String, String> =
+        trial.step_events()?.into_iter().map(|(kind, step)| (step, kind)).collect();
     for act in effects.lines().filter_map(|line| line.strip_prefix("effect ")) {
-        let call = format!("./act do {act}");
-        let stands = |step: &String| {
-            step.contains(&call) && (step.contains("\"done\"") || step.contains("\"begun\""))
-        };
-        if !steps.iter().any(stands) {
-            let states: Vec<&String> = steps.iter().filter(|step| step.contains(&call)).collect();
+        let call = format!("./act do {act} ");
+        let of_act = || steps.iter().filter(|(step, _)| step.contains(&call));
+        if !of_act().any(|(_, kind)| matches!(kind.as_str(), "step.begun" | "step.done")) {
+            let states: Vec<_> = of_act().collect();
             let text = format!("act {act} is neither done nor in doubt: {states:?}");
             found.push(Violation::new(Promise::Lost, text));
         }

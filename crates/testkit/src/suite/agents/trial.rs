@@ -167,8 +167,7 @@ impl<'a> Trial<'a> {
         let words = self.client.words(&self.prompt);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let run = ["run", "--name", &self.name, "--preset", self.client.preset()];
-        let limits = ["--cooldown", "1s", "--defer", "2s"];
-        let all = [&run[..], &limits, options, task, &["--"], &words].concat();
+        let all = [&run[..], &["--defer", "2s"], options, task, &["--"], &words].concat();
         let log = || OpenOptions::new().create(true).append(true).open(self.root.join("log"));
         let mut command = self.relight(&all);
         command.stdin(Stdio::null()).stdout(log()?).stderr(log()?);
@@ -178,7 +177,7 @@ impl<'a> Trial<'a> {
     fn strike(&self, moment: Moment) -> anyhow::Result<Vec<Violation>> {
         // Long enough for a start on a busy machine.
         let silence = if moment == Moment::Frozen { "25s" } else { "3m" };
-        let options = ["--silence-max", silence];
+        let options = ["--silence-max", silence, "--cooldown", "1s"];
         let mut run = self.start(&options)?;
         let blow = moment.blow();
         if blow != Blow::None && !self.comes(moment, &mut run)? {
@@ -311,9 +310,9 @@ impl<'a> Trial<'a> {
                 times => say(Promise::Repeated, format!("act {act} happened {times} times")),
             }
         }
-        let steps = self.steps()?;
+        let steps = self.step_events()?;
         for act in 1..=self.worker.acts {
-            if !steps.iter().any(|step| step.contains(&format!("./act do {act}"))) {
+            if !steps.iter().any(|(_, step)| step.contains(&format!("./act do {act}"))) {
                 say(Promise::Record, format!("no hook recorded act {act}"));
             }
         }
@@ -355,8 +354,13 @@ impl<'a> Trial<'a> {
             say(Promise::Lost, "the successor was not told the prompt".to_owned());
         }
         for (at, secret) in self.worker.secrets.iter().enumerate() {
-            if before.iter().any(|asked| has(asked, secret)) && !has(successor, secret) {
-                say(Promise::Lost, format!("the result of act {} is not in its history", at + 1));
+            // Some write their transcript a moment later than they act: what was never written is lost, but
+            // the call is known.
+            let call = format!("./act do {}", at + 1);
+            let is_known = successor.texts.iter().any(|text| text.contains(&call));
+            let had = before.iter().any(|asked| has(asked, secret));
+            if had && !has(successor, secret) && !is_known {
+                say(Promise::Lost, format!("nothing of act {} is in its history", at + 1));
             }
         }
         if moment.act().is_some() && !has(successor, &self.prompt) {
@@ -375,16 +379,18 @@ impl<'a> Trial<'a> {
         effects.lines().filter(|line| *line == format!("effect {act}")).count()
     }
 
-    /// The names of all recorded steps.
-    pub(super) fn steps(&self) -> anyhow::Result<Vec<String>> {
-        let tasks = self.json(&["task", "list", "--json"])?;
-        let ids = tasks["items"].as_array().cloned().unwrap_or_default();
-        let mut steps = Vec::new();
-        for id in ids.iter().filter_map(|task| task["id"].as_str()) {
-            let task = self.json(&["task", "show", id, "--json"])?;
-            steps.extend(task["steps"].as_array().into_iter().flatten().map(Value::to_string));
+    /// What the journal says about steps, in order: the kind of the event and the step.
+    pub(super) fn step_events(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let answer = finish(&mut self.relight(&["events", "--all", "--json"]))?;
+        let mut events = Vec::new();
+        for line in answer.stdout.lines() {
+            let event: Value = serde_json::from_str(line).context("an event")?;
+            let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
+            if event["step"].is_string() {
+                events.push((text("kind"), text("step")));
+            }
         }
-        Ok(steps)
+        Ok(events)
     }
 
     pub(super) fn json(&self, words: &[&str]) -> anyhow::Result<Value> {
