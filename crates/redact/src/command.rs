@@ -200,8 +200,12 @@ fn generated_behind_p(words: &[&[u8]], at: usize) -> Option<(usize, usize)> {
     let value = words.get(at + 1).filter(|_| words[at] == b"-p")?;
     let in_password = |b: &u8| b.is_ascii_alphanumeric() || b"_-+=!#%^&*~@".contains(b);
     let is_id = value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
-    let is_password =
-        value.len() >= 12 && value.iter().all(in_password) && !is_id && value::is_token_body(value);
+    // `deploy -u admin -p x`: beside a user it is a password rather than a port or a path.
+    let has_user = words[..at].iter().any(|word| [b"-u".as_slice(), b"--user"].contains(word));
+    let is_password = value.iter().all(in_password)
+        && !is_id
+        && (value.len() >= 12 && value::is_token_body(value)
+            || has_user && value::is_generated(value));
     is_password.then_some((at + 1, 0))
 }
 

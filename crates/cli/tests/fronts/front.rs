@@ -20,7 +20,7 @@ pub(crate) enum Front {
     Mcp(Ground, Client),
     /// `POST /mcp`.
     McpHttp(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
-    Library(Ground, Library),
+    Library(Ground, Box<Library>),
 }
 
 impl Front {
@@ -29,7 +29,7 @@ impl Front {
         let embedded = Ground::new();
         let library = Library::open(&embedded.home("relight.db"));
         let [cli, mcp, mcp_http] = Self::with_files();
-        [cli, Self::Http(daemon, up), mcp, mcp_http, Self::Library(embedded, library)]
+        [cli, Self::Http(daemon, up), mcp, mcp_http, Self::Library(embedded, Box::new(library))]
     }
 
     /// Those that serve the checkpoint verbs.

@@ -129,7 +129,7 @@ impl WorkflowError {
             Self::Damaged { file, .. }
             | Self::BadName { file, .. }
             | Self::Io { place: file, .. } => *file = last(file),
-            Self::Unfinished { folder, .. } | Self::Nothing { folder } => {
+            Self::Unfinished { place: folder, .. } | Self::Nothing { folder } => {
                 *folder = last(Path::new(folder)).display().to_string();
             }
             _ => {}
