@@ -320,7 +320,7 @@ impl<'a> Trial<'a> {
         match asked.get(asked_before) {
             _ if matches!(moment, Moment::Limit | Moment::Supervisor) => {}
             Some(successor) => {
-                self.look_at_successor(moment, &asked[..asked_before], successor, say)
+                self.look_at_successor(moment, &asked[..asked_before], successor, say);
             }
             None if matches!(moment, Moment::End) => {}
             None => say(Promise::Lost, "the successor never asked the model".to_owned()),
@@ -366,10 +366,10 @@ impl<'a> Trial<'a> {
         if moment.act().is_some() && !has(successor, &self.prompt) {
             say(Promise::Lost, "it is another conversation".to_owned());
         }
-        if let Some(act) = moment.act_in_doubt() {
-            if !successor.texts.iter().any(|text| is_named_in_doubt(text, act)) {
-                say(Promise::Rule, format!("act {act} is not named in doubt"));
-            }
+        if let Some(act) = moment.act_in_doubt()
+            && !successor.texts.iter().any(|text| is_named_in_doubt(text, act))
+        {
+            say(Promise::Rule, format!("act {act} is not named in doubt"));
         }
     }
 
