@@ -141,7 +141,7 @@ async def first_life(server):
         expect(sent, advice="go")
         expect(await agent.call("step_begin", step="pay", rule="once"), advice="go")
         missing = await agent.call("step_end", step="never")
-        expect(missing, code="conflict", hint="relight step begin never --task t first")
+        expect(missing, code="conflict", hint="call step_begin first")
         server.kill()
         return agent.known, sent["idempotency_key"]
 

@@ -639,10 +639,10 @@ fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusa
 
 /// Refuses changes by another agent to a task that belongs to its own, also while nobody holds it.
 fn check_owner(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
-    let Task { id, agent, pinned, .. } = input.task;
+    let Task { id, agent, pinned, checkpoint, .. } = input.task;
     match (agent, input.caller, input.right) {
         (Some(agent), Some(caller), Right::Unfenced)
-            if *pinned && agent != caller && is_a_holders(event) =>
+            if *pinned && checkpoint.is_none() && agent != caller && is_a_holders(event) =>
         {
             let (task, agent, starter) = (id.clone(), agent.clone(), caller.clone());
             Err(Refusal::OtherAgent { task, agent, starter })

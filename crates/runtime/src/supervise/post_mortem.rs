@@ -1,6 +1,6 @@
 //! The post-mortem of an attempt: its last output and the progress of its task.
 //!
-//! Costs one read of the store, and one more per task that it held; three more if it held none.
+//! Costs one read of the store, and one more per task that it held; two more if it held none.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,9 +14,10 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState, from_a_line};
 use relight_core::task::Task;
 use relight_redact::Redactor;
-use relight_store::{AttemptQuery, EventQuery, StoreError, TaskQuery};
+use relight_store::{EventQuery, StoreError, TaskQuery};
 
 use crate::engine::Engine;
+use crate::os::clock;
 use crate::supervise::shim::wire::ExitRecord;
 
 /// Bytes read from the end of the log.
@@ -86,21 +87,15 @@ pub async fn take(
     Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
 }
 
-/// The unfinished workflow of the agent that was written last in this attempt, or that the one before left.
-/// Nobody needs to hold a workflow.
+/// The unfinished workflow of the agent that was written last. Nobody needs to hold a workflow.
 async fn workflow_left(engine: &Engine, attempt: &Attempt) -> Result<Option<Task>, StoreError> {
-    let (agent, store) = (Some(attempt.agent.clone()), engine.store());
     let statuses = vec![TaskStatus::InProgress, TaskStatus::Interrupted, TaskStatus::Blocked];
-    let query = TaskQuery { statuses, agent: agent.clone(), ..TaskQuery::default() };
-    let mut workflows = store.tasks(query).await?;
-    workflows.retain(|task| task.checkpoint.is_some() && task.lease.held.is_none());
-    if workflows.is_empty() {
-        return Ok(None);
-    }
-    let query = AttemptQuery { agent, ended: true, limit: 1, before: Some(attempt.tag.clone()) };
-    let before = store.attempts(query).await?.pop().and_then(|before| before.post_mortem?.task);
+    let agent = Some(attempt.agent.clone());
+    let query = TaskQuery { statuses, agent, ..TaskQuery::default() };
+    let mut workflows = engine.store().tasks(query).await?;
+    let now = clock::now();
     workflows.retain(|task| {
-        task.updated_at >= attempt.begun_at || before.as_deref() == Some(task.id.as_str())
+        task.checkpoint.is_some() && task.lease.held.is_none() && !task.is_expired(now)
     });
     Ok(workflows.into_iter().max_by_key(|task| (task.updated_at, task.seq)))
 }
