@@ -16,6 +16,11 @@ const BYTES: u64 = 48 << 20;
 /// How often a disk that is in use is looked at again.
 const BUSY_LOOKS_MAX: u32 = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// How often a file system that another mount namespace keeps is looked at again.
+const KEPT_LOOKS_MAX: u32 = 600;
+const KEPT_PAUSE: Duration = Duration::from_millis(200);
+/// What a file system says that was shut down.
+const EIO: i32 = 5;
 
 /// A mounted image; unmounted when it is dropped.
 #[derive(Debug)]
@@ -61,9 +66,23 @@ impl Disk {
 
     /// Mounts it; the journal is replayed as after a power cut. The journal is written only when
     /// somebody syncs, so that nothing is saved by luck.
+    ///
+    /// A mount namespace that somebody made meanwhile keeps the file system as it was, shut down, and a
+    /// mount gives the same one again: that is waited for.
     pub fn mount(&self) -> anyhow::Result<()> {
         let (image, place) = (self.image.display().to_string(), self.place.display().to_string());
-        run("mount", &["-o", "loop,commit=300", &image, &place])
+        let probe = self.place.join(".probe");
+        for _ in 0..KEPT_LOOKS_MAX {
+            run("mount", &["-o", "loop,commit=300", &image, &place])?;
+            match std::fs::write(&probe, "").and_then(|()| std::fs::remove_file(&probe)) {
+                Err(error) if error.raw_os_error() == Some(EIO) => {
+                    self.unmount()?;
+                    pause(KEPT_PAUSE);
+                }
+                probed => return probed.with_context(|| format!("cannot write to {place}")),
+            }
+        }
+        anyhow::bail!("{place} is still kept by another mount namespace")
     }
 
     /// Takes it away. Whoever was killed on it a moment ago may still be closing its files.
