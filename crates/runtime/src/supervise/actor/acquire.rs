@@ -487,15 +487,17 @@ impl Actor {
         may_start && !is_known && !record::was_begun(&self.folder, attempt.number, &attempt.tag)
     }
 
-    /// The node that an attempt ran on, if not this one.
+    /// The node that an attempt ran on, if it did not run here.
     fn other_node(&self, attempt: &Attempt) -> Option<NodeName> {
         let process = attempt.process.as_ref().or(attempt.shim.as_ref());
-        let node = match process {
-            Some(process) => process.node.as_ref(),
-            // It was begun, but its process was never recorded.
-            None => self.agent_was_on.as_ref(),
+        let ran_here = match process {
+            Some(process) => process.node == self.context.owner.node,
+            // Its process was never recorded. The lease tells only who had the agent last: this node
+            // may have taken it from the one that began the attempt, and lost its own lease.
+            None => record::was_begun(&self.folder, attempt.number, &attempt.tag),
         };
-        node.filter(|node| self.context.owner.node.as_ref() != Some(node)).cloned()
+        let node = process.map_or(self.agent_was_on.as_ref(), |process| process.node.as_ref());
+        node.filter(|_| !ran_here).cloned()
     }
 
     /// Its node is gone, so how it ended is unknown. Its shim has stopped it in time.
