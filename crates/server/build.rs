@@ -19,16 +19,28 @@ fn main() {
         collect(&folder, &mut files);
     }
     files.sort();
-    #[expect(clippy::disallowed_methods, reason = "where cargo wants what is made here")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "where cargo wants what is made here"
+    )]
     let made = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let mut table = String::from("[\n");
     for (number, file) in files.iter().enumerate() {
-        let name = file.strip_prefix(&folder).expect("it was found there").display().to_string();
+        let name = file
+            .strip_prefix(&folder)
+            .expect("it was found there")
+            .display()
+            .to_string();
         let small = made.join(format!("{number}.gz"));
         compress(file, &small);
-        let (plain, small) =
-            (format!("include_bytes!({file:?})"), format!("include_bytes!({small:?})"));
-        let _ = writeln!(table, "    File {{ name: {name:?}, plain: {plain}, gzip: {small} }},");
+        let (plain, small) = (
+            format!("include_bytes!({file:?})"),
+            format!("include_bytes!({small:?})"),
+        );
+        let _ = writeln!(
+            table,
+            "    File {{ name: {name:?}, plain: {plain}, gzip: {small} }},"
+        );
     }
     table.push_str("]\n");
     std::fs::write(made.join("assets.rs"), table).expect("cargo's folder is ours");
@@ -50,6 +62,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         println!("cargo::rerun-if-changed={}", path.display());
-        if path.is_dir() { collect(&path, files) } else { files.push(path) }
+        if path.is_dir() {
+            collect(&path, files)
+        } else {
+            files.push(path)
+        }
     }
 }

@@ -3,7 +3,10 @@
 //! The least that bringing a process back can cost: wait for it, start it (posix_spawn), nothing else.
 //! In a session of its own, as a shim is: where the kernel shares the processor out by sessions, both
 //! stand equal beside a load.
-#![expect(clippy::disallowed_methods, reason = "a floor starts programs by itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a floor starts programs by itself"
+)]
 
 use std::process::{Command, Stdio};
 

@@ -10,11 +10,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
     let now = clock_gettime(ClockId::Monotonic);
-    let pipe = std::env::args_os().nth(1).unwrap_or_else(|| "births".into());
+    let pipe = std::env::args_os()
+        .nth(1)
+        .unwrap_or_else(|| "births".into());
     let ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
     let line = format!("{} {ns}\n", std::process::id());
-    let told =
-        OpenOptions::new().write(true).open(pipe).and_then(|mut to| to.write_all(line.as_bytes()));
+    let told = OpenOptions::new()
+        .write(true)
+        .open(pipe)
+        .and_then(|mut to| to.write_all(line.as_bytes()));
     // Nobody reads: there is nothing to live for.
     if told.is_err() {
         return;

@@ -30,7 +30,11 @@ impl Births {
         let path = folder.join("births");
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         let pipe = OpenOptions::new().read(true).write(true).open(&path)?;
-        Ok(Births { path, pipe, read: Vec::new() })
+        Ok(Births {
+            path,
+            pipe,
+            read: Vec::new(),
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -76,8 +80,14 @@ impl Births {
 }
 
 fn parse(line: &str) -> anyhow::Result<Birth> {
-    let (pid, ns) = line.trim().split_once(' ').with_context(|| format!("birth {line:?}"))?;
-    Ok(Birth { pid: pid.parse()?, at_ns: ns.parse()? })
+    let (pid, ns) = line
+        .trim()
+        .split_once(' ')
+        .with_context(|| format!("birth {line:?}"))?;
+    Ok(Birth {
+        pid: pid.parse()?,
+        at_ns: ns.parse()?,
+    })
 }
 
 #[cfg(test)]

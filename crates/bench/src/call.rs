@@ -47,7 +47,8 @@ impl Call {
     /// Adds the words of `line`; `{n}` becomes `number`.
     pub(crate) fn line(mut self, line: &str, number: usize) -> Call {
         let numbered = line.replace("{n}", &number.to_string());
-        self.arguments.extend(numbered.split_whitespace().map(String::from));
+        self.arguments
+            .extend(numbered.split_whitespace().map(String::from));
         self
     }
 
@@ -69,7 +70,10 @@ impl Call {
     /// From before the start until its end is known; its output goes nowhere.
     pub(crate) fn wall_ms(&self) -> anyhow::Result<f64> {
         let mut command = self.command(&self.program);
-        command.args(&self.arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let began = Instant::now();
         let status = command.status().with_context(|| self.text())?;
         let elapsed = began.elapsed();
@@ -80,7 +84,10 @@ impl Call {
     /// The same, and the most memory it had; looked at until it is gone.
     pub(crate) fn wall_ms_and_peak_kib(&self) -> anyhow::Result<(f64, f64)> {
         let mut command = self.command(&self.program);
-        command.args(&self.arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let began = Instant::now();
         let mut child = command.spawn().with_context(|| self.text())?;
         let mut peak_kib = 0.0;
@@ -101,8 +108,14 @@ impl Call {
     /// What it prints on stdout.
     pub(crate) fn stdout(&self) -> anyhow::Result<String> {
         let mut command = self.command(&self.program);
-        let Output { status, stdout, stderr } =
-            command.args(&self.arguments).output().with_context(|| self.text())?;
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = command
+            .args(&self.arguments)
+            .output()
+            .with_context(|| self.text())?;
         self.ensure_code(status.code(), &String::from_utf8_lossy(&stderr))?;
         Ok(String::from_utf8(stdout)?)
     }
@@ -111,9 +124,21 @@ impl Call {
     pub(crate) fn syncs(&self) -> anyhow::Result<Option<usize>> {
         let trace = tempfile::NamedTempFile::new()?;
         let mut command = self.command(Path::new("strace"));
-        command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync,sync_file_range,msync", "-o"]);
-        command.arg(trace.path()).arg("--").arg(&self.program).args(&self.arguments);
-        let Ok(Output { status, .. }) = command.output() else { return Ok(None) };
+        command.args([
+            "-f",
+            "-qq",
+            "-e",
+            "trace=fsync,fdatasync,sync_file_range,msync",
+            "-o",
+        ]);
+        command
+            .arg(trace.path())
+            .arg("--")
+            .arg(&self.program)
+            .args(&self.arguments);
+        let Ok(Output { status, .. }) = command.output() else {
+            return Ok(None);
+        };
         let began = fs::read_to_string(trace.path())?;
         let is_call = |line: &&str| line.contains("sync") && !line.contains(" resumed>");
         Ok((status.code() == Some(self.expected_code))
@@ -123,7 +148,10 @@ impl Call {
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).stdin(self.stdin());
-        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LANG", "C.UTF-8");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -141,12 +169,20 @@ impl Call {
 
     fn ensure_code(&self, code: Option<i32>, stderr: &str) -> anyhow::Result<()> {
         let text = self.text();
-        ensure!(code == Some(self.expected_code), "{text}: code {code:?} {}", stderr.trim());
+        ensure!(
+            code == Some(self.expected_code),
+            "{text}: code {code:?} {}",
+            stderr.trim()
+        );
         Ok(())
     }
 
     fn text(&self) -> String {
-        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        let name = self
+            .program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         format!("{name} {}", self.arguments.join(" "))
     }
 }

@@ -24,8 +24,17 @@ pub(crate) fn per_second_of(
     round: &str,
 ) -> anyhow::Result<f64> {
     let tasks = each * workers;
-    stage.runtime.block_on(libraries[0].fill(round, tasks, Backlog::Waiting))?;
+    stage
+        .runtime
+        .block_on(libraries[0].fill(round, tasks, Backlog::Waiting))?;
     let library = |worker: usize| Arc::clone(&libraries[worker % libraries.len()]);
-    let claimers = (0..workers).map(|worker| Claimer(library(worker))).collect();
-    per_second(&stage.runtime, Carrier::Tasks, claimers, Until::Written(each))
+    let claimers = (0..workers)
+        .map(|worker| Claimer(library(worker)))
+        .collect();
+    per_second(
+        &stage.runtime,
+        Carrier::Tasks,
+        claimers,
+        Until::Written(each),
+    )
 }

@@ -17,10 +17,14 @@ const EMPTY: &str = "empty Rust binary";
 const PYTHON: &str = "Python script";
 
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
-    let version = Call::new(stage.relight(), stage.folder()).argument("--version").stdout();
+    let version = Call::new(stage.relight(), stage.folder())
+        .argument("--version")
+        .stdout();
     if !version.is_ok_and(|answer| answer.starts_with("relight ")) {
         let row = Row::new("all verbs", "ms").target(Target::TimesFloorMax(1.5));
-        return Ok(vec![row.note(Some("`relight --version` does not name itself"))]);
+        return Ok(vec![
+            row.note(Some("`relight --version` does not name itself")),
+        ]);
     }
     let mut rows = Vec::new();
     for verb in &VERBS {
@@ -38,7 +42,11 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
 
 fn not_measured(verb: &Verb, error: &anyhow::Error) -> Row {
     let row = Row::new(verb.name(), "ms").note(Some(format!("{error:#}")));
-    if verb.has_target { row.target(Target::TimesFloorMax(1.5)) } else { row }
+    if verb.has_target {
+        row.target(Target::TimesFloorMax(1.5))
+    } else {
+        row
+    }
 }
 
 fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
@@ -47,7 +55,10 @@ fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
     let floors = inserts(stage, verb, &folder)?;
     let syncs = mean_syncs(|number| relight.prepared(number))?;
     let is_durable = verb.writes == Writes::Nothing || syncs != Some(0.0);
-    anyhow::ensure!(is_durable, "it made no sync, so nothing it wrote is durable");
+    anyhow::ensure!(
+        is_durable,
+        "it made no sync, so nothing it wrote is durable"
+    );
     let floor = closest(&floors, syncs);
 
     let mut contest = Contest::default();
@@ -64,7 +75,9 @@ fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
         fs::create_dir_all(&folder)?;
         let call = Call::new(python, &folder).argument(script.to_string_lossy());
         call.clone().line("start bench one", 0).stdout()?;
-        contest.enter(PYTHON, move |round| call.clone().line(line, round).wall_ms());
+        contest.enter(PYTHON, move |round| {
+            call.clone().line(line, round).wall_ms()
+        });
     }
     let results = contest.run(stage.pick(100, 15))?;
     Ok(table(verb, floor, syncs, &results))
@@ -73,9 +86,17 @@ fn rows_of(stage: &Stage, verb: &Verb) -> anyhow::Result<Vec<Row>> {
 fn table(verb: &Verb, floor: Option<&Insert>, syncs: Option<f64>, results: &Results) -> Vec<Row> {
     let what = format!("{} ({})", verb.name(), syncs_text(syncs));
     let row = |floor: &str| {
-        Row::new(&what, "ms").figure(results.get("relight")).beside(floor, results.get(floor))
+        Row::new(&what, "ms")
+            .figure(results.get("relight"))
+            .beside(floor, results.get(floor))
     };
-    let judged = |row: Row, target| if verb.has_target { row.target(target) } else { row };
+    let judged = |row: Row, target| {
+        if verb.has_target {
+            row.target(target)
+        } else {
+            row
+        }
+    };
     let start = row(EMPTY);
     let mut rows = Vec::new();
     match floor {
@@ -89,7 +110,10 @@ fn table(verb: &Verb, floor: Option<&Insert>, syncs: Option<f64>, results: &Resu
     if verb.python.is_some() {
         let python = Row::new(&what, "ms").figure(results.get("relight"));
         let python = python.faster_than(PYTHON, results.get(PYTHON));
-        let missing = results.get(PYTHON).is_none().then_some("python3 is missing");
+        let missing = results
+            .get(PYTHON)
+            .is_none()
+            .then_some("python3 is missing");
         rows.push(judged(python, Target::TimesFasterMin(8.0)).note(missing));
     }
     rows

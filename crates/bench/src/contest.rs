@@ -37,7 +37,9 @@ impl<'a> Contest<'a> {
                 }
             }
         }
-        let samples = figures.into_iter().map(|(name, all)| (name, Samples::new(all)));
+        let samples = figures
+            .into_iter()
+            .map(|(name, all)| (name, Samples::new(all)));
         Ok(Results(samples.collect()))
     }
 }
@@ -46,8 +48,9 @@ impl<'a> Contest<'a> {
 fn shuffle<T>(all: &mut [T], round: usize) {
     let mut random = round as u64;
     for last in (1..all.len()).rev() {
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         all.swap(last, (random >> 33) as usize % (last + 1));
     }
 }

@@ -31,7 +31,9 @@ const FINISHED: usize = 1_000_000;
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let Some(cluster) = Cluster::start(Durability::Synced) else {
         let row = Row::new(steps(1), "steps/s");
-        let row = row.note(Some("there is no PostgreSQL (install the package postgresql)"));
+        let row = row.note(Some(
+            "there is no PostgreSQL (install the package postgresql)",
+        ));
         return Ok(vec![row.target(Target::TimesFloorMin(0.6))]);
     };
     // Before anything is there that the server would tidy up meanwhile.
@@ -44,7 +46,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let library = Arc::new(open("relight")?);
     let full = Arc::new(open("full")?);
     let finished = stage.pick(FINISHED, FINISHED / 100);
-    stage.runtime.block_on(full.fill("finished", finished, Backlog::Finished))?;
+    stage
+        .runtime
+        .block_on(full.fill("finished", finished, Backlog::Finished))?;
     cluster.sql("ANALYZE");
     let seconds = stage.pick(3, 1);
     let until = Until::Elapsed(Duration::from_secs(seconds));
@@ -55,7 +59,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let mut contest = Contest::default();
     for connections in [1, WORKERS] {
         let (cluster, script) = (&cluster, &script);
-        contest.enter(raw(connections), move |_| pgbench(cluster, script, connections, seconds));
+        contest.enter(raw(connections), move |_| {
+            pgbench(cluster, script, connections, seconds)
+        });
     }
     for at_once in [1, AT_ONCE] {
         let library = &library;
@@ -67,7 +73,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     }
     for nodes in &nodes {
         let name = steps_of(nodes.len());
-        contest.enter(&name, move |round| steps_per_second(stage, nodes, round, until));
+        contest.enter(&name, move |round| {
+            steps_per_second(stage, nodes, round, until)
+        });
     }
     let mut claimed = vec![(claims(0), &one), (claims(finished), &beside_many)];
     claimed.extend(nodes.iter().map(|nodes| (claims_by(nodes.len()), nodes)));
@@ -91,7 +99,8 @@ fn table(results: &Results, finished: usize) -> Vec<Row> {
         let name = steps(at_once);
         let row = Row::new(&name, "steps/s").figure(results.get(&name));
         let floor = raw(connections);
-        row.beside(&floor, results.get(&floor)).target(Target::TimesFloorMin(times))
+        row.beside(&floor, results.get(&floor))
+            .target(Target::TimesFloorMin(times))
     };
     let claimed = Row::new(claims(0), "tasks/s").figure(results.get(&claims(0)));
     let beside_many = Row::new(claims(finished), "tasks/s").figure(results.get(&claims(finished)));
@@ -105,7 +114,9 @@ fn table(results: &Results, finished: usize) -> Vec<Row> {
         of_nodes(steps_of(NODES[0]), "steps/s", steps(AT_ONCE)),
         of_nodes(steps_of(NODES[1]), "steps/s", steps(AT_ONCE)),
         claimed.target(Target::ValueMin(2_000.0)),
-        beside_many.beside(claims(0), results.get(&claims(0))).target(Target::TimesFloorMin(0.9)),
+        beside_many
+            .beside(claims(0), results.get(&claims(0)))
+            .target(Target::TimesFloorMin(0.9)),
         of_nodes(claims_by(NODES[0]), "tasks/s", claims(0)),
         of_nodes(claims_by(NODES[1]), "tasks/s", claims(0)),
     ]
@@ -140,8 +151,13 @@ fn claims_by(nodes: usize) -> String {
 /// The table, and what pgbench does to it: one row of the size of a step's result.
 fn raw_script(stage: &Stage, cluster: &Cluster) -> anyhow::Result<std::path::PathBuf> {
     cluster.sql("CREATE TABLE raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text)");
-    let body = prose(RESULT_BYTES).replace(['\'', ':'], "").replace('\n', " ");
-    stage.script("raw.sql", &format!("INSERT INTO raw (body) VALUES ('{body}');\n"))
+    let body = prose(RESULT_BYTES)
+        .replace(['\'', ':'], "")
+        .replace('\n', " ");
+    stage.script(
+        "raw.sql",
+        &format!("INSERT INTO raw (body) VALUES ('{body}');\n"),
+    )
 }
 
 fn pgbench(
@@ -151,14 +167,42 @@ fn pgbench(
     seconds: u64,
 ) -> anyhow::Result<f64> {
     let mut bench = Command::new(cluster.program("pgbench"));
-    bench.args(["-n", "-M", "prepared", "-h", "127.0.0.1", "-U", "relight", "-f"]).arg(script);
-    bench.args(["-p", &cluster.port().to_string(), "-c", &connections.to_string()]);
-    bench.args(["-j", &connections.min(2).to_string(), "-T", &seconds.to_string(), "postgres"]);
+    bench
+        .args([
+            "-n",
+            "-M",
+            "prepared",
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "relight",
+            "-f",
+        ])
+        .arg(script);
+    bench.args([
+        "-p",
+        &cluster.port().to_string(),
+        "-c",
+        &connections.to_string(),
+    ]);
+    bench.args([
+        "-j",
+        &connections.min(2).to_string(),
+        "-T",
+        &seconds.to_string(),
+        "postgres",
+    ]);
     let output = bench.output().context("pgbench runs")?;
-    ensure!(output.status.success(), "pgbench: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "pgbench: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
-    let figure = line.and_then(|line| line.split(' ').next()).context("a figure of pgbench")?;
+    let figure = line
+        .and_then(|line| line.split(' ').next())
+        .context("a figure of pgbench")?;
     Ok(figure.parse()?)
 }
 

@@ -49,13 +49,19 @@ impl Group {
     pub(crate) fn start(sink: impl Sink, workers_max: usize) -> Arc<Group> {
         let (queue, waiting) = sync_channel(workers_max);
         let writer = thread::spawn(move || write_batches(sink, &waiting, workers_max));
-        Arc::new(Group { queue: Some(queue), writer: Some(writer) })
+        Arc::new(Group {
+            queue: Some(queue),
+            writer: Some(writer),
+        })
     }
 
     async fn commit(&self, body: Arc<str>) -> anyhow::Result<()> {
         let (done, acknowledged) = oneshot::channel();
         let queue = self.queue.as_ref().context("the group has ended")?;
-        queue.send(Waiting { body, done }).ok().context("the writer died")?;
+        queue
+            .send(Waiting { body, done })
+            .ok()
+            .context("the writer died")?;
         acknowledged.await.context("the writer died")
     }
 }
@@ -74,11 +80,15 @@ fn write_batches(mut sink: impl Sink, waiting: &Receiver<Waiting>, batch_max: us
     let mut bodies = Vec::with_capacity(batch_max);
     let mut acknowledge = Vec::with_capacity(batch_max);
     while let Ok(first) = waiting.recv() {
-        for one in std::iter::once(first).chain(waiting.try_iter()).take(batch_max) {
+        for one in std::iter::once(first)
+            .chain(waiting.try_iter())
+            .take(batch_max)
+        {
             bodies.push(one.body);
             acknowledge.push(one.done);
         }
-        sink.commit(&bodies).expect("the floor's batch reaches the disk");
+        sink.commit(&bodies)
+            .expect("the floor's batch reaches the disk");
         bodies.clear();
         for done in acknowledge.drain(..) {
             // A worker that no longer waits has its write all the same.

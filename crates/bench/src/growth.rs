@@ -19,7 +19,11 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let store_steps = stage.pick(1_000_000, 100_000);
     let long_name = format!("step {LONG_TASK_STEPS} of a task");
     let full_name = format!("step with {store_steps} in the store");
-    let open = |name| stage.runtime.block_on(Library::open(&stage.subfolder(name)?));
+    let open = |name| {
+        stage
+            .runtime
+            .block_on(Library::open(&stage.subfolder(name)?))
+    };
     let (new, long, full) = (open("new")?, open("long")?, open("full")?);
     let runtime = &stage.runtime;
     let mut long_task = Holder::start(runtime, &long, "long", 1)?.remove(0);
@@ -43,14 +47,26 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             .beside("first steps of a new store", results.get("new"))
             .target(Target::TimesFloorMax(1.2))
     };
-    let filling = Row::new(format!("filling the store, {TASKS_AT_ONCE} at once"), "steps/s")
-        .figure(Some(&Samples::new(vec![filled_per_second])));
-    Ok(vec![row(long_name, "long"), row(full_name, "full"), filling])
+    let filling = Row::new(
+        format!("filling the store, {TASKS_AT_ONCE} at once"),
+        "steps/s",
+    )
+    .figure(Some(&Samples::new(vec![filled_per_second])));
+    Ok(vec![
+        row(long_name, "long"),
+        row(full_name, "full"),
+        filling,
+    ])
 }
 
 fn fill(runtime: &Runtime, library: &Library, steps: usize) -> anyhow::Result<f64> {
     let holders = Holder::start(runtime, library, "full", TASKS_AT_ONCE)?;
-    per_second(runtime, Carrier::Tasks, holders, Until::Written(steps.div_ceil(TASKS_AT_ONCE)))
+    per_second(
+        runtime,
+        Carrier::Tasks,
+        holders,
+        Until::Written(steps.div_ceil(TASKS_AT_ONCE)),
+    )
 }
 
 fn first_steps_us(

@@ -26,11 +26,16 @@ const TREE: usize = 3;
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let row = |what: &str, measured: anyhow::Result<Samples>| {
         let note = measured.as_ref().err().map(|error| format!("{error:#}"));
-        let row = Row::new(what, "ms").figure(measured.ok().as_ref()).note(note);
+        let row = Row::new(what, "ms")
+            .figure(measured.ok().as_ref())
+            .note(note);
         row.target(Target::ValueMax(100.0))
     };
     Ok(vec![
-        row("from the silence limit to the end of a hung agent", hung(stage)),
+        row(
+            "from the silence limit to the end of a hung agent",
+            hung(stage),
+        ),
         row("from the grace to the end of a TERM-deaf tree", deaf(stage)),
     ])
 }
@@ -48,11 +53,19 @@ fn hung(stage: &Stage) -> anyhow::Result<Samples> {
     for _ in 0..stage.pick(10, 2) {
         let born = births.next(LIMIT)?;
         let is_gone = clock::becomes(LIMIT, || Ok(!processes::is_alive(born.pid)))?;
-        ensure!(is_gone, "a silent agent still lived after {LIMIT:?}: {}", daemon.home.last_said());
+        ensure!(
+            is_gone,
+            "a silent agent still lived after {LIMIT:?}: {}",
+            daemon.home.last_said()
+        );
         late.push(span_ms(born.at_ns, monotonic_ns()) - SILENCE.as_secs_f64() * 1e3);
     }
     let early = late.iter().copied().fold(f64::INFINITY, f64::min);
-    ensure!(early >= 0.0, "a silent agent was ended {:.1} ms before its limit", -early);
+    ensure!(
+        early >= 0.0,
+        "a silent agent was ended {:.1} ms before its limit",
+        -early
+    );
     Ok(Samples::new(late))
 }
 
@@ -64,7 +77,14 @@ fn deaf(stage: &Stage) -> anyhow::Result<Samples> {
     let program = stage.floor("relight-fake-agent").display().to_string();
     let records = places.folder().display().to_string();
     let name = format!("b{}-deaf", std::process::id());
-    let words = ["sh", "-c", "trap '' TERM; exec \"$0\" \"$@\"", &program, "--folder", &records];
+    let words = [
+        "sh",
+        "-c",
+        "trap '' TERM; exec \"$0\" \"$@\"",
+        &program,
+        "--folder",
+        &records,
+    ];
     let flags = ["--name", &name, "--children", "1", "--grandchildren", "1"];
     let entry = Entry::at_once(&name, &[&words[..], &flags].concat()).with("grace", "\"1s\"");
     let daemon = Daemon::start(stage, &folder.join("home"), &entry)?;
@@ -72,7 +92,12 @@ fn deaf(stage: &Stage) -> anyhow::Result<Samples> {
     let mut late = Vec::new();
     for _ in 0..stage.pick(5, 1) {
         let is_whole = clock::becomes(LIMIT, || Ok(tree().len() == TREE))?;
-        ensure!(is_whole, "the tree has {} processes: {}", tree().len(), daemon.home.last_said());
+        ensure!(
+            is_whole,
+            "the tree has {} processes: {}",
+            tree().len(),
+            daemon.home.last_said()
+        );
         let home = daemon.home.clone();
         let words = ["stop".to_owned(), name.clone()];
         let began = monotonic_ns();
@@ -100,7 +125,11 @@ impl Daemon {
         ensure!(home.has_verb("up"), "there is no `relight up` yet");
         home.configure(std::slice::from_ref(entry))?;
         let supervisor = Some(home.up(&[])?);
-        Ok(Daemon { home, supervisor, name: entry.name.clone() })
+        Ok(Daemon {
+            home,
+            supervisor,
+            name: entry.name.clone(),
+        })
     }
 }
 

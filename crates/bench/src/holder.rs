@@ -29,7 +29,11 @@ impl Holder {
         let result: Arc<str> = prose(RESULT_BYTES).into();
         let start = |number| {
             let task = runtime.block_on(library.start_task(&format!("{name}-{number}")))?;
-            Ok(Holder { task, result: result.clone(), steps: 0 })
+            Ok(Holder {
+                task,
+                result: result.clone(),
+                steps: 0,
+            })
         };
         (0..count).map(start).collect()
     }
@@ -38,7 +42,9 @@ impl Holder {
 impl Worker for Holder {
     async fn write(&mut self) -> anyhow::Result<()> {
         self.steps += 1;
-        self.task.step(&format!("step-{}", self.steps), &self.result).await
+        self.task
+            .step(&format!("step-{}", self.steps), &self.result)
+            .await
     }
 }
 
@@ -52,6 +58,8 @@ pub(crate) struct Adder {
 impl Worker for Adder {
     async fn write(&mut self) -> anyhow::Result<()> {
         self.added += 1;
-        self.library.add_unfinished_task(&format!("task-{}-{}", self.number, self.added)).await
+        self.library
+            .add_unfinished_task(&format!("task-{}-{}", self.number, self.added))
+            .await
     }
 }

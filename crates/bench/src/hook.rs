@@ -19,7 +19,8 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             "tool_input": {"command": "true"}, "tool_use_id": format!("call-{round}"),
             "tool_response": {}});
         let call = Call::new(stage.relight(), &folder).environment("RELIGHT_HOME", &home);
-        call.line(&format!("hook {event} --for claude"), 0).input(payload.to_string())
+        call.line(&format!("hook {event} --for claude"), 0)
+            .input(payload.to_string())
     };
     // The store is made, and a turn is open.
     hook("prompt", 0).stdout()?;
@@ -31,7 +32,8 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let results = contest.run(stage.pick(100, 15))?;
     let row = |event: &str| {
         let row = Row::new(format!("hook {event}"), "ms").figure(results.get(event));
-        row.beside(VERSION, results.get(VERSION)).target(Target::TimesFloorMax(1.5))
+        row.beside(VERSION, results.get(VERSION))
+            .target(Target::TimesFloorMax(1.5))
     };
     Ok(vec![row("before-tool"), row("after-tool")])
 }

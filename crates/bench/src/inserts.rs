@@ -36,7 +36,11 @@ pub(crate) fn inserts(stage: &Stage, verb: &Verb, folder: &Path) -> anyhow::Resu
         // The first one makes the WAL, which the others find.
         call.stdout()?;
         let syncs = mean_syncs(|_| Ok(call.clone()))?;
-        Ok(Insert { name: format!("{name} ({})", syncs_text(syncs)), call, syncs })
+        Ok(Insert {
+            name: format!("{name} ({})", syncs_text(syncs)),
+            call,
+            syncs,
+        })
     };
     manners.iter().enumerate().map(insert).collect()
 }
@@ -44,11 +48,15 @@ pub(crate) fn inserts(stage: &Stage, verb: &Verb, folder: &Path) -> anyhow::Resu
 /// The floor with as many syncs as the verb, or the next fewer: never one that syncs more,
 /// unless all do. Uncounted, the last manner is the strictest: it keeps the WAL.
 pub(crate) fn closest(floors: &[Insert], verb_syncs: Option<f64>) -> Option<&Insert> {
-    let Some(verb_syncs) = verb_syncs else { return floors.last() };
+    let Some(verb_syncs) = verb_syncs else {
+        return floors.last();
+    };
     let syncs = |floor: &&Insert| floor.syncs.unwrap_or(0.0);
     let not_more = floors.iter().filter(|floor| syncs(floor) <= verb_syncs);
     let most = not_more.max_by(|one, other| syncs(one).total_cmp(&syncs(other)));
-    most.or(floors.iter().min_by(|one, other| syncs(one).total_cmp(&syncs(other))))
+    most.or(floors
+        .iter()
+        .min_by(|one, other| syncs(one).total_cmp(&syncs(other))))
 }
 
 pub(crate) fn mean_syncs(
@@ -65,7 +73,9 @@ pub(crate) fn mean_syncs(
 }
 
 pub(crate) fn syncs_text(syncs: Option<f64>) -> String {
-    syncs.map_or("? syncs".into(), |syncs| format!("{} syncs", (syncs * 10.0).round() / 10.0))
+    syncs.map_or("? syncs".into(), |syncs| {
+        format!("{} syncs", (syncs * 10.0).round() / 10.0)
+    })
 }
 
 #[cfg(test)]
@@ -90,7 +100,11 @@ mod tests {
         assert_eq!(name_of_closest(Some(6.0)), "folded");
         assert_eq!(name_of_closest(Some(5.0)), "folded");
         assert_eq!(name_of_closest(Some(4.9)), "kept");
-        assert_eq!(name_of_closest(Some(1.0)), "kept", "both sync more: the lesser");
+        assert_eq!(
+            name_of_closest(Some(1.0)),
+            "kept",
+            "both sync more: the lesser"
+        );
         assert_eq!(name_of_closest(None), "kept");
     }
 }

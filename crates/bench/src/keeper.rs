@@ -42,7 +42,9 @@ impl Keeper {
         let mut keeper = Keeper::empty(&stage.subfolder(name)?)?;
         for _ in 0..count {
             let mut command = plain(&stage.floor("floor-restart-loop"));
-            command.arg(stage.floor("floor-worker")).arg(keeper.births.path());
+            command
+                .arg(stage.floor("floor-worker"))
+                .arg(keeper.births.path());
             keeper.processes.push(command.spawn()?);
         }
         keeper.wait_for_all(count)
@@ -95,9 +97,16 @@ impl Keeper {
 
     /// `runsv` of runit; none when it is not installed.
     pub(crate) fn runit(stage: &Stage) -> anyhow::Result<Option<Keeper>> {
-        let Some(runsv) = installed("runsv") else { return Ok(None) };
+        let Some(runsv) = installed("runsv") else {
+            return Ok(None);
+        };
         let mut keeper = Keeper::empty(&stage.subfolder("runit")?)?;
-        let folder = keeper.births.path().parent().context("a pipe has a folder")?.to_owned();
+        let folder = keeper
+            .births
+            .path()
+            .parent()
+            .context("a pipe has a folder")?
+            .to_owned();
         // No shell between: runsv starts the worker itself, in this folder.
         std::os::unix::fs::symlink(stage.floor("floor-worker"), folder.join("run"))?;
         keeper.processes.push(plain(&runsv).arg(&folder).spawn()?);
@@ -107,7 +116,9 @@ impl Keeper {
 
     /// supervisord; none when it is not installed.
     pub(crate) fn supervisord(stage: &Stage) -> anyhow::Result<Option<Keeper>> {
-        let Some(supervisord) = installed("supervisord") else { return Ok(None) };
+        let Some(supervisord) = installed("supervisord") else {
+            return Ok(None);
+        };
         let folder = stage.subfolder("supervisord")?;
         let mut keeper = Keeper::empty(&folder)?;
         let (folder_text, pipe) = (folder.display(), keeper.births.path().display());
@@ -152,7 +163,9 @@ impl Keeper {
     /// The process that supervises.
     pub(crate) fn pid(&self) -> anyhow::Result<u32> {
         let of_relight = self.supervisor.as_ref().map(Supervisor::pid);
-        of_relight.or_else(|| Some(self.processes.first()?.id())).context("somebody supervises")
+        of_relight
+            .or_else(|| Some(self.processes.first()?.id()))
+            .context("somebody supervises")
     }
 
     /// Waits for the first birth of each worker.
@@ -188,7 +201,12 @@ impl Keeper {
         killed.iter().for_each(|worker| processes::kill(worker.pid));
         self.workers = self.births.take(killed.len(), ALL_BACK_MAX)?;
         self.last = Instant::now();
-        let last = self.workers.iter().map(|birth| birth.at_ns).max().unwrap_or(began);
+        let last = self
+            .workers
+            .iter()
+            .map(|birth| birth.at_ns)
+            .max()
+            .unwrap_or(began);
         Ok(span_ms(began, last))
     }
 
@@ -210,7 +228,9 @@ impl Keeper {
     }
 
     fn is_worker(&self, pid: u32) -> bool {
-        let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+        let Ok(command) = fs::read(format!("/proc/{pid}/cmdline")) else {
+            return false;
+        };
         String::from_utf8_lossy(&command).contains("floor-worker")
             || fs::read_link(format!("/proc/{pid}/exe"))
                 .is_ok_and(|exe| exe.ends_with("floor-worker"))
@@ -238,7 +258,11 @@ impl Drop for Keeper {
         while let Ok(Some(born)) = self.births.next_within(Duration::from_millis(20)) {
             self.workers.push(born);
         }
-        for worker in self.workers.iter().filter(|worker| self.is_worker(worker.pid)) {
+        for worker in self
+            .workers
+            .iter()
+            .filter(|worker| self.is_worker(worker.pid))
+        {
             processes::kill(worker.pid);
         }
     }
@@ -256,12 +280,21 @@ pub(crate) fn span_ms(from_ns: u64, to_ns: u64) -> f64 {
 
 fn plain(program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("LANG", "C.UTF-8");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("LANG", "C.UTF-8");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command
 }
 
 fn installed(program: &str) -> Option<PathBuf> {
     let folders = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-    folders.map(|folder| Path::new(folder).join(program)).into_iter().find(|path| path.exists())
+    folders
+        .map(|folder| Path::new(folder).join(program))
+        .into_iter()
+        .find(|path| path.exists())
 }

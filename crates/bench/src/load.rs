@@ -66,7 +66,10 @@ fn in_threads<W: Worker>(
     thread::scope(|scope| {
         let start = |worker| scope.spawn(move || runtime.block_on(go_on(worker, until)));
         let running: Vec<_> = workers.iter_mut().map(start).collect();
-        running.into_iter().map(|one| one.join().expect("a worker does not panic")).sum()
+        running
+            .into_iter()
+            .map(|one| one.join().expect("a worker does not panic"))
+            .sum()
     })
 }
 

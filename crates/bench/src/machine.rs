@@ -36,7 +36,11 @@ impl Machine {
             file_system: file_system(folder).unwrap_or_else(|| "unknown".into()),
             disk_sync_us_p50: disk.p50(),
             disk_sync_us_p90: disk.p90(),
-            load_average: load.split(' ').next().and_then(|one| one.parse().ok()).unwrap_or(0.0),
+            load_average: load
+                .split(' ')
+                .next()
+                .and_then(|one| one.parse().ok())
+                .unwrap_or(0.0),
         })
     }
 
@@ -81,5 +85,7 @@ fn file_system(folder: &Path) -> Option<String> {
         let (point, kind) = (fields.next()?, fields.next()?);
         folder.starts_with(point).then_some((point.len(), kind))
     });
-    above.max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind.into())
+    above
+        .max_by_key(|(depth, _)| *depth)
+        .map(|(_, kind)| kind.into())
 }

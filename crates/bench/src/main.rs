@@ -1,7 +1,10 @@
 //! `relight-bench NAME`: measures Relight beside its floors, in the same run.
 //!
 //! A missed target is printed as missed; only `--strict` turns it into an exit code.
-#![expect(clippy::disallowed_methods, reason = "a bench measures time and starts programs")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench measures time and starts programs"
+)]
 
 use std::fs;
 use std::path::PathBuf;
@@ -121,16 +124,32 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
     let stage = Stage::new(&arguments.work, arguments.relight.clone(), arguments.quick)?;
     let machine = Machine::look(stage.folder())?;
     let (name, title, rows) = match bench {
-        Bench::Steps => ("steps", "Durable steps per second, 1 KiB each", steps::rows(&stage)?),
-        Bench::Growth => ("growth", "A step's cost as task and store grow", growth::rows(&stage)?),
+        Bench::Steps => (
+            "steps",
+            "Durable steps per second, 1 KiB each",
+            steps::rows(&stage)?,
+        ),
+        Bench::Growth => (
+            "growth",
+            "A step's cost as task and store grow",
+            growth::rows(&stage)?,
+        ),
         Bench::Cli => ("cli", "Wall time of each CLI verb", cli::rows(&stage)?),
-        Bench::Scan => ("scan", "`check` over many tasks and many files", scan::rows(&stage)?),
+        Bench::Scan => (
+            "scan",
+            "`check` over many tasks and many files",
+            scan::rows(&stage)?,
+        ),
         Bench::Redact => ("redact", "Redaction, one core", redact::rows(&stage)?),
         Bench::Restart => ("restart", "Agents brought back", restart::rows(&stage)?),
         Bench::Queue => ("queue", "The queue", queue::rows(&stage)?),
         Bench::Sessions => ("sessions", "Turns of sessions", sessions::rows(&stage)?),
         Bench::Api => ("api", "The daemon's API", api::rows(&stage)?),
-        Bench::Fleet => ("fleet", "A fleet on PostgreSQL, synced", fleet::rows(&stage)?),
+        Bench::Fleet => (
+            "fleet",
+            "A fleet on PostgreSQL, synced",
+            fleet::rows(&stage)?,
+        ),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))

@@ -36,7 +36,12 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
         }
         let measured = measure(stage, count);
         let note = measured.as_ref().err().map(|error| format!("{error:#}"));
-        rows.extend(table(count, rss_max, measured.ok().as_ref(), note.as_deref()));
+        rows.extend(table(
+            count,
+            rss_max,
+            measured.ok().as_ref(),
+            note.as_deref(),
+        ));
     }
     Ok(rows)
 }
@@ -59,7 +64,12 @@ fn measure(stage: &Stage, count: usize) -> anyhow::Result<Found> {
     let began = monotonic_ns();
     keeper.serve()?;
     let mut keeper = keeper.wait_for_all(count)?;
-    let last = keeper.workers.iter().map(|birth| birth.at_ns).max().unwrap_or(began);
+    let last = keeper
+        .workers
+        .iter()
+        .map(|birth| birth.at_ns)
+        .max()
+        .unwrap_or(began);
     let floor_start_ms = spawn_all_ms(stage, count)?;
     thread::sleep(CALM);
     let prefix = prefix_of(&name);
@@ -100,12 +110,25 @@ fn adopt_ms(keeper: &mut Keeper, count: usize) -> anyhow::Result<f64> {
         });
         Ok(ours.count() == count)
     };
-    ensure!(clock::becomes(ADOPT_MAX, is_adopted)?, "not all adopted within {ADOPT_MAX:?}");
+    ensure!(
+        clock::becomes(ADOPT_MAX, is_adopted)?,
+        "not all adopted within {ADOPT_MAX:?}"
+    );
     let took = began.elapsed();
     let born = keeper.births.next_within(Duration::from_millis(500))?;
-    ensure!(born.is_none(), "{born:?} was started while its agent lived: a double");
-    let alive = keeper.workers.iter().filter(|worker| processes::is_alive(worker.pid)).count();
-    ensure!(alive == count, "{alive} of {count} workers outlived the daemon");
+    ensure!(
+        born.is_none(),
+        "{born:?} was started while its agent lived: a double"
+    );
+    let alive = keeper
+        .workers
+        .iter()
+        .filter(|worker| processes::is_alive(worker.pid))
+        .count();
+    ensure!(
+        alive == count,
+        "{alive} of {count} workers outlived the daemon"
+    );
     Ok(took.as_secs_f64() * 1e3)
 }
 
@@ -113,8 +136,9 @@ fn adopt_ms(keeper: &mut Keeper, count: usize) -> anyhow::Result<f64> {
 fn spawn_all_ms(stage: &Stage, count: usize) -> anyhow::Result<f64> {
     let mut births = Births::in_folder(&stage.subfolder(&format!("spawn-{count}"))?)?;
     let began = monotonic_ns();
-    let workers: Vec<Child> =
-        (0..count).map(|_| worker(stage, births.path())).collect::<anyhow::Result<_>>()?;
+    let workers: Vec<Child> = (0..count)
+        .map(|_| worker(stage, births.path()))
+        .collect::<anyhow::Result<_>>()?;
     let born = births.take(count, ADOPT_MAX);
     for mut worker in workers {
         worker.kill()?;
@@ -146,25 +170,40 @@ fn table(
     let is_idle_judged = count == IDLE_COUNT;
     let floor = found.map(|found| Samples::new(vec![found.floor_start_ms]));
     let mut rows = vec![
-        row("start until the last one runs", "ms", &|found| found.start_ms)
-            .beside("as many bare spawns", floor.as_ref())
-            .note(note),
-        judged(row("daemon RSS", "MiB", &|found| found.daemon.rss_kib / 1024.0), rss_max),
+        row("start until the last one runs", "ms", &|found| {
+            found.start_ms
+        })
+        .beside("as many bare spawns", floor.as_ref())
+        .note(note),
+        judged(
+            row("daemon RSS", "MiB", &|found| found.daemon.rss_kib / 1024.0),
+            rss_max,
+        ),
         row("daemon PSS", "MiB", &|found| found.daemon.pss_kib / 1024.0),
         row("a shim's RSS", "MiB", &|found| found.shim.rss_kib / 1024.0),
-        judged(row("a shim's PSS", "MiB", &|found| found.shim.pss_kib / 1024.0), Some(0.3)),
+        judged(
+            row("a shim's PSS", "MiB", &|found| found.shim.pss_kib / 1024.0),
+            Some(0.3),
+        ),
         judged(
             row("idle CPU of the daemon", "ms", &|f| f.idle.cpu_ms),
             is_idle_judged.then_some(1.0),
         ),
         judged(
-            row("idle wake-ups of the daemon", "", &|found| found.idle.wake_ups),
+            row("idle wake-ups of the daemon", "", &|found| {
+                found.idle.wake_ups
+            }),
             is_idle_judged.then_some(10.0),
         ),
-        row("idle wake-ups of all shims", "", &|found| found.idle_of_shims.wake_ups),
+        row("idle wake-ups of all shims", "", &|found| {
+            found.idle_of_shims.wake_ups
+        }),
     ];
     let adopt_max = (count == 1_000).then_some(2_000.0);
-    rows.push(judged(row("adopt after SIGKILL", "ms", &|found| found.adopt_ms), adopt_max));
+    rows.push(judged(
+        row("adopt after SIGKILL", "ms", &|found| found.adopt_ms),
+        adopt_max,
+    ));
     if let Some(found) = found.filter(|found| found.shims != count) {
         let note = format!("{} shims were found", found.shims);
         rows.push(Row::new(format!("shims, {count} agents"), "").note(Some(note)));

@@ -76,7 +76,10 @@ impl Library {
     /// Leaves so many turns in flight whose owner is gone.
     pub(crate) async fn cut_off_sessions(&self, count: usize) -> anyhow::Result<()> {
         let me = process::identity(std::process::id()).context("this process lives")?;
-        let gone = Holder::Process(ProcessIdentity { start: me.start + 1, ..me });
+        let gone = Holder::Process(ProcessIdentity {
+            start: me.start + 1,
+            ..me
+        });
         let now = clock::now();
         for batch in (0..count).collect::<Vec<_>>().chunks(10_000) {
             let begun = |number: &usize| -> anyhow::Result<SessionChange> {
@@ -84,13 +87,29 @@ impl Library {
                 let session_id = SessionId::new(format!("0197f3a2-conversation-{number:06}"))?;
                 let owner = gone.clone();
                 let context = [("model".to_owned(), "opus".to_owned())].into();
-                let event = SessionEvent::Begin { session_id, owner, ttl: None, context };
-                let scene =
-                    SessionDecisionInput { key: &key, session: None, life: HolderLife::Gone, now };
+                let event = SessionEvent::Begin {
+                    session_id,
+                    owner,
+                    ttl: None,
+                    context,
+                };
+                let scene = SessionDecisionInput {
+                    key: &key,
+                    session: None,
+                    life: HolderLife::Gone,
+                    now,
+                };
                 decide(scene, event)?.context("a begin changes something")
             };
-            let changes = batch.iter().map(begun).collect::<anyhow::Result<Vec<_>>>()?;
-            self.0.engine().store().commit_sessions(changes, now).await?;
+            let changes = batch
+                .iter()
+                .map(begun)
+                .collect::<anyhow::Result<Vec<_>>>()?;
+            self.0
+                .engine()
+                .store()
+                .commit_sessions(changes, now)
+                .await?;
         }
         Ok(())
     }
@@ -120,7 +139,12 @@ impl Library {
             let (task, at) = (new.id.clone(), clock::now());
             let mut changes = vec![Change::Created(Box::new(new))];
             changes.extend(backlog.changes(name)?);
-            let commit = Commit { task, guard: Guard::default(), at, changes };
+            let commit = Commit {
+                task,
+                guard: Guard::default(),
+                at,
+                changes,
+            };
             let store = Arc::clone(self.0.engine().store());
             filling.spawn(async move { store.commit(commit).await.map(drop) });
         }
@@ -134,12 +158,24 @@ impl Library {
     pub(crate) async fn add_agents_with_a_past(&self, count: usize) -> anyhow::Result<()> {
         for number in 0..count {
             let agent = AgentName::new(format!("agent-{number:04}"))?;
-            let plan = AgentPlan { command: vec!["./agent.sh".to_owned()], ..AgentPlan::default() };
+            let plan = AgentPlan {
+                command: vec!["./agent.sh".to_owned()],
+                ..AgentPlan::default()
+            };
             let mut changes = vec![AgentChange::Created(Box::new(plan))];
             changes.extend((1..=LIVES).flat_map(|life| life_and_death(&agent, life)));
             changes.push(AgentChange::State(AgentState::Crashed { again_at: None }));
             let (guard, at) = (Guard::default(), clock::now());
-            self.0.engine().store().commit_agent(AgentCommit { agent, guard, at, changes }).await?;
+            self.0
+                .engine()
+                .store()
+                .commit_agent(AgentCommit {
+                    agent,
+                    guard,
+                    at,
+                    changes,
+                })
+                .await?;
         }
         Ok(())
     }
@@ -165,7 +201,13 @@ impl Library {
             ttl: Span::from_ms(lease_ms),
             process: None,
         };
-        match self.0.engine().store().join_node(node, None, clock::now()).await? {
+        match self
+            .0
+            .engine()
+            .store()
+            .join_node(node, None, clock::now())
+            .await?
+        {
             Joined::As(epoch) => Ok(epoch),
             Joined::Taken(other) | Joined::Overtaken(other) => {
                 anyhow::bail!("{} is there", other.new.name)
@@ -196,22 +238,46 @@ impl Library {
 
     /// Takes the best task there is, and ends it.
     pub(crate) async fn claim_and_end(&self) -> anyhow::Result<()> {
-        let task = self.0.queue().claim("bench", &[]).await?.context("the queue ran dry")?;
+        let task = self
+            .0
+            .queue()
+            .claim("bench", &[])
+            .await?
+            .context("the queue ran dry")?;
         Ok(task.done().await?)
     }
 }
 
 /// One attempt from its begin to its end.
 fn life_and_death(agent: &AgentName, number: u32) -> [AgentChange; 3] {
-    let process =
-        ProcessIdentity { pid: NOBODY, start: 1, boot: "a boot long ago".to_owned(), node: None };
+    let process = ProcessIdentity {
+        pid: NOBODY,
+        start: 1,
+        boot: "a boot long ago".to_owned(),
+        node: None,
+    };
     let tag = AttemptTag::new(agent, number, u64::from(number));
-    let death = Death { how: HowEnded::Signal(9), ..Death::lost(clock::now(), "killed") };
-    let ended = Box::new(RecordedDeath { cause: Cause::Signal, death });
+    let death = Death {
+        how: HowEnded::Signal(9),
+        ..Death::lost(clock::now(), "killed")
+    };
+    let ended = Box::new(RecordedDeath {
+        cause: Cause::Signal,
+        death,
+    });
     [
         AgentChange::Begun { number, tag },
-        AgentChange::Spawned { number, process, shim: None, log: None },
-        AgentChange::Ended { number, ended, post_mortem: Box::default() },
+        AgentChange::Spawned {
+            number,
+            process,
+            shim: None,
+            log: None,
+        },
+        AgentChange::Ended {
+            number,
+            ended,
+            post_mortem: Box::default(),
+        },
     ]
 }
 
@@ -220,15 +286,26 @@ impl Backlog {
         let to = |to| Change::Status { to, reason: None };
         let held_on = |node| {
             let boot = "a boot long ago".to_owned();
-            let holder = Holder::Process(ProcessIdentity { pid: NOBODY, start: 1, boot, node });
-            vec![Change::LeaseTaken { holder, ttl: None }, to(TaskStatus::InProgress)]
+            let holder = Holder::Process(ProcessIdentity {
+                pid: NOBODY,
+                start: 1,
+                boot,
+                node,
+            });
+            vec![
+                Change::LeaseTaken { holder, ttl: None },
+                to(TaskStatus::InProgress),
+            ]
         };
         Ok(match self {
             Self::Waiting => Vec::new(),
             Self::Finished => vec![to(TaskStatus::InProgress), to(TaskStatus::Completed)],
             Self::Deferred => {
                 let year = Span::from_secs(365 * 24 * 3_600);
-                vec![to(TaskStatus::Deferred), Change::NotBefore(Some(clock::now().plus(year)))]
+                vec![
+                    to(TaskStatus::Deferred),
+                    Change::NotBefore(Some(clock::now().plus(year))),
+                ]
             }
             Self::InFlight => held_on(None),
             Self::OnNode => held_on(Some(NodeName::new(name)?)),
@@ -243,7 +320,11 @@ impl Task {
     /// Runs one step whose work is nothing and whose result is `result`; durable on return.
     pub(crate) async fn step(&mut self, name: &str, result: &str) -> anyhow::Result<()> {
         let value = || async { anyhow::Ok(result.to_owned()) };
-        self.0.step(name, value).await.map(|_: String| ()).context("a step")
+        self.0
+            .step(name, value)
+            .await
+            .map(|_: String| ())
+            .context("a step")
     }
 }
 

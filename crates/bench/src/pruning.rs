@@ -37,8 +37,11 @@ pub(crate) fn rows(stage: &Stage, library: &Arc<Library>) -> anyhow::Result<Vec<
         let events_per_s = removed as f64 / began.elapsed().as_secs_f64();
         let longest = |all: &[f64]| Samples::new(vec![all.iter().copied().fold(0.0, f64::max)]);
         Ok(vec![
-            Row::new(format!("events pruned beside a worker, {removed} in all"), "events/s")
-                .figure(Some(&Samples::new(vec![events_per_s]))),
+            Row::new(
+                format!("events pruned beside a worker, {removed} in all"),
+                "events/s",
+            )
+            .figure(Some(&Samples::new(vec![events_per_s]))),
             Row::new("its longest step meanwhile", "ms")
                 .figure(Some(&longest(&pruned)))
                 .beside("its longest step before", Some(&longest(&quiet))),

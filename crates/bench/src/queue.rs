@@ -64,7 +64,9 @@ fn claim_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     }
     let mut contest = Contest::default();
     for workers in WORKERS {
-        contest.enter(raw(workers), move |_| raw_per_second(stage, table, workers, time));
+        contest.enter(raw(workers), move |_| {
+            raw_per_second(stage, table, workers, time)
+        });
         for (beside, library) in &libraries {
             contest.enter(claims(workers, *beside, many), move |round| {
                 let each = stage.pick(TASKS, TASKS / 2) / workers.max(8);
@@ -85,11 +87,19 @@ fn claim_row(results: &Results, workers: usize, beside: Beside, many: usize) -> 
     let row = Row::new(&name, "tasks/s").figure(results.get(&name));
     if beside == Beside::Nothing {
         let row = row.beside(raw(workers), results.get(&raw(workers)));
-        return if workers == 64 { row.target(Target::TimesFloorMin(0.4)) } else { row };
+        return if workers == 64 {
+            row.target(Target::TimesFloorMin(0.4))
+        } else {
+            row
+        };
     }
     let new = claims(workers, Beside::Nothing, many);
     let row = row.beside("a new store", results.get(&new));
-    if workers == 64 { row.target(Target::TimesFloorMin(0.9)) } else { row }
+    if workers == 64 {
+        row.target(Target::TimesFloorMin(0.9))
+    } else {
+        row
+    }
 }
 
 fn claims(workers: usize, beside: Beside, many: usize) -> String {
@@ -113,7 +123,12 @@ fn raw_per_second(
     let sink = Table::open(table)?;
     let until = Until::Elapsed(time);
     if workers == 1 {
-        return per_second(&stage.runtime, Carrier::Tasks, vec![Single(sink, body)], until);
+        return per_second(
+            &stage.runtime,
+            Carrier::Tasks,
+            vec![Single(sink, body)],
+            until,
+        );
     }
     let group = Group::start(sink, workers);
     let worker = || Grouped(group.clone(), body.clone());

@@ -13,13 +13,18 @@ const FLOOR: &str = "checked as UTF-8 and copied";
 
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let target = Target::ValueMin(100.0);
-    let sizes = [("whole outputs of 1 MiB", 1 << 20), ("results of 1 KiB", 1 << 10)];
+    let sizes = [
+        ("whole outputs of 1 MiB", 1 << 20),
+        ("results of 1 KiB", 1 << 10),
+    ];
     let mut rows = Vec::new();
     for (what, bytes) in sizes {
         let text = prose(bytes);
         let times = stage.pick(128, 16) * (1 << 20) / bytes;
         let mut contest = Contest::default();
-        contest.enter("redact", |_| Ok(megabytes_per_second(&text, times, product::redact)));
+        contest.enter("redact", |_| {
+            Ok(megabytes_per_second(&text, times, product::redact))
+        });
         contest.enter(FLOOR, |_| Ok(megabytes_per_second(&text, times, copy)));
         let results = contest.run(stage.pick(7, 3))?;
         let row = Row::new(what, "MB/s")
@@ -32,7 +37,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
 }
 
 fn copy(text: &str) -> String {
-    std::str::from_utf8(text.as_bytes()).map(String::from).unwrap_or_default()
+    std::str::from_utf8(text.as_bytes())
+        .map(String::from)
+        .unwrap_or_default()
 }
 
 fn megabytes_per_second(text: &str, times: usize, work: fn(&str) -> String) -> f64 {

@@ -36,12 +36,21 @@ impl Report {
     ) -> Report {
         let figures = rows.iter().flat_map(figures_of);
         let noise = figures.map(Figure::spread).fold(0.0, f64::max);
-        Report { bench, title, quick, machine, noise, rows }
+        Report {
+            bench,
+            title,
+            quick,
+            machine,
+            noise,
+            rows,
+        }
     }
 
     /// Whether every target was measured and met.
     pub(crate) fn all_met(&self) -> bool {
-        self.rows.iter().all(|row| matches!(row.verdict, Verdict::Met | Verdict::NoTarget))
+        self.rows
+            .iter()
+            .all(|row| matches!(row.verdict, Verdict::Met | Verdict::NoTarget))
     }
 
     /// Writes `NAME.json` in `folder`.
@@ -54,10 +63,24 @@ impl Report {
 
     /// The table as people read it.
     pub(crate) fn text(&self) -> String {
-        let header = ["", "p50", "p10–p90", "floor", "p50", "ratio", "at best", "target", ""];
+        let header = [
+            "",
+            "p50",
+            "p10–p90",
+            "floor",
+            "p50",
+            "ratio",
+            "at best",
+            "target",
+            "",
+        ];
         let mut lines = vec![header.map(String::from)];
         lines.extend(self.rows.iter().map(cells));
-        let quick = if self.quick { " (quick: too short to judge by)" } else { "" };
+        let quick = if self.quick {
+            " (quick: too short to judge by)"
+        } else {
+            ""
+        };
         let mut text = format!("{}{quick}\n{}\n\n", self.title, self.machine.text());
         for line in &lines {
             text.push_str(&aligned(line, &lines));
@@ -72,7 +95,12 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let count = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count();
+        let count = |verdict| {
+            self.rows
+                .iter()
+                .filter(|row| row.verdict == verdict)
+                .count()
+        };
         let calm = self.noise <= SPREAD_CALM_MAX;
         format!(
             "\n{} met, {} missed, {} unclear, {} not measured; widest spread {:.0} %{}\n",
@@ -81,13 +109,19 @@ impl Report {
             count(Verdict::Unclear),
             count(Verdict::NotMeasured),
             self.noise * 100.0,
-            if calm { "" } else { ": a noisy machine, measure again before judging" },
+            if calm {
+                ""
+            } else {
+                ": a noisy machine, measure again before judging"
+            },
         )
     }
 }
 
 fn figures_of(row: &Row) -> impl Iterator<Item = &Figure> {
-    row.figure.iter().chain(row.floor.as_ref().map(|floor| &floor.figure))
+    row.figure
+        .iter()
+        .chain(row.floor.as_ref().map(|floor| &floor.figure))
 }
 
 fn cells(row: &Row) -> [String; COLUMNS] {
@@ -95,15 +129,20 @@ fn cells(row: &Row) -> [String; COLUMNS] {
     let floor = row.floor.as_ref();
     [
         row.what.clone(),
-        figure.map_or("–".into(), |some| format!("{} {}", short(some.value), row.unit)),
-        figure.map_or(String::new(), |some| format!("{}–{}", short(some.p10), short(some.p90))),
+        figure.map_or("–".into(), |some| {
+            format!("{} {}", short(some.value), row.unit)
+        }),
+        figure.map_or(String::new(), |some| {
+            format!("{}–{}", short(some.p10), short(some.p90))
+        }),
         floor.map_or(String::new(), |some| some.name.clone()),
         floor.map_or(String::new(), |some| short(some.figure.value)),
         row.ratio.map_or(String::new(), |ratio| match row.ratio_of {
             RatioOf::FigureToFloor => format!("{} ×", short(ratio)),
             RatioOf::FloorToFigure => format!("{} × faster", short(ratio)),
         }),
-        row.ratio_at_best.map_or(String::new(), |ratio| format!("{} ×", short(ratio))),
+        row.ratio_at_best
+            .map_or(String::new(), |ratio| format!("{} ×", short(ratio))),
         row.target.clone().unwrap_or_default(),
         match row.verdict {
             Verdict::Met => "met",
@@ -119,7 +158,11 @@ fn cells(row: &Row) -> [String; COLUMNS] {
 fn aligned(line: &[String; COLUMNS], all: &[[String; COLUMNS]]) -> String {
     let mut text = String::new();
     for (column, cell) in line.iter().enumerate() {
-        let wide = all.iter().map(|other| other[column].chars().count()).max().unwrap_or(0);
+        let wide = all
+            .iter()
+            .map(|other| other[column].chars().count())
+            .max()
+            .unwrap_or(0);
         let is_number = matches!(column, 1 | 2 | 4..=6);
         if is_number {
             text.push_str(&format!("{cell:>wide$}  "));

@@ -93,10 +93,18 @@ fn one_table(results: &Results, missing: Option<&str>) -> Vec<Row> {
             .figure(results.get(IN_GIT))
             .beside(FLOOR, results.get(FLOOR))
             .target(Target::TimesFloorMax(2.0))
-            .note(results.get(IN_GIT).is_none().then_some("there is no git, or no `relight up`")),
+            .note(
+                results
+                    .get(IN_GIT)
+                    .is_none()
+                    .then_some("there is no git, or no `relight up`"),
+            ),
     ];
     let runit = relight().faster_than(RUNIT, results.get(RUNIT));
-    let not_there = results.get(RUNIT).is_none().then_some("runit is not installed");
+    let not_there = results
+        .get(RUNIT)
+        .is_none()
+        .then_some("runit is not installed");
     rows.push(runit.target(Target::TimesFasterMin(1.0)).note(not_there));
     for peer in [RUNIT, SUPERVISORD] {
         let note = results.get(peer).is_none().then_some("not installed");

@@ -23,7 +23,11 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let counts = stage.pick([1, 1_000, 100_000], [1, 1_000, 10_000]);
     let mut rows = Vec::new();
     for count in counts {
-        let rounds = if count > 10_000 { stage.pick(3, 1) } else { stage.pick(7, 3) };
+        let rounds = if count > 10_000 {
+            stage.pick(3, 1)
+        } else {
+            stage.pick(7, 3)
+        };
         let mut all = Vec::new();
         for round in 0..rounds {
             let home = stage.subfolder(&format!("in-flight-{count}-{round}"))?;
@@ -44,9 +48,11 @@ fn rows_of(count: usize, all: &[Told]) -> [Row; 3] {
     let decided = row("all decided", "ms", &samples(|told| told.all_ms));
     let peak = row("memory at most", "MiB", &samples(|told| told.peak_mib));
     match count {
-        1_000 => {
-            [first.target(Target::ValueMax(50.0)), decided.target(Target::ValueMax(1_000.0)), peak]
-        }
+        1_000 => [
+            first.target(Target::ValueMax(50.0)),
+            decided.target(Target::ValueMax(1_000.0)),
+            peak,
+        ],
         _ => [first, decided, peak],
     }
 }
@@ -54,10 +60,15 @@ fn rows_of(count: usize, all: &[Told]) -> [Row; 3] {
 /// Leaves so many tasks behind, and starts the program that takes them up.
 fn restarted(stage: &Stage, home: &Path, count: usize) -> anyhow::Result<Told> {
     let library = stage.runtime.block_on(Library::open(home))?;
-    stage.runtime.block_on(library.fill("left", count, Backlog::InFlight))?;
+    stage
+        .runtime
+        .block_on(library.fill("left", count, Backlog::InFlight))?;
     drop(library);
     let program = stage.floor("bench-restarted");
     let store = format!("sqlite:{}", home.join("relight.db").display());
-    let said = Call::new(program, home).argument(store).argument(count.to_string()).stdout()?;
+    let said = Call::new(program, home)
+        .argument(store)
+        .argument(count.to_string())
+        .stdout()?;
     serde_json::from_str(&said).with_context(|| said.clone())
 }

@@ -95,7 +95,10 @@ impl Row {
     }
 
     pub(crate) fn beside(mut self, name: impl Into<String>, samples: Option<&Samples>) -> Row {
-        self.floor = samples.map(|some| Floor { name: name.into(), figure: Figure::of(some) });
+        self.floor = samples.map(|some| Floor {
+            name: name.into(),
+            figure: Figure::of(some),
+        });
         self.ratio = self.figure_to_floor(|figure| figure.value);
         let is_rate = self.unit.ends_with("/s");
         let best = |figure: &Figure| if is_rate { figure.p90 } else { figure.p10 };
@@ -121,7 +124,10 @@ impl Row {
     pub(crate) fn target(mut self, target: Target) -> Row {
         let is_faster = matches!(target, Target::TimesFasterMin(_));
         let is_fitting = is_faster == (self.ratio_of == RatioOf::FloorToFigure);
-        assert!(is_fitting || self.floor.is_none(), "`faster_than` goes with `TimesFasterMin`");
+        assert!(
+            is_fitting || self.floor.is_none(),
+            "`faster_than` goes with `TimesFasterMin`"
+        );
         let value = self.figure.as_ref().map(|figure| figure.value);
         let (middle, best) = match target {
             Target::TimesFloorMin(_) | Target::TimesFloorMax(_) | Target::TimesFasterMin(_) => {
@@ -129,13 +135,15 @@ impl Row {
             }
             Target::ValueMin(_) | Target::ValueMax(_) => (value, value),
         };
-        self.verdict =
-            match (middle.map(|one| target.is_met(one)), best.map(|one| target.is_met(one))) {
-                (Some(true), Some(true)) => Verdict::Met,
-                (Some(false), Some(false)) => Verdict::Missed,
-                (Some(_), Some(_)) => Verdict::Unclear,
-                (None, _) | (_, None) => Verdict::NotMeasured,
-            };
+        self.verdict = match (
+            middle.map(|one| target.is_met(one)),
+            best.map(|one| target.is_met(one)),
+        ) {
+            (Some(true), Some(true)) => Verdict::Met,
+            (Some(false), Some(false)) => Verdict::Missed,
+            (Some(_), Some(_)) => Verdict::Unclear,
+            (None, _) | (_, None) => Verdict::NotMeasured,
+        };
         self.target = Some(target.text(self.unit));
         self
     }
@@ -147,7 +155,11 @@ impl Row {
 
 impl Figure {
     fn of(samples: &Samples) -> Figure {
-        Figure { value: samples.p50(), p10: samples.p10(), p90: samples.p90() }
+        Figure {
+            value: samples.p50(),
+            p10: samples.p10(),
+            p90: samples.p90(),
+        }
     }
 
     /// The width of the middle four fifths, as a share of the middle.
@@ -196,22 +208,42 @@ mod tests {
 
     #[test]
     fn a_target_is_held_against_the_ratio_in_its_own_direction() {
-        assert_eq!(judged(Some(7.0), 10.0, Target::TimesFloorMin(0.7)), Verdict::Met);
-        assert_eq!(judged(Some(6.9), 10.0, Target::TimesFloorMin(0.7)), Verdict::Missed);
-        assert_eq!(judged(Some(16.0), 10.0, Target::TimesFloorMax(1.5)), Verdict::Missed);
-        assert_eq!(judged(Some(1.0), 8.0, Target::TimesFasterMin(8.0)), Verdict::Met);
+        assert_eq!(
+            judged(Some(7.0), 10.0, Target::TimesFloorMin(0.7)),
+            Verdict::Met
+        );
+        assert_eq!(
+            judged(Some(6.9), 10.0, Target::TimesFloorMin(0.7)),
+            Verdict::Missed
+        );
+        assert_eq!(
+            judged(Some(16.0), 10.0, Target::TimesFloorMax(1.5)),
+            Verdict::Missed
+        );
+        assert_eq!(
+            judged(Some(1.0), 8.0, Target::TimesFasterMin(8.0)),
+            Verdict::Met
+        );
     }
 
     #[test]
     fn noise_that_hides_a_miss_does_not_make_it_met() {
         let figure = Samples::new(vec![5.0, 23.0, 33.0]);
         let floor = Samples::new(vec![2.5, 20.0, 30.0]);
-        let row = Row::new("x", "ms").figure(Some(&figure)).beside("y", Some(&floor));
-        assert_eq!(row.target(Target::TimesFloorMax(1.5)).verdict, Verdict::Unclear);
+        let row = Row::new("x", "ms")
+            .figure(Some(&figure))
+            .beside("y", Some(&floor));
+        assert_eq!(
+            row.target(Target::TimesFloorMax(1.5)).verdict,
+            Verdict::Unclear
+        );
     }
 
     #[test]
     fn what_was_not_measured_is_never_met() {
-        assert_eq!(judged(None, 10.0, Target::TimesFloorMin(0.7)), Verdict::NotMeasured);
+        assert_eq!(
+            judged(None, 10.0, Target::TimesFloorMin(0.7)),
+            Verdict::NotMeasured
+        );
     }
 }

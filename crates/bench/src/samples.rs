@@ -42,6 +42,9 @@ mod tests {
     #[test]
     fn one_outlier_moves_the_spread_and_not_the_middle() {
         let samples = Samples::new(vec![3.0, 1.0, 2.0, 90.0, 4.0]);
-        assert_eq!((samples.p10(), samples.p50(), samples.p90()), (1.0, 3.0, 90.0));
+        assert_eq!(
+            (samples.p10(), samples.p50(), samples.p90()),
+            (1.0, 3.0, 90.0)
+        );
     }
 }

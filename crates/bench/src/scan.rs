@@ -59,7 +59,10 @@ fn task_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             .figure(results.get(contestant))
             .beside("raw SQLite, every row read in process", results.get("raw"))
     };
-    Ok(vec![row(what.clone(), "fresh").target(target), row(what + ", all stale", "stale")])
+    Ok(vec![
+        row(what.clone(), "fresh").target(target),
+        row(what + ", all stale", "stale"),
+    ])
 }
 
 fn file_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
@@ -79,9 +82,14 @@ fn file_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     contest.enter("read", |_| read_all_ms(&memory));
     if let Some(python) = &stage.python {
         let script = stage.script("scan.py", include_str!("../floors/scan.py"))?;
-        let scan = Call::new(python, &folder).argument(script.to_string_lossy()).argument(".");
+        let scan = Call::new(python, &folder)
+            .argument(script.to_string_lossy())
+            .argument(".");
         let (fresh_scan, stale_scan) = (scan.clone().argument("600"), scan.argument("1"));
-        ensure!(fresh_scan.stdout()?.starts_with("OK"), "the Python scan found stale files");
+        ensure!(
+            fresh_scan.stdout()?.starts_with("OK"),
+            "the Python scan found stale files"
+        );
         let stale_scan = stale_scan.expecting(1);
         contest.enter("python fresh", move |_| fresh_scan.wall_ms());
         contest.enter("python stale", move |_| stale_scan.wall_ms());
@@ -91,17 +99,29 @@ fn file_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let python = "Python json + glob";
     let all_stale = format!("{what}, all stale");
     Ok(vec![
-        row(&what, "fresh").faster_than(python, results.get("python fresh")).target(target),
+        row(&what, "fresh")
+            .faster_than(python, results.get("python fresh"))
+            .target(target),
         row(&what, "fresh").beside("every file read, one core", results.get("read")),
         row(&all_stale, "stale").faster_than(python, results.get("python stale")),
     ])
 }
 
 fn add_tasks(stage: &Stage, library: &Arc<Library>, count: usize) -> anyhow::Result<()> {
-    let adder = |number| Adder { library: library.clone(), number, added: 0 };
+    let adder = |number| Adder {
+        library: library.clone(),
+        number,
+        added: 0,
+    };
     let adders: Vec<Adder> = (0..ADDERS).map(adder).collect();
     assert_eq!(count % ADDERS, 0, "every adder adds as many");
-    per_second(&stage.runtime, Carrier::Tasks, adders, Until::Written(count / ADDERS)).map(drop)
+    per_second(
+        &stage.runtime,
+        Carrier::Tasks,
+        adders,
+        Until::Written(count / ADDERS),
+    )
+    .map(drop)
 }
 
 fn filled_table(path: &Path, count: usize) -> anyhow::Result<Table> {
@@ -114,14 +134,19 @@ fn filled_table(path: &Path, count: usize) -> anyhow::Result<Table> {
 fn write_files(folder: &Path, count: usize) -> anyhow::Result<()> {
     for number in 0..count {
         let workflow = format!("workflow-{number}");
-        fs::write(folder.join(format!("{workflow}.json")), checkpoint_text(&workflow))?;
+        fs::write(
+            folder.join(format!("{workflow}.json")),
+            checkpoint_text(&workflow),
+        )?;
     }
     Ok(())
 }
 
 fn check_call(stage: &Stage, folder: &Path) -> Call {
     let home = folder.join("home").to_string_lossy().into_owned();
-    Call::new(stage.relight(), folder).environment("RELIGHT_HOME", home).argument("check")
+    Call::new(stage.relight(), folder)
+        .environment("RELIGHT_HOME", home)
+        .argument("check")
 }
 
 fn wait_until_stale() {
@@ -130,14 +155,28 @@ fn wait_until_stale() {
 
 fn fresh(check: &Call, threshold: &str) -> anyhow::Result<Call> {
     let call = check.clone().argument("--stale").argument(threshold);
-    ensure!(call.stdout()?.starts_with("OK"), "`check` found stale work among fresh");
+    ensure!(
+        call.stdout()?.starts_with("OK"),
+        "`check` found stale work among fresh"
+    );
     Ok(call)
 }
 
 fn stale(check: &Call, threshold: &str, count: usize) -> anyhow::Result<Call> {
-    let call = check.clone().argument("--stale").argument(threshold).expecting(1);
-    let alerts = call.stdout()?.lines().filter(|line| line.starts_with("ALERT")).count();
-    ensure!(alerts == count, "`check` named {alerts} of {count} stale ones");
+    let call = check
+        .clone()
+        .argument("--stale")
+        .argument(threshold)
+        .expecting(1);
+    let alerts = call
+        .stdout()?
+        .lines()
+        .filter(|line| line.starts_with("ALERT"))
+        .count();
+    ensure!(
+        alerts == count,
+        "`check` named {alerts} of {count} stale ones"
+    );
     Ok(call)
 }
 

@@ -60,12 +60,17 @@ fn pair_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let table = &stage.folder().join("sessions-raw.db");
     let mut contest = Contest::default();
     for at_once in AT_ONCE {
-        contest.enter(raw(at_once), move |_| raw_pairs(stage, table, at_once, until));
+        contest.enter(raw(at_once), move |_| {
+            raw_pairs(stage, table, at_once, until)
+        });
         let library = Arc::clone(&library);
         contest.enter(product(at_once), move |_| {
             let conversation = |number| {
                 let key = format!("chat:{at_once}:{number}");
-                Conversation { library: Arc::clone(&library), key }
+                Conversation {
+                    library: Arc::clone(&library),
+                    key,
+                }
             };
             let conversations = (0..at_once).map(conversation).collect();
             per_second(&stage.runtime, Carrier::Tasks, conversations, until)
@@ -91,7 +96,11 @@ fn pair_row(results: &Results, at_once: usize) -> Row {
     let row = Row::new(product(at_once), "pairs/s")
         .figure(results.get(&product(at_once)))
         .beside(raw(at_once), results.get(&raw(at_once)));
-    if at_once == 64 { row.target(Target::TimesFloorMin(0.4)) } else { row }
+    if at_once == 64 {
+        row.target(Target::TimesFloorMin(0.4))
+    } else {
+        row
+    }
 }
 
 fn product(at_once: usize) -> String {
@@ -128,7 +137,10 @@ fn restart_rows(stage: &Stage, count: usize) -> anyhow::Result<Vec<Row>> {
     let memory = Row::new(what, "MiB").figure(Some(&Samples::new(memory)));
     Ok(match count {
         100_000 => {
-            vec![time.target(Target::ValueMax(1_000.0)), memory.target(Target::ValueMax(100.0))]
+            vec![
+                time.target(Target::ValueMax(1_000.0)),
+                memory.target(Target::ValueMax(100.0)),
+            ]
         }
         _ => vec![time, memory],
     })

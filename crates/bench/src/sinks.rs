@@ -14,7 +14,9 @@ pub(crate) struct Append(File);
 
 impl Append {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Append> {
-        Ok(Append(OpenOptions::new().create(true).append(true).open(path)?))
+        Ok(Append(
+            OpenOptions::new().create(true).append(true).open(path)?,
+        ))
     }
 }
 
@@ -57,7 +59,9 @@ impl Table {
 
 impl Sink for Table {
     fn commit(&mut self, bodies: &[Arc<str>]) -> anyhow::Result<()> {
-        let transaction = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self
+            .0
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
         {
             let mut insert = transaction.prepare_cached("INSERT INTO entry (body) VALUES (?1)")?;
             for body in bodies {

@@ -22,7 +22,10 @@ impl Stage {
     pub(crate) fn new(work: &Path, relight: Option<PathBuf>, quick: bool) -> anyhow::Result<Stage> {
         fs::create_dir_all(work)?;
         let work = work.canonicalize()?;
-        let programs = std::env::current_exe()?.parent().context("a folder")?.to_path_buf();
+        let programs = std::env::current_exe()?
+            .parent()
+            .context("a folder")?
+            .to_path_buf();
         Ok(Stage {
             folder: tempfile::tempdir_in(work)?,
             relight: relight.map_or(Ok(programs.join("relight")), fs::canonicalize)?,
@@ -68,8 +71,10 @@ impl Stage {
 
 /// The interpreter itself: a version manager's wrapper would be timed along with it.
 fn python() -> Option<PathBuf> {
-    let asked =
-        Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().ok()?;
+    let asked = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .ok()?;
     let path = PathBuf::from(String::from_utf8(asked.stdout).ok()?.trim());
     path.is_absolute().then_some(path)
 }

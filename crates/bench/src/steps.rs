@@ -19,11 +19,18 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let until = Until::Elapsed(Duration::from_millis(stage.pick(1000, 200)));
     let home = stage.subfolder("home")?;
     let library = stage.runtime.block_on(Library::open(&home))?;
-    let (file, table) = (&stage.folder().join("append"), &stage.folder().join("raw.db"));
+    let (file, table) = (
+        &stage.folder().join("append"),
+        &stage.folder().join("raw.db"),
+    );
     let mut contest = Contest::default();
     for load in loads() {
-        contest.enter(load.append(), move |_| load.raw(stage, Append::open(file)?, until));
-        contest.enter(load.sqlite(), move |_| load.raw(stage, Table::open(table)?, until));
+        contest.enter(load.append(), move |_| {
+            load.raw(stage, Append::open(file)?, until)
+        });
+        contest.enter(load.sqlite(), move |_| {
+            load.raw(stage, Table::open(table)?, until)
+        });
         let library = &library;
         contest.enter(load.library(), move |round| {
             let name = format!("{}-{round}", load.manner().replace(' ', "-"));
@@ -45,16 +52,30 @@ struct Load {
 
 /// Alone, then several in tasks (what targets are held against) and in threads.
 fn loads() -> Vec<Load> {
-    let in_tasks = AT_ONCE.map(|at_once| Load { at_once, carrier: Carrier::Tasks });
-    let in_threads = AT_ONCE.map(|at_once| Load { at_once, carrier: Carrier::Threads });
-    in_tasks.into_iter().chain(in_threads.into_iter().skip(1)).collect()
+    let in_tasks = AT_ONCE.map(|at_once| Load {
+        at_once,
+        carrier: Carrier::Tasks,
+    });
+    let in_threads = AT_ONCE.map(|at_once| Load {
+        at_once,
+        carrier: Carrier::Threads,
+    });
+    in_tasks
+        .into_iter()
+        .chain(in_threads.into_iter().skip(1))
+        .collect()
 }
 
 impl Load {
     fn raw<S: Sink>(self, stage: &Stage, sink: S, until: Until) -> anyhow::Result<f64> {
         let body: Arc<str> = prose(RESULT_BYTES).into();
         if self.at_once == 1 {
-            return per_second(&stage.runtime, self.carrier, vec![Single(sink, body)], until);
+            return per_second(
+                &stage.runtime,
+                self.carrier,
+                vec![Single(sink, body)],
+                until,
+            );
         }
         let group = Group::start(sink, self.at_once);
         let worker = || Grouped(group.clone(), body.clone());
@@ -74,7 +95,9 @@ impl Load {
                 _ => beside_sqlite,
             },
             steps.beside(self.append(), append),
-            Row::new(self.sqlite(), "rows/s").figure(sqlite).beside(self.append(), append),
+            Row::new(self.sqlite(), "rows/s")
+                .figure(sqlite)
+                .beside(self.append(), append),
         ]
     }
 
@@ -100,7 +123,13 @@ impl Load {
 }
 
 fn growing_rows(results: &Results) -> Vec<Row> {
-    let names = AT_ONCE.map(|at_once| Load { at_once, carrier: Carrier::Tasks }.library());
+    let names = AT_ONCE.map(|at_once| {
+        Load {
+            at_once,
+            carrier: Carrier::Tasks,
+        }
+        .library()
+    });
     let growing = |pair: &[String]| {
         Row::new(format!("growing: {}", pair[1]), "steps/s")
             .figure(results.get(&pair[1]))

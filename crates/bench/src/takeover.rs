@@ -59,9 +59,12 @@ pub(crate) fn rows(stage: &Stage, cluster: &Cluster) -> anyhow::Result<Vec<Row>>
         Row::new("node that leaves to first instruction elsewhere", "ms")
             .figure(Some(&left))
             .target(Target::ValueMax(500.0)),
-        Row::new(format!("{TASKS} tasks of a lost node recovered, since its lease ran out"), "ms")
-            .figure(Some(&swept))
-            .target(Target::ValueMax(3_000.0)),
+        Row::new(
+            format!("{TASKS} tasks of a lost node recovered, since its lease ran out"),
+            "ms",
+        )
+        .figure(Some(&swept))
+        .target(Target::ValueMax(3_000.0)),
     ])
 }
 
@@ -82,7 +85,9 @@ fn by_pairs(
             .iter_mut()
             .map(|pair| scope.spawn(move || (0..times).map(|_| measure(pair)).collect()))
             .collect();
-        let joined = measured.into_iter().map(|one| one.join().expect("a pair does not panic"));
+        let joined = measured
+            .into_iter()
+            .map(|one| one.join().expect("a pair does not panic"));
         joined.collect::<anyhow::Result<Vec<Vec<f64>>>>()
     })?;
     Ok(Samples::new(figures.concat()))
@@ -116,17 +121,30 @@ impl Pair {
         let entry = Entry::at_once(&agent, &[&program, &pipe]).with("placement", &label);
         let node = |side: &str| -> anyhow::Result<Node> {
             let mut home = Home::new(stage.relight(), &folder.join(side))?;
-            home.variables.push(("RELIGHT_STORE".to_owned(), url.to_owned()));
+            home.variables
+                .push(("RELIGHT_STORE".to_owned(), url.to_owned()));
             home.configure(std::slice::from_ref(&entry))?;
             configure_node(&home, &format!("labels = [{name:?}]\n"))?;
-            let mut node = Node { name: format!("{name}-{side}"), home, daemon: None };
+            let mut node = Node {
+                name: format!("{name}-{side}"),
+                home,
+                daemon: None,
+            };
             node.up()?;
             Ok(node)
         };
         let nodes = [node("a")?, node("b")?];
-        let worker = births.next(BACK_MAX).with_context(|| nodes[0].home.last_said())?;
+        let worker = births
+            .next(BACK_MAX)
+            .with_context(|| nodes[0].home.last_said())?;
         let random = u64::from(worker.pid);
-        Ok(Pair { nodes, births, agent, worker, random })
+        Ok(Pair {
+            nodes,
+            births,
+            agent,
+            worker,
+            random,
+        })
     }
 
     /// SIGKILL of everything that a node is, at any moment; until its agent runs on the other one.
@@ -155,7 +173,10 @@ impl Pair {
 
     fn born_after(&mut self, began: u64, ended: usize) -> anyhow::Result<f64> {
         let other = &self.nodes[1 - ended];
-        self.worker = self.births.next(BACK_MAX).with_context(|| other.home.last_said())?;
+        self.worker = self
+            .births
+            .next(BACK_MAX)
+            .with_context(|| other.home.last_said())?;
         ensure!(self.holder()? == 1 - ended, "it came back where it was");
         self.nodes[ended].up()?;
         Ok(span_ms(began, self.worker.at_ns))
@@ -166,14 +187,22 @@ impl Pair {
         let environment = fs::read(format!("/proc/{}/environ", self.worker.pid))?;
         let is_in = |node: &Node| {
             let home = format!("HOME={}", node.home.folder.display());
-            environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes())
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == home.as_bytes())
         };
-        self.nodes.iter().position(is_in).context("the agent runs on one of the two")
+        self.nodes
+            .iter()
+            .position(is_in)
+            .context("the agent runs on one of the two")
     }
 
     /// Anywhere between two renewals.
     fn pause(&mut self) {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         thread::sleep(Duration::from_millis((self.random >> 33) % RENEW_MS));
     }
 }
@@ -216,9 +245,15 @@ fn swept_ms(stage: &Stage, cluster: &Cluster, round: usize) -> anyhow::Result<f6
     let mut home = Home::new(stage.relight(), &stage.subfolder(&schema)?)?;
     home.variables.push(("RELIGHT_STORE".to_owned(), url));
     configure_node(&home, "")?;
-    let mut node = Node { name: "heir".to_owned(), home, daemon: None };
+    let mut node = Node {
+        name: "heir".to_owned(),
+        home,
+        daemon: None,
+    };
     node.up()?;
-    stage.runtime.block_on(library.lose_node("lost", LEASE_MS, TASKS))?;
+    stage
+        .runtime
+        .block_on(library.lose_node("lost", LEASE_MS, TASKS))?;
     let answer = swept(cluster, &schema).with_context(|| node.home.last_said());
     node.daemon.take().context("it was started")?.terminate()?;
     answer

@@ -23,7 +23,10 @@ pub(crate) struct Work {
 impl Memory {
     pub(crate) fn of(pid: u32) -> anyhow::Result<Memory> {
         let text = read(&format!("/proc/{pid}/smaps_rollup"))?;
-        let memory = Memory { rss_kib: field(&text, "Rss:")?, pss_kib: field(&text, "Pss:")? };
+        let memory = Memory {
+            rss_kib: field(&text, "Rss:")?,
+            pss_kib: field(&text, "Pss:")?,
+        };
         Ok(memory)
     }
 
@@ -51,7 +54,10 @@ impl Work {
     }
 
     pub(crate) fn since(self, before: Work) -> Work {
-        Work { cpu_ms: self.cpu_ms - before.cpu_ms, wake_ups: self.wake_ups - before.wake_ups }
+        Work {
+            cpu_ms: self.cpu_ms - before.cpu_ms,
+            wake_ups: self.wake_ups - before.wake_ups,
+        }
     }
 
     fn add_thread(&mut self, thread: &Path) -> anyhow::Result<()> {
@@ -68,7 +74,10 @@ impl Work {
 /// How long the first thread of a process was ready and had no processor, since its start.
 pub(crate) fn waited_ms(pid: u32) -> anyhow::Result<f64> {
     let schedule = read(&format!("/proc/{pid}/task/{pid}/schedstat"))?;
-    let ns = schedule.split(' ').nth(1).context("time without a processor")?;
+    let ns = schedule
+        .split(' ')
+        .nth(1)
+        .context("time without a processor")?;
     Ok(ns.parse::<f64>()? / 1e6)
 }
 
@@ -97,7 +106,11 @@ mod tests {
         use std::io::{Read as _, Write as _};
         use std::process::Stdio;
         let mut cat = relight_runtime::os::process::command("cat", &[] as &[&str]);
-        let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut cat = cat
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let pid = cat.id();
         let (mut input, mut output) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
         let mut echo = || {
@@ -106,7 +119,10 @@ mod tests {
         };
         echo();
         let memory = Memory::of(pid).unwrap();
-        assert!(memory.rss_kib >= memory.pss_kib && memory.pss_kib > 0.0, "{memory:?}");
+        assert!(
+            memory.rss_kib >= memory.pss_kib && memory.pss_kib > 0.0,
+            "{memory:?}"
+        );
         let before = Work::of(&[pid]).unwrap();
         (0..3).for_each(|_| echo());
         assert!(Work::of(&[pid]).unwrap().since(before).wake_ups >= 1.0);

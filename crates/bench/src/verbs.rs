@@ -29,8 +29,16 @@ const READ: Verb = Verb {
     python: Some("list"),
     has_target: false,
 };
-const WRITE: Verb = Verb { writes: Writes::Store, python: Some("update bench s{n}"), ..READ };
-const FILE: Verb = Verb { writes: Writes::StoreAndFile, set_up: None, ..WRITE };
+const WRITE: Verb = Verb {
+    writes: Writes::Store,
+    python: Some("update bench s{n}"),
+    ..READ
+};
+const FILE: Verb = Verb {
+    writes: Writes::StoreAndFile,
+    set_up: None,
+    ..WRITE
+};
 
 const TASK_START: &str = "task start bench --json";
 const WORKFLOW_START: &str =
@@ -38,18 +46,45 @@ const WORKFLOW_START: &str =
 
 /// In the order of the table. The task of a task's verb is `bench` where none is named.
 pub(crate) const VERBS: [Verb; 15] = [
-    Verb { line: "--version", set_up: None, python: None, has_target: true, ..READ },
+    Verb {
+        line: "--version",
+        set_up: None,
+        python: None,
+        has_target: true,
+        ..READ
+    },
     Verb {
         line: "task add t{n} --title bench",
         set_up: None,
         python: Some("start t{n} one"),
         ..WRITE
     },
-    Verb { line: "task start t{n}", set_up: None, python: Some("start t{n} one"), ..WRITE },
-    Verb { line: "task set bench stage={n}", has_target: true, ..WRITE },
-    Verb { line: "step begin s{n}", has_target: true, ..WRITE },
-    Verb { line: "step end s{n}", before: Some("step begin s{n}"), has_target: true, ..WRITE },
-    Verb { line: "step run s{n} -- /bin/true", ..WRITE },
+    Verb {
+        line: "task start t{n}",
+        set_up: None,
+        python: Some("start t{n} one"),
+        ..WRITE
+    },
+    Verb {
+        line: "task set bench stage={n}",
+        has_target: true,
+        ..WRITE
+    },
+    Verb {
+        line: "step begin s{n}",
+        has_target: true,
+        ..WRITE
+    },
+    Verb {
+        line: "step end s{n}",
+        before: Some("step begin s{n}"),
+        has_target: true,
+        ..WRITE
+    },
+    Verb {
+        line: "step run s{n} -- /bin/true",
+        ..WRITE
+    },
     Verb {
         line: "task done t{n}",
         set_up: None,
@@ -57,8 +92,14 @@ pub(crate) const VERBS: [Verb; 15] = [
         python: Some("complete bench"),
         ..WRITE
     },
-    Verb { line: "task show bench", ..READ },
-    Verb { line: "task list", ..READ },
+    Verb {
+        line: "task show bench",
+        ..READ
+    },
+    Verb {
+        line: "task list",
+        ..READ
+    },
     Verb {
         line: "checkpoint start --workflow w{n} --agent a --step one --idempotency k{n}",
         python: Some("start w{n} one"),
@@ -76,8 +117,16 @@ pub(crate) const VERBS: [Verb; 15] = [
         python: Some("complete bench"),
         ..FILE
     },
-    Verb { line: "checkpoint list", set_up: Some(WORKFLOW_START), ..READ },
-    Verb { line: "check", set_up: Some(WORKFLOW_START), ..READ },
+    Verb {
+        line: "checkpoint list",
+        set_up: Some(WORKFLOW_START),
+        ..READ
+    },
+    Verb {
+        line: "check",
+        set_up: Some(WORKFLOW_START),
+        ..READ
+    },
 ];
 
 impl Verb {

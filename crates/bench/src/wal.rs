@@ -31,21 +31,35 @@ pub(crate) fn rows(stage: &Stage, cluster: &Cluster) -> anyhow::Result<Vec<Row>>
         let cost = Cost::of(stage, cluster, at_once * each, |library| {
             let name = format!("wal-{at_once}");
             let holders = Holder::start(&stage.runtime, library, &name, at_once)?;
-            per_second(&stage.runtime, Carrier::Tasks, holders, Until::Written(each)).map(drop)
+            per_second(
+                &stage.runtime,
+                Carrier::Tasks,
+                holders,
+                Until::Written(each),
+            )
+            .map(drop)
         })?;
-        rows.extend(cost.rows(&format!("a step of {RESULT_BYTES} bytes, {at_once} at once")));
+        rows.extend(cost.rows(&format!(
+            "a step of {RESULT_BYTES} bytes, {at_once} at once"
+        )));
     }
     Cost::of(stage, cluster, CLAIMED, |library| {
-        stage.runtime.block_on(library.fill("waiting", CLAIMED, Backlog::Waiting))
+        stage
+            .runtime
+            .block_on(library.fill("waiting", CLAIMED, Backlog::Waiting))
     })?;
     let claims = Cost::of(stage, cluster, CLAIMED, |library| {
-        let claimers = (0..CLAIMERS).map(|_| Claimer(Arc::clone(library))).collect();
+        let claimers = (0..CLAIMERS)
+            .map(|_| Claimer(Arc::clone(library)))
+            .collect();
         let until = Until::Written(CLAIMED / CLAIMERS);
         per_second(&stage.runtime, Carrier::Tasks, claimers, until).map(drop)
     })?;
     rows.extend(claims.rows("claim and done"));
     let renewals = Cost::of(stage, cluster, RENEWALS, |library| {
-        stage.runtime.block_on(library.renew_node("renewed", RENEWALS))
+        stage
+            .runtime
+            .block_on(library.renew_node("renewed", RENEWALS))
     })?;
     rows.extend(renewals.rows("a node's renewal"));
     Ok(rows)
@@ -75,7 +89,12 @@ impl Cost {
         act: impl FnOnce(&Arc<Library>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Cost> {
         let url = cluster.url("?schema=wal&sslmode=disable");
-        let open = || stage.runtime.block_on(Library::open_url(&url)).map(Arc::new);
+        let open = || {
+            stage
+                .runtime
+                .block_on(Library::open_url(&url))
+                .map(Arc::new)
+        };
         // The schema is made before.
         drop(open()?);
         cluster.sql("CHECKPOINT");
@@ -85,7 +104,10 @@ impl Cost {
         drop(library);
         let after = written(cluster)?;
         let of_one = |from: f64, to: f64| (to - from) / count as f64;
-        Ok(Cost { wal_bytes: of_one(before.0, after.0), rows: of_one(before.1, after.1) })
+        Ok(Cost {
+            wal_bytes: of_one(before.0, after.0),
+            rows: of_one(before.1, after.1),
+        })
     }
 
     fn rows(&self, what: &str) -> [Row; 2] {

@@ -75,20 +75,33 @@ impl Environment {
 
     /// The same with what a configuration says of the store, whichever would be found.
     pub(crate) fn with_store(&self, configured: Option<String>) -> Self {
-        Self { configured: Arc::new(OnceLock::from(configured)), ..self.clone() }
+        Self {
+            configured: Arc::new(OnceLock::from(configured)),
+            ..self.clone()
+        }
     }
 
     /// The same as this node, or as none, whatever the home says: for a daemon, which decides both that
     /// and which store is meant.
     pub(crate) fn deciding(&self, node: Option<NodeFile>) -> Self {
-        Self { decided: Some(node), ..self.clone() }
+        Self {
+            decided: Some(node),
+            ..self.clone()
+        }
     }
 
     /// The same with the variables that a configuration gives to agents: what is secret by its name
     /// there is known by its value from now on.
     pub(crate) fn with_agents(&self, config: &Config) -> Self {
-        let of_agents = config.agents.iter().flat_map(|agent| agent.env.clone()).collect();
-        Self { of_agents, ..self.clone() }
+        let of_agents = config
+            .agents
+            .iter()
+            .flat_map(|agent| agent.env.clone())
+            .collect();
+        Self {
+            of_agents,
+            ..self.clone()
+        }
     }
 
     /// A variable that is set, not empty and text.
@@ -99,7 +112,9 @@ impl Environment {
     /// A variable that is set and not empty, as the system has it.
     fn get_raw(&self, name: &str) -> Option<&OsStr> {
         let found = self.variables.iter().find(|(key, _)| key == name);
-        found.map(|(_, value)| value.as_os_str()).filter(|value| !value.is_empty())
+        found
+            .map(|(_, value)| value.as_os_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// Every variable.
@@ -111,7 +126,11 @@ impl Environment {
     pub(crate) fn variables_for_agents(&self) -> Vec<(OsString, OsString)> {
         let is_with_password = matches!(self.store_url(), Ok(StoreUrl::Postgres(_)));
         let is_kept = |name: &OsStr| is_with_password && name == store_url::PASSWORD;
-        self.variables.iter().filter(|(name, _)| !is_kept(name)).cloned().collect()
+        self.variables
+            .iter()
+            .filter(|(name, _)| !is_kept(name))
+            .cloned()
+            .collect()
     }
 
     /// The folder of the user's configuration of Relight.
@@ -155,7 +174,10 @@ impl Environment {
 
     fn redactor(&self, key: MarkKey) -> Redactor {
         let own = relight_runtime::os::environment::texts(&self.variables);
-        let of_agents = self.of_agents.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let of_agents = self
+            .of_agents
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         Redactor::new(key).with_environment(own.chain(of_agents))
     }
 
@@ -173,7 +195,10 @@ impl Environment {
         }
         // Agents run in folders of their own, and find it from there.
         let home = std::path::absolute(&given).map_err(|error| {
-            Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", given.display()))
+            Failure::new(
+                Exit::Io,
+                format!("cannot use the folder {}: {error}", given.display()),
+            )
         })?;
         refuse_stranger("the home", &home, "700")?;
         Ok(home)
@@ -191,19 +216,27 @@ impl Environment {
                 state.map(|state| state.join("relight"))
             })
             .ok_or_else(|| {
-                Failure::new(Exit::Config, "there is no folder for the state: HOME is not set")
-                    .hint("set RELIGHT_HOME or give --home DIR")
+                Failure::new(
+                    Exit::Config,
+                    "there is no folder for the state: HOME is not set",
+                )
+                .hint("set RELIGHT_HOME or give --home DIR")
             })
     }
 
     /// The user's folder for configuration.
     pub(crate) fn config_home(&self) -> Result<PathBuf, Failure> {
         // A relative one is to be ignored, says its specification.
-        let given = self.path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let given = self
+            .path("XDG_CONFIG_HOME")
+            .filter(|path| path.is_absolute());
         let usual = || self.path("HOME").map(|home| home.join(".config"));
         given.or_else(usual).ok_or_else(|| {
-            Failure::new(Exit::Config, "there is no folder for configuration: HOME is not set")
-                .hint("set HOME or XDG_CONFIG_HOME")
+            Failure::new(
+                Exit::Config,
+                "there is no folder for configuration: HOME is not set",
+            )
+            .hint("set HOME or XDG_CONFIG_HOME")
         })
     }
 
@@ -231,16 +264,20 @@ impl Environment {
         let home = self.home()?;
         match NodeFile::of(&home).filter(|_| !decides) {
             None => Ok(StoreAccess::Open(StoreUrl::Sqlite(home.join("relight.db")))),
-            Some(NodeFile { store: Some(file), .. }) => open_way(&file),
+            Some(NodeFile {
+                store: Some(file), ..
+            }) => open_way(&file),
             Some(NodeFile { store: None, .. }) => Ok(StoreAccess::OfHome(daemon_socket(&home))),
         }
     }
 
     fn way_of_agent(&self) -> Result<StoreAccess, Failure> {
-        self.path("RELIGHT_SOCKET").map(StoreAccess::OfAgent).ok_or_else(|| {
-            store_access::only_its_daemon()
-                .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
-        })
+        self.path("RELIGHT_SOCKET")
+            .map(StoreAccess::OfAgent)
+            .ok_or_else(|| {
+                store_access::only_its_daemon()
+                    .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
+            })
     }
 
     /// What the flag or the variable says.
@@ -261,11 +298,16 @@ impl Environment {
     /// working folder that names a store and is not approved is an error: no other store may be used
     /// in its place.
     fn read_configured_store(&self) -> Result<Option<String>, Failure> {
-        let Some(source) = self.config_file(None) else { return Ok(None) };
-        let read = source.read().map_err(|error| error.to_string()).and_then(|content| {
-            let url = Config::store_url_of(&content)?;
-            Ok(url.map(|url| (url, content)))
-        });
+        let Some(source) = self.config_file(None) else {
+            return Ok(None);
+        };
+        let read = source
+            .read()
+            .map_err(|error| error.to_string())
+            .and_then(|content| {
+                let url = Config::store_url_of(&content)?;
+                Ok(url.map(|url| (url, content)))
+            });
         match read {
             Ok(None) => Ok(None),
             Ok(Some((url, content))) => {
@@ -311,18 +353,28 @@ impl Environment {
     /// Approves the file whose agents are started. A failure to record that is reported and stops
     /// nothing.
     pub(crate) fn approve_by_use(&self, config: &Config) {
-        let origin = config.origin.as_ref().filter(|_| !trust::keys(config).is_empty());
+        let origin = config
+            .origin
+            .as_ref()
+            .filter(|_| !trust::keys(config).is_empty());
         let Some(origin) = origin else { return };
-        let approved = self.home().and_then(|home| trust::approve_once(&home, origin));
+        let approved = self
+            .home()
+            .and_then(|home| trust::approve_once(&home, origin));
         if let Err(failure) = approved {
             let file = origin.source.file.display();
-            output::note(self, &format!("{file} is not approved: {}", failure.message));
+            output::note(
+                self,
+                &format!("{file} is not approved: {}", failure.message),
+            );
         }
     }
 
     /// The store behind redaction, for one answer.
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        let engine = self.open(Use::Short)?.with_caller(self.agent(None).unwrap_or_default());
+        let engine = self
+            .open(Use::Short)?
+            .with_caller(self.agent(None).unwrap_or_default());
         if fleet::node().is_some() || engine.store().is_shared() {
             // Holders on other nodes are judged by their leases.
             crate::block_on(engine.holders().read_nodes())?;
@@ -371,13 +423,17 @@ impl Environment {
             }
         };
         let patience = store_access::patience(self.get(store_access::NODE_LEASE));
-        Ok(Arc::new(RelayedStore::open_with_patience(&socket, patience)?))
+        Ok(Arc::new(RelayedStore::open_with_patience(
+            &socket, patience,
+        )?))
     }
 
     /// A store whose file is gone while a supervisor uses it is not made anew: that one would be empty, and
     /// nobody would miss what the supervisor still knows.
     fn refuse_to_replace(&self, url: &StoreUrl) -> Result<(), Failure> {
-        let StoreUrl::Sqlite(path) = url else { return Ok(()) };
+        let StoreUrl::Sqlite(path) = url else {
+            return Ok(());
+        };
         if std::fs::symlink_metadata(path).is_ok() {
             return Ok(());
         }
@@ -387,12 +443,17 @@ impl Environment {
             return Ok(());
         }
         let agents = AgentFolder::all(&folder).unwrap_or_default();
-        let mut sockets = agents.iter().map(run_socket).chain([daemon_socket(&folder)]);
+        let mut sockets = agents
+            .iter()
+            .map(run_socket)
+            .chain([daemon_socket(&folder)]);
         let listens = |socket: &PathBuf| match control::call(socket, KNOCK_MAX) {
             Ok(_) => true,
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         };
-        let Some(socket) = sockets.find(listens) else { return Ok(()) };
+        let Some(socket) = sockets.find(listens) else {
+            return Ok(());
+        };
         let (path, socket) = (path.display(), socket.display());
         let text =
             format!("the store {path} is gone, but its supervisor lives and uses it ({socket})");
@@ -448,7 +509,10 @@ impl Environment {
             let text = "the address in --store has a password, which does not belong into a file";
             return Err(Failure::new(Exit::Config, text).hint(BETTER_PLACES));
         }
-        let home = self.home.as_ref().map(|home| ("--home", home.to_string_lossy().into_owned()));
+        let home = self
+            .home
+            .as_ref()
+            .map(|home| ("--home", home.to_string_lossy().into_owned()));
         let store = self.store.as_ref().map(|store| ("--store", store.clone()));
         Ok(home.into_iter().chain(store).collect())
     }
@@ -464,7 +528,10 @@ impl Environment {
     }
 
     fn has_password_in_flag(&self) -> bool {
-        let url = self.store.as_deref().map(|url| StoreUrl::parse(url, Path::new(".")));
+        let url = self
+            .store
+            .as_deref()
+            .map(|url| StoreUrl::parse(url, Path::new(".")));
         matches!(url, Some(Ok(StoreUrl::Postgres(url))) if !url.needs_password())
     }
 
@@ -509,7 +576,9 @@ impl Environment {
         if let Some(fence) = given {
             return Ok(Right::Fence(Fence(fence)));
         }
-        let of_another = self.get("RELIGHT_TASK").is_some_and(|own| own != task.as_str());
+        let of_another = self
+            .get("RELIGHT_TASK")
+            .is_some_and(|own| own != task.as_str());
         match self.get("RELIGHT_FENCE") {
             Some(text) if !of_another => match text.parse() {
                 Ok(fence) => Ok(Right::Fence(Fence(fence))),
@@ -550,9 +619,11 @@ impl Environment {
         })?;
         // What an attempt holds ends with the attempt too, whichever process it names.
         match crate::block_on(self.attempt(store))? {
-            Some(Holder::Attempt { attempt, shim, .. }) => {
-                Ok(Holder::Attempt { attempt, shim, process: Some(process) })
-            }
+            Some(Holder::Attempt { attempt, shim, .. }) => Ok(Holder::Attempt {
+                attempt,
+                shim,
+                process: Some(process),
+            }),
             _ if self.is_watched(store)? => Ok(Holder::Process(process)),
             _ => Err(nobody_watches(pid)),
         }
@@ -568,7 +639,9 @@ impl Environment {
         if self.is_watched(store)? {
             return Ok(Holder::Process(me.clone()));
         }
-        Ok(Holder::Time { by: format!("{} (process {})", self.who(None), me.pid) })
+        Ok(Holder::Time {
+            by: format!("{} (process {})", self.who(None), me.pid),
+        })
     }
 
     /// Whether it will be known that a process of this machine has ended, and only then believed: where
@@ -581,7 +654,9 @@ impl Environment {
         }
         let (instance, boot) = (self.node()?.map(|node| node.instance), process::boot_id());
         let is_this_one = |node: &Node| {
-            let is_same = instance.as_ref().is_none_or(|own| *own == node.new.instance);
+            let is_same = instance
+                .as_ref()
+                .is_none_or(|own| *own == node.new.instance);
             Some(&node.new.name) == own && is_same && node.new.is_of_boot(&boot)
         };
         let nodes = crate::block_on(store.nodes())?;
@@ -631,9 +706,13 @@ impl Environment {
 
     /// Who calls, for people to read.
     pub(crate) fn user(&self) -> String {
-        let user = self.get("USER").or_else(|| self.get("LOGNAME")).map(str::to_owned);
+        let user = self
+            .get("USER")
+            .or_else(|| self.get("LOGNAME"))
+            .map(str::to_owned);
         let uid = rustix::process::getuid().as_raw();
-        user.or_else(|| file::login_name(uid)).unwrap_or_else(|| format!("uid {uid}"))
+        user.or_else(|| file::login_name(uid))
+            .unwrap_or_else(|| format!("uid {uid}"))
     }
 
     /// The named session, else `$RELIGHT_SESSION`.
@@ -655,12 +734,17 @@ impl Environment {
         session: &SessionKey,
         given: Option<u64>,
     ) -> Result<u64, Failure> {
-        let of_another = self.get("RELIGHT_SESSION").is_some_and(|own| own != session.as_str());
+        let of_another = self
+            .get("RELIGHT_SESSION")
+            .is_some_and(|own| own != session.as_str());
         let text = self.get("RELIGHT_GENERATION").filter(|_| !of_another);
         match (given, text) {
             (Some(generation), _) => Ok(generation),
             (None, Some(text)) => text.parse().map_err(|_| {
-                Failure::new(Exit::Usage, format!("RELIGHT_GENERATION {text:?} is not a number"))
+                Failure::new(
+                    Exit::Usage,
+                    format!("RELIGHT_GENERATION {text:?} is not a number"),
+                )
             }),
             (None, None) => Err(Failure::new(Exit::Usage, "no turn is named")
                 .hint("give --generation N, as relight session begin answered")),
@@ -689,22 +773,39 @@ impl Environment {
     /// then the place it leads to is what is remembered.
     pub(crate) fn checkpoint_folder(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
         let unusable = |folder: &Path, error: std::io::Error| {
-            Failure::new(Exit::Io, format!("cannot use the folder {}: {error}", folder.display()))
+            Failure::new(
+                Exit::Io,
+                format!("cannot use the folder {}: {error}", folder.display()),
+            )
         };
         let Some(folder) = given.map(Path::to_path_buf).or_else(|| self.given_folder()) else {
             let here = std::path::absolute(".").map_err(|error| unusable(Path::new("."), error))?;
             return usual_folder(&here).map_err(|error| {
-                Failure::new(Exit::Config, format!("the checkpoint folder is not used: {error}"))
-                    .hint("to use it all the same, name it: --dir DIR or RELIGHT_CHECKPOINT_DIR")
+                Failure::new(
+                    Exit::Config,
+                    format!("the checkpoint folder is not used: {error}"),
+                )
+                .hint("to use it all the same, name it: --dir DIR or RELIGHT_CHECKPOINT_DIR")
             });
         };
         // A new folder for a mistyped path would be found by nobody.
         let is_usual = folder.ends_with("memory/checkpoints");
-        let parent = if is_usual { folder.parent().unwrap_or(&folder) } else { &folder };
+        let parent = if is_usual {
+            folder.parent().unwrap_or(&folder)
+        } else {
+            &folder
+        };
         if let Some(missing) = values::missing_folder(parent) {
-            return Err(store_access::no_folder(Exit::Usage, "checkpoint files", missing));
+            return Err(store_access::no_folder(
+                Exit::Usage,
+                "checkpoint files",
+                missing,
+            ));
         }
-        let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let is_link = |path: &Path| {
+            path.symlink_metadata()
+                .is_ok_and(|found| found.is_symlink())
+        };
         let resolved = if is_link(&folder) || folder.parent().is_some_and(is_link) {
             folder.canonicalize()
         } else {
@@ -730,7 +831,9 @@ impl OutputSettings for Environment {
 
 /// Whoever can write the folder of the state decides what agents run: it is refused.
 fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Failure> {
-    let stranger = std::fs::metadata(folder).ok().and_then(|found| file::stranger(&found));
+    let stranger = std::fs::metadata(folder)
+        .ok()
+        .and_then(|found| file::stranger(&found));
     let place = folder.display();
     let remedy = match stranger {
         None => return Ok(()),
@@ -739,7 +842,9 @@ fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Failure>
         }
         Some(Stranger::Everybody | Stranger::Group(_)) => format!("chmod {mode} {place}"),
     };
-    let why = stranger.map(|stranger| stranger.to_string()).unwrap_or_default();
+    let why = stranger
+        .map(|stranger| stranger.to_string())
+        .unwrap_or_default();
     let text = format!("{what} {place} cannot be trusted: {why}");
     Err(Failure::new(Exit::Config, text).hint(format!("{remedy}; or {A_HOME_OF_YOUR_OWN}")))
 }

@@ -102,20 +102,31 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, code: exit.code(), message: message.into(), hint: None }
+        Self {
+            exit,
+            code: exit.code(),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// An error that the API has too, with the exit code that says the same.
     pub(crate) fn of(code: ErrorCode, message: impl Into<String>) -> Self {
         let exit = Exit::ALL.into_iter().find(|exit| *exit as u8 == code.exit);
         let exit = exit.expect("every code has an exit code that is documented");
-        Self { exit, code: (code.name, code.status), message: message.into(), hint: None }
+        Self {
+            exit,
+            code: (code.name, code.status),
+            message: message.into(),
+            hint: None,
+        }
     }
 
     /// A part of the product that this binary was built without.
     pub(crate) fn not_built(part: &str, feature: &str) -> Self {
-        Self::new(Exit::Config, format!("this build of relight has no {part}"))
-            .hint(format!("build it with the feature `{feature}`, as is the default"))
+        Self::new(Exit::Config, format!("this build of relight has no {part}")).hint(format!(
+            "build it with the feature `{feature}`, as is the default"
+        ))
     }
 
     /// The one form of an error, as the API has it too.
@@ -143,14 +154,20 @@ pub(crate) const A_HOME_OF_YOUR_OWN: &str =
 /// A file or folder of ours that the system does not give us.
 pub(crate) fn cannot_use(path: &std::path::Path, error: &std::io::Error) -> Failure {
     let failure = Failure::new(Exit::Io, format!("cannot use {}: {error}", path.display()));
-    if is_a_matter_of_rights(error) { failure.hint(A_HOME_OF_YOUR_OWN) } else { failure }
+    if is_a_matter_of_rights(error) {
+        failure.hint(A_HOME_OF_YOUR_OWN)
+    } else {
+        failure
+    }
 }
 
 /// Whether the system said that this user may not.
 fn is_a_matter_of_rights(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let kind = error
+            .downcast_ref::<std::io::Error>()
+            .map(std::io::Error::kind);
         if kind == Some(std::io::ErrorKind::PermissionDenied) {
             return true;
         }
@@ -187,13 +204,22 @@ impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
         let message = match error {
             ActError::Store(error) => return error.into(),
-            ActError::Refused(Refusal::Held { ref task, ref agent, ref held })
-            | ActError::Workflow(WorkflowError::Held { ref task, ref agent, ref held }) => {
-                held_text(task, agent.as_ref(), held)
-            }
+            ActError::Refused(Refusal::Held {
+                ref task,
+                ref agent,
+                ref held,
+            })
+            | ActError::Workflow(WorkflowError::Held {
+                ref task,
+                ref agent,
+                ref held,
+            }) => held_text(task, agent.as_ref(), held),
             ref error => error.to_string(),
         };
-        Self { hint: error.hint(), ..Self::of(error.code(), message) }
+        Self {
+            hint: error.hint(),
+            ..Self::of(error.code(), message)
+        }
     }
 }
 
@@ -204,8 +230,17 @@ impl From<Refusal> for Failure {
 }
 
 impl From<Refused> for Failure {
-    fn from(Refused { code, message, hint }: Refused) -> Self {
-        Self { hint, ..Self::of(code, message) }
+    fn from(
+        Refused {
+            code,
+            message,
+            hint,
+        }: Refused,
+    ) -> Self {
+        Self {
+            hint,
+            ..Self::of(code, message)
+        }
     }
 }
 
@@ -219,7 +254,10 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Store(error) => error.into(),
-            error => Self { hint: error.hint(), ..Self::of(error.code(), error.to_string()) },
+            error => Self {
+                hint: error.hint(),
+                ..Self::of(error.code(), error.to_string())
+            },
         }
     }
 }
@@ -235,5 +273,8 @@ pub(crate) fn held_text(
         Some(left) => format!("; its lease ends in {left}"),
         None => String::new(),
     };
-    format!("task {task} is held by {} for {age}{left}", who_holds(held, agent))
+    format!(
+        "task {task} is held by {} for {age}{left}",
+        who_holds(held, agent)
+    )
 }

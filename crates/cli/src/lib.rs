@@ -2,7 +2,10 @@
 //!
 //! Knows the terminal, not how a decision is made.
 
-#![cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "some helpers serve MCP alone"))]
+#![cfg_attr(
+    not(feature = "mcp"),
+    allow(dead_code, reason = "some helpers serve MCP alone")
+)]
 
 mod arguments;
 mod config;
@@ -89,7 +92,11 @@ pub fn main() -> ExitCode {
 fn tell_of_upgrades(environment: &Environment) {
     let environment = environment.clone();
     relight_store::on_upgrade(move |upgrade| {
-        let relight_store::Upgrade { place, found, known } = upgrade;
+        let relight_store::Upgrade {
+            place,
+            found,
+            known,
+        } = upgrade;
         let text = format!("upgrading the store {place} from schema {found} to {known}");
         output::note(&environment, &terminal_filter::clean(&text));
     });
@@ -146,11 +153,17 @@ fn run(environment: &Environment, command: Command) -> Outcome {
 /// Waits for timers, sockets, signals and children, on this thread.
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     relight_runtime::os::limits::check_room_for_runtime()?;
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
 }
 
 /// Runs what never waits on a timer or a socket, without an executor around it.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("a runtime without drivers cannot fail").block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime
+        .expect("a runtime without drivers cannot fail")
+        .block_on(future)
 }

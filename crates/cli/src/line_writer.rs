@@ -59,14 +59,21 @@ impl Voice {
     pub(crate) fn new(mut to: impl Write + Send + 'static, lines_max: usize) -> io::Result<Self> {
         let said = Mutex::new(Said::default());
         let (more, done) = (Condvar::new(), Condvar::new());
-        let shared = Arc::new(LineQueue { said, lines_max, more, done });
+        let shared = Arc::new(LineQueue {
+            said,
+            lines_max,
+            more,
+            done,
+        });
         let voice = Self(Arc::clone(&shared));
-        std::thread::Builder::new().name("relight-voice".to_owned()).spawn(move || {
-            loop {
-                // Where nobody can read it there is nobody to tell.
-                let _ = to.write_all(shared.next_line().as_bytes());
-            }
-        })?;
+        std::thread::Builder::new()
+            .name("relight-voice".to_owned())
+            .spawn(move || {
+                loop {
+                    // Where nobody can read it there is nobody to tell.
+                    let _ = to.write_all(shared.next_line().as_bytes());
+                }
+            })?;
         Ok(voice)
     }
 
@@ -85,8 +92,14 @@ impl Voice {
     /// Waits until all is said, but not for longer than that; whether it is.
     pub(crate) fn settle(&self, wait: Duration) -> bool {
         let said = self.0.said();
-        let waited = self.0.done.wait_timeout_while(said, wait, |said| !said.is_written());
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_written()
+        let waited = self
+            .0
+            .done
+            .wait_timeout_while(said, wait, |said| !said.is_written());
+        waited
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+            .is_written()
     }
 }
 
@@ -168,8 +181,10 @@ mod tests {
         // One more than waited was being written, perhaps.
         let written = lines.len() - 2;
         assert!(written == 2 || written == 3, "{text}");
-        let dropped =
-            format!("relight: {} lines were dropped here: nobody read them", 10 - written);
+        let dropped = format!(
+            "relight: {} lines were dropped here: nobody read them",
+            10 - written
+        );
         assert_eq!(lines[written..], [&dropped, "again"]);
     }
 

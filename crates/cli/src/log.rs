@@ -63,7 +63,14 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     /// Of no agent and no task.
     pub(crate) fn of(level: Level, event: &'a str, message: &'a str) -> Self {
-        Self { level, event, agent: None, task: None, message, hint: None }
+        Self {
+            level,
+            event,
+            agent: None,
+            task: None,
+            message,
+            hint: None,
+        }
     }
 
     /// As it goes out, without the end of the line.
@@ -138,7 +145,9 @@ pub(crate) fn is_json() -> bool {
 }
 
 fn redacted(text: &str) -> std::borrow::Cow<'_, str> {
-    ENGINE.get().map_or_else(|| text.into(), |engine| engine.redactor().text(text))
+    ENGINE
+        .get()
+        .map_or_else(|| text.into(), |engine| engine.redactor().text(text))
 }
 
 #[cfg(test)]
@@ -149,7 +158,11 @@ mod tests {
         Line {
             agent: Some("writer"),
             task: Some("t"),
-            ..Line::of(Level::Warn, "attempt.died", "it died \u{1b}[31m\nof \"this\"")
+            ..Line::of(
+                Level::Warn,
+                "attempt.died",
+                "it died \u{1b}[31m\nof \"this\"",
+            )
         }
     }
 
@@ -160,13 +173,23 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(value["time"].as_str().unwrap().ends_with('Z'));
         assert_eq!(value["message"], "it died \\u{1b}[31m\nof \"this\"");
-        assert_eq!((&value["level"], &value["agent"]), (&json!("warn"), &json!("writer")));
-        assert_eq!((&value["event"], &value["task"]), (&json!("attempt.died"), &json!("t")));
+        assert_eq!(
+            (&value["level"], &value["agent"]),
+            (&json!("warn"), &json!("writer"))
+        );
+        assert_eq!(
+            (&value["event"], &value["task"]),
+            (&json!("attempt.died"), &json!("t"))
+        );
     }
 
     #[test]
     fn for_people_it_is_as_it_was() {
-        let text = Line { message: "it died", ..line() }.as_text();
+        let text = Line {
+            message: "it died",
+            ..line()
+        }
+        .as_text();
         assert_eq!(text, "relight: writer: it died");
     }
 }

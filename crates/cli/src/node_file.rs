@@ -42,10 +42,19 @@ impl NodeFile {
     pub(crate) fn planned(home: &Path, name: &NodeName, store: Option<String>) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(home)?;
         let instance = Self::of(home).map_or_else(
-            || random::bytes::<16>().iter().map(|byte| format!("{byte:02x}")).collect(),
+            || {
+                random::bytes::<16>()
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect()
+            },
             |known| known.instance,
         );
-        Ok(Self { name: name.clone(), instance, store })
+        Ok(Self {
+            name: name.clone(),
+            instance,
+            store,
+        })
     }
 
     /// Makes this home that node, on disk when it returns. For whoever has the daemon's socket: every

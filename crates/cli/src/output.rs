@@ -122,7 +122,10 @@ pub(crate) fn say(line: &Line<'_>) {
 pub(crate) fn failure(json: bool, failure: &Failure) {
     if log::is_json() {
         let hint = failure.hint.as_deref();
-        return say(&Line { hint, ..Line::of(Level::Error, "failed", &failure.message) });
+        return say(&Line {
+            hint,
+            ..Line::of(Level::Error, "failed", &failure.message)
+        });
     }
     if json {
         let body = serde_json::json!({"error": failure.json()});
@@ -142,7 +145,9 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Whether colours are wanted: on a terminal that knows them, unless `NO_COLOR` says no.
 pub(crate) fn has_colours(settings: &impl OutputSettings) -> bool {
-    let knows_them = settings.variable("TERM").is_some_and(|terminal| terminal != "dumb");
+    let knows_them = settings
+        .variable("TERM")
+        .is_some_and(|terminal| terminal != "dumb");
     is_terminal() && knows_them && settings.variable("NO_COLOR").is_none()
 }
 
@@ -178,7 +183,10 @@ pub(crate) fn facts(rows: &[Vec<String>]) -> String {
 
 fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
     let cell = |cell: &String| shorten(&one_line(cell), chars_max);
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(cell).collect())
+        .collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter()
@@ -210,10 +218,19 @@ mod tests {
     #[test]
     fn no_cell_breaks_a_table() {
         let row = |text: String| vec!["t".to_owned(), text, "ready".to_owned()];
-        let text = table(&[row("ü".repeat(70_000)), row(String::new()), row("a\nb".into())]);
+        let text = table(&[
+            row("ü".repeat(70_000)),
+            row(String::new()),
+            row("a\nb".into()),
+        ]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines.iter().all(|line| line.chars().count() < 2 * CELL_CHARS_MAX), "{text}");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.chars().count() < 2 * CELL_CHARS_MAX),
+            "{text}"
+        );
     }
 
     #[test]

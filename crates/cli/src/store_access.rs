@@ -71,8 +71,9 @@ pub(crate) fn named(url: &str, bad: Exit) -> Result<StoreUrl, Failure> {
 /// What is to be made needs a folder that is there.
 pub(crate) fn no_folder(exit: Exit, what: &str, folder: &Path) -> Failure {
     let folder = folder.display();
-    Failure::new(exit, format!("there is no folder {folder} for {what}"))
-        .hint(format!("correct the path, or make the folder: mkdir -p {folder}"))
+    Failure::new(exit, format!("there is no folder {folder} for {what}")).hint(format!(
+        "correct the path, or make the folder: mkdir -p {folder}"
+    ))
 }
 
 /// Nobody is told here where the store of this fleet is.
@@ -83,7 +84,9 @@ pub(crate) fn only_its_daemon() -> Failure {
 
 /// Refuses where no daemon listens: a person need not wait for one, as an agent does.
 pub(crate) fn refuse_without_daemon(socket: &Path) -> Result<(), Failure> {
-    let Err(error) = control::call(socket, CONNECT_MAX) else { return Ok(()) };
+    let Err(error) = control::call(socket, CONNECT_MAX) else {
+        return Ok(());
+    };
     let place = format!("behind {}", socket.display());
     let why = format!("no daemon listens there ({error}), and no store is named");
     let unreachable = StoreError::Unreachable { place, why };
@@ -92,7 +95,9 @@ pub(crate) fn refuse_without_daemon(socket: &Path) -> Result<(), Failure> {
 
 /// How long an agent waits for a daemon that is away: until the lease of its node would have ended it.
 pub(crate) fn patience(node_lease: Option<&str>) -> Duration {
-    let lease = node_lease.and_then(|text| text.parse::<Span>().ok()).unwrap_or_default();
+    let lease = node_lease
+        .and_then(|text| text.parse::<Span>().ok())
+        .unwrap_or_default();
     lease.as_duration().clamp(AWAY_MIN, AWAY_MAX)
 }
 
@@ -104,7 +109,10 @@ mod tests {
     fn an_agent_waits_as_long_as_it_lives_without_its_daemon() {
         let seconds = |lease| patience(lease).as_secs();
         assert_eq!(seconds(Some("60000ms")), 60);
-        assert_eq!((seconds(Some("8s")), seconds(None), seconds(Some("x"))), (10, 10, 10));
+        assert_eq!(
+            (seconds(Some("8s")), seconds(None), seconds(Some("x"))),
+            (10, 10, 10)
+        );
         assert_eq!(seconds(Some("7d")), 600);
     }
 }

@@ -43,7 +43,10 @@ enum ParserState {
 impl TerminalFilter {
     /// At the start of a stream.
     pub fn new(keeps_colours: bool) -> Self {
-        Self { keeps_colours, ..Self::default() }
+        Self {
+            keeps_colours,
+            ..Self::default()
+        }
     }
 
     /// What may be shown of the next piece.
@@ -108,7 +111,9 @@ impl TerminalFilter {
     }
 
     fn colour(&mut self, inner: &str, shown: &mut String) -> ParserState {
-        let is_colour = inner.chars().all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        let is_colour = inner
+            .chars()
+            .all(|c| c.is_ascii_digit() || matches!(c, ';' | ':'));
         if is_colour && self.keeps_colours && inner.len() < COLOUR_CHARS_MAX {
             shown.push_str("\u{1b}[");
             shown.push_str(inner);
@@ -161,7 +166,11 @@ mod tests {
     fn sequences_and_characters_may_be_cut_anywhere() {
         for size in 1..8 {
             let mut filter = TerminalFilter::new(true);
-            let shown: String = NASTY.as_bytes().chunks(size).map(|c| filter.pass(c)).collect();
+            let shown: String = NASTY
+                .as_bytes()
+                .chunks(size)
+                .map(|c| filter.pass(c))
+                .collect();
             assert_eq!(shown, SAFE, "in pieces of {size}");
         }
     }

@@ -50,7 +50,10 @@ pub(crate) fn keys(config: &Config) -> Vec<&'static str> {
         (ALERT_WEBHOOK, config.alert.webhook.is_some()),
         (HOOKS, config.hooks != Config::tool_rules_of("")),
     ];
-    all.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect()
+    all.into_iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(key, _)| key)
+        .collect()
 }
 
 /// Refuses a file whose content is not approved.
@@ -77,7 +80,10 @@ pub(crate) fn approve(home: &Path, origin: &Origin) -> Result<Approval, Failure>
         approved_at: clock::now(),
     };
     let folder = home.join(FOLDER);
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder);
     made.map_err(|error| cannot_use(&folder, &error))?;
     let text = serde_json::to_string(&approval).expect("an approval has string keys") + "\n";
     let place = place_of(home, &path);
@@ -107,7 +113,10 @@ pub(crate) fn all(home: &Path) -> Result<Vec<Approval>, Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|error| cannot_use(&folder, &error))?,
     };
-    let files = entries.take(LISTED_MAX).filter_map(Result::ok).map(|entry| entry.path());
+    let files = entries
+        .take(LISTED_MAX)
+        .filter_map(Result::ok)
+        .map(|entry| entry.path());
     let mut all: Vec<Approval> = files.filter_map(|file| read(&file)).collect();
     all.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(all)

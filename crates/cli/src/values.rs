@@ -20,7 +20,9 @@ pub(crate) fn later(text: &str) -> Result<Moment, TimeError> {
 
 /// A number that the store can hold.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
-    let number = text.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
+    let number = text
+        .parse()
+        .map_err(|error: std::num::ParseIntError| error.to_string())?;
     limits::number(number).map_err(|error| error.to_string())
 }
 
@@ -41,7 +43,8 @@ pub(crate) fn new_path() -> impl TypedValueParser<Value = PathBuf> {
 
 /// The folder that a path names and that is not there.
 pub(crate) fn missing_folder(path: &Path) -> Option<&Path> {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }
 
 /// A number from 1.
@@ -64,7 +67,10 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 /// Any JSON, read strictly.
 pub fn json(text: &str) -> Result<serde_json::Value, String> {
     // How deep a payload may be is decided for all fronts where it is stored.
-    let limits = relight_core::checkpoint::Limits { depth_max: 64, ..Default::default() };
+    let limits = relight_core::checkpoint::Limits {
+        depth_max: 64,
+        ..Default::default()
+    };
     relight_core::checkpoint::parse_strict(text.as_bytes(), limits).map_err(|e| e.to_string())
 }
 
@@ -85,18 +91,29 @@ pub(crate) fn skill(text: &str) -> Result<String, String> {
 /// `5` or `5/s`.
 pub fn rate(text: &str) -> Result<u32, String> {
     let count = text.strip_suffix("/s").unwrap_or(text);
-    count.parse().map_err(|_| "write how many in a second: 5/s".to_owned())
+    count
+        .parse()
+        .map_err(|_| "write how many in a second: 5/s".to_owned())
 }
 
 /// `step.done` and the like.
 pub fn event_kind(text: &str) -> Result<EventKind, String> {
-    let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| format!("known are {}", EventKind::ALL.map(EventKind::as_str).join(", ")))
+    let found = EventKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| {
+        format!(
+            "known are {}",
+            EventKind::ALL.map(EventKind::as_str).join(", ")
+        )
+    })
 }
 
 /// `running` and the like.
 pub(crate) fn agent_state(text: &str) -> Result<AgentStateKind, String> {
-    let found = AgentStateKind::ALL.into_iter().find(|state| state.as_str() == text);
+    let found = AgentStateKind::ALL
+        .into_iter()
+        .find(|state| state.as_str() == text);
     let known = || AgentStateKind::ALL.map(AgentStateKind::as_str).join(", ");
     found.ok_or_else(|| format!("known are {}", known()))
 }
@@ -135,7 +152,11 @@ pub fn words(text: &str) -> Result<Words, String> {
         return Err(format!("the quote {open} is not closed"));
     }
     words.extend(word);
-    if words.is_empty() { Err("there is no word in it".to_owned()) } else { Ok(Words(words)) }
+    if words.is_empty() {
+        Err("there is no word in it".to_owned())
+    } else {
+        Ok(Words(words))
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +166,10 @@ mod tests {
     #[test]
     fn words_are_split_at_spaces_and_kept_by_quotes_without_a_shell() {
         let split = |text| words(text).map(|words| words.0);
-        assert_eq!(split(" ./done.sh  --quiet ").unwrap(), ["./done.sh", "--quiet"]);
+        assert_eq!(
+            split(" ./done.sh  --quiet ").unwrap(),
+            ["./done.sh", "--quiet"]
+        );
         let kept = split(r#"test 'a  $b' "c \"d\" \n" e\ f '' x"y"z"#).unwrap();
         assert_eq!(kept, ["test", "a  $b", r#"c "d" \n"#, "e f", "", "xyz"]);
         for bad in ["", "   ", "a 'b", "a \"b", "a \\"] {

@@ -63,7 +63,10 @@ pub(crate) fn remove(path: &Path) -> io::Result<bool> {
 
 /// Names the file in an error of the system.
 pub(crate) fn failure(deed: &str, path: &Path, error: &io::Error) -> Failure {
-    let failure = Failure::new(Exit::Io, format!("cannot {deed} {}: {error}", path.display()));
+    let failure = Failure::new(
+        Exit::Io,
+        format!("cannot {deed} {}: {error}", path.display()),
+    );
     match error.kind() {
         io::ErrorKind::PermissionDenied => failure.hint(format!("ls -l {}", path.display())),
         _ => failure,
@@ -73,7 +76,10 @@ pub(crate) fn failure(deed: &str, path: &Path, error: &io::Error) -> Failure {
 fn write_draft(draft: &Path, bytes: &[u8], old: Option<&Metadata>) -> io::Result<()> {
     // Left by a dead process that had our pid.
     let _ = fs::remove_file(draft);
-    let mut file = OpenOptions::new().write(true).create_new(true).open(draft)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(draft)?;
     file.write_all(bytes)?;
     if let Some(old) = old {
         keep_owner(&file, old);
@@ -84,8 +90,10 @@ fn write_draft(draft: &Path, bytes: &[u8], old: Option<&Metadata>) -> io::Result
 
 /// Only root may give a file away; for everybody else the file becomes theirs, as with any editor.
 fn keep_owner(file: &File, old: &Metadata) {
-    let (owner, group) =
-        (rustix::fs::Uid::from_raw(old.uid()), rustix::fs::Gid::from_raw(old.gid()));
+    let (owner, group) = (
+        rustix::fs::Uid::from_raw(old.uid()),
+        rustix::fs::Gid::from_raw(old.gid()),
+    );
     let _ = rustix::fs::fchown(file, Some(owner), Some(group));
 }
 

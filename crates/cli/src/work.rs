@@ -68,7 +68,13 @@ impl Work {
 
     /// As this configuration has it.
     pub(crate) fn of(config: &Config) -> Result<Self, Failure> {
-        let Config { recovery, queue, sessions, folder, .. } = config;
+        let Config {
+            recovery,
+            queue,
+            sessions,
+            folder,
+            ..
+        } = config;
         let strategies = strategies(recovery, folder).with_default(&recovery.strategy);
         Ok(Self {
             strategies: strategies
@@ -129,20 +135,29 @@ pub(crate) fn find_config(
     environment: &Environment,
     given: Option<&Path>,
 ) -> Result<Option<Config>, Failure> {
-    let Some(source) = environment.config_file(given) else { return Ok(None) };
+    let Some(source) = environment.config_file(given) else {
+        return Ok(None);
+    };
     Config::load(&source, environment.presets_folder().as_deref()).map(Some)
 }
 
 /// Relight's own strategies, and the user's command where there is one.
 fn strategies(recovery: &Recovery, folder: &Path) -> Strategies {
     // `0s` is no limit; a recovery waits a year for its answer then.
-    let time_max = recovery.exec_timeout.as_limit().unwrap_or(EXEC_FOR_EVER).as_duration();
+    let time_max = recovery
+        .exec_timeout
+        .as_limit()
+        .unwrap_or(EXEC_FOR_EVER)
+        .as_duration();
     // The command itself is stopped first: what it did wrong is told better then.
     let strategies = Strategies::default().with_time_max(time_max * 2 + ASKING);
     if recovery.exec.is_empty() {
         return strategies;
     }
-    let exec =
-        Exec { command: recovery.exec.clone(), folder: Some(folder.to_path_buf()), time_max };
+    let exec = Exec {
+        command: recovery.exec.clone(),
+        folder: Some(folder.to_path_buf()),
+        time_max,
+    };
     strategies.register(EXEC, exec)
 }

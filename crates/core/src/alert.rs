@@ -139,13 +139,22 @@ pub struct Alert {
 impl Alert {
     /// An alert with only a sentence.
     pub fn new(kind: AlertKind, subject: Subject, text: impl Into<String>) -> Self {
-        Self { kind, subject, text: text.into(), hint: None, more: Value::Null }
+        Self {
+            kind,
+            subject,
+            text: text.into(),
+            hint: None,
+            more: Value::Null,
+        }
     }
 
     /// Adds the command to type next.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     /// Adds facts for programs.
@@ -158,7 +167,9 @@ impl Alert {
     pub fn agent_terminated(name: &AgentName, command_to_start: &str, why: &str) -> Self {
         let text = format!("agent {name} is terminated: {why}");
         Self::new(AlertKind::Terminated, Subject::Agent(name.clone()), text)
-            .hint(format!("relight deaths {name} says how it died, then {command_to_start}"))
+            .hint(format!(
+                "relight deaths {name} says how it died, then {command_to_start}"
+            ))
             .more(json!({"why": why}))
     }
 
@@ -174,7 +185,9 @@ impl Alert {
     pub fn agent_silent(name: &AgentName, silent: Span) -> Self {
         let text = format!("agent {name} has not reported for {silent}");
         Self::new(AlertKind::Silent, Subject::Agent(name.clone()), text)
-            .hint(format!("start it where it runs; relight ps {name} shows when it is back"))
+            .hint(format!(
+                "start it where it runs; relight ps {name} shows when it is back"
+            ))
             .more(json!({"silent_ms": silent.as_ms()}))
     }
 
@@ -190,7 +203,10 @@ impl Alert {
     pub fn task_parked(id: &TaskId, why: &str) -> Self {
         let text = format!("task {id} is parked: {why}");
         Self::new(AlertKind::Parked, Subject::Task(id.clone()), text)
-            .hint(format!("relight task show {} says what it did last", shell_word(id.as_str())))
+            .hint(format!(
+                "relight task show {} says what it did last",
+                shell_word(id.as_str())
+            ))
             .more(json!({"why": why}))
     }
 
@@ -231,7 +247,9 @@ impl Alert {
         let text = format!("session {key} is suspended: {why}");
         let word = shell_word(key);
         Self::new(AlertKind::Suspended, Subject::Session(key.to_owned()), text)
-            .hint(format!("relight session show {word}, then relight session resume {word}"))
+            .hint(format!(
+                "relight session show {word}, then relight session resume {word}"
+            ))
             .more(json!({"why": why}))
     }
 
@@ -293,7 +311,10 @@ pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
         nth => format!(" --occurrence {nth}"),
     };
     let name = shell_word(step.name.as_str());
-    format!("relight step resolve {name}{occurrence} --task {}", shell_word(id.as_str()))
+    format!(
+        "relight step resolve {name}{occurrence} --task {}",
+        shell_word(id.as_str())
+    )
 }
 
 #[cfg(test)]
@@ -333,8 +354,11 @@ mod tests {
 
     #[test]
     fn what_is_not_an_alert_is_no_alert() {
-        for detail in [json!({}), json!({"why": "x"}), json!({"alert": "new", "subject": "store"})]
-        {
+        for detail in [
+            json!({}),
+            json!({"why": "x"}),
+            json!({"alert": "new", "subject": "store"}),
+        ] {
             assert_eq!(Alert::from_detail(&detail), None);
         }
     }

@@ -122,8 +122,14 @@ impl Change {
             Self::FenceRaised => EventKind::FenceRaised,
             Self::ContextSet(_) => EventKind::TaskContext,
             Self::StepBegun(_) => EventKind::StepBegun,
-            Self::StepEnded { outcome: StepOutcome::Done, .. } => EventKind::StepDone,
-            Self::StepEnded { outcome: StepOutcome::Failed, .. } => EventKind::StepFailed,
+            Self::StepEnded {
+                outcome: StepOutcome::Done,
+                ..
+            } => EventKind::StepDone,
+            Self::StepEnded {
+                outcome: StepOutcome::Failed,
+                ..
+            } => EventKind::StepFailed,
             Self::StepResolved { .. } => EventKind::StepResolved,
             Self::StepSkipped { .. } => EventKind::StepSkipped,
             Self::StepsCleared => EventKind::StepsCleared,
@@ -156,14 +162,26 @@ impl Change {
     pub fn step_record(&self, at: Time, fence: Option<Fence>) -> Option<Step> {
         let mark = self.mark()?;
         let (state, exit_code) = match self {
-            Self::StepEnded { outcome: StepOutcome::Done, output, .. } => {
-                (StepState::Done, output.as_ref().map(|output| output.exit_code))
-            }
-            Self::StepEnded { outcome: StepOutcome::Failed, output, .. } => {
-                (StepState::Failed, output.as_ref().map(|output| output.exit_code))
-            }
+            Self::StepEnded {
+                outcome: StepOutcome::Done,
+                output,
+                ..
+            } => (
+                StepState::Done,
+                output.as_ref().map(|output| output.exit_code),
+            ),
+            Self::StepEnded {
+                outcome: StepOutcome::Failed,
+                output,
+                ..
+            } => (
+                StepState::Failed,
+                output.as_ref().map(|output| output.exit_code),
+            ),
             Self::StepResolved { happened: true, .. } => (StepState::Done, None),
-            Self::StepResolved { happened: false, .. } => (StepState::Failed, None),
+            Self::StepResolved {
+                happened: false, ..
+            } => (StepState::Failed, None),
             Self::StepSkipped { .. } => (StepState::Skipped, None),
             _ => (StepState::Begun, None),
         };
@@ -212,8 +230,13 @@ impl Change {
             }
             Self::StepResolved { happened, .. } => json!({"happened": happened}),
             Self::StepSkipped { reason, .. } => json!({"reason": reason}),
-            Self::StepEnded { output: Some(output), .. } => json!({"exit_code": output.exit_code}),
-            Self::StepBegun(StepMark { call: Some(call), .. }) => json!(call),
+            Self::StepEnded {
+                output: Some(output),
+                ..
+            } => json!({"exit_code": output.exit_code}),
+            Self::StepBegun(StepMark {
+                call: Some(call), ..
+            }) => json!(call),
             Self::StepBegun(_) | Self::StepEnded { .. } | Self::StepsCleared => Value::Null,
             Self::Noted(_, detail) => detail.clone(),
         }
@@ -237,7 +260,12 @@ impl Change {
             Self::LeaseTaken { holder, ttl } => {
                 let (holder, ttl) = (holder.clone(), *ttl);
                 task.lease.fence = task.lease.fence.next();
-                task.lease.held = Some(HeldLease { holder, ttl, since: at, left: ttl });
+                task.lease.held = Some(HeldLease {
+                    holder,
+                    ttl,
+                    since: at,
+                    left: ttl,
+                });
                 task.starts += 1;
             }
             Self::LeaseEnded => task.lease.held = None,
@@ -246,7 +274,8 @@ impl Change {
                 task.lease.held = None;
             }
             Self::ContextSet(pairs) => {
-                task.context.extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
+                task.context
+                    .extend(pairs.iter().map(|(k, v)| (k.clone(), v.clone())));
             }
             Self::NotBefore(when) => task.not_before = *when,
             Self::StepsDeclared(names) => task.spec.steps.clone_from(names),
@@ -273,7 +302,10 @@ impl Change {
             reason: None,
             agent: new.agent.clone(),
             pinned: new.checkpoint.is_some(),
-            lease: crate::lease::Lease { fence: Fence(0), held: None },
+            lease: crate::lease::Lease {
+                fence: Fence(0),
+                held: None,
+            },
             seq: 0,
             steps_done: 0,
             steps_open: 0,

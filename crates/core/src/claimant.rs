@@ -20,16 +20,21 @@ pub struct Claimant {
 impl Claimant {
     /// A claimant with only a name.
     pub fn new(agent: AgentName) -> Self {
-        Self { agent, pool: None, skills: Vec::new() }
+        Self {
+            agent,
+            pool: None,
+            skills: Vec::new(),
+        }
     }
 
     /// Whether it may take this task; time and lease are not checked here.
     pub fn may_take(&self, task: &Task) -> bool {
         let is_in_queue = match task.status {
             TaskStatus::Created | TaskStatus::Deferred => true,
-            TaskStatus::Assigned | TaskStatus::Interrupted => {
-                task.agent.as_ref().is_none_or(|agent| self.is_called(agent))
-            }
+            TaskStatus::Assigned | TaskStatus::Interrupted => task
+                .agent
+                .as_ref()
+                .is_none_or(|agent| self.is_called(agent)),
             TaskStatus::Failed => task.has_retry_left(),
             TaskStatus::InProgress
             | TaskStatus::InReview
@@ -38,8 +43,17 @@ impl Claimant {
             | TaskStatus::Completed
             | TaskStatus::Cancelled => false,
         };
-        let is_its_agent = || task.agent.as_ref().is_some_and(|agent| self.is_called(agent));
-        let can_do_it = || task.spec.needs.iter().all(|need| self.skills.contains(need));
+        let is_its_agent = || {
+            task.agent
+                .as_ref()
+                .is_some_and(|agent| self.is_called(agent))
+        };
+        let can_do_it = || {
+            task.spec
+                .needs
+                .iter()
+                .all(|need| self.skills.contains(need))
+        };
         is_in_queue && (!task.pinned || is_its_agent()) && can_do_it()
     }
 

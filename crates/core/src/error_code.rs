@@ -34,9 +34,15 @@ impl<'de> Deserialize<'de> for ErrorCode {
     /// Two codes may have one name: the exit code tells them apart. One of another version is a bug.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let sent = SentCode::deserialize(from)?;
-        let mut named = Self::ALL.iter().filter(|code| code.name == sent.code).copied();
+        let mut named = Self::ALL
+            .iter()
+            .filter(|code| code.name == sent.code)
+            .copied();
         let first = named.clone().next();
-        Ok(named.find(|code| Some(code.exit) == sent.exit).or(first).unwrap_or(Self::INTERNAL))
+        Ok(named
+            .find(|code| Some(code.exit) == sent.exit)
+            .or(first)
+            .unwrap_or(Self::INTERNAL))
     }
 }
 
@@ -57,7 +63,11 @@ pub struct Refused {
 impl Refused {
     /// A refusal with what to do next.
     pub fn new(code: ErrorCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: Some(hint.into()) }
+        Self {
+            code,
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
     }
 }
 
@@ -195,12 +205,19 @@ impl Refusal {
         Some(match self {
             Self::TooLarge(_) => TOO_LARGE_HINT.to_owned(),
             Self::NoReason => NO_REASON_HINT.to_owned(),
-            Self::Illegal { task, is_used_up: true, .. } => {
+            Self::Illegal {
+                task,
+                is_used_up: true,
+                ..
+            } => {
                 format!("relight task retry {} --force", shell_word(task.as_str()))
             }
             Self::Illegal { task, from, .. } => illegal_hint(&shell_word(task.as_str()), *from),
             Self::Held { task, .. } => {
-                format!("relight task release {} --force takes it away", shell_word(task.as_str()))
+                format!(
+                    "relight task release {} --force takes it away",
+                    shell_word(task.as_str())
+                )
             }
             Self::OtherAgent { task, starter, .. } => {
                 let (task, starter) = (shell_word(task.as_str()), shell_word(starter.as_str()));
@@ -263,7 +280,10 @@ impl Refusal {
             Self::TooLarge(_) => TOO_LARGE_HINT,
             Self::NoReason => NO_REASON_HINT,
             Self::Illegal { from, .. } if from.is_terminal() => model_hint::ENDED,
-            Self::Illegal { from: TaskStatus::Created, .. } => "call task_start first",
+            Self::Illegal {
+                from: TaskStatus::Created,
+                ..
+            } => "call task_start first",
             Self::Held { .. } | Self::StepRunning { .. } => model_hint::WAIT,
             Self::OtherAgent { .. } => {
                 "it belongs to another agent: leave it; only a person hands it over"
@@ -327,7 +347,10 @@ impl SessionRefusal {
                 format!("nothing was changed; relight session show {key}")
             }
             Self::Suspended { key, .. } => {
-                format!("relight session resume {} allows new turns", shell_word(key.as_str()))
+                format!(
+                    "relight session resume {} allows new turns",
+                    shell_word(key.as_str())
+                )
             }
             Self::BadOwner(_) | Self::NothingToResume { .. } | Self::Older { .. } => return None,
         })

@@ -194,7 +194,10 @@ impl EventKind {
 
     /// A small number for stores; never reused.
     pub fn code(self) -> u8 {
-        Self::ALL.iter().position(|kind| *kind == self).map_or(0, |at| at as u8 + 1)
+        Self::ALL
+            .iter()
+            .position(|kind| *kind == self)
+            .map_or(0, |at| at as u8 + 1)
     }
 
     /// The kind with this number.
@@ -246,12 +249,23 @@ impl Event {
     pub fn unreadable(id: u64, at: Time, why: &impl std::fmt::Display) -> Self {
         let detail = serde_json::json!({"unreadable": why.to_string()});
         let (agent, task, step, fence) = (None, None, None, None);
-        Self { id, at, kind: EventKind::Unknown, agent, task, step, fence, detail }
+        Self {
+            id,
+            at,
+            kind: EventKind::Unknown,
+            agent,
+            task,
+            step,
+            fence,
+            detail,
+        }
     }
 
     /// A time of its detail, such as `died_at`; the time of the event if missing.
     pub fn moment(&self, name: &str) -> Time {
-        let told = self.detail[name].as_str().and_then(|at| at.parse::<Time>().ok());
+        let told = self.detail[name]
+            .as_str()
+            .and_then(|at| at.parse::<Time>().ok());
         told.map_or(self.at, |at| at.min(self.at))
     }
 }
@@ -259,7 +273,9 @@ impl Event {
 /// Accepts kinds of newer versions as `Unknown`.
 fn any_kind<'de, D: serde::Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> {
     let word = String::deserialize(from)?;
-    let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    let found = EventKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word);
     Ok(found.unwrap_or(EventKind::Unknown))
 }
 

@@ -81,7 +81,13 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
             allowed: "A-Z a-z 0-9 . _ : @ / -",
         });
     }
-    let shape = |why| Err(IdError::BadShape { what, text: text.to_owned(), why });
+    let shape = |why| {
+        Err(IdError::BadShape {
+            what,
+            text: text.to_owned(),
+            why,
+        })
+    };
     if text.contains("..") {
         return shape("contains `..`");
     }
@@ -98,9 +104,20 @@ fn check_name(what: &'static str, text: &str) -> Result<(), IdError> {
     check_length(what, text, NAME_BYTES_MAX)?;
     if let Some(found) = text.chars().find(|c| is_obeyed(*c)) {
         let text = shorten(text);
-        return Err(IdError::BadCharacter { what, text, found, allowed: "printable characters" });
+        return Err(IdError::BadCharacter {
+            what,
+            text,
+            found,
+            allowed: "printable characters",
+        });
     }
-    let shape = |why| Err(IdError::BadShape { what, text: text.to_owned(), why });
+    let shape = |why| {
+        Err(IdError::BadShape {
+            what,
+            text: text.to_owned(),
+            why,
+        })
+    };
     if text.starts_with('-') {
         return shape("starts with `-`");
     }
@@ -115,7 +132,12 @@ fn check_text(what: &'static str, text: &str) -> Result<(), IdError> {
     check_length(what, text, TEXT_BYTES_MAX)?;
     if let Some(found) = text.chars().find(|c| c.is_control()) {
         let (text, allowed) = (shorten(text), "all but control characters");
-        return Err(IdError::BadCharacter { what, text, found, allowed });
+        return Err(IdError::BadCharacter {
+            what,
+            text,
+            found,
+            allowed,
+        });
     }
     Ok(())
 }
@@ -123,7 +145,13 @@ fn check_text(what: &'static str, text: &str) -> Result<(), IdError> {
 /// The same, but nothing that could be taken for a path out of a folder.
 fn check_task_id(what: &'static str, text: &str) -> Result<(), IdError> {
     check_text(what, text)?;
-    let shape = |why| Err(IdError::BadShape { what, text: shorten(text), why });
+    let shape = |why| {
+        Err(IdError::BadShape {
+            what,
+            text: shorten(text),
+            why,
+        })
+    };
     if text.split('/').any(|part| part == "..") {
         return shape("has `..` as a part of a path");
     }
@@ -155,11 +183,20 @@ fn check_owner(what: &'static str, text: &str) -> Result<(), IdError> {
     check_length(what, text, TEXT_BYTES_MAX)?;
     if let Some(found) = text.chars().find(|c| is_obeyed(*c)) {
         let text = shorten(text);
-        return Err(IdError::BadCharacter { what, text, found, allowed: "printable characters" });
+        return Err(IdError::BadCharacter {
+            what,
+            text,
+            found,
+            allowed: "printable characters",
+        });
     }
     if text.trim() != text {
         let why = "starts or ends with white space";
-        return Err(IdError::BadShape { what, text: shorten(text), why });
+        return Err(IdError::BadShape {
+            what,
+            text: shorten(text),
+            why,
+        });
     }
     Ok(())
 }
@@ -302,7 +339,10 @@ pub struct AttemptTag(String);
 impl AttemptTag {
     /// Makes a tag; `chance` makes it unique across stores.
     pub fn new(agent: &AgentName, number: u32, chance: u64) -> Self {
-        Self(format!("{agent}.{number}.{:012x}", chance & 0xffff_ffff_ffff))
+        Self(format!(
+            "{agent}.{number}.{:012x}",
+            chance & 0xffff_ffff_ffff
+        ))
     }
 
     /// A tag from the environment or a record.
@@ -343,14 +383,30 @@ mod tests {
 
     #[test]
     fn strict_ids_that_could_leave_a_folder_or_look_like_a_flag_are_refused() {
-        for bad in
-            ["", "..", "a/../b", "/etc/passwd", "-x", "a b", "a\nb", "a\0b", "ä", "a%2F", "$(id)"]
-        {
+        for bad in [
+            "",
+            "..",
+            "a/../b",
+            "/etc/passwd",
+            "-x",
+            "a b",
+            "a\nb",
+            "a\0b",
+            "ä",
+            "a%2F",
+            "$(id)",
+        ] {
             assert!(TaskId::strict(bad).is_err(), "{bad:?} was taken");
             assert!(AgentName::new(bad).is_err(), "{bad:?} was taken");
         }
         assert!(TaskId::strict(&"x".repeat(129)).is_err());
-        for good in ["a", "deploy-42", "org/repo#".trim_end_matches('#'), "a:b@c.d_e", "x.y"] {
+        for good in [
+            "a",
+            "deploy-42",
+            "org/repo#".trim_end_matches('#'),
+            "a:b@c.d_e",
+            "x.y",
+        ] {
             assert!(TaskId::strict(good).is_ok(), "{good:?} was refused");
         }
         assert!(TaskId::strict(&"x".repeat(128)).is_ok());
@@ -359,15 +415,28 @@ mod tests {
     #[test]
     fn keys_and_workflows_take_any_text_without_control_characters() {
         let long = "é".repeat(256);
-        for good in
-            ["agent:main:signal:dm:+15551234567", "!room:server.org", "a b", "部屋 🚀", "-x", &long]
-        {
+        for good in [
+            "agent:main:signal:dm:+15551234567",
+            "!room:server.org",
+            "a b",
+            "部屋 🚀",
+            "-x",
+            &long,
+        ] {
             assert!(SessionKey::new(good).is_ok(), "{good:?} was refused");
             assert!(TaskId::new(good).is_ok(), "{good:?} was refused");
             assert!(AgentName::of_workflow(good).is_ok(), "{good:?} was refused");
             assert_eq!(AgentName::try_from(good.to_owned()).unwrap().as_str(), good);
         }
-        for bad in ["", "a\nb", "a\0b", "\u{1b}[2J", "\u{9b}", "\u{7f}", &"x".repeat(513)] {
+        for bad in [
+            "",
+            "a\nb",
+            "a\0b",
+            "\u{1b}[2J",
+            "\u{9b}",
+            "\u{7f}",
+            &"x".repeat(513),
+        ] {
             assert!(SessionKey::new(bad).is_err(), "{bad:?} was taken");
             assert!(TaskId::new(bad).is_err(), "{bad:?} was taken");
             assert!(AgentName::of_workflow(bad).is_err(), "{bad:?} was taken");
@@ -394,7 +463,15 @@ mod tests {
     #[test]
     fn owners_take_what_people_can_read() {
         assert!(OwnerName::new("gateway 7 (Zoë)").is_ok());
-        for bad in ["", " ", " x", "a\nb", "\u{1b}[31m", "a\u{202e}b", &"x".repeat(513)] {
+        for bad in [
+            "",
+            " ",
+            " x",
+            "a\nb",
+            "\u{1b}[31m",
+            "a\u{202e}b",
+            &"x".repeat(513),
+        ] {
             assert!(OwnerName::new(bad).is_err(), "{bad:?} was taken");
         }
     }

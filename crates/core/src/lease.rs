@@ -40,7 +40,11 @@ pub struct BadLength;
 
 /// Checks the length of a lease.
 pub fn of_length(length: Span) -> Result<Span, BadLength> {
-    if length == Span::ZERO || length > LEASE_MAX { Err(BadLength) } else { Ok(length) }
+    if length == Span::ZERO || length > LEASE_MAX {
+        Err(BadLength)
+    } else {
+        Ok(length)
+    }
 }
 
 /// A process, identified by machine, boot, pid and start time, because pids are reused.
@@ -92,7 +96,9 @@ pub enum Holder {
 impl Holder {
     /// A client of the API, whose life cannot be seen.
     pub fn over_http(who: impl fmt::Display) -> Self {
-        Self::Time { by: format!("{who} over HTTP") }
+        Self::Time {
+            by: format!("{who} over HTTP"),
+        }
     }
 
     /// The holder's node; none outside of a fleet.
@@ -125,7 +131,11 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process(process) => process.fmt(f),
-            Self::Attempt { attempt, shim, process } => {
+            Self::Attempt {
+                attempt,
+                shim,
+                process,
+            } => {
                 let tag = AttemptTag::from_text(attempt);
                 match (tag.agent(), tag.number()) {
                     (Some(agent), Some(number)) => write!(f, "agent {agent} (attempt {number}")?,
@@ -226,16 +236,28 @@ mod tests {
 
     fn process(node: Option<&str>) -> ProcessIdentity {
         let node = node.map(|name| NodeName::new(name).unwrap());
-        ProcessIdentity { pid: 12, start: 7, boot: "boot".to_owned(), node }
+        ProcessIdentity {
+            pid: 12,
+            start: 7,
+            boot: "boot".to_owned(),
+            node,
+        }
     }
 
     #[test]
     fn a_holder_of_a_fleet_says_where_it_is() {
         let attempt = |node| {
-            Holder::Attempt { attempt: "a.b.1.0f".to_owned(), shim: process(node), process: None }
-                .to_string()
+            Holder::Attempt {
+                attempt: "a.b.1.0f".to_owned(),
+                shim: process(node),
+                process: None,
+            }
+            .to_string()
         };
-        assert_eq!(Holder::Process(process(Some("b"))).to_string(), "process 12 on node b");
+        assert_eq!(
+            Holder::Process(process(Some("b"))).to_string(),
+            "process 12 on node b"
+        );
         assert_eq!(Holder::Process(process(None)).to_string(), "process 12");
         assert_eq!(attempt(Some("b")), "agent a.b (attempt 1 on node b)");
         assert_eq!(attempt(None), "agent a.b (attempt 1)");

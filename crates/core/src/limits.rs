@@ -29,12 +29,20 @@ pub struct TooLarge {
 
 impl Limit {
     const fn bytes(what: &'static str, max: usize) -> Self {
-        Self { what, max, unit: "bytes" }
+        Self {
+            what,
+            max,
+            unit: "bytes",
+        }
     }
 
     /// Refuses a size over the limit.
     pub fn check(self, size: usize) -> Result<(), TooLarge> {
-        if size <= self.max { Ok(()) } else { Err(TooLarge { size, limit: self }) }
+        if size <= self.max {
+            Ok(())
+        } else {
+            Err(TooLarge { size, limit: self })
+        }
     }
 
     /// The beginning of a text that Relight itself writes and must not be refused.
@@ -70,15 +78,27 @@ pub const CONTEXT: Limit = Limit::bytes("whole context", 1 << 20);
 /// A task's payload, as JSON.
 pub const PAYLOAD: Limit = Limit::bytes("payload", 1 << 20);
 /// How many objects and lists of a payload may lie inside each other.
-pub const PAYLOAD_DEPTH: Limit = Limit { what: "nesting of the payload", max: 60, unit: "levels" };
+pub const PAYLOAD_DEPTH: Limit = Limit {
+    what: "nesting of the payload",
+    max: 60,
+    unit: "levels",
+};
 /// The name of a strategy.
 pub const STRATEGY: Limit = Limit::bytes("name of the strategy", 200);
 /// A skill that a task needs or an agent has.
 pub const SKILL: Limit = Limit::bytes("skill", 200);
 /// Skills of one task or agent.
-pub const SKILLS: Limit = Limit { what: "list of skills", max: 100, unit: "entries" };
+pub const SKILLS: Limit = Limit {
+    what: "list of skills",
+    max: 100,
+    unit: "entries",
+};
 /// Steps declared ahead for one task.
-pub const STEPS: Limit = Limit { what: "list of declared steps", max: 100_000, unit: "entries" };
+pub const STEPS: Limit = Limit {
+    what: "list of declared steps",
+    max: 100_000,
+    unit: "entries",
+};
 /// The command of an agent, all words together.
 pub const COMMAND: Limit = Limit::bytes("command", 128 << 10);
 
@@ -92,7 +112,11 @@ pub struct NumberTooLarge(u64);
 
 /// Refuses a number that the store cannot hold.
 pub fn number(number: u64) -> Result<u64, NumberTooLarge> {
-    if i64::try_from(number).is_ok() { Ok(number) } else { Err(NumberTooLarge(number)) }
+    if i64::try_from(number).is_ok() {
+        Ok(number)
+    } else {
+        Err(NumberTooLarge(number))
+    }
 }
 
 /// All limits, for the reference.
@@ -161,8 +185,17 @@ pub fn check_context(
         CONTEXT_KEY.check(key.len())?;
         CONTEXT_VALUE.check(value.len())?;
     }
-    let stays = before.into_iter().flatten().filter(|(key, _)| !pairs.contains_key(*key));
-    CONTEXT.check(pairs.iter().chain(stays).map(|(key, value)| key.len() + value.len()).sum())
+    let stays = before
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !pairs.contains_key(*key));
+    CONTEXT.check(
+        pairs
+            .iter()
+            .chain(stays)
+            .map(|(key, value)| key.len() + value.len())
+            .sum(),
+    )
 }
 
 #[cfg(test)]
@@ -173,7 +206,9 @@ mod tests {
     fn the_whole_context_counts_what_was_there_before() {
         let pairs = |prefix: &str, count| {
             let value = "x".repeat(CONTEXT_VALUE.max);
-            (0..count).map(|n| (format!("{prefix}{n}"), value.clone())).collect()
+            (0..count)
+                .map(|n| (format!("{prefix}{n}"), value.clone()))
+                .collect()
         };
         let before: BTreeMap<_, _> = pairs("a", 3);
         assert_eq!(check_context(&pairs("a", 3), Some(&before)), Ok(()));
@@ -183,7 +218,11 @@ mod tests {
 
     #[test]
     fn what_is_shortened_is_within_its_limit() {
-        for text in ["ü".repeat(SKILL.max), "x".repeat(SKILL.max), "x".repeat(SKILL.max + 1)] {
+        for text in [
+            "ü".repeat(SKILL.max),
+            "x".repeat(SKILL.max),
+            "x".repeat(SKILL.max + 1),
+        ] {
             assert!(SKILL.check(SKILL.shorten(text).len()).is_ok());
         }
     }

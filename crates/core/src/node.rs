@@ -47,7 +47,9 @@ impl NewNode {
     /// Whether its daemon claims to run on this boot. A cloned machine has the same name and
     /// installation.
     pub fn is_of_boot(&self, boot: &str) -> bool {
-        self.process.as_ref().is_none_or(|daemon| daemon.boot == boot)
+        self.process
+            .as_ref()
+            .is_none_or(|daemon| daemon.boot == boot)
     }
 
     /// Whether both claim to be the same installation on the same boot.
@@ -143,11 +145,16 @@ pub type ChangeToken = [i64; 5];
 
 impl NodesSummary {
     /// Summary of no nodes.
-    pub const EMPTY: Self = Self { mark: [0; 5], first_end: None };
+    pub const EMPTY: Self = Self {
+        mark: [0; 5],
+        first_end: None,
+    };
 
     /// Summary of these nodes.
     pub fn of(nodes: &[Node]) -> Self {
-        nodes.iter().fold(Self::EMPTY, |glance, node| glance.with(node, node.left))
+        nodes
+            .iter()
+            .fold(Self::EMPTY, |glance, node| glance.with(node, node.left))
     }
 
     /// Adds a node with this time left.
@@ -161,16 +168,24 @@ impl NodesSummary {
         let (epoch, joined_at) = (node.epoch.0.cast_signed(), node.joined_at.as_ms());
         let more = [1, epoch, joined_at, named(node.draining), named(!is_live)];
         let mut mark = self.mark;
-        mark.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        mark.iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum = sum.wrapping_add(more));
         let ends = [self.first_end, is_live.then_some(left)];
-        Self { mark, first_end: ends.into_iter().flatten().min() }
+        Self {
+            mark,
+            first_end: ends.into_iter().flatten().min(),
+        }
     }
 }
 
 /// FNV-1a hash of a name.
 pub fn name_number(name: &str) -> i64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix).cast_signed()
+    name.as_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, mix)
+        .cast_signed()
 }
 
 /// The node that should take a free agent. All nodes compute the same answer without communication,
@@ -181,7 +196,8 @@ pub fn preferred<'a>(
     nodes: &'a [Node],
 ) -> Option<&'a NodeName> {
     let may = nodes.iter().filter(|node| may_take(placement, node));
-    may.max_by_key(|node| weight(agent, &node.new.name)).map(|node| &node.new.name)
+    may.max_by_key(|node| weight(agent, &node.new.name))
+        .map(|node| &node.new.name)
 }
 
 /// All nodes that may take it, in order of preference.
@@ -190,7 +206,10 @@ pub fn ranking<'a>(
     placement: &Placement,
     nodes: &'a [Node],
 ) -> Vec<&'a NodeName> {
-    let may = nodes.iter().filter(|node| may_take(placement, node)).map(|node| &node.new.name);
+    let may = nodes
+        .iter()
+        .filter(|node| may_take(placement, node))
+        .map(|node| &node.new.name);
     let mut ranked: Vec<&NodeName> = may.collect();
     ranked.sort_by_cached_key(|name| Reverse(weight(agent, name)));
     ranked
@@ -202,7 +221,9 @@ fn may_take(placement: &Placement, node: &Node) -> bool {
 
 fn weight(agent: &AgentName, node: &NodeName) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
-    hash.update(agent.as_str().as_bytes()).update(b"\0").update(node.as_str().as_bytes());
+    hash.update(agent.as_str().as_bytes())
+        .update(b"\0")
+        .update(node.as_str().as_bytes());
     *hash.finalize().as_bytes()
 }
 
@@ -256,7 +277,9 @@ impl TakeoverTurn {
             AgentHeldBy::Us => Self::OursAlready,
             AgentHeldBy::Another => Self::Nobodys,
             AgentHeldBy::Nobody => {
-                let place = ranking(agent, placement, nodes).iter().position(|name| *name == own);
+                let place = ranking(agent, placement, nodes)
+                    .iter()
+                    .position(|name| *name == own);
                 place.map_or(Self::Nobodys, Self::after)
             }
         }
@@ -343,7 +366,9 @@ impl Serialize for Placement {
 
 impl<'de> Deserialize<'de> for Placement {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(from)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -362,12 +387,20 @@ mod tests {
             process: None,
         };
         let left = Span::from_ms(left_ms);
-        Node { new, epoch: Epoch(1), draining: false, joined_at: Time::from_ms(0), left }
+        Node {
+            new,
+            epoch: Epoch(1),
+            draining: false,
+            joined_at: Time::from_ms(0),
+            left,
+        }
     }
 
     fn places(nodes: &[Node]) -> Vec<Option<&NodeName>> {
         let agent = |n| AgentName::new(format!("agent-{n}")).unwrap();
-        (0..300).map(|n| preferred(&agent(n), &Placement::Any, nodes)).collect()
+        (0..300)
+            .map(|n| preferred(&agent(n), &Placement::Any, nodes))
+            .collect()
     }
 
     #[test]
@@ -375,27 +408,51 @@ mod tests {
         let three = [node("a", 1), node("b", 1), node("c", 1)];
         let before = places(&three);
         for one in &three {
-            let share = before.iter().filter(|place| **place == Some(&one.new.name)).count();
-            assert!((70..130).contains(&share), "{share} of 300 on {}", one.new.name);
+            let share = before
+                .iter()
+                .filter(|place| **place == Some(&one.new.name))
+                .count();
+            assert!(
+                (70..130).contains(&share),
+                "{share} of 300 on {}",
+                one.new.name
+            );
         }
         let two = [node("a", 1), node("b", 1), node("c", 0)];
         for (before, after) in before.into_iter().zip(places(&two)) {
             let stays = before == after;
-            assert_eq!(stays, before != Some(&three[2].new.name), "{before:?} {after:?}");
+            assert_eq!(
+                stays,
+                before != Some(&three[2].new.name),
+                "{before:?} {after:?}"
+            );
         }
     }
 
     #[test]
     fn only_live_nodes_that_are_admitted_and_do_not_drain_are_preferred() {
         let agent = AgentName::new("writer").unwrap();
-        let nodes = [node("a", 1), Node { draining: true, ..node("b", 1) }, node("c", 0)];
+        let nodes = [
+            node("a", 1),
+            Node {
+                draining: true,
+                ..node("b", 1)
+            },
+            node("c", 0),
+        ];
         let place = |text: &str| {
             let placement: Placement = text.parse().unwrap();
             preferred(&agent, &placement, &nodes).map(ToString::to_string)
         };
         let a = Some("a".to_owned());
-        assert_eq!([place("any"), place("a"), place("label:only-a")], [a.clone(), a.clone(), a]);
-        assert_eq!([place("b"), place("c"), place("label:only-c")], [None, None, None]);
+        assert_eq!(
+            [place("any"), place("a"), place("label:only-a")],
+            [a.clone(), a.clone(), a]
+        );
+        assert_eq!(
+            [place("b"), place("c"), place("label:only-c")],
+            [None, None, None]
+        );
     }
 
     #[test]
@@ -403,19 +460,31 @@ mod tests {
         let agent = AgentName::new("writer").unwrap();
         let nodes = [node("a", 1), node("b", 1), node("c", 1), node("d", 0)];
         let names = ranking(&agent, &Placement::Any, &nodes);
-        assert_eq!(preferred(&agent, &Placement::Any, &nodes), names.first().copied());
+        assert_eq!(
+            preferred(&agent, &Placement::Any, &nodes),
+            names.first().copied()
+        );
         let ripe = |own: &NodeName, held_by| {
             let turn = TakeoverTurn::of(own, &agent, &Placement::Any, held_by, &nodes);
             let [now, settled, free] = [9_000, 500, 2_000].map(Duration::from_millis);
             turn.due_at(now, settled, free).map(|at| at.as_millis())
         };
-        let [first, second, third] = names[..] else { panic!("three of them live: {names:?}") };
+        let [first, second, third] = names[..] else {
+            panic!("three of them live: {names:?}")
+        };
         assert_eq!(ripe(first, AgentHeldBy::Nobody), Some(500));
         assert_eq!(ripe(second, AgentHeldBy::Nobody), Some(2_400));
-        assert_eq!(ripe(third, AgentHeldBy::Nobody), Some(2_800), "one after the other");
+        assert_eq!(
+            ripe(third, AgentHeldBy::Nobody),
+            Some(2_800),
+            "one after the other"
+        );
         assert_eq!(ripe(second, AgentHeldBy::Us), Some(9_000));
         assert_eq!(
-            [ripe(first, AgentHeldBy::Another), ripe(second, AgentHeldBy::Another)],
+            [
+                ripe(first, AgentHeldBy::Another),
+                ripe(second, AgentHeldBy::Another)
+            ],
             [None, None]
         );
     }
@@ -423,12 +492,23 @@ mod tests {
     #[test]
     fn a_node_that_may_not_take_an_agent_leaves_it_alone_however_long_it_is_free() {
         let agent = AgentName::new("writer").unwrap();
-        let nodes = [Node { draining: true, ..node("a", 1) }, node("b", 0), node("c", 1)];
+        let nodes = [
+            Node {
+                draining: true,
+                ..node("a", 1)
+            },
+            node("b", 0),
+            node("c", 1),
+        ];
         let turn = |own: &str, placement: &str, held_by| {
             let own = NodeName::new(own).unwrap();
             TakeoverTurn::of(&own, &agent, &placement.parse().unwrap(), held_by, &nodes)
         };
-        assert_eq!(turn("a", "any", AgentHeldBy::Nobody), TakeoverTurn::Nobodys, "it drains");
+        assert_eq!(
+            turn("a", "any", AgentHeldBy::Nobody),
+            TakeoverTurn::Nobodys,
+            "it drains"
+        );
         assert_eq!(
             turn("c", "b", AgentHeldBy::Nobody),
             TakeoverTurn::Nobodys,
@@ -447,16 +527,28 @@ mod tests {
         let mut new = node("a", 1).new;
         assert!(new.is_of_boot("this"));
         let boot = "this".to_owned();
-        new.process = Some(ProcessIdentity { pid: 1, start: 1, boot, node: None });
-        assert_eq!([new.is_of_boot("this"), new.is_of_boot("another")], [true, false]);
+        new.process = Some(ProcessIdentity {
+            pid: 1,
+            start: 1,
+            boot,
+            node: None,
+        });
+        assert_eq!(
+            [new.is_of_boot("this"), new.is_of_boot("another")],
+            [true, false]
+        );
     }
 
     #[test]
     fn a_placement_admits_by_name_or_label() {
         let (name, labels) = (NodeName::new("b").unwrap(), ["gpu".to_owned()]);
-        for (text, admits) in
-            [("any", true), ("b", true), ("a", false), ("label:gpu", true), ("label:ssd", false)]
-        {
+        for (text, admits) in [
+            ("any", true),
+            ("b", true),
+            ("a", false),
+            ("label:gpu", true),
+            ("label:ssd", false),
+        ] {
             let placement: Placement = text.parse().unwrap();
             assert_eq!(placement.admits(&name, &labels), admits, "{text}");
             assert_eq!(placement.to_string(), text);

@@ -26,28 +26,47 @@ pub struct Progress {
 pub fn progress(declared: &[StepName], steps: &[Step]) -> Progress {
     // Observed calls can be in doubt; they are never work to do.
     let own = || steps.iter().filter(|step| step.call.is_none());
-    let of_state =
-        |state| own().filter(move |step| step.state == state).map(|step| step.key.to_string());
+    let of_state = |state| {
+        own()
+            .filter(move |step| step.state == state)
+            .map(|step| step.key.to_string())
+    };
     let done_steps: Vec<String> = of_state(StepState::Done).collect();
-    let in_doubt: Vec<String> =
-        steps.iter().filter(|step| step.is_open()).map(|step| step.key.to_string()).collect();
-    let to_do: Vec<String> =
-        left_open(declared, steps).into_iter().map(|name| name.to_string()).collect();
+    let in_doubt: Vec<String> = steps
+        .iter()
+        .filter(|step| step.is_open())
+        .map(|step| step.key.to_string())
+        .collect();
+    let to_do: Vec<String> = left_open(declared, steps)
+        .into_iter()
+        .map(|name| name.to_string())
+        .collect();
     let next_step = of_state(StepState::Begun)
         .next()
         .or_else(|| to_do.first().cloned())
         .or_else(|| of_state(StepState::Failed).next());
-    let remaining_steps =
-        to_do.into_iter().filter(|name| Some(name) != next_step.as_ref()).collect();
+    let remaining_steps = to_do
+        .into_iter()
+        .filter(|name| Some(name) != next_step.as_ref())
+        .collect();
     let skipped_steps = of_state(StepState::Skipped).collect();
-    Progress { done_steps, skipped_steps, in_doubt, next_step, remaining_steps }
+    Progress {
+        done_steps,
+        skipped_steps,
+        in_doubt,
+        next_step,
+        remaining_steps,
+    }
 }
 
 /// The declared steps that are neither finished nor skipped, in their order.
 pub fn left_open<'d>(declared: &'d [StepName], steps: &[Step]) -> Vec<&'d StepName> {
     let is_first = |step: &&Step| step.key.occurrence == 1 && step.state.is_closed();
     let closed: HashSet<&StepName> = steps.iter().filter(is_first).map(|s| &s.key.name).collect();
-    declared.iter().filter(|name| !closed.contains(name)).collect()
+    declared
+        .iter()
+        .filter(|name| !closed.contains(name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -91,9 +110,14 @@ mod tests {
     #[test]
     fn a_skipped_step_is_closed_and_not_done() {
         let declared = [name("a"), name("b")];
-        let found =
-            progress(&declared, &[step("a", StepState::Skipped), step("b", StepState::Done)]);
-        assert_eq!((found.done_steps, found.skipped_steps), (vec!["b".into()], vec!["a".into()]));
+        let found = progress(
+            &declared,
+            &[step("a", StepState::Skipped), step("b", StepState::Done)],
+        );
+        assert_eq!(
+            (found.done_steps, found.skipped_steps),
+            (vec!["b".into()], vec!["a".into()])
+        );
         assert_eq!((found.next_step, found.remaining_steps), (None, vec![]));
     }
 
@@ -109,7 +133,13 @@ mod tests {
 
     #[test]
     fn a_failed_step_that_nobody_declared_is_next() {
-        let found = progress(&[], &[step("x", StepState::Done), step("y", StepState::Failed)]);
-        assert_eq!((found.next_step.as_deref(), found.done_steps.len()), (Some("y"), 1));
+        let found = progress(
+            &[],
+            &[step("x", StepState::Done), step("y", StepState::Failed)],
+        );
+        assert_eq!(
+            (found.next_step.as_deref(), found.done_steps.len()),
+            (Some("y"), 1)
+        );
     }
 }

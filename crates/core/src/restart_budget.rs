@@ -69,7 +69,13 @@ impl RestartPolicy {
 
     /// The wait before the recovery after `in_a_row` others, with jitter.
     fn wait(&self, in_a_row: u32, jitter: f64) -> Span {
-        wait(self.cooldown, self.growth, self.cooldown_max, in_a_row, jitter)
+        wait(
+            self.cooldown,
+            self.growth,
+            self.cooldown_max,
+            in_a_row,
+            jitter,
+        )
     }
 }
 
@@ -81,7 +87,9 @@ pub(crate) fn wait(
     in_a_row: u32,
     jitter: f64,
 ) -> Span {
-    let Some(times_grown) = in_a_row.checked_sub(1) else { return Span::ZERO };
+    let Some(times_grown) = in_a_row.checked_sub(1) else {
+        return Span::ZERO;
+    };
     let grown = cooldown.as_ms() as f64 * growth.max(1.0).powf(f64::from(times_grown));
     let moved = grown * (1.0 - JITTER + 2.0 * JITTER * jitter);
     // The cast saturates.
@@ -113,7 +121,9 @@ pub struct HourCount {
 impl Tally {
     /// Restarts within the window.
     pub fn total(&self) -> u32 {
-        self.hours.iter().fold(0, |sum, hour| sum.saturating_add(hour.restarts))
+        self.hours
+            .iter()
+            .fold(0, |sum, hour| sum.saturating_add(hour.restarts))
     }
 
     /// The tally as of this hour: later hours are moved here, those entirely before the window are
@@ -121,7 +131,11 @@ impl Tally {
     fn seen_from(self, hour: i64, window: Span) -> Self {
         let window_hours = window.as_ms().div_ceil(HOUR_MS).cast_signed();
         let oldest = hour.saturating_sub(window_hours);
-        let mut seen = Self { in_a_row: self.in_a_row, deferrals: 0, hours: Vec::new() };
+        let mut seen = Self {
+            in_a_row: self.in_a_row,
+            deferrals: 0,
+            hours: Vec::new(),
+        };
         for count in self.hours {
             if count.hour >= oldest {
                 seen.count(count.hour.min(hour), count.restarts);
@@ -235,12 +249,18 @@ pub fn is_due(policy: &RestartPolicy, at: Time, now: Time) -> bool {
 
 /// Records progress: a finished step or a stable period. The total is kept.
 pub fn progress(tally: Tally) -> Tally {
-    Tally { in_a_row: 0, deferrals: 0, ..tally }
+    Tally {
+        in_a_row: 0,
+        deferrals: 0,
+        ..tally
+    }
 }
 
 fn used_up(policy: &RestartPolicy, tally: &Tally) -> Option<UsedUp> {
     if tally.in_a_row >= policy.max_attempts {
-        return Some(UsedUp::Row { recoveries: tally.in_a_row });
+        return Some(UsedUp::Row {
+            recoveries: tally.in_a_row,
+        });
     }
     total_used_up(policy, tally)
 }

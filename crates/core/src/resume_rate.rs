@@ -20,7 +20,11 @@ pub struct RateLimiter {
 impl RateLimiter {
     /// The first unit is available at once; unlimited when zero.
     pub fn new(per_second: u32, now_ms: u64) -> Self {
-        Self { per_second, filled: TURN, at_ms: now_ms }
+        Self {
+            per_second,
+            filled: TURN,
+            at_ms: now_ms,
+        }
     }
 
     /// Takes a unit, or returns the wait until one is available.
@@ -30,7 +34,10 @@ impl RateLimiter {
         }
         let per_ms = u64::from(self.per_second) * (TURN / 1_000);
         let passed_ms = now_ms.saturating_sub(self.at_ms);
-        self.filled = self.filled.saturating_add(passed_ms.saturating_mul(per_ms)).min(TURN);
+        self.filled = self
+            .filled
+            .saturating_add(passed_ms.saturating_mul(per_ms))
+            .min(TURN);
         self.at_ms = now_ms.max(self.at_ms);
         if self.filled < TURN {
             return Err(Span::from_ms((TURN - self.filled).div_ceil(per_ms)));

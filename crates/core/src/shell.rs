@@ -6,7 +6,11 @@ use crate::ids::{TaskId, is_obeyed};
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._:@/-".contains(c);
     let needs_no_quotes = !text.is_empty() && text.chars().all(is_plain);
-    if needs_no_quotes { text.to_owned() } else { shell_quote(text) }
+    if needs_no_quotes {
+        text.to_owned()
+    } else {
+        shell_quote(text)
+    }
 }
 
 /// The same, in quotes whether it needs them or not.
@@ -52,9 +56,11 @@ mod tests {
 
     #[test]
     fn a_hint_can_be_pasted_into_a_shell() {
-        for (name, word) in
-            [("deploy", "deploy"), ("a b", "'a b'"), ("it's $(id)", r"'it'\''s $(id)'")]
-        {
+        for (name, word) in [
+            ("deploy", "deploy"),
+            ("a b", "'a b'"),
+            ("it's $(id)", r"'it'\''s $(id)'"),
+        ] {
             assert_eq!(shell_word(name), word);
         }
     }

@@ -43,7 +43,16 @@ pub const TRANSITIONS: [(TaskStatus, &[TaskStatus]); 11] = [
     (Created, &[Assigned, InProgress, Blocked, Failed, Cancelled]),
     (
         Assigned,
-        &[InProgress, Created, Blocked, Deferred, Interrupted, Suspended, Failed, Cancelled],
+        &[
+            InProgress,
+            Created,
+            Blocked,
+            Deferred,
+            Interrupted,
+            Suspended,
+            Failed,
+            Cancelled,
+        ],
     ),
     (
         InProgress,
@@ -59,11 +68,26 @@ pub const TRANSITIONS: [(TaskStatus, &[TaskStatus]); 11] = [
             Cancelled,
         ],
     ),
-    (InReview, &[Completed, InProgress, Blocked, Failed, Cancelled]),
-    (Blocked, &[Assigned, InProgress, InReview, Failed, Cancelled]),
-    (Deferred, &[Assigned, InProgress, Suspended, Failed, Cancelled]),
-    (Interrupted, &[Assigned, InProgress, Suspended, Failed, Cancelled]),
-    (Suspended, &[Assigned, InProgress, Suspended, Failed, Cancelled]),
+    (
+        InReview,
+        &[Completed, InProgress, Blocked, Failed, Cancelled],
+    ),
+    (
+        Blocked,
+        &[Assigned, InProgress, InReview, Failed, Cancelled],
+    ),
+    (
+        Deferred,
+        &[Assigned, InProgress, Suspended, Failed, Cancelled],
+    ),
+    (
+        Interrupted,
+        &[Assigned, InProgress, Suspended, Failed, Cancelled],
+    ),
+    (
+        Suspended,
+        &[Assigned, InProgress, Suspended, Failed, Cancelled],
+    ),
     (Failed, &[Assigned, Cancelled]),
     (Completed, &[]),
     (Cancelled, &[]),
@@ -87,7 +111,10 @@ impl TaskStatus {
 
     /// The statuses that may follow this one.
     pub fn next(self) -> &'static [Self] {
-        TRANSITIONS.iter().find(|(from, _)| *from == self).map_or(&[], |(_, to)| to)
+        TRANSITIONS
+            .iter()
+            .find(|(from, _)| *from == self)
+            .map_or(&[], |(_, to)| to)
     }
 
     /// Whether `to` may follow this one.
@@ -129,7 +156,10 @@ impl TaskStatus {
 
     /// A small number for stores; never reused.
     pub fn code(self) -> u8 {
-        Self::ALL.iter().position(|s| *s == self).map_or(0, |at| at as u8 + 1)
+        Self::ALL
+            .iter()
+            .position(|s| *s == self)
+            .map_or(0, |at| at as u8 + 1)
     }
 
     /// The status with this number.
@@ -170,7 +200,11 @@ mod tests {
     fn every_non_terminal_status_has_a_way_out_and_can_be_cancelled() {
         for status in TaskStatus::ALL {
             assert_eq!(status.next().is_empty(), status.is_terminal(), "{status}");
-            assert_eq!(status.can_become(Cancelled), !status.is_terminal(), "{status}");
+            assert_eq!(
+                status.can_become(Cancelled),
+                !status.is_terminal(),
+                "{status}"
+            );
         }
     }
 

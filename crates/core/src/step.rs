@@ -40,7 +40,10 @@ impl RepeatRule {
 
     /// A small number for stores; never reused.
     pub fn code(self) -> u8 {
-        Self::ALL.iter().position(|rule| *rule == self).map_or(0, |at| at as u8 + 1)
+        Self::ALL
+            .iter()
+            .position(|rule| *rule == self)
+            .map_or(0, |at| at as u8 + 1)
     }
 
     /// The rule with this number.
@@ -89,7 +92,10 @@ pub struct StepKey {
 impl StepKey {
     /// The first step of that name.
     pub fn first(name: StepName) -> Self {
-        Self { name, occurrence: 1 }
+        Self {
+            name,
+            occurrence: 1,
+        }
     }
 
     /// The idempotency key, which is the same for all tries of the step.
@@ -180,7 +186,11 @@ impl Output {
     /// Keeps a body up to the limit, otherwise its head, tail and hash.
     pub fn keep(exit_code: i32, body: Vec<u8>) -> Self {
         if body.len() <= OUTPUT_BYTES_MAX {
-            return Self { exit_code, body, ..Self::default() };
+            return Self {
+                exit_code,
+                body,
+                ..Self::default()
+            };
         }
         let mut kept = KeptBytes::default();
         kept.push(&body);
@@ -224,7 +234,11 @@ impl KeptBytes {
     /// The collected output.
     pub fn into_output(mut self, exit_code: i32) -> Output {
         if self.is_whole() {
-            return Output { exit_code, body: self.body, ..Output::default() };
+            return Output {
+                exit_code,
+                body: self.body,
+                ..Output::default()
+            };
         }
         let extra = self.tail.len() - OUTPUT_BYTES_EACH_END;
         let tail = from_a_line(&self.tail[extra..]);
@@ -235,7 +249,12 @@ impl KeptBytes {
             head_bytes: self.body.len() as u64,
         };
         self.body.extend_from_slice(tail);
-        Output { exit_code, body: self.body, cut: Some(cut), ..Output::default() }
+        Output {
+            exit_code,
+            body: self.body,
+            cut: Some(cut),
+            ..Output::default()
+        }
     }
 
     fn is_whole(&self) -> bool {
@@ -377,7 +396,10 @@ pub fn rule_code(rule: RepeatRule, is_call: bool) -> u8 {
 
 /// Reads such a number.
 pub fn rule_from_code(code: u8) -> Option<(RepeatRule, bool)> {
-    Some((RepeatRule::from_code(code & !OBSERVED)?, code & OBSERVED != 0))
+    Some((
+        RepeatRule::from_code(code & !OBSERVED)?,
+        code & OBSERVED != 0,
+    ))
 }
 
 impl Step {
@@ -419,7 +441,10 @@ mod tests {
         *body.last_mut().unwrap() = b'T';
         let output = Output::keep(0, body.clone());
         let cut = output.cut.unwrap();
-        assert_eq!((cut.bytes, output.body.len()), (body.len() as u64, 2 * OUTPUT_BYTES_EACH_END));
+        assert_eq!(
+            (cut.bytes, output.body.len()),
+            (body.len() as u64, 2 * OUTPUT_BYTES_EACH_END)
+        );
         assert_eq!((output.body[0], output.body.last()), (b'H', Some(&b'T')));
         assert_eq!(cut.hash, format!("blake3:{}", blake3::hash(&body).to_hex()));
         assert_eq!(Output::keep(0, vec![b'x'; OUTPUT_BYTES_MAX]).cut, None);
@@ -431,9 +456,14 @@ mod tests {
         for part_bytes in [1 << 10, 65_536, 700_001] {
             for length in [0, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX + 1, body.len()] {
                 let mut kept = KeptBytes::default();
-                body[..length].chunks(part_bytes).for_each(|part| kept.push(part));
+                body[..length]
+                    .chunks(part_bytes)
+                    .for_each(|part| kept.push(part));
                 assert!(kept.body.len() + kept.tail.len() <= 2 * OUTPUT_BYTES_MAX);
-                assert_eq!(kept.into_output(3), Output::keep(3, body[..length].to_vec()));
+                assert_eq!(
+                    kept.into_output(3),
+                    Output::keep(3, body[..length].to_vec())
+                );
             }
         }
     }
@@ -444,7 +474,10 @@ mod tests {
             assert_eq!(rule.as_str().parse(), Ok(rule));
             assert_eq!(RepeatRule::from_code(rule.code()), Some(rule));
             for is_call in [false, true] {
-                assert_eq!(rule_from_code(rule_code(rule, is_call)), Some((rule, is_call)));
+                assert_eq!(
+                    rule_from_code(rule_code(rule, is_call)),
+                    Some((rule, is_call))
+                );
             }
         }
         assert!("twice".parse::<RepeatRule>().is_err());

@@ -267,17 +267,34 @@ impl NewTask {
         compare("agent", self.agent.is_some() && self.agent != task.agent);
         compare("title", ours.title.is_some() && ours.title != theirs.title);
         compare("step", !ours.steps.is_empty() && ours.steps != theirs.steps);
-        compare("payload", ours.payload.is_some() && ours.payload != theirs.payload);
-        compare("strategy", ours.strategy.is_some() && ours.strategy != theirs.strategy);
+        compare(
+            "payload",
+            ours.payload.is_some() && ours.payload != theirs.payload,
+        );
+        compare(
+            "strategy",
+            ours.strategy.is_some() && ours.strategy != theirs.strategy,
+        );
         compare(
             "max-retries",
             ours.max_retries.is_some() && ours.max_retries != theirs.max_retries,
         );
         compare("key", ours.key.is_some() && ours.key != theirs.key);
-        compare("priority", ours.priority != 0 && ours.priority != theirs.priority);
-        compare("skill", !ours.needs.is_empty() && ours.needs != theirs.needs);
+        compare(
+            "priority",
+            ours.priority != 0 && ours.priority != theirs.priority,
+        );
+        compare(
+            "skill",
+            !ours.needs.is_empty() && ours.needs != theirs.needs,
+        );
         compare("ttl", ours.ttl_ms.is_some() && ours.ttl_ms != theirs.ttl_ms);
-        compare("set", self.context.iter().any(|(k, v)| task.context.get(k) != Some(v)));
+        compare(
+            "set",
+            self.context
+                .iter()
+                .any(|(k, v)| task.context.get(k) != Some(v)),
+        );
         found
     }
 }

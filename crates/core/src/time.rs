@@ -52,7 +52,10 @@ impl Moment {
 impl FromStr for Moment {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        let moment = text.parse().map(Self::In).or_else(|_| text.parse().map(Self::At));
+        let moment = text
+            .parse()
+            .map(Self::In)
+            .or_else(|_| text.parse().map(Self::At));
         moment.map_err(|_: TimeError| TimeError::NotAMoment(text.to_owned()))
     }
 }
@@ -61,7 +64,10 @@ impl Time {
     /// From milliseconds since 1970 UTC; far-off values are brought to the nearest that can be written.
     pub fn from_ms(ms: i64) -> Self {
         // Whole seconds: not every millisecond of the first and the last one is a moment.
-        let (min, max) = (Timestamp::MIN.as_second() * 1_000, Timestamp::MAX.as_second() * 1_000);
+        let (min, max) = (
+            Timestamp::MIN.as_second() * 1_000,
+            Timestamp::MAX.as_second() * 1_000,
+        );
         Self(ms.clamp(min, max))
     }
 
@@ -89,7 +95,12 @@ impl Time {
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole_second = self.0 % 1_000 == 0;
-        write!(f, "{:.*}", if whole_second { 0 } else { 3 }, self.as_timestamp())
+        write!(
+            f,
+            "{:.*}",
+            if whole_second { 0 } else { 3 },
+            self.as_timestamp()
+        )
     }
 }
 
@@ -102,7 +113,9 @@ impl From<Timestamp> for Time {
 impl FromStr for Time {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        let moment: Timestamp = text.parse().map_err(|_| TimeError::NotATime(text.to_owned()))?;
+        let moment: Timestamp = text
+            .parse()
+            .map_err(|_| TimeError::NotATime(text.to_owned()))?;
         Ok(moment.into())
     }
 }
@@ -127,8 +140,13 @@ impl From<Time> for String {
 #[serde(transparent)]
 pub struct Span(u64);
 
-const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 
 impl Span {
     /// As a limit: `0s` is none.
@@ -178,7 +196,11 @@ impl fmt::Display for Span {
                 break;
             }
         }
-        if written == 0 { f.write_str("0s") } else { Ok(()) }
+        if written == 0 {
+            f.write_str("0s")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -186,9 +208,14 @@ impl FromStr for Span {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
         let bad = || TimeError::NotADuration(text.to_owned());
-        let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let digits_end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let (count, unit) = text.split_at(digits_end);
-        let (_, ms) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
+        let (_, ms) = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .ok_or_else(bad)?;
         let count: u64 = count.parse().map_err(|_| bad())?;
         count.checked_mul(*ms).map(Self).ok_or_else(bad)
     }
@@ -200,12 +227,25 @@ mod tests {
 
     #[test]
     fn durations_read_as_they_are_written() {
-        for (text, ms) in
-            [("90s", 90_000), ("10m", 600_000), ("7d", 604_800_000), ("0s", 0), ("250ms", 250)]
-        {
+        for (text, ms) in [
+            ("90s", 90_000),
+            ("10m", 600_000),
+            ("7d", 604_800_000),
+            ("0s", 0),
+            ("250ms", 250),
+        ] {
             assert_eq!(text.parse::<Span>().unwrap().as_ms(), ms);
         }
-        for bad in ["", "10", "s", "-1s", "1.5h", "1 m", "10w", "99999999999999999999s"] {
+        for bad in [
+            "",
+            "10",
+            "s",
+            "-1s",
+            "1.5h",
+            "1 m",
+            "10w",
+            "99999999999999999999s",
+        ] {
             assert!(bad.parse::<Span>().is_err(), "{bad:?} was taken");
         }
         assert_eq!(Span::from_ms(11_112_345).to_string(), "3h 5m");

@@ -105,12 +105,23 @@ fn step(name: &str) -> StepKey {
 fn event(kind: EventKind, step: Option<&str>, detail: serde_json::Value) -> Event {
     let step = step.map(self::step);
     let at = Time::from_ms(0);
-    Event { id: 1, at, kind, agent: None, task: None, step, fence: None, detail }
+    Event {
+        id: 1,
+        at,
+        kind,
+        agent: None,
+        task: None,
+        step,
+        fence: None,
+        detail,
+    }
 }
 
 /// What a decision notes, as the store would tell it.
 fn noted(decided: &[TaskEvent]) -> Event {
-    let TaskEvent::Note(kind, detail) = &decided[0] else { panic!("{decided:?}") };
+    let TaskEvent::Note(kind, detail) = &decided[0] else {
+        panic!("{decided:?}")
+    };
     event(*kind, None, detail.clone())
 }
 
@@ -129,7 +140,11 @@ fn deaths(story: &[&str]) -> Vec<StepFate> {
                 let decided = step_deaths::decide(&task(), &events, &step(word));
                 events.push(noted(&decided));
                 let is_parked = decided.iter().any(|e| matches!(e, TaskEvent::Block { .. }));
-                fates.push(if is_parked { StepFate::Parked } else { StepFate::GoesOn });
+                fates.push(if is_parked {
+                    StepFate::Parked
+                } else {
+                    StepFate::GoesOn
+                });
             }
         }
     }
@@ -158,8 +173,12 @@ fn a_parked_step_blocks_its_task_and_says_why() {
     assert_eq!(first.kind, EventKind::Recovered);
     let second = step_deaths::decide(&task(), &[first], &step("deploy"));
     assert_eq!(noted(&second).kind, EventKind::StepParked);
-    let TaskEvent::Block { reason, .. } = &second[2] else { panic!("{second:?}") };
+    let TaskEvent::Block { reason, .. } = &second[2] else {
+        panic!("{second:?}")
+    };
     assert_snapshot!(reason, @"step deploy died together with its supervisor 2 times in a row");
-    let TaskEvent::Note(EventKind::Alert, told) = &second[1] else { panic!("{second:?}") };
+    let TaskEvent::Note(EventKind::Alert, told) = &second[1] else {
+        panic!("{second:?}")
+    };
     assert_snapshot!(Alert::from_detail(told).expect("an alert").line(), @"task t is parked: step deploy died together with its supervisor 2 times in a row; see whether it happened, then relight step resolve deploy --task t --happened, or --did-not");
 }

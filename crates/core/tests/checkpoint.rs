@@ -35,7 +35,9 @@ fn sample() -> Checkpoint {
 
 /// The reason why those bytes are damaged.
 fn refused(bytes: &[u8]) -> String {
-    Checkpoint::open(bytes).expect_err("should be refused").to_string()
+    Checkpoint::open(bytes)
+        .expect_err("should be refused")
+        .to_string()
 }
 
 /// The sample's members after `change`, without a hash.
@@ -99,7 +101,13 @@ fn a_file_sealed_by_another_implementation_opens_with_its_unknown_fields() {
 fn a_bare_hex_hash_is_accepted_and_tells_of_another_writer() {
     let sealed = String::from_utf8(sample().seal()).unwrap();
     let opened = Checkpoint::open(sealed.replace("sha256:", "").as_bytes());
-    assert_eq!(opened, Ok(Checkpoint { foreign: true, ..sample() }));
+    assert_eq!(
+        opened,
+        Ok(Checkpoint {
+            foreign: true,
+            ..sample()
+        })
+    );
 }
 
 #[test]
@@ -108,14 +116,19 @@ fn a_file_of_the_original_script_opens_although_its_hash_is_over_escaped_json() 
     let checkpoint = Checkpoint::open(bytes).unwrap();
     assert_eq!(checkpoint.workflow_id, "déploiement");
     assert_eq!(checkpoint.notes.as_deref(), Some("tag 🚀 \"x\"\t\u{7f}"));
-    let changed = String::from_utf8(bytes.to_vec()).unwrap().replace("gr\\u00f6", "gr\\u00f7");
+    let changed = String::from_utf8(bytes.to_vec())
+        .unwrap()
+        .replace("gr\\u00f6", "gr\\u00f7");
     assert!(refused(changed.as_bytes()).starts_with("checkpointHash does not fit"));
 }
 
 #[test]
 fn a_newer_minor_version_opens_and_keeps_its_number() {
     let bytes = rehashed(|members| members["schemaVersion"] = "1.7".into());
-    assert_eq!(Checkpoint::open(&bytes).unwrap().schema_version.to_string(), "1.7");
+    assert_eq!(
+        Checkpoint::open(&bytes).unwrap().schema_version.to_string(),
+        "1.7"
+    );
 }
 
 #[test]
@@ -124,13 +137,23 @@ fn the_additions_may_be_absent() {
         members.retain(|key, _| !["fence", "seq", "context"].contains(&key.as_str()));
     });
     let checkpoint = Checkpoint::open(&bytes).unwrap();
-    assert_eq!((checkpoint.fence, checkpoint.seq, checkpoint.context.len()), (0, 0, 0));
+    assert_eq!(
+        (checkpoint.fence, checkpoint.seq, checkpoint.context.len()),
+        (0, 0, 0)
+    );
 }
 
 #[test]
 fn a_checkpoint_that_never_expires_says_null() {
-    let checkpoint = Checkpoint { expires_at: None, ..sample() };
-    assert!(String::from_utf8(checkpoint.seal()).unwrap().contains("\"expiresAt\": null"));
+    let checkpoint = Checkpoint {
+        expires_at: None,
+        ..sample()
+    };
+    assert!(
+        String::from_utf8(checkpoint.seal())
+            .unwrap()
+            .contains("\"expiresAt\": null")
+    );
     assert_eq!(Checkpoint::open(&checkpoint.seal()), Ok(checkpoint));
 }
 
@@ -142,8 +165,16 @@ fn times_are_cut_to_the_millisecond() {
     let updated_at = Checkpoint::open(&bytes).unwrap().updated_at;
     assert_eq!(updated_at.to_string(), "2026-03-24T13:04:24.123Z");
     let finer = "1960-01-01T00:00:00.0009Z".parse().unwrap();
-    let sealed = Checkpoint { updated_at: finer, ..sample() }.seal();
-    assert!(String::from_utf8(sealed).unwrap().contains("\"1960-01-01T00:00:00Z\""));
+    let sealed = Checkpoint {
+        updated_at: finer,
+        ..sample()
+    }
+    .seal();
+    assert!(
+        String::from_utf8(sealed)
+            .unwrap()
+            .contains("\"1960-01-01T00:00:00Z\"")
+    );
 }
 
 #[test]
@@ -222,7 +253,12 @@ fn each_damage_of_the_content_has_its_short_reason() {
 #[test]
 fn a_missing_hash_is_damage() {
     let bytes = serde_json::to_vec(&members(|_| ())).unwrap();
-    assert_eq!(Checkpoint::open(&bytes), Err(Damage::MissingField { field: "checkpointHash" }));
+    assert_eq!(
+        Checkpoint::open(&bytes),
+        Err(Damage::MissingField {
+            field: "checkpointHash"
+        })
+    );
 }
 
 #[test]
@@ -236,11 +272,17 @@ fn nesting_is_allowed_up_to_the_limit_and_no_further() {
     };
     assert!(Checkpoint::open(&nested(32)).is_ok());
     let refusal = Checkpoint::open(&nested(33)).unwrap_err();
-    assert!(matches!(refusal, Damage::Json(StrictError::TooDeep(_))), "{refusal}");
+    assert!(
+        matches!(refusal, Damage::Json(StrictError::TooDeep(_))),
+        "{refusal}"
+    );
 }
 
 #[test]
 fn nesting_without_end_is_refused_without_overflowing_the_stack() {
     let refusal = Checkpoint::open(&vec![b'['; 4 << 20]).unwrap_err();
-    assert!(matches!(refusal, Damage::Json(StrictError::TooDeep(_))), "{refusal}");
+    assert!(
+        matches!(refusal, Damage::Json(StrictError::TooDeep(_))),
+        "{refusal}"
+    );
 }

@@ -32,15 +32,39 @@ fn status() -> impl Strategy<Value = WorkflowStatus> {
 }
 
 fn checkpoint() -> impl Strategy<Value = Checkpoint> {
-    let who = (text(), text(), status(), option::of(text()), option::of(text()), text());
-    let steps = (collection::vec(text(), 0..4), collection::vec(text(), 0..4), option::of(text()));
-    let when = (time(), option::of(time()), any::<u64>(), any::<u64>(), any::<u32>());
+    let who = (
+        text(),
+        text(),
+        status(),
+        option::of(text()),
+        option::of(text()),
+        text(),
+    );
+    let steps = (
+        collection::vec(text(), 0..4),
+        collection::vec(text(), 0..4),
+        option::of(text()),
+    );
+    let when = (
+        time(),
+        option::of(time()),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u32>(),
+    );
     let context = collection::btree_map(text(), text(), 0..4);
     (who, steps, when, context)
         .prop_map(|(who, steps, when, context)| assemble(who, steps, when, context))
 }
 
-type Who = (String, String, WorkflowStatus, Option<String>, Option<String>, String);
+type Who = (
+    String,
+    String,
+    WorkflowStatus,
+    Option<String>,
+    Option<String>,
+    String,
+);
 type Steps = (Vec<String>, Vec<String>, Option<String>);
 type When = (jiff::Timestamp, Option<jiff::Timestamp>, u64, u64, u32);
 
@@ -90,9 +114,13 @@ fn json() -> impl Strategy<Value = Value> {
 /// The same value with the members of every object in reverse order.
 fn reversed(value: &Value) -> Value {
     match value {
-        Value::Object(members) => {
-            Value::Object(members.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect())
-        }
+        Value::Object(members) => Value::Object(
+            members
+                .iter()
+                .rev()
+                .map(|(k, v)| (k.clone(), reversed(v)))
+                .collect(),
+        ),
         Value::Array(items) => items.iter().map(reversed).collect(),
         scalar => scalar.clone(),
     }

@@ -34,18 +34,26 @@ fn deaths(policy: &RestartPolicy, jitter: f64) -> Vec<String> {
 
 #[test]
 fn what_was_lost_with_its_node_is_charged_to_the_total_alone() {
-    let policy = RestartPolicy { total_max: 3, ..RestartPolicy::default() };
+    let policy = RestartPolicy {
+        total_max: 3,
+        ..RestartPolicy::default()
+    };
     let now = Time::from_ms(0);
     let mut tally = Tally::default();
     for restarts in 1..=3 {
         let (next, verdict) = moved(&policy, tally, now);
-        assert_eq!((next.in_a_row, next.total(), verdict), (0, restarts, RestartVerdict::AtOnce));
+        assert_eq!(
+            (next.in_a_row, next.total(), verdict),
+            (0, restarts, RestartVerdict::AtOnce)
+        );
         tally = next;
     }
     let (_, verdict) = moved(&policy, tally, now);
     assert!(matches!(
         verdict,
-        RestartVerdict::Terminate { why: UsedUp::Total { restarts: 3, .. } }
+        RestartVerdict::Terminate {
+            why: UsedUp::Total { restarts: 3, .. }
+        }
     ));
 }
 
@@ -61,7 +69,10 @@ fn the_first_recovery_is_at_once_and_the_fourth_death_is_the_last() {
 
 #[test]
 fn waits_grow_up_to_the_longest() {
-    let policy = RestartPolicy { max_attempts: 10, ..RestartPolicy::default() };
+    let policy = RestartPolicy {
+        max_attempts: 10,
+        ..RestartPolicy::default()
+    };
     insta::assert_snapshot!(deaths(&policy, 0.5).join("\n"), @r"
     at once
     after 1m
@@ -80,12 +91,18 @@ fn waits_grow_up_to_the_longest() {
 #[test]
 fn chance_moves_a_wait_by_a_fifth_either_way() {
     let second = |jitter| deaths(&RestartPolicy::default(), jitter).swap_remove(1);
-    assert_eq!([0.0, 0.5, 1.0].map(second), ["after 48s", "after 1m", "after 1m 12s"]);
+    assert_eq!(
+        [0.0, 0.5, 1.0].map(second),
+        ["after 48s", "after 1m", "after 1m 12s"]
+    );
 }
 
 #[test]
 fn without_attempts_the_first_death_is_the_last() {
-    let policy = RestartPolicy { max_attempts: 0, ..RestartPolicy::default() };
+    let policy = RestartPolicy {
+        max_attempts: 0,
+        ..RestartPolicy::default()
+    };
     assert_eq!(deaths(&policy, 0.5), ["no recovery is allowed"]);
 }
 
@@ -94,7 +111,10 @@ fn a_limit_that_was_reached_is_told_in_plain_words() {
     let window = Span::from_secs(86_400);
     let told = [0, 1, 2].map(|count| {
         let row = UsedUp::Row { recoveries: count };
-        let total = UsedUp::Total { restarts: count, window };
+        let total = UsedUp::Total {
+            restarts: count,
+            window,
+        };
         format!("{row} | {total}")
     });
     insta::assert_snapshot!(told.join("\n"), @r"
@@ -106,7 +126,10 @@ fn a_limit_that_was_reached_is_told_in_plain_words() {
 
 #[test]
 fn progress_resets_the_row_and_not_the_total() {
-    let policy = RestartPolicy { total_max: 5, ..RestartPolicy::default() };
+    let policy = RestartPolicy {
+        total_max: 5,
+        ..RestartPolicy::default()
+    };
     let mut tally = Tally::default();
     for _ in 0..5 {
         let (kept, verdict) = next(&policy, tally, noon(), 0.5);
@@ -114,7 +137,10 @@ fn progress_resets_the_row_and_not_the_total() {
         tally = progress(kept);
     }
     let (kept, verdict) = next(&policy, tally.clone(), noon(), 0.5);
-    let why = UsedUp::Total { restarts: 5, window: policy.total_window };
+    let why = UsedUp::Total {
+        restarts: 5,
+        window: policy.total_window,
+    };
     assert_eq!((kept, verdict), (tally, RestartVerdict::Terminate { why }));
     assert_eq!(why.to_string(), "restarted 5 times within 1d");
 }
@@ -130,15 +156,31 @@ fn a_stable_life_counts_as_progress() {
 fn death_after_the_total_was_used_up(ms_later: i64) -> (Tally, RestartVerdict) {
     let policy = RestartPolicy::default();
     let hour = noon().as_ms() / HOUR.as_ms().cast_signed();
-    let tally = Tally { in_a_row: 0, deferrals: 0, hours: vec![HourCount { hour, restarts: 200 }] };
-    next(&policy, tally, Time::from_ms(noon().as_ms() + ms_later), 0.5)
+    let tally = Tally {
+        in_a_row: 0,
+        deferrals: 0,
+        hours: vec![HourCount {
+            hour,
+            restarts: 200,
+        }],
+    };
+    next(
+        &policy,
+        tally,
+        Time::from_ms(noon().as_ms() + ms_later),
+        0.5,
+    )
 }
 
 #[test]
 fn the_total_passes_with_the_window() {
     let hour_ms = HOUR.as_ms().cast_signed();
-    let terminated =
-        |ms| matches!(death_after_the_total_was_used_up(ms).1, RestartVerdict::Terminate { .. });
+    let terminated = |ms| {
+        matches!(
+            death_after_the_total_was_used_up(ms).1,
+            RestartVerdict::Terminate { .. }
+        )
+    };
     assert!(terminated(0) && terminated(23 * hour_ms) && terminated(24 * hour_ms));
     assert!(!terminated(25 * hour_ms));
 }
@@ -155,10 +197,18 @@ fn a_clock_set_back_a_year_forgives_nothing_and_waits_for_no_year() {
 #[test]
 fn a_clock_set_forward_a_year_forgives_the_total_but_not_the_row() {
     let policy = RestartPolicy::default();
-    let tally = Tally { in_a_row: 3, ..death_after_the_total_was_used_up(0).0 };
+    let tally = Tally {
+        in_a_row: 3,
+        ..death_after_the_total_was_used_up(0).0
+    };
     let a_year_later = Time::from_ms(noon().as_ms() + YEAR_MS);
     let (kept, verdict) = next(&policy, tally, a_year_later, 0.5);
-    assert_eq!(verdict, RestartVerdict::Terminate { why: UsedUp::Row { recoveries: 3 } });
+    assert_eq!(
+        verdict,
+        RestartVerdict::Terminate {
+            why: UsedUp::Row { recoveries: 3 }
+        }
+    );
     assert_eq!(kept.total(), 0);
 }
 
@@ -174,8 +224,14 @@ fn a_wait_is_over_at_its_time_or_when_the_clock_was_set_back() {
 
 #[test]
 fn a_tally_on_disk_is_small_and_comes_back() {
-    let tally =
-        Tally { in_a_row: 2, deferrals: 0, hours: vec![HourCount { hour: 493_787, restarts: 4 }] };
+    let tally = Tally {
+        in_a_row: 2,
+        deferrals: 0,
+        hours: vec![HourCount {
+            hour: 493_787,
+            restarts: 4,
+        }],
+    };
     let text = serde_json::to_string(&tally).unwrap();
     insta::assert_snapshot!(text, @r#"{"in_a_row":2,"deferrals":0,"hours":[{"hour":493787,"restarts":4}]}"#);
     assert_eq!(serde_json::from_str::<Tally>(&text).unwrap(), tally);
@@ -205,17 +261,25 @@ fn lives() -> impl Strategy<Value = Vec<Death>> {
 }
 
 fn policies() -> impl Strategy<Value = RestartPolicy> {
-    (0..5u32, 0..100_000u64, 0.0..10.0f64, 0..500_000u64, 0..30u32, 0..100_000_000u64).prop_map(
-        |(max_attempts, cooldown, growth, cooldown_max, total_max, window)| RestartPolicy {
-            max_attempts,
-            cooldown: Span::from_ms(cooldown),
-            growth,
-            cooldown_max: Span::from_ms(cooldown_max),
-            total_max,
-            total_window: Span::from_ms(window),
-            ..RestartPolicy::default()
-        },
+    (
+        0..5u32,
+        0..100_000u64,
+        0.0..10.0f64,
+        0..500_000u64,
+        0..30u32,
+        0..100_000_000u64,
     )
+        .prop_map(
+            |(max_attempts, cooldown, growth, cooldown_max, total_max, window)| RestartPolicy {
+                max_attempts,
+                cooldown: Span::from_ms(cooldown),
+                growth,
+                cooldown_max: Span::from_ms(cooldown_max),
+                total_max,
+                total_window: Span::from_ms(window),
+                ..RestartPolicy::default()
+            },
+        )
 }
 
 /// Lives through all deaths; `see` is shown the tally before, the time, and the answer.

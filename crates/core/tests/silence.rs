@@ -18,7 +18,9 @@ fn judged_by(sources: &[SignSource]) -> Silence {
 /// What two looks find at the limit, on time.
 fn looks_at_the_limit(silence: &mut Silence) -> (u64, SilenceCheck) {
     let first_ms = silence.next_look_ms().expect("it is judged");
-    let Again { at_ms } = silence.look(first_ms) else { return (first_ms, Fine) };
+    let Again { at_ms } = silence.look(first_ms) else {
+        return (first_ms, Fine);
+    };
     (at_ms, silence.look(at_ms))
 }
 
@@ -50,13 +52,19 @@ fn one_source_that_speaks_is_enough() {
     for source in [Output, Beat, Steps, Hook] {
         let mut silence = judged_by(&[Output, Beat, Steps, Hook]);
         silence.sign(source, 9_000);
-        assert_eq!(looks_at_the_limit(&mut silence), (19_050, Hung { silent_ms: 10_050 }));
+        assert_eq!(
+            looks_at_the_limit(&mut silence),
+            (19_050, Hung { silent_ms: 10_050 })
+        );
     }
 }
 
 #[test]
 fn open_work_explains_silence_for_as_long_as_it_may() {
-    let of = |deadline_ms| OpenWork { deadline_ms, active_ms: 1_000 };
+    let of = |deadline_ms| OpenWork {
+        deadline_ms,
+        active_ms: 1_000,
+    };
     let limit = Some(Span::from_secs(60));
     assert_eq!(of(Some(5_000)).explains_until_ms(limit), 5_000);
     assert_eq!(of(None).explains_until_ms(limit), 61_000);
@@ -71,7 +79,10 @@ fn a_silence_that_open_work_explains_is_judged_a_window_after_the_work() {
         assert_eq!(silence.look(look_ms), Fine);
     }
     assert_eq!(silence.next_look_ms(), Some(35_000));
-    assert_eq!(looks_at_the_limit(&mut silence), (35_050, Hung { silent_ms: 35_050 }));
+    assert_eq!(
+        looks_at_the_limit(&mut silence),
+        (35_050, Hung { silent_ms: 35_050 })
+    );
 }
 
 #[test]
@@ -88,7 +99,10 @@ fn a_loud_agent_that_is_judged_by_beats_hangs_all_the_same() {
     let mut silence = judged_by(&[Beat]);
     silence.sign(Output, 9_000);
     assert_eq!(silence.last_sign_ms(), 0);
-    assert_eq!(looks_at_the_limit(&mut silence), (10_050, Hung { silent_ms: 10_050 }));
+    assert_eq!(
+        looks_at_the_limit(&mut silence),
+        (10_050, Hung { silent_ms: 10_050 })
+    );
 }
 
 #[test]
@@ -104,13 +118,29 @@ fn a_sign_between_the_looks_clears_the_doubt() {
 fn a_late_look_begins_the_window_anew() {
     let (limit_ms, late_ms) = (MAX_MS, MAX_MS + LATE_MS);
     let mut on_time = judged_by(&[Output]);
-    assert_eq!(on_time.look(late_ms), Again { at_ms: late_ms + CONFIRM_MS });
+    assert_eq!(
+        on_time.look(late_ms),
+        Again {
+            at_ms: late_ms + CONFIRM_MS
+        }
+    );
     let mut frozen_before_the_first = judged_by(&[Output]);
     assert_eq!(frozen_before_the_first.look(late_ms + 1), Fine);
-    assert_eq!(frozen_before_the_first.next_look_ms(), Some(late_ms + 1 + MAX_MS));
+    assert_eq!(
+        frozen_before_the_first.next_look_ms(),
+        Some(late_ms + 1 + MAX_MS)
+    );
     let mut frozen_between = judged_by(&[Output]);
-    assert_eq!(frozen_between.look(limit_ms), Again { at_ms: limit_ms + CONFIRM_MS });
-    assert_eq!(frozen_between.look(limit_ms + CONFIRM_MS + LATE_MS + 1), Fine);
+    assert_eq!(
+        frozen_between.look(limit_ms),
+        Again {
+            at_ms: limit_ms + CONFIRM_MS
+        }
+    );
+    assert_eq!(
+        frozen_between.look(limit_ms + CONFIRM_MS + LATE_MS + 1),
+        Fine
+    );
     assert_eq!(frozen_between.last_sign_ms(), 0);
 }
 
@@ -120,7 +150,10 @@ fn who_waits_is_not_judged_and_has_a_window_afterwards() {
     silence.waiting(60_000, 1_000);
     assert_eq!(silence.look(59_999), Fine);
     assert_eq!(silence.next_look_ms(), Some(70_000));
-    assert_eq!(looks_at_the_limit(&mut silence), (70_050, Hung { silent_ms: 69_050 }));
+    assert_eq!(
+        looks_at_the_limit(&mut silence),
+        (70_050, Hung { silent_ms: 69_050 })
+    );
 }
 
 #[test]
@@ -133,8 +166,14 @@ fn output_does_not_end_waiting_but_a_word_does() {
     };
     let still_waiting = (AttemptPhase::Waiting, Some(70_000));
     let at_work = (AttemptPhase::Working, Some(12_000));
-    assert_eq!(waits_on(|silence| silence.sign(Output, 2_000)), still_waiting);
-    assert_eq!(waits_on(|silence| silence.sign(Steps, 2_000)), still_waiting);
+    assert_eq!(
+        waits_on(|silence| silence.sign(Output, 2_000)),
+        still_waiting
+    );
+    assert_eq!(
+        waits_on(|silence| silence.sign(Steps, 2_000)),
+        still_waiting
+    );
     assert_eq!(waits_on(|silence| silence.sign(Hook, 2_000)), still_waiting);
     assert_eq!(waits_on(|silence| silence.sign(Beat, 2_000)), at_work);
     assert_eq!(waits_on(|silence| silence.ready(2_000)), at_work);

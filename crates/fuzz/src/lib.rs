@@ -22,7 +22,11 @@ pub struct Target {
 }
 
 const fn target(name: &'static str, short_inputs: usize, run: fn(&[u8])) -> Target {
-    Target { name, run, short_inputs }
+    Target {
+        name,
+        run,
+        short_inputs,
+    }
 }
 
 /// All of them.
@@ -65,9 +69,15 @@ impl Target {
 
     /// Its first inputs, in the order of their names.
     pub fn corpus(self) -> Vec<Vec<u8>> {
-        let entries = std::fs::read_dir(self.corpus_folder()).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.corpus_folder())
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         files.sort();
-        files.iter().filter_map(|file| std::fs::read(file).ok()).collect()
+        files
+            .iter()
+            .filter_map(|file| std::fs::read(file).ok())
+            .collect()
     }
 }

@@ -12,16 +12,29 @@ fn try_all(target: Target) {
     assert!(!corpus.is_empty(), "{} has no corpus", target.name);
     let mut mutator = Mutator::new(number("FUZZ_SEED", 1));
     let count = target.short_inputs * usize::try_from(number("FUZZ_TIMES", 1)).unwrap_or(1);
-    let made = (0..count).map(|_| mutator.next(&corpus)).collect::<Vec<_>>();
+    let made = (0..count)
+        .map(|_| mutator.next(&corpus))
+        .collect::<Vec<_>>();
     for input in corpus.iter().chain(&made) {
         let held = catch_unwind(|| (target.run)(input));
-        assert!(held.is_ok(), "{}: {:?}", target.name, String::from_utf8_lossy(input));
+        assert!(
+            held.is_ok(),
+            "{}: {:?}",
+            target.name,
+            String::from_utf8_lossy(input)
+        );
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test asks its caller, not the product's user"
+)]
 fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    std::env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(usual)
 }
 
 macro_rules! targets {

@@ -1,6 +1,9 @@
 //! Prints how fast the funnel is: MB/s on prose and logs, and the cost of starting up.
 
-#![expect(clippy::disallowed_methods, reason = "a measurement reads the monotonic clock itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a measurement reads the monotonic clock itself"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,7 +17,9 @@ fn main() {
     let plain = Redactor::new(MarkKey::new([1; 32]));
     let vars = environment();
     let start = || {
-        let vars = vars.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let vars = vars
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         Redactor::new(MarkKey::new([1; 32])).with_environment(vars)
     };
     let knowing = start();
@@ -24,10 +29,20 @@ fn main() {
         report(&format!("{name}, 12 known values"), &text, &knowing);
     }
     let secrets = format!("{}{}token={}\n", LOG.repeat(20), PROSE, secret(7));
-    report("log, a secret in 3 kB", &secrets.repeat(TEXT_BYTES / secrets.len()), &knowing);
-    println!("start-up, 60 variables: {:.1} µs", microseconds(|| drop(black_box(start()))));
+    report(
+        "log, a secret in 3 kB",
+        &secrets.repeat(TEXT_BYTES / secrets.len()),
+        &knowing,
+    );
+    println!(
+        "start-up, 60 variables: {:.1} µs",
+        microseconds(|| drop(black_box(start())))
+    );
     let first = || drop(black_box(start().text("a short note")));
-    println!("start-up and a first short text: {:.1} µs", microseconds(first));
+    println!(
+        "start-up and a first short text: {:.1} µs",
+        microseconds(first)
+    );
     let short = || drop(black_box(knowing.text(black_box(PROSE))));
     println!("one line of prose: {:.2} µs", microseconds(short));
 }

@@ -35,7 +35,9 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
         && !name_quoted
         && !names::ends_with_key(name.bytes(text))
         && !names::has_capitals(name.bytes(text))
-        && text.get(from).is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
+        && text
+            .get(from)
+            .is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
     // `log("token:", token)`: the quote closes what the name stands in.
     let quote = skip_blanks(text, from);
     let is_closing = tie == Tie::Colon
@@ -66,8 +68,17 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
     // `env("SECRET_KEY", default="x")`.
     let is_default =
         tie == Tie::Argument && text[skip_blanks(text, from)..].starts_with(b"default=");
-    let from = if is_default { skip_blanks(text, from) + b"default=".len() } else { from };
-    let place = AssignmentContext { name, key, tie, name_quoted };
+    let from = if is_default {
+        skip_blanks(text, from) + b"default=".len()
+    } else {
+        from
+    };
+    let place = AssignmentContext {
+        name,
+        key,
+        tie,
+        name_quoted,
+    };
     let extent = match tie {
         Tie::Dash if text[..from].trim_ascii_end().ends_with(b"|") => extent::cell_at(text, from)?,
         Tie::Dash => extent::quoted_at(text, from, tie).or_else(|| extent::token_at(text, from))?,
@@ -87,7 +98,11 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
     // Of a private key over several lines only the first was read here.
     let value = &text[secret.start..secret.end];
     let is_torn_key = value.starts_with(b"-----BEGIN ") && memmem::find(value, b"-END ").is_none();
-    Some(if is_torn_key { secret.start } else { secret.end })
+    Some(if is_torn_key {
+        secret.start
+    } else {
+        secret.end
+    })
 }
 
 /// `acme-secret-x`, `acmeTOKEN-x`: a generated value that only a sign ties to the end of its name.
@@ -97,9 +112,14 @@ fn glued(
     name: &Name,
     findings: &mut Vec<FoundSecret<'_>>,
 ) -> Option<usize> {
-    let word = text[stem..name.end].iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let word = text[stem..name.end]
+        .iter()
+        .take_while(|b| b.is_ascii_alphabetic())
+        .count();
     let from = stem + word + 1;
-    let secret = text.get(from..name.end).filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
+    let secret = text
+        .get(from..name.end)
+        .filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
     let is_secret = matches!(text[from - 1], b'-' | b'.' | b'_')
         && value::is_token(secret)
         && match names::judge(&text[name.start..from - 1]) {
@@ -119,11 +139,19 @@ fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<FoundSecret<'_>
     for _ in 0..4 {
         at = skip_blanks(text, at.min(text.len()));
         let comma = text.get(at) == Some(&b',');
-        let Some(next) = comma.then(|| extent::quoted_at(text, at + 1, Tie::Call)).flatten() else {
+        let Some(next) = comma
+            .then(|| extent::quoted_at(text, at + 1, Tie::Call))
+            .flatten()
+        else {
             return;
         };
         if value::is_token(&text[next.start..next.end]) {
-            findings.push(FoundSecret::new(next.start, next.end, "assignment", Rank::Context));
+            findings.push(FoundSecret::new(
+                next.start,
+                next.end,
+                "assignment",
+                Rank::Context,
+            ));
         }
         at = next.end + 1;
     }
@@ -139,7 +167,12 @@ pub(super) fn again(text: &[u8], found: &FoundSecret<'_>, findings: &mut Vec<Fou
     let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
     for at in memmem::find_iter(line, secret) {
         let start = found.end + at;
-        findings.push(FoundSecret::new(start, start + secret.len(), "assignment", Rank::Context));
+        findings.push(FoundSecret::new(
+            start,
+            start + secret.len(),
+            "assignment",
+            Rank::Context,
+        ));
     }
 }
 
@@ -209,7 +242,9 @@ impl AssignmentContext {
             return Some(phrase);
         }
         if is_harmless(self.key, value) {
-            return self.behind_type(text, extent).or_else(|| self.wrapped(text, extent));
+            return self
+                .behind_type(text, extent)
+                .or_else(|| self.wrapped(text, extent));
         }
         // `<label for="password">` has a text too.
         let is_element = self.tie == Tie::Markup && value::is_generated(value);
@@ -227,8 +262,11 @@ impl AssignmentContext {
 
     /// `auth=("ann", "x")`, `auth("ann", "x")`: the second of two literals.
     fn of_user(&self, text: &[u8], extent: Extent, is_tuple: bool) -> Option<Extent> {
-        let first =
-            if is_tuple { extent::quoted_at(text, extent.start + 1, Tie::List)? } else { extent };
+        let first = if is_tuple {
+            extent::quoted_at(text, extent.start + 1, Tie::List)?
+        } else {
+            extent
+        };
         let comma = skip_blanks(text, first.end + 1);
         let password = match text.get(comma) {
             Some(b',') => extent::quoted_at(text, comma + 1, Tie::List)?,
@@ -240,15 +278,18 @@ impl AssignmentContext {
 
     /// `define('X_PASSWORD', 'x')`, `.put("token", "x")`, and not `["password", "email"]`.
     fn is_given(&self, text: &[u8], value: &[u8]) -> bool {
-        const SETTERS: &[&str] =
-            &["define", "env", "put", "set", "property", "header", "add", "default"];
+        const SETTERS: &[&str] = &[
+            "define", "env", "put", "set", "property", "header", "add", "default",
+        ];
         let before = &text[..self.name.start.saturating_sub(1)];
         let before = before.strip_suffix(b" ").unwrap_or(before);
         let before = before.strip_suffix(b"(").unwrap_or_default();
         let in_ident = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
         let len = before.iter().rev().take(40).take_while(in_ident).count();
         let function = before[before.len() - len..].to_ascii_lowercase();
-        let sets = SETTERS.iter().any(|setter| function.ends_with(setter.as_bytes()));
+        let sets = SETTERS
+            .iter()
+            .any(|setter| function.ends_with(setter.as_bytes()));
         !value.contains(&b' ') && !value::is_code(value) && (sets || value::is_generated(value))
     }
 
@@ -284,8 +325,14 @@ impl AssignmentContext {
             return None;
         }
         let line = &text[extent.start..text.len().min(extent.start + PHRASE_LEN_MAX)];
-        let line = line.split(|b| matches!(b, b'\n' | b'\r' | b'#')).next()?.trim_ascii_end();
-        value::is_phrase(line).then_some(Extent { end: extent.start + line.len(), ..extent })
+        let line = line
+            .split(|b| matches!(b, b'\n' | b'\r' | b'#'))
+            .next()?
+            .trim_ascii_end();
+        value::is_phrase(line).then_some(Extent {
+            end: extent.start + line.len(),
+            ..extent
+        })
     }
 
     /// `= Some("x")`, `= SecretStr("x")`: a generated literal inside a call that does not look it up.
@@ -302,7 +349,10 @@ impl AssignmentContext {
             return None;
         }
         let mut literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
-        if LOOKS_UP.iter().any(|word| function.ends_with(word.as_bytes())) {
+        if LOOKS_UP
+            .iter()
+            .any(|word| function.ends_with(word.as_bytes()))
+        {
             literal = default_of(text, literal.end + 1, LINKS)?;
         }
         self.generated(text, literal)
@@ -355,13 +405,21 @@ impl AssignmentContext {
     fn header_value(&self, text: &[u8], extent: Extent) -> Option<Extent> {
         let head = &text[extent.start..text.len().min(extent.start + HEADER_HEAD_LEN)];
         let head = head.split(|b| *b == b'\n').next()?;
-        let is_cookie = self.name.bytes(text).to_ascii_lowercase().ends_with(b"cookie");
+        let is_cookie = self
+            .name
+            .bytes(text)
+            .to_ascii_lowercase()
+            .ends_with(b"cookie");
         let scheme = match scheme_len(head) {
             0 if !is_cookie => own_scheme_len(head),
             len => len,
         };
         let is_listed = is_cookie || LISTED_SCHEMES.contains(&scheme);
-        let is_header = if is_cookie { head.contains(&b'=') } else { scheme > 0 };
+        let is_header = if is_cookie {
+            head.contains(&b'=')
+        } else {
+            scheme > 0
+        };
         if extent.quoted || !is_header {
             return None;
         }
@@ -374,7 +432,11 @@ impl AssignmentContext {
         let value = &text[start..start + len];
         let value = value.strip_suffix(b"\\").unwrap_or(value).trim_ascii_end();
         let end = start + value.len();
-        (!value::is_placeholder(value)).then_some(Extent { start, end, quoted: false })
+        (!value::is_placeholder(value)).then_some(Extent {
+            start,
+            end,
+            quoted: false,
+        })
     }
 
     fn is_code_or_prose(&self, text: &[u8], extent: Extent) -> bool {
@@ -409,16 +471,29 @@ impl AssignmentContext {
     fn is_variable(&self, text: &[u8]) -> bool {
         let name = self.name.bytes(text);
         let before = &text[..self.name.start];
-        [b"self.".as_slice(), b"this.", b"cls."].iter().any(|object| name.starts_with(object))
-            || [b"let ".as_slice(), b"mut ", b"const ", b"var ", b"val ", b"auto ", b"final "]
-                .iter()
-                .any(|keyword| before.ends_with(keyword))
+        [b"self.".as_slice(), b"this.", b"cls."]
+            .iter()
+            .any(|object| name.starts_with(object))
+            || [
+                b"let ".as_slice(),
+                b"mut ",
+                b"const ",
+                b"var ",
+                b"val ",
+                b"auto ",
+                b"final ",
+            ]
+            .iter()
+            .any(|keyword| before.ends_with(keyword))
     }
 
     /// `creds.email = email`: what is set is a member of the secret thing that is not secret itself.
     fn is_of_other_member(&self, text: &[u8]) -> bool {
         let name = self.name.bytes(text);
-        let member = name.iter().rposition(|b| *b == b'.').map(|dot| &name[dot + 1..]);
+        let member = name
+            .iter()
+            .rposition(|b| *b == b'.')
+            .map(|dot| &name[dot + 1..]);
         member.is_some_and(|member| names::judge(member) == KeyName::Plain)
     }
 
@@ -434,8 +509,9 @@ impl AssignmentContext {
 
     /// Whether the line before or behind is another `name: value`, as in a settings file.
     fn is_among_settings(&self, text: &[u8]) -> bool {
-        const RESULTS: &[&[u8]] =
-            &[b"pass", b"fail", b"skip", b"ok", b"error", b"test", b"todo", b"warn", b"info"];
+        const RESULTS: &[&[u8]] = &[
+            b"pass", b"fail", b"skip", b"ok", b"error", b"test", b"todo", b"warn", b"info",
+        ];
         let is_setting = |line: Option<&[u8]>| {
             let line = line.unwrap_or_default().trim_ascii();
             let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
@@ -460,8 +536,9 @@ impl AssignmentContext {
     /// Whether name and value are all there is on the line, as in a settings file.
     fn is_alone(&self, text: &[u8], rest: &[u8]) -> bool {
         let before = &text[..self.name.start];
-        let follows =
-            [b", ".as_slice(), b"; ", b"| ", b"/ "].iter().any(|sign| before.ends_with(sign));
+        let follows = [b", ".as_slice(), b"; ", b"| ", b"/ "]
+            .iter()
+            .any(|sign| before.ends_with(sign));
         is_line_end(rest) && (follows || self.name.starts_line(text))
     }
 
@@ -490,7 +567,11 @@ const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
 /// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`: the literal for a variable that is not set.
 fn default_of(text: &[u8], from: usize, links: &[&[u8]]) -> Option<Extent> {
     let from = skip_blanks(text, from.min(text.len()));
-    let close = text[from..].iter().take(2).take_while(|b| matches!(b, b')' | b']')).count();
+    let close = text[from..]
+        .iter()
+        .take(2)
+        .take_while(|b| matches!(b, b')' | b']'))
+        .count();
     let from = skip_blanks(text, from + close);
     let link = links.iter().find(|link| text[from..].starts_with(link))?;
     extent::quoted_at(text, from + link.len(), Tie::Call)
@@ -516,7 +597,9 @@ fn is_flag_prose(value: &[u8]) -> bool {
         a an and are argument as at be but can flag for from if in instead is may must needs of
         on option options or parameter should takes that the then to was when which will with
         you value has not only";
-    WORDS.split_ascii_whitespace().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+    WORDS
+        .split_ascii_whitespace()
+        .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Length of a scheme word and its blank at the start of a credential: it stays.
@@ -540,7 +623,9 @@ fn scheme_len(value: &[u8]) -> usize {
         "sso-key ",
     ];
     let starts = |scheme: &&&str| {
-        value.get(..scheme.len()).is_some_and(|head| head.eq_ignore_ascii_case(scheme.as_bytes()))
+        value
+            .get(..scheme.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(scheme.as_bytes()))
     };
     SCHEMES.iter().find(starts).map_or(0, |scheme| scheme.len())
 }
@@ -553,7 +638,11 @@ fn own_scheme_len(value: &[u8]) -> usize {
     let ends = |b: &u8| *b <= b' ' || is_quote(Some(b));
     let end = credential.iter().position(ends).unwrap_or(credential.len());
     let is_scheme = len >= 3 && value.get(len) == Some(&b' ');
-    if is_scheme && value::is_generated_long(&credential[..end]) { len + 1 } else { 0 }
+    if is_scheme && value::is_generated_long(&credential[..end]) {
+        len + 1
+    } else {
+        0
+    }
 }
 
 /// `"tokens": ["x", "y"]`: each string of the array.
@@ -568,7 +657,9 @@ fn in_array(
     let mut last_end = None;
     for _ in 0..ARRAY_LEN_MAX {
         at += text[at..].iter().take(256).take_while(in_gap).count();
-        let Some(extent) = extent::quoted_at(text, at, Tie::List) else { break };
+        let Some(extent) = extent::quoted_at(text, at, Tie::List) else {
+            break;
+        };
         let secret = &text[extent.start..extent.end];
         if !is_harmless(key, secret) {
             findings.push(FoundSecret::new(

@@ -16,7 +16,12 @@ const TOKEN_LEN_MAX: usize = 16 * 1024;
 /// A private key whose `BEGIN` stands at `begin`; without an end it goes to the end of the text.
 pub(super) fn pem(text: &[u8], begin: usize) -> Option<FoundSecret<'static>> {
     let blank = usize::from(text[..begin].ends_with(b"- "));
-    let dashes = text[..begin - blank].iter().rev().take(5).take_while(|b| **b == b'-').count();
+    let dashes = text[..begin - blank]
+        .iter()
+        .rev()
+        .take(5)
+        .take_while(|b| **b == b'-')
+        .count();
     let before = dashes + blank;
     let label_end = (begin + PEM_LABEL_LEN_MAX).min(text.len());
     let label = &text[begin..label_end];
@@ -44,7 +49,11 @@ fn pem_end(text: &[u8], body: usize) -> Option<usize> {
     let footer = body + end + b"---END ".len();
     let footer_text = &text[footer..text.len().min(footer + PEM_LABEL_LEN_MAX)];
     let label_len = memmem::find(footer_text, b"----").unwrap_or(0);
-    let dashes = text[footer + label_len..].iter().take(5).take_while(|b| **b == b'-').count();
+    let dashes = text[footer + label_len..]
+        .iter()
+        .take(5)
+        .take_while(|b| **b == b'-')
+        .count();
     Some(footer + label_len + dashes)
 }
 
@@ -52,7 +61,11 @@ fn pem_end(text: &[u8], body: usize) -> Option<usize> {
 fn is_key_material(text: &[u8]) -> bool {
     let text = &text[..text.len().min(256)];
     let in_base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/' | b'=');
-    let longest = text.split(|b| !in_base64(b)).map(<[u8]>::len).max().unwrap_or(0);
+    let longest = text
+        .split(|b| !in_base64(b))
+        .map(<[u8]>::len)
+        .max()
+        .unwrap_or(0);
     longest >= 24 || text.trim_ascii().len() < 24
 }
 
@@ -92,21 +105,38 @@ pub(super) fn scheme(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
         return None;
     }
     let gap = &text[start + word_len..];
-    let blanks = gap.iter().take(4).take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let blanks = gap
+        .iter()
+        .take(4)
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count();
     let percent = if gap.starts_with(b"%20") { 3 } else { 0 };
     let from = start + word_len + blanks.max(percent);
     let token = token68(&text[from..]);
-    let is_secret = if is_bearer { is_bearer_token(token) } else { is_basic_pair(token) };
+    let is_secret = if is_bearer {
+        is_bearer_token(token)
+    } else {
+        is_basic_pair(token)
+    };
     if blanks + percent == 0 || !is_secret {
         return None;
     }
     let kind = formats::kind_of(token).unwrap_or(if is_bearer { "bearer" } else { "basic" });
-    Some(FoundSecret::new(from, from + token.len(), kind, Rank::Context))
+    Some(FoundSecret::new(
+        from,
+        from + token.len(),
+        kind,
+        Rank::Context,
+    ))
 }
 
 fn token68(text: &[u8]) -> &[u8] {
     let in_token = |b: &u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(b);
-    let len = text.iter().take(TOKEN_LEN_MAX).take_while(|b| in_token(b)).count();
+    let len = text
+        .iter()
+        .take(TOKEN_LEN_MAX)
+        .take_while(|b| in_token(b))
+        .count();
     let dots = text[..len].iter().rev().take_while(|b| **b == b'.').count();
     &text[..len - dots]
 }

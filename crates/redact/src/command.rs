@@ -41,27 +41,53 @@ enum SecretPosition {
 }
 
 const fn whole(name: &'static str) -> Flag {
-    Flag { name, place: SecretPosition::Next, behind: None }
+    Flag {
+        name,
+        place: SecretPosition::Next,
+        behind: None,
+    }
 }
 
 const fn attached(name: &'static str) -> Flag {
-    Flag { name, place: SecretPosition::Attached, behind: None }
+    Flag {
+        name,
+        place: SecretPosition::Attached,
+        behind: None,
+    }
 }
 
 const fn behind(name: &'static str, sign: u8) -> Flag {
-    Flag { name, place: SecretPosition::Next, behind: Some(sign) }
+    Flag {
+        name,
+        place: SecretPosition::Next,
+        behind: Some(sign),
+    }
 }
 
 const fn operand(place: SecretPosition, switch: &'static str, behind: Option<u8>) -> Flag {
-    Flag { name: switch, place, behind }
+    Flag {
+        name: switch,
+        place,
+        behind,
+    }
 }
 
 const fn program(name: &'static str, flags: &'static [Flag]) -> Program {
-    Program { name, is_family: false, switches: "", flags }
+    Program {
+        name,
+        is_family: false,
+        switches: "",
+        flags,
+    }
 }
 
 const fn family(name: &'static str, flags: &'static [Flag]) -> Program {
-    Program { name, is_family: true, switches: "", flags }
+    Program {
+        name,
+        is_family: true,
+        switches: "",
+        flags,
+    }
 }
 
 impl Program {
@@ -160,7 +186,9 @@ pub(super) fn places(
             (flags, switches) = (program.flags, program.switches);
             found.extend(flags.iter().flat_map(|flag| flag.operands(words, at)));
         } else if matches!(word.first(), Some(b'-' | b'/')) {
-            let of_flag = flags.iter().find_map(|flag| flag.password(words, at, switches));
+            let of_flag = flags
+                .iter()
+                .find_map(|flag| flag.password(words, at, switches));
             found.extend(of_flag.or_else(|| generated_behind_p(words, at)));
         }
         for (word, start) in found {
@@ -175,7 +203,9 @@ pub(super) fn places(
             && *start > 0
             && word[*start - 1] == b'/'
         {
-            *end = memchr::memrchr(b'@', word).filter(|at| at > start).unwrap_or(*end);
+            *end = memchr::memrchr(b'@', word)
+                .filter(|at| at > start)
+                .unwrap_or(*end);
         }
     }
     places
@@ -188,7 +218,9 @@ fn vault_token(words: &[&[u8]], login: usize, is_command: bool) -> Option<usize>
     let is_argument = |at: &usize| !words[*at].starts_with(b"-") && !is_url(words[*at]);
     let token = (login + 1..words.len()).find(is_argument)?;
     let has_digit = words[token].iter().any(u8::is_ascii_digit);
-    let is_last = words.get(token + 1).is_none_or(|next| SEPARATORS.contains(next));
+    let is_last = words
+        .get(token + 1)
+        .is_none_or(|next| SEPARATORS.contains(next));
     let is_token = has_digit || is_command && login == 1 && is_last;
     let is_vault = program == b"vault" || program.ends_with(b"/vault");
     (is_vault && is_token && !words[token].contains(&b'=')).then_some(token)
@@ -201,7 +233,9 @@ fn generated_behind_p(words: &[&[u8]], at: usize) -> Option<(usize, usize)> {
     let in_password = |b: &u8| b.is_ascii_alphanumeric() || b"_-+=!#%^&*~@".contains(b);
     let is_id = value.iter().all(|b| b.is_ascii_hexdigit() || *b == b'-');
     // `deploy -u admin -p x`: beside a user it is a password rather than a port or a path.
-    let has_user = words[..at].iter().any(|word| [b"-u".as_slice(), b"--user"].contains(word));
+    let has_user = words[..at]
+        .iter()
+        .any(|word| [b"-u".as_slice(), b"--user"].contains(word));
     let is_password = value.iter().all(in_password)
         && !is_id
         && (value.len() >= 12 && value::is_token_body(value)
@@ -213,13 +247,17 @@ impl Flag {
     /// The words behind the program at `at` that hold passwords, and where these begin.
     fn operands(&self, words: &[&[u8]], at: usize) -> Vec<(usize, usize)> {
         let rest = &words[at + 1..];
-        let end = rest.iter().position(|word| SEPARATORS.contains(word)).unwrap_or(rest.len());
+        let end = rest
+            .iter()
+            .position(|word| SEPARATORS.contains(word))
+            .unwrap_or(rest.len());
         let switch = self.name.as_bytes().last();
         let is_switched =
             |word: &&[u8]| word.starts_with(b"-") && switch.is_none_or(|b| word.contains(b));
         let is_given = switch.is_none() || rest[..end].iter().any(is_switched);
-        let mut places: Vec<usize> =
-            (at + 1..=at + end).filter(|word| !words[*word].starts_with(b"-")).collect();
+        let mut places: Vec<usize> = (at + 1..=at + end)
+            .filter(|word| !words[*word].starts_with(b"-"))
+            .collect();
         match self.place {
             _ if !is_given => places.clear(),
             SecretPosition::Next | SecretPosition::Attached => places.clear(),
@@ -227,7 +265,10 @@ impl Flag {
             SecretPosition::Last => drop(places.drain(..places.len().saturating_sub(1))),
             SecretPosition::Each => {}
         }
-        places.into_iter().filter_map(|word| Some((word, self.behind(words[word])?))).collect()
+        places
+            .into_iter()
+            .filter_map(|word| Some((word, self.behind(words[word])?)))
+            .collect()
     }
 
     /// The word that holds the password of this flag, which may stand at `at`, and where it begins.
@@ -237,14 +278,17 @@ impl Flag {
         }
         let is_long = self.name.len() > 2;
         let together = match words[at] {
-            [b'-', letters @ ..] if !is_long => {
-                letters.iter().take_while(|b| switches.as_bytes().contains(b)).count()
-            }
+            [b'-', letters @ ..] if !is_long => letters
+                .iter()
+                .take_while(|b| switches.as_bytes().contains(b))
+                .count(),
             _ => 0,
         };
         let name_end = together + self.name.len();
         let (sign, letters) = words[at].split_first()?;
-        let rest = letters.get(together..)?.strip_prefix(&self.name.as_bytes()[1..])?;
+        let rest = letters
+            .get(together..)?
+            .strip_prefix(&self.name.as_bytes()[1..])?;
         let (word, start) = match rest.first() {
             _ if *sign != self.name.as_bytes()[0] => return None,
             None if self.place == SecretPosition::Attached => return None,
@@ -258,7 +302,9 @@ impl Flag {
 
     /// Where the password begins in the value of the flag.
     fn behind(&self, value: &[u8]) -> Option<usize> {
-        let Some(sign) = self.behind else { return Some(0) };
+        let Some(sign) = self.behind else {
+            return Some(0);
+        };
         // `curl -u TOKEN:`: the token is the user.
         if value.ends_with(&[sign]) && value::is_token(&value[..value.len() - 1]) {
             return Some(0);
@@ -283,22 +329,28 @@ pub(super) fn next_word(word: &str) -> KeyName {
 
 /// Which of the programs the word at `at` names, also by a path or with the word behind it.
 fn named(words: &[&[u8]], at: usize) -> Option<&'static Program> {
-    let base = words[at].rsplit(|b| matches!(b, b'/' | b'\\')).next()?.to_ascii_lowercase();
+    let base = words[at]
+        .rsplit(|b| matches!(b, b'/' | b'\\'))
+        .next()?
+        .to_ascii_lowercase();
     let base = base.strip_suffix(b".exe").unwrap_or(&base);
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     // `HTTP` is the protocol.
     if words[at].starts_with(b"HTTP") {
         return None;
     }
-    PROGRAMS.iter().find(|program| match program.name.split_once(' ') {
-        Some((name, next)) => {
-            base == name.as_bytes() && words.get(at + 1) == Some(&next.as_bytes())
-        }
-        None => {
-            let name = program.name.as_bytes();
-            base == name || program.is_family && base.starts_with(name) && base.iter().all(in_name)
-        }
-    })
+    PROGRAMS
+        .iter()
+        .find(|program| match program.name.split_once(' ') {
+            Some((name, next)) => {
+                base == name.as_bytes() && words.get(at + 1) == Some(&next.as_bytes())
+            }
+            None => {
+                let name = program.name.as_bytes();
+                base == name
+                    || program.is_family && base.starts_with(name) && base.iter().all(in_name)
+            }
+        })
 }
 
 /// The passwords in the command whose program stands at `start` of a text, as places in the text.
@@ -307,22 +359,33 @@ pub(super) fn passwords(text: &[u8], start: usize) -> Vec<(usize, usize)> {
     let spans = split(line);
     let words: Vec<&[u8]> = spans.iter().map(|&(from, to)| &line[from..to]).collect();
     let places = places(&words, starts_command(&text[..start]), true);
-    let found = places.into_iter().zip(&spans).filter_map(|(password, &(from, _))| {
-        let (from, to) = password.map(|(start, end)| (from + start, from + end))?;
-        let value = &line[from..to];
-        // `-p"a b"`, `--user='a:b'`: the quotes stay. A quote that does not belong to the word ends it.
-        let open = usize::from(matches!(value.first(), Some(b'"' | b'\'')));
-        let len = value[open..].iter().take_while(|b| !b"\"'`\\".contains(b)).count();
-        let is_secret = len > 0 && !value::is_placeholder(&value[open..open + len]);
-        let from = start + from + open;
-        is_secret.then_some((from, from + len))
-    });
+    let found = places
+        .into_iter()
+        .zip(&spans)
+        .filter_map(|(password, &(from, _))| {
+            let (from, to) = password.map(|(start, end)| (from + start, from + end))?;
+            let value = &line[from..to];
+            // `-p"a b"`, `--user='a:b'`: the quotes stay. A quote that does not belong to the word ends it.
+            let open = usize::from(matches!(value.first(), Some(b'"' | b'\'')));
+            let len = value[open..]
+                .iter()
+                .take_while(|b| !b"\"'`\\".contains(b))
+                .count();
+            let is_secret = len > 0 && !value::is_placeholder(&value[open..open + len]);
+            let from = start + from + open;
+            is_secret.then_some((from, from + len))
+        });
     found.collect()
 }
 
 /// Whether a command may begin behind this: at a line's start, a prompt, a separator or `sudo`.
 fn starts_command(before: &[u8]) -> bool {
-    let margin = before.iter().rev().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let margin = before
+        .iter()
+        .rev()
+        .take(32)
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count();
     let before = &before[..before.len() - margin];
     before.last().is_none_or(|b| b"\n$#;&|(`\"'>%".contains(b)) || before.ends_with(b"sudo")
 }
@@ -369,7 +432,10 @@ fn word_end(line: &[u8], start: usize) -> usize {
 }
 
 fn closing(line: &[u8], from: usize, quote: u8) -> Option<usize> {
-    let len = line[from..].iter().take_while(|b| **b != quote && **b != b'\n').count();
+    let len = line[from..]
+        .iter()
+        .take_while(|b| **b != quote && **b != b'\n')
+        .count();
     (line.get(from + len) == Some(&quote)).then_some(from + len)
 }
 
@@ -378,7 +444,10 @@ mod tests {
     use super::*;
 
     fn found(command: &str) -> Vec<&str> {
-        passwords(command.as_bytes(), 0).into_iter().map(|(from, to)| &command[from..to]).collect()
+        passwords(command.as_bytes(), 0)
+            .into_iter()
+            .map(|(from, to)| &command[from..to])
+            .collect()
     }
 
     #[test]

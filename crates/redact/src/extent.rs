@@ -48,23 +48,48 @@ pub(super) fn value_at(text: &[u8], from: usize, tie: Tie, name_quoted: bool) ->
         return element_at(text, from);
     }
     let start = skip_blanks(text, from);
-    let start = start + if text[start..].starts_with(b"%22") { 3 } else { 0 };
+    let start = start
+        + if text[start..].starts_with(b"%22") {
+            3
+        } else {
+            0
+        };
     if let Some(extent) = quoted_at(text, start, tie) {
         return extent;
     }
-    let end = if name_quoted { literal_end(text, start) } else { bare_end(text, start) };
-    Extent { start, end, quoted: false }
+    let end = if name_quoted {
+        literal_end(text, start)
+    } else {
+        bare_end(text, start)
+    };
+    Extent {
+        start,
+        end,
+        quoted: false,
+    }
 }
 
 /// The text of an element of markup, perhaps on a line of its own.
 fn element_at(text: &[u8], from: usize) -> Extent {
     let in_gap = |b: &&u8| b.is_ascii_whitespace();
-    let gap = text[from..].iter().take(BLANKS_MAX).take_while(in_gap).count();
+    let gap = text[from..]
+        .iter()
+        .take(BLANKS_MAX)
+        .take_while(in_gap)
+        .count();
     let start = from + gap;
-    let len = text[start..].iter().take_while(|b| **b != b'<' && **b != b'\n').count();
+    let len = text[start..]
+        .iter()
+        .take_while(|b| **b != b'<' && **b != b'\n')
+        .count();
     let len = text[start..start + len].trim_ascii_end().len();
-    let behind =
-        start + len + text[start + len..].iter().take(BLANKS_MAX).take_while(in_gap).count();
+    let behind = start
+        + len
+        + text[start + len..]
+            .iter()
+            .take(BLANKS_MAX)
+            .take_while(in_gap)
+            .count();
     // `<password> and so on` is a placeholder in a sentence.
     let is_apart = text[from..start].contains(&b' ') && !text[from..start].contains(&b'\n');
     let is_closed = match text[behind..] {
@@ -72,14 +97,22 @@ fn element_at(text: &[u8], from: usize) -> Extent {
         [b'<', b'/', ..] => !is_apart || !text[start..start + len].contains(&b' '),
         _ => false,
     };
-    Extent { start, end: start + if is_closed { len } else { 0 }, quoted: false }
+    Extent {
+        start,
+        end: start + if is_closed { len } else { 0 },
+        quoted: false,
+    }
 }
 
 /// The quoted value that starts at `from` or behind blanks there.
 pub(super) fn quoted_at(text: &[u8], from: usize, tie: Tie) -> Option<Extent> {
     let (start, escapes, quote) = opening_quote(text, skip_blanks(text, from))?;
     let end = quoted_end(text, start, escapes, quote, tie == Tie::Equals);
-    Some(Extent { start, end, quoted: true })
+    Some(Extent {
+        start,
+        end,
+        quoted: true,
+    })
 }
 
 /// The text of a cell in a table of Markdown, without the signs around code.
@@ -90,14 +123,26 @@ pub(super) fn cell_at(text: &[u8], from: usize) -> Option<Extent> {
     let is_sign = |b: &&u8| b" `*\"'".contains(b);
     let start = cell.iter().take_while(is_sign).count();
     let end = cell.len() - cell.iter().rev().take_while(is_sign).count();
-    (start < end).then_some(Extent { start: from + start, end: from + end, quoted: false })
+    (start < end).then_some(Extent {
+        start: from + start,
+        end: from + end,
+        quoted: false,
+    })
 }
 
 /// A word that looks generated.
 pub(super) fn token_at(text: &[u8], from: usize) -> Option<Extent> {
-    let len = text[from..].iter().take(CELL_LEN_MAX).take_while(|b| **b > b' ').count();
+    let len = text[from..]
+        .iter()
+        .take(CELL_LEN_MAX)
+        .take_while(|b| **b > b' ')
+        .count();
     let end = from + len;
-    value::is_token(&text[from..end]).then_some(Extent { start: from, end, quoted: false })
+    value::is_token(&text[from..end]).then_some(Extent {
+        start: from,
+        end,
+        quoted: false,
+    })
 }
 
 /// Skips blanks and colour sequences of terminals.
@@ -115,9 +160,17 @@ pub(super) fn skip_blanks(text: &[u8], from: usize) -> usize {
 
 fn skip_colour(text: &[u8], escape: usize) -> usize {
     let in_sequence = |b: &&u8| matches!(b, b'[' | b';' | b'0'..=b'9');
-    let len = text[escape + 1..].iter().take(16).take_while(in_sequence).count();
+    let len = text[escape + 1..]
+        .iter()
+        .take(16)
+        .take_while(in_sequence)
+        .count();
     let last = escape + 1 + len;
-    if text.get(last) == Some(&b'm') { last + 1 } else { text.len().min(escape + 1) }
+    if text.get(last) == Some(&b'm') {
+        last + 1
+    } else {
+        text.len().min(escape + 1)
+    }
 }
 
 pub(super) fn is_quote(byte: Option<&u8>) -> bool {
@@ -126,13 +179,21 @@ pub(super) fn is_quote(byte: Option<&u8>) -> bool {
 
 /// Backslashes in front of a quote at `at`; `None` when no quote follows them.
 pub(super) fn escapes_before_quote(text: &[u8], at: usize) -> Option<usize> {
-    let escapes = text[at..].iter().take(BACKSLASHES_MAX).take_while(|b| **b == b'\\').count();
+    let escapes = text[at..]
+        .iter()
+        .take(BACKSLASHES_MAX)
+        .take_while(|b| **b == b'\\')
+        .count();
     is_quote(text.get(at + escapes)).then_some(escapes)
 }
 
 /// Start of the content, backslashes and the quote, also behind `f`, `b`, `r`, `u` prefixes.
 fn opening_quote(text: &[u8], start: usize) -> Option<(usize, usize, u8)> {
-    let prefix = text[start..].iter().take(2).take_while(|b| b"fbruFBRUL@$".contains(b)).count();
+    let prefix = text[start..]
+        .iter()
+        .take(2)
+        .take_while(|b| b"fbruFBRUL@$".contains(b))
+        .count();
     let at = start + prefix;
     let escapes = escapes_before_quote(text, at)?;
     let quote = text[at + escapes];
@@ -153,7 +214,11 @@ fn quoted_end(text: &[u8], open: usize, escapes: usize, quote: u8, lines: bool) 
         if too_long || first_line_end.is_some() && !lines {
             break;
         }
-        let closes = if escapes == 0 { backslashes % 2 == 0 } else { backslashes <= escapes };
+        let closes = if escapes == 0 {
+            backslashes % 2 == 0
+        } else {
+            backslashes <= escapes
+        };
         // SQL doubles a quote inside a value.
         let is_doubled = escapes == 0 && at > open && text.get(at + 1) == Some(&quote);
         if *byte == quote && (is_doubled || second_of_two) {
@@ -221,11 +286,20 @@ fn is_end_or_blank(text: &[u8], at: usize) -> bool {
 
 /// Whether another `name=` or `"name":` starts here.
 fn starts_pair(text: &[u8], at: usize) -> bool {
-    let at = at + text[at.min(text.len())..].iter().take(1).filter(|b| is_quote(Some(b))).count();
+    let at = at
+        + text[at.min(text.len())..]
+            .iter()
+            .take(1)
+            .filter(|b| is_quote(Some(b)))
+            .count();
     let in_name =
         |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'[' | b']');
     let rest = text.get(at..).unwrap_or_default();
-    let len = rest.iter().take(PAIR_NAME_LEN_MAX).take_while(in_name).count();
+    let len = rest
+        .iter()
+        .take(PAIR_NAME_LEN_MAX)
+        .take_while(in_name)
+        .count();
     let behind = rest.get(len + usize::from(is_quote(rest.get(len))));
     len > 0 && matches!(behind, Some(b'=' | b':'))
 }

@@ -46,7 +46,14 @@ impl<'a> FoundSecret<'a> {
             rank == Rank::Known || is_rule_kind(kind.as_bytes()),
             "every rule's kind is listed: {kind}"
         );
-        Self { start, end, kind, rank, reach: end, quote: None }
+        Self {
+            start,
+            end,
+            kind,
+            rank,
+            reach: end,
+            quote: None,
+        }
     }
 
     /// Grows to `start..end` as well, so that no part of either stays.
@@ -129,7 +136,10 @@ mod tests {
     use super::*;
 
     fn spans(findings: &[FoundSecret<'_>]) -> Vec<(usize, usize, String)> {
-        findings.iter().map(|f| (f.start, f.end, f.kind.to_owned())).collect()
+        findings
+            .iter()
+            .map(|f| (f.start, f.end, f.kind.to_owned()))
+            .collect()
     }
 
     #[test]
@@ -140,7 +150,10 @@ mod tests {
             FoundSecret::new(12, 14, "jwt", Rank::Format),
         ];
         let settled = settle(b"0123456789abcdef", findings, &[]);
-        assert_eq!(spans(&settled), [(4, 12, "env".to_owned()), (12, 14, "jwt".to_owned())]);
+        assert_eq!(
+            spans(&settled),
+            [(4, 12, "env".to_owned()), (12, 14, "jwt".to_owned())]
+        );
     }
 
     #[test]
@@ -154,9 +167,18 @@ mod tests {
     fn marks_stay_and_are_swallowed_whole() {
         let marks = [(2, 6)];
         assert!(
-            settle(b"01[mm]67", vec![FoundSecret::new(3, 5, "x", Rank::Known)], &marks).is_empty()
+            settle(
+                b"01[mm]67",
+                vec![FoundSecret::new(3, 5, "x", Rank::Known)],
+                &marks
+            )
+            .is_empty()
         );
-        let settled = settle(b"01[mm]67", vec![FoundSecret::new(5, 7, "x", Rank::Known)], &marks);
+        let settled = settle(
+            b"01[mm]67",
+            vec![FoundSecret::new(5, 7, "x", Rank::Known)],
+            &marks,
+        );
         assert_eq!(spans(&settled), [(2, 7, "x".to_owned())]);
     }
 

@@ -72,7 +72,16 @@ const fn row(
     trust: Trust,
     prefixes: &'static [&'static str],
 ) -> Row {
-    (SecretFormat { prefix: "", kind, alphabet, len_min, trust }, prefixes)
+    (
+        SecretFormat {
+            prefix: "",
+            kind,
+            alphabet,
+            len_min,
+            trust,
+        },
+        prefixes,
+    )
 }
 
 use Alphabet::{
@@ -543,7 +552,15 @@ const fn infix(
     after: Run,
     literals: &'static [&'static str],
 ) -> InfixRow {
-    (Infix { literal: "", kind, before, after }, literals)
+    (
+        Infix {
+            literal: "",
+            kind,
+            before,
+            after,
+        },
+        literals,
+    )
 }
 
 /// The table of those: what stands before and behind the literals, at least and at most so long.
@@ -627,16 +644,25 @@ pub(super) fn token_end(text: &[u8], start: usize, format: &SecretFormat) -> Opt
     let prefix = format.prefix.as_bytes();
     let behind = &rest[format.len_min..rest.len().min(head.len() + prefix.len())];
     let next = memmem::find(behind, prefix).filter(|_| prefix.len() > 3);
-    let len = || next.map_or_else(|| escaped_run(rest, format.alphabet), |at| format.len_min + at);
+    let len = || {
+        next.map_or_else(
+            || escaped_run(rest, format.alphabet),
+            |at| format.len_min + at,
+        )
+    };
     is_token.then(|| body_start + len())
 }
 
 /// Length of a run in which the signs of base64 may be escaped: `%3D`, `\=`.
 fn escaped_run(text: &[u8], alphabet: Alphabet) -> usize {
-    const ESCAPES: &[&[u8]] = &[b"%3D", b"%3d", b"%2B", b"%2b", b"%2F", b"%2f", b"\\=", b"\\/"];
+    const ESCAPES: &[&[u8]] = &[
+        b"%3D", b"%3d", b"%2B", b"%2b", b"%2F", b"%2f", b"\\=", b"\\/",
+    ];
     let mut len = run(text, alphabet).len();
     while matches!(alphabet, Base64 | Wide)
-        && let Some(escape) = ESCAPES.iter().find(|escape| text[len..].starts_with(escape))
+        && let Some(escape) = ESCAPES
+            .iter()
+            .find(|escape| text[len..].starts_with(escape))
     {
         len += escape.len();
         len += run(&text[len..], alphabet).len();
@@ -653,15 +679,29 @@ pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, us
         return None;
     }
     let (alphabet, min, max) = infix.before;
-    let before = text[..at].iter().rev().take(max + 1).take_while(|b| is_in(**b, alphabet)).count();
+    let before = text[..at]
+        .iter()
+        .rev()
+        .take(max + 1)
+        .take_while(|b| is_in(**b, alphabet))
+        .count();
     let start = at - before.min(max);
     if before < min || before > max && !starts_word(text, start) {
         return None;
     }
     let (alphabet, min, max) = infix.after;
     let behind = &text[at + infix.literal.len()..];
-    let run = behind.iter().take(max + 1).take_while(|b| is_in(**b, alphabet)).count();
-    let after = run - behind[..run].iter().rev().take_while(|b| **b == b'.').count();
+    let run = behind
+        .iter()
+        .take(max + 1)
+        .take_while(|b| is_in(**b, alphabet))
+        .count();
+    let after = run
+        - behind[..run]
+            .iter()
+            .rev()
+            .take_while(|b| **b == b'.')
+            .count();
     let end = at + infix.literal.len() + after;
     // `my_test_…` begins many names of functions.
     let is_spoken = || {
@@ -679,9 +719,11 @@ pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, us
 fn tail_len(text: &[u8], infix: &Infix) -> usize {
     match infix.kind {
         "private-key" => lines_len(text),
-        _ if infix.after.0 == Alphanumeric && infix.after.1 >= 20 => {
-            text.iter().take(infix.after.2).take_while(|b| is_in(**b, Url)).count()
-        }
+        _ if infix.after.0 == Alphanumeric && infix.after.1 >= 20 => text
+            .iter()
+            .take(infix.after.2)
+            .take_while(|b| is_in(**b, Url))
+            .count(),
         _ => 0,
     }
 }
@@ -691,9 +733,21 @@ fn lines_len(text: &[u8]) -> usize {
     let mut len = 0;
     while len < KEY_LEN_MAX {
         let rest = &text[len..];
-        let end = if rest.starts_with(b"\\n") { 2 } else { usize::from(rest.starts_with(b"\n")) };
-        let margin = rest[end..].iter().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
-        let line = rest[end + margin..].iter().take(80).take_while(|b| is_in(**b, Base64)).count();
+        let end = if rest.starts_with(b"\\n") {
+            2
+        } else {
+            usize::from(rest.starts_with(b"\n"))
+        };
+        let margin = rest[end..]
+            .iter()
+            .take(32)
+            .take_while(|b| matches!(b, b' ' | b'\t'))
+            .count();
+        let line = rest[end + margin..]
+            .iter()
+            .take(80)
+            .take_while(|b| is_in(**b, Base64))
+            .count();
         let line_end = end + margin + line;
         if end == 0 || line < 24 && !rest[..line_end].ends_with(b"=") {
             break;
@@ -725,7 +779,11 @@ fn is_id(format: &SecretFormat) -> bool {
 
 fn run(text: &[u8], alphabet: Alphabet) -> &[u8] {
     let len = text.iter().take_while(|b| is_in(**b, alphabet)).count();
-    let trailing = text[..len].iter().rev().take_while(|b| matches!(b, b'.' | b'/')).count();
+    let trailing = text[..len]
+        .iter()
+        .rev()
+        .take_while(|b| matches!(b, b'.' | b'/'))
+        .count();
     &text[..len - trailing]
 }
 
@@ -767,19 +825,31 @@ pub(super) fn colour_len(text: &[u8], at: usize) -> usize {
         return 0;
     }
     let in_numbers = |b: &&u8| b.is_ascii_digit() || matches!(b, b';' | b':');
-    let numbers = text[..at - 1].iter().rev().take(COLOUR_LEN_MAX).take_while(in_numbers).count();
+    let numbers = text[..at - 1]
+        .iter()
+        .rev()
+        .take(COLOUR_LEN_MAX)
+        .take_while(in_numbers)
+        .count();
     let is_sequence = text[..at - 1 - numbers].last() == Some(&b'[');
     if is_sequence { numbers + 2 } else { 0 }
 }
 
 /// What stands before the colour sequence at the end of `text`, if there is one.
 pub(super) fn without_colour(text: &[u8]) -> &[u8] {
-    const ESCAPES: &[&[u8]] =
-        &[b"\x1b", b"\\u001b", b"\\u001B", b"\\x1b", b"\\x1B", b"\\033", b"\\e"];
+    const ESCAPES: &[&[u8]] = &[
+        b"\x1b", b"\\u001b", b"\\u001B", b"\\x1b", b"\\x1B", b"\\033", b"\\e",
+    ];
     let len = colour_len(text, text.len());
     let before = &text[..text.len() - len];
-    let escape = ESCAPES.iter().find_map(|escape| before.strip_suffix(*escape));
-    if len > 0 { escape.unwrap_or(before) } else { text }
+    let escape = ESCAPES
+        .iter()
+        .find_map(|escape| before.strip_suffix(*escape));
+    if len > 0 {
+        escape.unwrap_or(before)
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

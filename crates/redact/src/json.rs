@@ -40,12 +40,18 @@ fn string(redactor: &Redactor, text: &mut String, key: KeyName) -> bool {
 fn array(redactor: &Redactor, items: &mut [Value], key: KeyName) -> bool {
     let mut changed = false;
     // `["curl", "-u", "ann:x"]`, `["--password", "x"]`: a command line.
-    let words: Vec<&[u8]> =
-        items.iter().map(|item| item.as_str().unwrap_or_default().as_bytes()).collect();
+    let words: Vec<&[u8]> = items
+        .iter()
+        .map(|item| item.as_str().unwrap_or_default().as_bytes())
+        .collect();
     let places = command::places(&words, true, false);
     let mut after_flag = KeyName::Plain;
     for (item, place) in items.iter_mut().zip(places) {
-        let stricter = if key == KeyName::Plain { after_flag } else { key };
+        let stricter = if key == KeyName::Plain {
+            after_flag
+        } else {
+            key
+        };
         after_flag = match &*item {
             Value::String(text) if text.starts_with('-') => command::next_word(text),
             _ => KeyName::Plain,
@@ -65,8 +71,9 @@ fn array(redactor: &Redactor, items: &mut [Value], key: KeyName) -> bool {
 fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) -> bool {
     let mut changed = false;
     // `{"name": "API_KEY", "value": "x"}`: variables, headers and cookies as lists of pairs.
-    let named =
-        ["name", "key", "Name", "Key"].iter().find_map(|field| fields.get(*field)?.as_str());
+    let named = ["name", "key", "Name", "Key"]
+        .iter()
+        .find_map(|field| fields.get(*field)?.as_str());
     let named = named.map_or(KeyName::Plain, |name| names::judge(name.as_bytes()));
     for (field, value) in fields.iter_mut() {
         let own = names::judge(field.as_bytes());
@@ -75,7 +82,15 @@ fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) ->
         // A service's name says nothing of what lies deep inside.
         let is_own = value.is_number() || key == KeyName::Weak;
         let inherited = if is_own { KeyName::Plain } else { key };
-        let candidates = [own, if is_named_value { named } else { KeyName::Plain }, inherited];
+        let candidates = [
+            own,
+            if is_named_value {
+                named
+            } else {
+                KeyName::Plain
+            },
+            inherited,
+        ];
         let stricter = candidates.into_iter().find(|key| *key != KeyName::Plain);
         changed |= redact(redactor, value, stricter.unwrap_or(KeyName::Plain));
     }
@@ -84,7 +99,10 @@ fn object(redactor: &Redactor, fields: &mut Map<String, Value>, key: KeyName) ->
 
 /// Object keys are redacted too; order stays, and two keys never become one.
 fn keys(redactor: &Redactor, fields: &mut Map<String, Value>) -> bool {
-    if !fields.keys().any(|field| redactor.text(field) != field.as_str()) {
+    if !fields
+        .keys()
+        .any(|field| redactor.text(field) != field.as_str())
+    {
         return false;
     }
     for (field, value) in std::mem::take(fields) {

@@ -24,8 +24,17 @@ impl Name {
         // The two bytes of a letter such as `ñ`; before the stem they could be half of something else.
         let in_letter = |b: &&u8| matches!(b, 0xC3 | 0x80..=0xBF);
         let in_right = |b: &&u8| in_name(b) || in_letter(b);
-        let right = text[stem..].iter().take(NAME_LEN_MAX).take_while(in_right).count();
-        let left = text[..stem].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
+        let right = text[stem..]
+            .iter()
+            .take(NAME_LEN_MAX)
+            .take_while(in_right)
+            .count();
+        let left = text[..stem]
+            .iter()
+            .rev()
+            .take(NAME_LEN_MAX)
+            .take_while(in_name)
+            .count();
         if right == NAME_LEN_MAX || left == NAME_LEN_MAX {
             return None;
         }
@@ -36,18 +45,31 @@ impl Name {
         } else if before == Some(b'%') && start + 2 <= stem {
             start += 2;
         }
-        let digits = text[start..stem].iter().take_while(|b| b.is_ascii_digit()).count();
+        let digits = text[start..stem]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count();
         if start + digits < stem && formats::colour_len(text, start + digits + 1) > 0 {
             start += digits + 1;
         }
-        let dashes = text[start..stem].iter().take_while(|b| matches!(b, b'-' | b'.')).count();
-        let dots =
-            text[stem..stem + right].iter().rev().take_while(|b| matches!(b, b'-' | b'.')).count();
+        let dashes = text[start..stem]
+            .iter()
+            .take_while(|b| matches!(b, b'-' | b'.'))
+            .count();
+        let dots = text[stem..stem + right]
+            .iter()
+            .rev()
+            .take_while(|b| matches!(b, b'-' | b'.'))
+            .count();
         let is_flag = dashes > 0 && text[start] == b'-';
         // `-Dname=value` sets a property.
         let is_property = is_flag && dashes == 1 && text[start + 1] == b'D' && start + 2 <= stem;
         let dashes = dashes + usize::from(is_property);
-        Some(Self { start: start + dashes, end: stem + right - dots, is_flag })
+        Some(Self {
+            start: start + dashes,
+            end: stem + right - dots,
+            is_flag,
+        })
     }
 
     pub(super) fn bytes<'t>(&self, text: &'t [u8]) -> &'t [u8] {
@@ -57,7 +79,11 @@ impl Name {
     pub(super) fn judge(&self, text: &[u8]) -> KeyName {
         let name = self.with_word_before_key(text);
         let is_parameter = matches!(self.before(text), Some(b'?' | b'&'));
-        let is_word = || [b"key".as_slice(), b"code"].iter().any(|w| name.eq_ignore_ascii_case(w));
+        let is_word = || {
+            [b"key".as_slice(), b"code"]
+                .iter()
+                .any(|w| name.eq_ignore_ascii_case(w))
+        };
         match names::judge(name) {
             KeyName::Plain | KeyName::Weak
                 if is_parameter
@@ -82,7 +108,9 @@ impl Name {
     pub(super) fn with_word_before_key<'t>(&self, text: &'t [u8]) -> &'t [u8] {
         let name = self.bytes(text);
         let before = &text[..self.start];
-        let is_second = [b"key".as_slice(), b"phrase"].iter().any(|w| name.eq_ignore_ascii_case(w));
+        let is_second = [b"key".as_slice(), b"phrase"]
+            .iter()
+            .any(|w| name.eq_ignore_ascii_case(w));
         if !is_second || !before.ends_with(b" ") {
             return name;
         }
@@ -105,7 +133,12 @@ impl Name {
     fn opens_tag(&self, text: &[u8]) -> bool {
         let before = &text[..self.start];
         let prefix = before.strip_suffix(b":").unwrap_or(before);
-        let len = prefix.iter().rev().take(16).take_while(|b| b.is_ascii_alphanumeric()).count();
+        let len = prefix
+            .iter()
+            .rev()
+            .take(16)
+            .take_while(|b| b.is_ascii_alphanumeric())
+            .count();
         let len = if prefix.len() < before.len() { len } else { 0 };
         prefix[..prefix.len() - len].ends_with(b"<")
     }
@@ -138,7 +171,11 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
     // A long name has its value on the next line.
     if let [b'\n', behind @ ..] = text.get(at..).unwrap_or_default() {
         let margin = behind.iter().take(32).take_while(|b| **b == b' ').count();
-        at += if behind[margin..].starts_with(b"= ") { margin + 1 } else { 0 };
+        at += if behind[margin..].starts_with(b"= ") {
+            margin + 1
+        } else {
+            0
+        };
     }
     let rest = text.get(at..).unwrap_or_default();
     let tied = |tie, len| Some((tie, at + len, quoted));
@@ -164,10 +201,17 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b':', b'=', ..] => tied(Tie::SpacedEquals, 2),
         // `<entry key="db.password">x</entry>`, `<password><value>x</value></password>`.
         [b'>', behind @ ..] if quoted || name.opens_tag(text) => {
-            let gap = behind.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();
+            let gap = behind
+                .iter()
+                .take(64)
+                .take_while(|b| b.is_ascii_whitespace())
+                .count();
             let inner = behind.get(gap..gap + b"<value>".len()).unwrap_or_default();
             let is_inner = inner.eq_ignore_ascii_case(b"<value>");
-            tied(Tie::Markup, if is_inner { 1 + gap + inner.len() } else { 1 })
+            tied(
+                Tie::Markup,
+                if is_inner { 1 + gap + inner.len() } else { 1 },
+            )
         }
         // `**API key**: x`, `**Password:** x`.
         [b'*', b'*', b':', ..] => tied(Tie::Colon, 3),
@@ -217,10 +261,16 @@ fn element_behind(text: &[u8], name: &Name) -> Option<usize> {
     };
     let tag = NAMES.iter().find(is_named)?;
     let close = name.end + 2 + tag.len() + 1;
-    let gap = text.get(close..)?.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();
+    let gap = text
+        .get(close..)?
+        .iter()
+        .take(64)
+        .take_while(|b| b.is_ascii_whitespace())
+        .count();
     let open = close + gap + 1;
     let starts = |value: &&&[u8]| {
-        text.get(open..open + value.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(value))
+        text.get(open..open + value.len())
+            .is_some_and(|tag| tag.eq_ignore_ascii_case(value))
     };
     VALUES.iter().find(starts).map(|value| open + value.len())
 }
@@ -236,7 +286,12 @@ fn attributes_len(text: &[u8]) -> Option<usize> {
 
 /// Length of `[25]` or `[]` behind the name of an array.
 fn array_len(text: &[u8]) -> usize {
-    let digits = text.iter().skip(1).take(6).take_while(|b| b.is_ascii_digit()).count();
+    let digits = text
+        .iter()
+        .skip(1)
+        .take(6)
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let is_array = text.first() == Some(&b'[') && text.get(digits + 1) == Some(&b']');
     if is_array { digits + 2 } else { 0 }
 }

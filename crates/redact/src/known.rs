@@ -34,7 +34,9 @@ impl KnownSecrets {
         }
         self.index = OnceLock::new();
         let kind = mark::clean_kind(kind);
-        let lines = secret.split(|b| *b == b'\n').filter(|line| line.len() < secret.len());
+        let lines = secret
+            .split(|b| *b == b'\n')
+            .filter(|line| line.len() < secret.len());
         for line in lines.map(<[u8]>::trim_ascii) {
             if line.len() >= LINE_LEN_MIN && !line.starts_with(b"-----") {
                 self.values.push((kind.clone(), line.to_vec()));
@@ -49,7 +51,9 @@ impl KnownSecrets {
         let is_ordinary = value::is_placeholder(bytes)
             || value::is_number(bytes)
             || value::is_path(bytes)
-            || ORDINARY.iter().any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
+            || ORDINARY
+                .iter()
+                .any(|word| bytes.eq_ignore_ascii_case(word.as_bytes()));
         if !is_ordinary {
             self.add("env", secret);
         }
@@ -75,7 +79,10 @@ impl KnownSecrets {
     pub(super) fn is_in_mark(&self, mark: &[u8]) -> bool {
         let (inside, kind) = mark::inside(mark);
         let is_given = finding::is_rule_kind(kind)
-            || self.values.iter().any(|(given, _)| given.as_bytes() == kind);
+            || self
+                .values
+                .iter()
+                .any(|(given, _)| given.as_bytes() == kind);
         let mut findings = Vec::new();
         if !is_given {
             self.find(inside, &mut findings);
@@ -156,7 +163,9 @@ impl Index {
         mut hit: impl FnMut(&Form, usize, usize),
     ) {
         let first = self.forms.partition_point(|(other, _)| *other < head);
-        let candidates = self.forms[first..].iter().take_while(|(other, _)| *other == head);
+        let candidates = self.forms[first..]
+            .iter()
+            .take_while(|(other, _)| *other == head);
         for (_, form) in candidates {
             let end = start + form.needle.len();
             let stands = text[start..].starts_with(&form.needle);
@@ -174,8 +183,10 @@ fn slot(window: u32) -> usize {
 }
 
 fn is_whole_word(text: &[u8], start: usize, end: usize) -> bool {
-    let is_letter =
-        |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_alphanumeric);
+    let is_letter = |at: Option<usize>| {
+        at.and_then(|at| text.get(at))
+            .is_some_and(u8::is_ascii_alphanumeric)
+    };
     !is_letter(start.checked_sub(1)) && !is_letter(Some(end))
 }
 
@@ -188,20 +199,46 @@ fn with_ragged_ends(
     after: usize,
 ) -> (usize, usize) {
     let in_base64 = |b: &u8| b.is_ascii_alphanumeric() || b"+/-_".contains(b);
-    let before = text[..start].iter().rev().take(before).take_while(|b| in_base64(b)).count();
-    let after = text[end..].iter().take(after).take_while(|b| in_base64(b)).count();
+    let before = text[..start]
+        .iter()
+        .rev()
+        .take(before)
+        .take_while(|b| in_base64(b))
+        .count();
+    let after = text[end..]
+        .iter()
+        .take(after)
+        .take_while(|b| in_base64(b))
+        .count();
     let is_encoded = before + after > 0;
-    let padding = text[end + after..].iter().take(2).take_while(|b| **b == b'=').count();
-    (start - before, end + after + if is_encoded { padding } else { 0 })
+    let padding = text[end + after..]
+        .iter()
+        .take(2)
+        .take_while(|b| **b == b'=')
+        .count();
+    (
+        start - before,
+        end + after + if is_encoded { padding } else { 0 },
+    )
 }
 
 fn add_forms(forms: &mut Vec<(u32, Form)>, value: usize, secret: &[u8]) {
     let first = forms.len();
     let mut add = |needle: Vec<u8>, ragged: (usize, usize), whole_word: bool| {
-        let is_there = forms[first..].iter().any(|(_, form): &(u32, Form)| form.needle == needle);
+        let is_there = forms[first..]
+            .iter()
+            .any(|(_, form): &(u32, Form)| form.needle == needle);
         if needle.len() >= LEN_MIN && !is_there {
             let head = u32::from_be_bytes([needle[0], needle[1], needle[2], needle[3]]);
-            forms.push((head, Form { needle, value, ragged, whole_word }));
+            forms.push((
+                head,
+                Form {
+                    needle,
+                    value,
+                    ragged,
+                    whole_word,
+                },
+            ));
         }
     };
     add(secret.to_vec(), (0, 0), value::is_word(secret));
@@ -211,8 +248,16 @@ fn add_forms(forms: &mut Vec<(u32, Form)>, value: usize, secret: &[u8]) {
     add(percent_encoded(secret, b"0123456789abcdef"), (0, 0), false);
     add(json_escaped(secret), (0, 0), false);
     for shift in 0..3 {
-        add(base64_core(&STANDARD_NO_PAD, secret, shift), ragged(secret, shift), false);
-        add(base64_core(&URL_SAFE_NO_PAD, secret, shift), ragged(secret, shift), false);
+        add(
+            base64_core(&STANDARD_NO_PAD, secret, shift),
+            ragged(secret, shift),
+            false,
+        );
+        add(
+            base64_core(&URL_SAFE_NO_PAD, secret, shift),
+            ragged(secret, shift),
+            false,
+        );
     }
 }
 
@@ -228,7 +273,10 @@ fn base64_core(engine: &impl base64::Engine, secret: &[u8], shift: usize) -> Vec
 }
 
 fn ragged(secret: &[u8], shift: usize) -> (usize, usize) {
-    (usize::from(shift > 0), usize::from(!(secret.len() + shift).is_multiple_of(3)))
+    (
+        usize::from(shift > 0),
+        usize::from(!(secret.len() + shift).is_multiple_of(3)),
+    )
 }
 
 fn hex(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
@@ -236,7 +284,10 @@ fn hex(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
 }
 
 fn hex_pair(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
-    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
+    [
+        digits[usize::from(byte >> 4)],
+        digits[usize::from(byte & 15)],
+    ]
 }
 
 fn percent_encoded(bytes: &[u8], digits: &[u8; 16]) -> Vec<u8> {
@@ -259,8 +310,10 @@ fn percent_decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
-        let pair =
-            tail.get(..2).filter(|_| *first == b'%').and_then(|d| std::str::from_utf8(d).ok());
+        let pair = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|d| std::str::from_utf8(d).ok());
         match pair.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 out.push(byte);
@@ -302,7 +355,10 @@ mod tests {
             let core = base64_core(&STANDARD_NO_PAD, secret, shift);
             let around = [b"xyzab".get(..3 + shift).unwrap(), secret, b"tail"].concat();
             let encoded = STANDARD_NO_PAD.encode(around);
-            assert!(encoded.contains(std::str::from_utf8(&core).unwrap()), "{shift}");
+            assert!(
+                encoded.contains(std::str::from_utf8(&core).unwrap()),
+                "{shift}"
+            );
         }
     }
 
@@ -317,7 +373,13 @@ mod tests {
     fn short_and_ordinary_values_are_left_out() {
         let mut known = KnownSecrets::default();
         known.add("x", "seven77");
-        for value in ["postgres", "12345678", "/run/secrets/db", "********", "$OTHER_TOKEN"] {
+        for value in [
+            "postgres",
+            "12345678",
+            "/run/secrets/db",
+            "********",
+            "$OTHER_TOKEN",
+        ] {
             known.add_variable(value);
         }
         assert!(known.values.is_empty());

@@ -84,7 +84,10 @@ pub struct Redactor {
 impl Redactor {
     /// A redactor that knows formats and names, and no value yet.
     pub fn new(mark_key: MarkKey) -> Self {
-        Self { mark_key, known: KnownSecrets::default() }
+        Self {
+            mark_key,
+            known: KnownSecrets::default(),
+        }
     }
 
     /// Adds the values of secret-named variables and the passwords of URLs among all values.
@@ -144,7 +147,9 @@ impl Redactor {
     /// Keys of other programs have secret words and random parts (`auth:user:9f86…`): what stands
     /// before a value, which counts in a text, says nothing there.
     pub fn has_token(&self, name: &str) -> bool {
-        self.findings(name.as_bytes()).iter().any(|finding| finding.rank < Rank::Shape)
+        self.findings(name.as_bytes())
+            .iter()
+            .any(|finding| finding.rank < Rank::Shape)
     }
 
     /// Redacts a JSON value in place and answers whether anything changed.
@@ -204,7 +209,9 @@ impl Redactor {
         }
         let mut known = Vec::new();
         self.known.find(bytes, &mut known);
-        let whole = known.iter().find(|finding| finding.start == 0 && finding.end == bytes.len());
+        let whole = known
+            .iter()
+            .find(|finding| finding.start == 0 && finding.end == bytes.len());
         let kind = whole.map_or_else(|| assign::kind_of(bytes, name), |finding| finding.kind);
         Cow::Owned(self.whole(bytes, kind))
     }
@@ -247,7 +254,8 @@ impl Redactor {
 
     fn write_mark(&self, out: &mut Vec<u8>, text: &[u8], finding: &FoundSecret<'_>) {
         out.extend(finding.quote);
-        self.mark_key.write_mark(out, finding.kind, &text[finding.start..finding.end]);
+        self.mark_key
+            .write_mark(out, finding.kind, &text[finding.start..finding.end]);
         out.extend(finding.quote);
     }
 }

@@ -32,7 +32,11 @@ pub(super) fn value_below(
     if is_block && !name.starts_line(text) {
         return None;
     }
-    if is_block { block(text, name, line) } else { next_line(text, name, key, tie, line) }
+    if is_block {
+        block(text, name, line)
+    } else {
+        next_line(text, name, key, tie, line)
+    }
 }
 
 /// The items of a list below a name, `- x`, that look generated; answers where the last of them ends.
@@ -45,12 +49,21 @@ pub(super) fn items_below(
     let mut at = skip_blanks(text, from);
     let mut last_end = None;
     for _ in 0..ITEMS_MAX {
-        let line = at + text[at..].iter().take(2).take_while(|b| b"\r\n".contains(b)).count();
+        let line = at
+            + text[at..]
+                .iter()
+                .take(2)
+                .take_while(|b| b"\r\n".contains(b))
+                .count();
         let dash = line + margin(text, line);
         if line == at || !text[dash..].starts_with(b"- ") {
             break;
         }
-        at = dash + text[dash..].iter().take_while(|b| !b"\r\n".contains(b)).count();
+        at = dash
+            + text[dash..]
+                .iter()
+                .take_while(|b| !b"\r\n".contains(b))
+                .count();
         let item = extent::value_at(text, dash + 2, Tie::Colon, false);
         let secret = &text[item.start..item.end];
         let is_alone = at - item.end == usize::from(item.quoted) && !secret.ends_with(b":");
@@ -84,8 +97,12 @@ fn block(text: &[u8], name: &Name, first: usize) -> Option<FoundSecret<'static>>
     if end <= start || value::is_placeholder(&text[start..end]) {
         return None;
     }
-    let mut finding =
-        FoundSecret::new(start, end, assign::kind_of(&text[start..end], b""), Rank::Context);
+    let mut finding = FoundSecret::new(
+        start,
+        end,
+        assign::kind_of(&text[start..end], b""),
+        Rank::Context,
+    );
     finding.reach = if at >= text.len() { text.len() } else { end };
     Some(finding)
 }
@@ -111,7 +128,9 @@ fn next_line(
         text.get(behind) != Some(&b':') && secret.len() < len
     } else {
         let is_pair = secret.contains(&b'=') || secret.ends_with(b":");
-        let is_sign = secret.first().is_none_or(|b| b"-{[<#}])/*|>&!@+".contains(b));
+        let is_sign = secret
+            .first()
+            .is_none_or(|b| b"-{[<#}])/*|>&!@+".contains(b));
         let is_word = value::is_word(secret) && !(is_deeper && key == KeyName::Strong);
         let is_told = name.starts_line(text) || value::is_generated(secret);
         is_alone && is_told && !is_pair && !is_sign && !is_word && (tie == Tie::Colon || is_deeper)
@@ -124,10 +143,19 @@ fn next_line(
 }
 
 fn line_start(text: &[u8], at: usize) -> usize {
-    let len = text[..at].iter().rev().take(512).take_while(|b| **b != b'\n').count();
+    let len = text[..at]
+        .iter()
+        .rev()
+        .take(512)
+        .take_while(|b| **b != b'\n')
+        .count();
     at - len
 }
 
 fn margin(text: &[u8], line: usize) -> usize {
-    text[line..].iter().take(256).take_while(|b| matches!(b, b' ' | b'\t')).count()
+    text[line..]
+        .iter()
+        .take(256)
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count()
 }

@@ -40,9 +40,19 @@ const KIND_LEN_MAX: usize = 24;
 
 /// A kind as it may stand in a mark: short, lower-case, no character that means something there.
 pub(super) fn clean_kind(kind: &str) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let clean = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     let kind: String = kind.chars().take(KIND_LEN_MAX).map(clean).collect();
-    if kind.is_empty() { "known".to_owned() } else { kind }
+    if kind.is_empty() {
+        "known".to_owned()
+    } else {
+        kind
+    }
 }
 
 /// The marks in a text, as `start..end`, in order.
@@ -65,10 +75,18 @@ pub(super) fn inside(mark: &[u8]) -> (&[u8], &[u8]) {
 pub(super) fn mark_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(OPENING)?;
     let in_kind = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    let kind_len = rest.iter().take(KIND_LEN_MAX + 1).take_while(|b| in_kind(b)).count();
+    let kind_len = rest
+        .iter()
+        .take(KIND_LEN_MAX + 1)
+        .take_while(|b| in_kind(b))
+        .count();
     let hash = rest[kind_len..].strip_prefix(b":")?;
     let in_hash = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-    let digits = hash.iter().take(HASH_DIGITS).take_while(|b| in_hash(b)).count();
+    let digits = hash
+        .iter()
+        .take(HASH_DIGITS)
+        .take_while(|b| in_hash(b))
+        .count();
     let whole = (1..=KIND_LEN_MAX).contains(&kind_len)
         && digits == HASH_DIGITS
         && hash.get(HASH_DIGITS) == Some(&b']');
@@ -90,8 +108,12 @@ mod tests {
 
     #[test]
     fn what_only_resembles_a_mark_is_none() {
-        for text in ["[redacted:]", "[redacted:x:]", "[redacted:X:12345678]", "[redacted:x:1234567"]
-        {
+        for text in [
+            "[redacted:]",
+            "[redacted:x:]",
+            "[redacted:X:12345678]",
+            "[redacted:x:1234567",
+        ] {
             assert_eq!(mark_len(text.as_bytes()), None, "{text}");
         }
     }

@@ -35,12 +35,18 @@ pub(super) fn judge(name: &[u8]) -> KeyName {
     let mut segments = Segments::split(name);
     segments.drop_numbers();
     let all = segments.all();
-    let Some(last) = all.last() else { return KeyName::Plain };
+    let Some(last) = all.last() else {
+        return KeyName::Plain;
+    };
     let is_vault_id = is(last, "id") && all.len() > 1 && is(all[all.len() - 2], "secret");
     let is_host = is(all[0], "bundle") && all.len() > 2;
     if is_any(last, DESCRIPTIONS) && !is_vault_id && !is_host {
         let is_client_id = is(last, "id") && has_vendor(all) && all.len() > 1;
-        return if is_client_id { KeyName::Weak } else { KeyName::Plain };
+        return if is_client_id {
+            KeyName::Weak
+        } else {
+            KeyName::Plain
+        };
     }
     match all {
         _ if is_strong(all) => KeyName::Strong,
@@ -52,7 +58,12 @@ pub(super) fn judge(name: &[u8]) -> KeyName {
 
 /// Whether a value under this name is never a plain word: nobody gives out tokens like that.
 pub(super) fn holds_no_words(name: &[u8]) -> bool {
-    ends_with_any(name, &["token", "tokens", "auth", "cookie", "cookies", "bearer", "secrets"])
+    ends_with_any(
+        name,
+        &[
+            "token", "tokens", "auth", "cookie", "cookies", "bearer", "secrets",
+        ],
+    )
 }
 
 /// Whether the name of a secret stands at its end: a value behind nothing but a colon is one then.
@@ -87,7 +98,9 @@ pub(super) fn is_owned_key(name: &[u8]) -> bool {
     let is_owner = |word: &[u8]| {
         word.len() >= 5
             && word.iter().all(u8::is_ascii_lowercase)
-            && ![b"ing".as_slice(), b"ed", b"es"].iter().any(|end| word.ends_with(end))
+            && ![b"ing".as_slice(), b"ed", b"es"]
+                .iter()
+                .any(|end| word.ends_with(end))
     };
     matches!(segments.all(), [owner, key] if is(key, "key") && (is_owner(owner) || is_vendor(owner)))
 }
@@ -103,13 +116,21 @@ pub(super) fn is_public(name: &[u8]) -> bool {
         "key", "uuid", "challenge", "signature", "marker", "alphabet", "charset", "expected",
     ];
     let segments = Segments::split(name);
-    segments.all().last().is_none_or(|last| is_any(last, DESCRIPTIONS) || is_any(last, PUBLIC))
+    segments
+        .all()
+        .last()
+        .is_none_or(|last| is_any(last, DESCRIPTIONS) || is_any(last, PUBLIC))
 }
 
 /// `k2sk`, `acme_pat_v1`: a part of the name says that a secret follows.
 pub(super) fn ends_in_secret(name: &[u8]) -> bool {
-    const ENDS: &[&str] = &["sk", "key", "token", "tok", "secret", "pat", "api", "live", "prod"];
-    Segments::split(name).all().iter().any(|segment| ends_with_any(segment, ENDS))
+    const ENDS: &[&str] = &[
+        "sk", "key", "token", "tok", "secret", "pat", "api", "live", "prod",
+    ];
+    Segments::split(name)
+        .all()
+        .iter()
+        .any(|segment| ends_with_any(segment, ENDS))
 }
 
 /// Whether a service is called so.
@@ -129,7 +150,10 @@ pub(super) fn is_auth(name: &[u8]) -> bool {
 
 /// Whether a value under this name may be several words.
 pub(super) fn holds_phrases(name: &[u8]) -> bool {
-    ends_with_any(name, &["passphrase", "password", "passwd", "mnemonic", "phrase"])
+    ends_with_any(
+        name,
+        &["passphrase", "password", "passwd", "mnemonic", "phrase"],
+    )
 }
 
 /// The same of a short name, which says less about a value without quotes.
@@ -139,12 +163,30 @@ pub(super) fn may_be_phrase(name: &[u8]) -> bool {
 
 /// Whether a header of this name carries credentials after a scheme word or as pairs.
 pub(super) fn is_credential_header(name: &[u8]) -> bool {
-    is_any(name, &["authorization", "proxy-authorization", "cookie", "set-cookie"])
+    is_any(
+        name,
+        &[
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "set-cookie",
+        ],
+    )
 }
 
 /// Whether a query parameter of this name is a secret although a key of this name is not.
 pub(super) fn is_secret_parameter(name: &[u8]) -> bool {
-    is_any(name, &["key", "code", "sig", "signature", "x-amz-signature", "x-goog-signature"])
+    is_any(
+        name,
+        &[
+            "key",
+            "code",
+            "sig",
+            "signature",
+            "x-amz-signature",
+            "x-goog-signature",
+        ],
+    )
 }
 
 fn is_strong(all: &[&[u8]]) -> bool {
@@ -167,7 +209,10 @@ fn is_strong(all: &[&[u8]]) -> bool {
 
 /// `passwd`, `PSSWRD`, `pasword`: however much of the word is left out.
 fn is_password(segment: &[u8]) -> bool {
-    let letters = segment.iter().map(u8::to_ascii_lowercase).filter(|b| !b"aor".contains(b));
+    let letters = segment
+        .iter()
+        .map(u8::to_ascii_lowercase)
+        .filter(|b| !b"aor".contains(b));
     let mut left = letters.take(16).collect::<Vec<u8>>();
     left.dedup();
     left == b"pswd" && segment.len() > 3
@@ -306,7 +351,11 @@ fn is_any(segment: &[u8], words: &[&str]) -> bool {
 
 /// `PGPASSWORD`, `authtoken`, `password2`: run-together names end in the word.
 fn ends_with_any(segment: &[u8], words: &[&str]) -> bool {
-    let digits = segment.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let digits = segment
+        .iter()
+        .rev()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let segment = &segment[..segment.len() - digits];
     words
         .iter()
@@ -325,10 +374,16 @@ struct Segments<'n> {
 
 impl<'n> Segments<'n> {
     fn split(name: &'n [u8]) -> Self {
-        let mut segments = Self { slots: [&[]; SEGMENTS_MAX], len: 0 };
+        let mut segments = Self {
+            slots: [&[]; SEGMENTS_MAX],
+            len: 0,
+        };
         let mut start = 0;
         for at in 0..name.len() {
-            if matches!(name[at], b'_' | b'-' | b'.' | b' ' | b'/' | b':' | b'[' | b']') {
+            if matches!(
+                name[at],
+                b'_' | b'-' | b'.' | b' ' | b'/' | b':' | b'[' | b']'
+            ) {
                 segments.push(&name[start..at]);
                 start = at + 1;
             } else if at > start && is_hump(name, at) {

@@ -47,27 +47,40 @@ pub(super) fn discord(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
 /// Whether two dots enclose the middle of such a token. Most of a text ends here, so it is one loop
 /// without branches. Behind the second dot there are more than eight bytes.
 fn has_middle(chunk: &[u8]) -> bool {
-    let Some(len) = chunk.len().checked_sub(8) else { return false };
+    let Some(len) = chunk.len().checked_sub(8) else {
+        return false;
+    };
     let is_dot = |b: &u8| u8::from(*b == b'.');
     let ends = chunk[7..7 + len].iter().zip(&chunk[8..8 + len]);
     let pairs = chunk[..len].iter().zip(ends);
-    pairs.fold(0, |any, (dot, (six, seven))| any | is_dot(dot) & (is_dot(six) | is_dot(seven))) > 0
+    pairs.fold(0, |any, (dot, (six, seven))| {
+        any | is_dot(dot) & (is_dot(six) | is_dot(seven))
+    }) > 0
 }
 
 fn discord_around(text: &[u8], dot: usize) -> Option<FoundSecret<'static>> {
     let in_part = |b: &u8| is_in(*b, Alphabet::Url);
-    let middle = [6, 7].into_iter().find(|len| text.get(dot + len + 1) == Some(&b'.'))?;
+    let middle = [6, 7]
+        .into_iter()
+        .find(|len| text.get(dot + len + 1) == Some(&b'.'))?;
     if !text[dot + 1..=dot + middle].iter().all(in_part) {
         return None;
     }
-    let first = text[..dot].iter().rev().take(30).take_while(|b| in_part(b)).count();
+    let first = text[..dot]
+        .iter()
+        .rev()
+        .take(30)
+        .take_while(|b| in_part(b))
+        .count();
     let last = &text[dot + middle + 2..];
     let last = last.iter().take(46).take_while(|b| in_part(b)).count();
     let is_start =
         |start: &usize| b"MNO".contains(&text[*start]) && formats::starts_word(text, *start);
     let start = (23..=first).rev().map(|len| dot - len).find(is_start)?;
     let end = dot + middle + 2 + last;
-    (27..=45).contains(&last).then(|| FoundSecret::new(start, end, "discord", Rank::Format))
+    (27..=45)
+        .contains(&last)
+        .then(|| FoundSecret::new(start, end, "discord", Rank::Format))
 }
 
 /// Runs of so many letters and digits in no order that they are neither hashes nor names, behind the name
@@ -75,7 +88,10 @@ fn discord_around(text: &[u8], dot: usize) -> Option<FoundSecret<'static>> {
 pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     let in_run = |b: &u8| b.is_ascii_alphanumeric();
     // What other rules found is theirs.
-    let mut places: Vec<_> = findings.iter().map(|found| (found.start, found.end)).collect();
+    let mut places: Vec<_> = findings
+        .iter()
+        .map(|found| (found.start, found.end))
+        .collect();
     places.sort_unstable();
     let mut places = places.into_iter().peekable();
     let (mut at, mut taken) = (0, 0);
@@ -105,15 +121,22 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
 /// and a dot, and one in three groups.
 fn with_id(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let is_id = end - start == 32 && text[start..end].iter().all(u8::is_ascii_hexdigit);
-    let behind = text.get(end + 1..).filter(|_| is_id && formats::starts_word(text, start))?;
+    let behind = text
+        .get(end + 1..)
+        .filter(|_| is_id && formats::starts_word(text, start))?;
     let in_secret = |b: &&u8| b.is_ascii_alphanumeric() || text[end] == b'-' && **b == b'-';
     let len = behind.iter().take(65).take_while(in_secret).count();
     let secret = &behind[..len];
     let is_secret = match text[end] {
         b'.' => (16..=64).contains(&len) && value::is_random(secret) && has_cases(secret),
         b'-' => {
-            let in_group =
-                |(at, b): (usize, &u8)| if at == 8 { *b == b'-' } else { b.is_ascii_hexdigit() };
+            let in_group = |(at, b): (usize, &u8)| {
+                if at == 8 {
+                    *b == b'-'
+                } else {
+                    b.is_ascii_hexdigit()
+                }
+            };
             len == 17 && secret.iter().enumerate().all(in_group)
         }
         _ => false,
@@ -127,7 +150,10 @@ fn has_cases(run: &[u8]) -> bool {
 
 /// Letters of one case and digits in no order, of the whole alphabet: hashes have six letters only.
 fn is_one_case_key(run: &[u8]) -> bool {
-    let beyond = run.iter().filter(|b| (b'g'..=b'z').contains(&b.to_ascii_lowercase())).count();
+    let beyond = run
+        .iter()
+        .filter(|b| (b'g'..=b'z').contains(&b.to_ascii_lowercase()))
+        .count();
     let digits = run.iter().filter(|b| b.is_ascii_digit()).count();
     run.len() >= ONE_CASE_LEN_MIN
         && !has_cases(run)
@@ -142,9 +168,16 @@ fn is_hash(run: &[u8]) -> bool {
 }
 
 fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
-    let sign = start.checked_sub(1).filter(|at| matches!(text[*at], b'_' | b'-'))?;
+    let sign = start
+        .checked_sub(1)
+        .filter(|at| matches!(text[*at], b'_' | b'-'))?;
     let in_name = |b: &&u8| b.is_ascii_alphanumeric() || b"_-".contains(b);
-    let name = text[..sign].iter().rev().take(GROUP_LEN_MAX + 1).take_while(in_name).count();
+    let name = text[..sign]
+        .iter()
+        .rev()
+        .take(GROUP_LEN_MAX + 1)
+        .take_while(in_name)
+        .count();
     // `\nacme_x`: the letter belongs to the line's end.
     let is_escape = matches!(text[..=sign - name], [.., b'\\', b'n' | b'r' | b't']);
     let name_start = sign - name + usize::from(is_escape && name > 0);
@@ -175,8 +208,19 @@ fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
 /// `acme = "x"`: the whole value of a setting.
 fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let in_value = |b: &&u8| is_in(**b, Alphabet::Url);
-    let start = start - text[..start].iter().rev().take(GROUP_LEN_MAX).take_while(in_value).count();
-    let end = end + text[end..].iter().take(GROUP_LEN_MAX).take_while(in_value).count();
+    let start = start
+        - text[..start]
+            .iter()
+            .rev()
+            .take(GROUP_LEN_MAX)
+            .take_while(in_value)
+            .count();
+    let end = end
+        + text[end..]
+            .iter()
+            .take(GROUP_LEN_MAX)
+            .take_while(in_value)
+            .count();
     let without = |text: &'_ [u8], sign: fn(&u8) -> bool| {
         text.len() - text.iter().rev().take(2).take_while(|b| sign(b)).count()
     };
@@ -191,7 +235,12 @@ fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
     let signs = without(&text[..tie], |b| matches!(b, b'=' | b':'));
     let name_end = without(&text[..without(&text[..signs], is_blank)], is_quote);
     let in_name = |b: &&u8| b.is_ascii_alphanumeric() || b"_-.".contains(b);
-    let name = text[..name_end].iter().rev().take(NAME_LEN_MAX).take_while(in_name).count();
+    let name = text[..name_end]
+        .iter()
+        .rev()
+        .take(NAME_LEN_MAX)
+        .take_while(in_name)
+        .count();
     let name = &text[name_end - name..name_end];
     let is_name =
         signs < tie && name.len() >= 2 && name[0].is_ascii_alphabetic() && !names::is_public(name);
@@ -204,7 +253,11 @@ fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
 /// An API key of Twilio: `SK` and 32 letters and digits.
 pub(super) fn twilio(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let digits = &text[start + 2..];
-    let len = digits.iter().take(33).take_while(|b| b.is_ascii_alphanumeric()).count();
+    let len = digits
+        .iter()
+        .take(33)
+        .take_while(|b| b.is_ascii_alphanumeric())
+        .count();
     let is_key = len == 32
         && text[start..].starts_with(b"SK")
         && formats::starts_word(text, start)
@@ -248,8 +301,11 @@ fn paired(
     let in_secret = |b: &u8| b.is_ascii_alphanumeric() || signs.contains(b);
     let mut at = id.end;
     for word in near.split(|b| !in_secret(b)) {
-        let classes: [fn(&u8) -> bool; 3] =
-            [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit];
+        let classes: [fn(&u8) -> bool; 3] = [
+            u8::is_ascii_uppercase,
+            u8::is_ascii_lowercase,
+            u8::is_ascii_digit,
+        ];
         let is_mixed = classes.iter().all(|class| word.iter().any(class));
         let is_whole = at + word.len() < id.end + near.len() || near.len() < PAIR_REACH;
         if word.len() == len && is_mixed && is_whole {
@@ -278,16 +334,27 @@ pub(super) fn json_web_key(text: &[u8], start: usize, findings: &mut Vec<FoundSe
     let close = memchr(b'}', &reach[start..]).map_or(reach.len(), |at| start + at);
     let mut at = open;
     for _ in 0..KEY_MEMBERS_MAX {
-        let Some(colon) = memchr(b':', &text[at..close]) else { break };
+        let Some(colon) = memchr(b':', &text[at..close]) else {
+            break;
+        };
         let name = text[at..at + colon].trim_ascii_end();
-        let name = name.rsplit(|b| !b.is_ascii_alphanumeric()).find(|word| !word.is_empty());
+        let name = name
+            .rsplit(|b| !b.is_ascii_alphanumeric())
+            .find(|word| !word.is_empty());
         at += colon + 1;
         let value = extent::quoted_at(text, at, extent::Tie::List);
-        let Some(value) = value.filter(|value| value.end <= close) else { continue };
+        let Some(value) = value.filter(|value| value.end <= close) else {
+            continue;
+        };
         let secret = &text[value.start..value.end];
         let is_number = secret.len() >= 16 && secret.iter().all(|b| is_in(*b, Alphabet::Base64));
         if name.is_some_and(|name| PRIVATE.contains(&name)) && is_number {
-            findings.push(FoundSecret::new(value.start, value.end, "jwk", Rank::Format));
+            findings.push(FoundSecret::new(
+                value.start,
+                value.end,
+                "jwk",
+                Rank::Format,
+            ));
         }
         at = value.end;
     }
@@ -304,7 +371,9 @@ pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<FoundSecre
     let document = &text[start..section_end];
     for section in [b"data:".as_slice(), b"stringData:"] {
         let starts_line = |at: &usize| *at == 0 || document[at - 1] == b'\n';
-        let Some(at) = memmem::find_iter(document, section).find(starts_line) else { continue };
+        let Some(at) = memmem::find_iter(document, section).find(starts_line) else {
+            continue;
+        };
         let mut at = start + at + section.len();
         while let Some(len) = memchr(b'\n', &text[at..section_end]) {
             let line = at + len + 1;
@@ -330,7 +399,11 @@ pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<FoundSecre
 /// The private lines of a key file of PuTTY, whose `Private-Lines: ` stands at `start`.
 pub(super) fn putty(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let number = &text[start + b"private-lines: ".len()..];
-    let digits = number.iter().take(3).take_while(|b| b.is_ascii_digit()).count();
+    let digits = number
+        .iter()
+        .take(3)
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let count: usize = std::str::from_utf8(&number[..digits]).ok()?.parse().ok()?;
     let first = memchr(b'\n', number).filter(|at| *at < 8)? + 1;
     let from = text.len() - number.len() + first;
@@ -340,7 +413,10 @@ pub(super) fn putty(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let is_whole = memchr::memchr_iter(b'\n', lines).take(count).count() == count;
     let end = from + end.filter(|_| is_whole).unwrap_or(lines.len());
     let body = text[from..end].trim_ascii();
-    let is_key = !body.is_empty() && body.iter().all(|b| is_in(*b, Alphabet::Base64) || *b <= b' ');
+    let is_key = !body.is_empty()
+        && body
+            .iter()
+            .all(|b| is_in(*b, Alphabet::Base64) || *b <= b' ');
     is_key.then(|| FoundSecret::new(from, end, "putty", Rank::Format))
 }
 
@@ -350,7 +426,9 @@ pub(super) fn pgpass(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
     let line = &behind[..behind.len().min(LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?;
     let fields: Vec<&[u8]> = line.splitn(3, |b| *b == b':').collect();
-    let [database, user, password] = fields[..] else { return None };
+    let [database, user, password] = fields[..] else {
+        return None;
+    };
     let is_name = |field: &[u8]| !field.is_empty() && field.iter().all(|b| *b > b' ');
     let password = password.trim_ascii_end();
     let is_entry = is_name(database) && is_name(user) && is_name(password);
@@ -362,9 +440,15 @@ pub(super) fn pgpass(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
 /// `thin:user/password@host`, which stands at `start`.
 pub(super) fn oracle_thin(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let behind = &text[start + b"thin:".len()..];
-    let url = &behind[..behind.iter().take(LINE_LEN_MAX).take_while(|b| **b > b' ').count()];
+    let url = &behind[..behind
+        .iter()
+        .take(LINE_LEN_MAX)
+        .take_while(|b| **b > b' ')
+        .count()];
     let (slash, at_sign) = (memchr(b'/', url)?, memchr(b'@', url)?);
-    let password = url.get(slash + 1..at_sign).filter(|password| !password.is_empty())?;
+    let password = url
+        .get(slash + 1..at_sign)
+        .filter(|password| !password.is_empty())?;
     let from = start + b"thin:".len() + slash + 1;
     (!value::is_placeholder(password))
         .then(|| FoundSecret::new(from, from + password.len(), "password", Rank::Context))
@@ -386,7 +470,9 @@ pub(super) fn piped(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let line = &text[start..text.len().min(start + LINE_LEN_MAX)];
     let line = line.split(|b| *b == b'\n').next()?;
     let pipe = memchr(b'|', line)?;
-    READERS.iter().find(|reader| memmem::find(&line[pipe..], reader).is_some())?;
+    READERS
+        .iter()
+        .find(|reader| memmem::find(&line[pipe..], reader).is_some())?;
     let mut words = super::command::split(&line[..pipe]).into_iter().skip(1);
     let (from, to) = words.find(|&(from, _)| line[from] != b'-')?;
     let word = &line[from..to];
@@ -414,11 +500,19 @@ pub(super) fn encoded(
         return None;
     }
     let rest = &text[start..text.len().min(start + ENCODED_LEN_MAX)];
-    let run = rest.iter().take_while(|b| is_in(**b, Alphabet::Base64)).count();
+    let run = rest
+        .iter()
+        .take_while(|b| is_in(**b, Alphabet::Base64))
+        .count();
     let body = rest[..run].split(|b| *b == b'=').next()?;
     let whole = &body[..body.len() - usize::from(body.len() % 4 == 1)];
-    let plain = STANDARD_NO_PAD.decode(whole).or_else(|_| URL_SAFE_NO_PAD.decode(whole)).ok()?;
-    let is_text = plain.iter().all(|b| matches!(b, b'\n' | b'\r' | b'\t' | b' '..=b'~'));
+    let plain = STANDARD_NO_PAD
+        .decode(whole)
+        .or_else(|_| URL_SAFE_NO_PAD.decode(whole))
+        .ok()?;
+    let is_text = plain
+        .iter()
+        .all(|b| matches!(b, b'\n' | b'\r' | b'\t' | b' '..=b'~'));
     (run >= 16 && is_text && holds_secret(&plain))
         .then(|| FoundSecret::new(start, start + run, "encoded", Rank::Format))
 }
@@ -431,7 +525,11 @@ pub(super) fn called(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
     let line = line.split(|b| *b == b'\n').next()?;
     let mut at = 0;
     // Of a connection also the host.
-    let before = if b"lLaAbB".contains(&text[start]) { 1 } else { 2 };
+    let before = if b"lLaAbB".contains(&text[start]) {
+        1
+    } else {
+        2
+    };
     for _ in 0..before {
         at += match extent::quoted_at(line, at, extent::Tie::List) {
             Some(literal) => literal.end - at + 1,
@@ -458,7 +556,9 @@ pub(super) fn identified_by(text: &[u8], start: usize) -> Option<FoundSecret<'st
         [b's', ..] => &[b"string -string ", b"string "],
         _ => &[b" by ", b" as "],
     };
-    let word = words.iter().find_map(|word| Some(memmem::find(&line, word)? + word.len()))?;
+    let word = words
+        .iter()
+        .find_map(|word| Some(memmem::find(&line, word)? + word.len()))?;
     let extent = extent::value_at(text, start + word, extent::Tie::SpacedEquals, false);
     let secret = &text[extent.start..extent.end];
     // A bare word may be one of a sentence, or `RANDOM PASSWORD`.

@@ -48,7 +48,12 @@ struct OutputLimit {
 impl Redactor {
     /// Redacts a text in pieces.
     pub fn stream(&self) -> RedactedStream<'_> {
-        RedactedStream { redactor: self, text: Vec::new(), given: 0, clean: Vec::new() }
+        RedactedStream {
+            redactor: self,
+            text: Vec::new(),
+            given: 0,
+            clean: Vec::new(),
+        }
     }
 }
 
@@ -83,11 +88,17 @@ impl RedactedStream<'_> {
 
     fn give(&mut self, until: Until) -> &[u8] {
         self.clean.clear();
-        let Some(wanted) = self.wanted(until) else { return &self.clean };
+        let Some(wanted) = self.wanted(until) else {
+            return &self.clean;
+        };
         let redactor = self.redactor;
         let findings = redactor.findings(&self.text[..wanted.seen]);
         let is_last = until == Until::End;
-        let end = if is_last { wanted.end } else { self.settled_end(wanted, &findings) };
+        let end = if is_last {
+            wanted.end
+        } else {
+            self.settled_end(wanted, &findings)
+        };
         if end > self.given {
             self.render(end, &findings);
             self.given = end;
@@ -98,15 +109,23 @@ impl RedactedStream<'_> {
 
     fn wanted(&self, until: Until) -> Option<OutputLimit> {
         let waiting = &self.text[self.given..];
-        let up_to = |len: usize| OutputLimit { end: self.given + len, seen: self.given + len };
+        let up_to = |len: usize| OutputLimit {
+            end: self.given + len,
+            seen: self.given + len,
+        };
         match until {
             Until::End => Some(up_to(waiting.len())),
-            Until::Word => Some(up_to(waiting.iter().rposition(u8::is_ascii_whitespace)? + 1)),
+            Until::Word => Some(up_to(
+                waiting.iter().rposition(u8::is_ascii_whitespace)? + 1,
+            )),
             Until::Line => match memrchr2(b'\n', b'\r', waiting) {
                 Some(at) => Some(up_to(at + 1)),
                 None if waiting.len() > HELD_BYTES_MAX => {
                     let end = self.given + whole_characters(waiting);
-                    Some(OutputLimit { end, seen: self.text.len() })
+                    Some(OutputLimit {
+                        end,
+                        seen: self.text.len(),
+                    })
                 }
                 None => None,
             },
@@ -130,9 +149,14 @@ impl RedactedStream<'_> {
     fn render(&mut self, end: usize, findings: &[FoundSecret<'_>]) {
         let mut done = self.given;
         let mut is_changed = false;
-        for finding in findings.iter().filter(|one| one.end > self.given && one.start < end) {
-            self.clean.extend_from_slice(&self.text[done..finding.start.max(done)]);
-            self.redactor.write_mark(&mut self.clean, &self.text, finding);
+        for finding in findings
+            .iter()
+            .filter(|one| one.end > self.given && one.start < end)
+        {
+            self.clean
+                .extend_from_slice(&self.text[done..finding.start.max(done)]);
+            self.redactor
+                .write_mark(&mut self.clean, &self.text, finding);
             done = finding.end.min(end);
             is_changed = true;
         }
@@ -158,7 +182,12 @@ impl RedactedStream<'_> {
 impl fmt::Debug for RedactedStream<'_> {
     /// Without the text: it is not redacted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RedactedStream({} of {} bytes given)", self.given, self.text.len())
+        write!(
+            f,
+            "RedactedStream({} of {} bytes given)",
+            self.given,
+            self.text.len()
+        )
     }
 }
 
@@ -166,6 +195,10 @@ impl fmt::Debug for RedactedStream<'_> {
 fn whole_characters(waiting: &[u8]) -> usize {
     let end = waiting.len() - AHEAD_BYTES;
     // At most three bytes of a character stand behind its first one.
-    let cut = waiting[end - 3..=end].iter().rev().take_while(|byte| **byte & 0xC0 == 0x80).count();
+    let cut = waiting[end - 3..=end]
+        .iter()
+        .rev()
+        .take_while(|byte| **byte & 0xC0 == 0x80)
+        .count();
     end - cut.min(3)
 }

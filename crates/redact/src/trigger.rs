@@ -164,9 +164,14 @@ pub(super) fn scan(text: &[u8], mut visit: impl FnMut(usize, Rule) -> Option<usi
             let class = text.get(at).map_or(0, |byte| CLASS[*byte as usize]);
             let may_start = window.may_go_on(class)
                 && at >= 3
-                && window.with(class).may_end(text.get(at + 1).copied().unwrap_or(b' '));
-            let resume =
-                if may_start { visit_slot(text, at - 3, window, class, &mut visit) } else { None };
+                && window
+                    .with(class)
+                    .may_end(text.get(at + 1).copied().unwrap_or(b' '));
+            let resume = if may_start {
+                visit_slot(text, at - 3, window, class, &mut visit)
+            } else {
+                None
+            };
             if let Some(resume) = resume {
                 // The three bytes of the next literal must lie behind what was found.
                 at = at.max(resume);
@@ -310,7 +315,11 @@ const fn trigger(index: usize) -> (&'static str, Rule) {
 }
 
 const fn end_of(name: &'static str) -> &'static str {
-    let cut = if name.len() > 6 { name.len() - 6 } else { name.len() / 6 };
+    let cut = if name.len() > 6 {
+        name.len() - 6
+    } else {
+        name.len() / 6
+    };
     name.split_at(cut).1
 }
 
@@ -351,7 +360,11 @@ const fn build() -> TriggerTable {
     while index > 0 {
         index -= 1;
         let literal = trigger(index).0.as_bytes();
-        let third = if literal.len() > 2 { fold(literal[2]) as usize } else { 0 };
+        let third = if literal.len() > 2 {
+            fold(literal[2]) as usize
+        } else {
+            0
+        };
         let slot = (fold(literal[0]) as usize) << 10 | (fold(literal[1]) as usize) << 5 | third;
         table.next[index] = table.head[slot];
         table.head[slot] = index as u16 + 1;
@@ -398,7 +411,10 @@ mod tests {
     #[test]
     fn every_literal_is_reached_by_the_table() {
         for (literal, rule) in (0..TRIGGERS).map(trigger) {
-            assert!(visited(&format!("{literal}=")).contains(&(0, rule)), "{literal}");
+            assert!(
+                visited(&format!("{literal}=")).contains(&(0, rule)),
+                "{literal}"
+            );
         }
     }
 

@@ -19,8 +19,10 @@ const LITERAL_LEN_MAX: usize = 200;
 pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>) -> Option<usize> {
     // Judging a name is the dear part: first whether anything near could be its value.
     let is_compared = text[..name.start].trim_ascii_end().ends_with(b"=");
-    let has_gap =
-        matches!(text.get(name.end), Some(b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\' | 0x1b));
+    let has_gap = matches!(
+        text.get(name.end),
+        Some(b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\' | 0x1b)
+    );
     if !(is_compared || has_gap && may_hold_value(text, name)) {
         return None;
     }
@@ -46,7 +48,10 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>
 fn may_hold_value(text: &[u8], name: &Name) -> bool {
     let near = &text[name.end..text.len().min(name.end + VALUE_REACH)];
     near.iter().any(|b| {
-        matches!(b, b'0'..=b'9' | b'"' | b'\'' | b'`' | b'=' | b'#' | b'%' | b'^' | b'*' | b'~')
+        matches!(
+            b,
+            b'0'..=b'9' | b'"' | b'\'' | b'`' | b'=' | b'#' | b'%' | b'^' | b'*' | b'~'
+        )
     }) || memmem::find(near, b"alue").is_some()
         || names::has_capitals(name.bytes(text))
         || is_behind_keyword(text, name)
@@ -58,11 +63,19 @@ fn may_hold_value(text: &[u8], name: &Name) -> bool {
 /// `"x" == password`: the literal before a name that it is compared with.
 fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let before = text[..name.start].trim_ascii_end();
-    let before =
-        before.strip_suffix(b"=").filter(|rest| rest.ends_with(b"=") || rest.ends_with(b"!"))?;
-    let signs = before.iter().rev().take(2).take_while(|b| matches!(b, b'=' | b'!')).count();
+    let before = before
+        .strip_suffix(b"=")
+        .filter(|rest| rest.ends_with(b"=") || rest.ends_with(b"!"))?;
+    let signs = before
+        .iter()
+        .rev()
+        .take(2)
+        .take_while(|b| matches!(b, b'=' | b'!'))
+        .count();
     let before = before[..before.len() - signs].trim_ascii_end();
-    let (quote, inner) = before.split_last().filter(|(last, _)| is_quote(Some(last)))?;
+    let (quote, inner) = before
+        .split_last()
+        .filter(|(last, _)| is_quote(Some(last)))?;
     let len = inner
         .iter()
         .rev()
@@ -73,17 +86,32 @@ fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret
     let is_literal = start > 0 && inner[start - 1] == *quote;
     let secret = &inner[start..];
     let is_parsed = assign::is_parser_token(name.bytes(text), secret);
-    (is_literal && !is_parsed && !assign::is_harmless(key, secret))
-        .then(|| FoundSecret::new(start, inner.len(), assign::kind_of(secret, b""), Rank::Context))
+    (is_literal && !is_parsed && !assign::is_harmless(key, secret)).then(|| {
+        FoundSecret::new(
+            start,
+            inner.len(),
+            assign::kind_of(secret, b""),
+            Rank::Context,
+        )
+    })
 }
 
 /// `{"name": "DB_PASSWORD", "value": "x"}`, `- name: TOKEN` and `value: x`, `key="Password" value="x"`.
 pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let is_sign = |b: &u8| b.is_ascii_whitespace() || b"\"',\\".contains(b);
-    let trimmed = |bytes: &[u8]| bytes.iter().rev().take(8).take_while(|b| is_sign(b)).count();
+    let trimmed = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .take(8)
+            .take_while(|b| is_sign(b))
+            .count()
+    };
     let before = &text[..name.start];
     let before = &before[..before.len() - trimmed(before)];
-    let before = before.strip_suffix(b":").or_else(|| before.strip_suffix(b"="))?;
+    let before = before
+        .strip_suffix(b":")
+        .or_else(|| before.strip_suffix(b"="))?;
     let before = &before[..before.len() - trimmed(before)];
     let is_named = ["name", "key"].iter().any(|word| {
         before.len() >= word.len()
@@ -91,16 +119,24 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
     });
     // `name="password"` of a form; an empty line stands before its value.
     let behind = text[name.end..].strip_prefix(b"\"").unwrap_or_default();
-    let lines = [b"\r\n\r\n".as_slice(), b"\n\n"].into_iter().find(|end| behind.starts_with(end));
+    let lines = [b"\r\n\r\n".as_slice(), b"\n\n"]
+        .into_iter()
+        .find(|end| behind.starts_with(end));
     if let Some(lines) = lines.filter(|_| is_named) {
         let field = extent::value_at(text, name.end + 1 + lines.len(), Tie::Flag, false);
         let is_secret = !assign::is_harmless(key, &text[field.start..field.end]);
         return is_secret
             .then(|| FoundSecret::new(field.start, field.end, "assignment", Rank::Context));
     }
-    let gap = text[name.end..].iter().take(VALUE_REACH).take_while(|b| is_sign(b)).count();
+    let gap = text[name.end..]
+        .iter()
+        .take(VALUE_REACH)
+        .take_while(|b| is_sign(b))
+        .count();
     let word = name.end + gap;
-    let is_value = text.get(word..word + 5).is_some_and(|w| w.eq_ignore_ascii_case(b"value"));
+    let is_value = text
+        .get(word..word + 5)
+        .is_some_and(|w| w.eq_ignore_ascii_case(b"value"));
     if !is_named || !is_value || gap == 0 {
         return None;
     }
@@ -114,7 +150,12 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
     let extent = extent::value_at(text, sign + 1, tie, false);
     let secret = &text[extent.start..extent.end];
     (!assign::is_harmless(key, secret)).then(|| {
-        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(
+            extent.start,
+            extent.end,
+            assign::kind_of(secret, b""),
+            Rank::Context,
+        )
     })
 }
 
@@ -122,7 +163,9 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
 fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let from = skip_blanks(text, name.end);
     // `Const Password As String = "x"`.
-    let is_basic = text.get(from..from + 3).is_some_and(|word| word.eq_ignore_ascii_case(b"as "));
+    let is_basic = text
+        .get(from..from + 3)
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"as "));
     let from = if is_basic { from + 3 } else { from };
     let in_type = |b: &&u8| b.is_ascii_alphanumeric() || b"_.*[]<>?".contains(b);
     let len = text[from..].iter().take(32).take_while(in_type).count();
@@ -137,17 +180,26 @@ fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>>
     let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
     let secret = &text[extent.start..extent.end];
     (!assign::is_harmless(key, secret)).then(|| {
-        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(
+            extent.start,
+            extent.end,
+            assign::kind_of(secret, b""),
+            Rank::Context,
+        )
     })
 }
 
 /// A value behind nothing but blanks.
 fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     let from = skip_blanks(text, name.end);
-    let next = text.get(from).filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
+    let next = text
+        .get(from)
+        .filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
     let word = name.bytes(text).to_ascii_lowercase();
-    let is_password =
-        matches!(word.as_slice(), b"password" | b"passwd" | b"passphrase" | b"pwd" | b"psk");
+    let is_password = matches!(
+        word.as_slice(),
+        b"password" | b"passwd" | b"passphrase" | b"pwd" | b"psk"
+    );
     let is_declared =
         is_behind_keyword(text, name) || matches!(word.as_slice(), b"requirepass" | b"masterauth");
     let is_netrc = is_password && is_in_netrc(text, name);
@@ -166,7 +218,12 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>
     }
     let is_secret = !assign::is_harmless(key, secret) && !value::is_code(secret);
     is_secret.then(|| {
-        FoundSecret::new(extent.start, extent.end, assign::kind_of(secret, b""), Rank::Context)
+        FoundSecret::new(
+            extent.start,
+            extent.end,
+            assign::kind_of(secret, b""),
+            Rank::Context,
+        )
     })
 }
 
@@ -190,7 +247,11 @@ fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
     ];
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
     // `npm config set //registry.npmjs.org/:_authToken x`: a path may stand before the name.
-    let path = before.iter().rev().take_while(|b| !b.is_ascii_whitespace()).count();
+    let path = before
+        .iter()
+        .rev()
+        .take_while(|b| !b.is_ascii_whitespace())
+        .count();
     let before = before[..before.len() - path].trim_ascii_end();
     KEYWORDS.iter().any(|keyword| before.ends_with(keyword))
 }
@@ -198,10 +259,14 @@ fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
 /// `machine h login u password x`, on one line or several, with or without `account a`.
 fn is_in_netrc(text: &[u8], name: &Name) -> bool {
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
-    let Some(machine) = memmem::rfind(before, b"machine ") else { return false };
+    let Some(machine) = memmem::rfind(before, b"machine ") else {
+        return false;
+    };
     let entry = &before[machine..];
-    let words: Vec<&[u8]> =
-        entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&[u8]> = entry
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .collect();
     let host = match words.as_slice() {
         [_, host, b"login", _] | [_, host, b"login", _, b"account", _] => *host,
         [_, host, b"account", _, b"login", _] => *host,
@@ -223,9 +288,15 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     let mut is_numbered = false;
     while links < 3 {
         let start = skip_blanks(text, at);
-        let len = text[start..].iter().take(7).take_while(|b| **b > b' ' && **b != b':').count();
+        let len = text[start..]
+            .iter()
+            .take(7)
+            .take_while(|b| **b > b' ' && **b != b':')
+            .count();
         if start == at
-            || !LINKS.iter().any(|l| text[start..start + len].eq_ignore_ascii_case(l.as_bytes()))
+            || !LINKS
+                .iter()
+                .any(|l| text[start..start + len].eq_ignore_ascii_case(l.as_bytes()))
         {
             break;
         }
@@ -308,29 +379,40 @@ fn of_somebody(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
     const LINKS: &[&[u8]] = &[b": ", b" is ", b":"];
     let line = &text[name.end..text.len().min(name.end + VALUE_REACH)];
     let line = line.split(|b| *b == b'\n').next()?;
-    let is_owned =
-        [b" for ".as_slice(), b" of ", b" to "].iter().any(|word| line.starts_with(word));
+    let is_owned = [b" for ".as_slice(), b" of ", b" to "]
+        .iter()
+        .any(|word| line.starts_with(word));
     let word = name.bytes(text).to_ascii_lowercase();
     if !is_owned
-        || ![b"password".as_slice(), b"passwd", b"pw"].iter().any(|end| word.ends_with(end))
+        || ![b"password".as_slice(), b"passwd", b"pw"]
+            .iter()
+            .any(|end| word.ends_with(end))
     {
         return None;
     }
-    let link = LINKS.iter().find_map(|link| Some(memmem::find(line, link)? + link.len()))?;
+    let link = LINKS
+        .iter()
+        .find_map(|link| Some(memmem::find(line, link)? + link.len()))?;
     let start = name.end + link;
     let is_value = start < text.len() && is_setting(text, start) && is_told(text, start);
     is_value.then(|| FoundSecret::new(start, told_end(text, start), "assignment", Rank::Context))
 }
 
 fn is_line_start(text: &[u8], at: usize) -> bool {
-    let margin = text[..at].iter().rev().take(32).take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let margin = text[..at]
+        .iter()
+        .rev()
+        .take(32)
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count();
     matches!(text[..at - margin], [] | [.., b'\n'])
 }
 
 /// `the password is hunter2.`: letters and digits or signs up to the end of the sentence or the quote.
 fn is_told(text: &[u8], start: usize) -> bool {
-    const SPOKEN: &[&[u8]] =
-        &[b"sha", b"md5", b"base64", b"utf", b"bcrypt", b"argon", b"x509", b"http"];
+    const SPOKEN: &[&[u8]] = &[
+        b"sha", b"md5", b"base64", b"utf", b"bcrypt", b"argon", b"x509", b"http",
+    ];
     let end = told_end(text, start);
     let value = &text[start..end];
     let is_quoted =
@@ -339,10 +421,14 @@ fn is_told(text: &[u8], start: usize) -> bool {
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     // `wrong!` is a word.
     let is_signed = value.iter().rev().skip(1).any(|b| b"!#%^*~".contains(b));
-    let is_spoken = SPOKEN.iter().any(|word| value.to_ascii_lowercase().starts_with(word));
+    let is_spoken = SPOKEN
+        .iter()
+        .any(|word| value.to_ascii_lowercase().starts_with(word));
     let behind = text[end..].trim_ascii_start().first();
-    let is_last = matches!(text.get(end), None | Some(b'\n' | b'\r' | b'.' | b',' | b';' | b'!'))
-        || behind.is_none();
+    let is_last = matches!(
+        text.get(end),
+        None | Some(b'\n' | b'\r' | b'.' | b',' | b';' | b'!')
+    ) || behind.is_none();
     value.len() >= 6
         && !value::is_placeholder(value)
         && (is_quoted || (digits > 0 || is_signed) && letters > 0 && is_last && !is_spoken)
@@ -350,8 +436,15 @@ fn is_told(text: &[u8], start: usize) -> bool {
 
 fn told_end(text: &[u8], start: usize) -> usize {
     let ends = |b: &u8| *b <= b' ' || b"\"'`,;".contains(b);
-    let len = text[start..].iter().take(LITERAL_LEN_MAX).take_while(|b| !ends(b)).count();
-    let dots =
-        text[start..start + len].iter().rev().take_while(|b| matches!(b, b'.' | b')')).count();
+    let len = text[start..]
+        .iter()
+        .take(LITERAL_LEN_MAX)
+        .take_while(|b| !ends(b))
+        .count();
+    let dots = text[start..start + len]
+        .iter()
+        .rev()
+        .take_while(|b| matches!(b, b'.' | b')'))
+        .count();
     start + len - dots
 }

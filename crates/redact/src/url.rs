@@ -34,7 +34,10 @@ pub(super) fn password_at(text: &[u8], start: usize) -> Option<(usize, usize)> {
 
 /// What stands for a password where the user says all.
 fn is_empty_word(password: &[u8]) -> bool {
-    matches!(password, b"" | b"x" | b"X" | b"x-oauth-basic" | b"api_token")
+    matches!(
+        password,
+        b"" | b"x" | b"X" | b"x-oauth-basic" | b"api_token"
+    )
 }
 
 /// Whether a user name looks generated. `ann%40x.org` is an address.
@@ -46,7 +49,9 @@ fn is_token(user: &[u8]) -> bool {
 
 /// All passwords of URLs in a text.
 pub(super) fn passwords(text: &[u8]) -> Vec<(usize, usize)> {
-    memchr::memmem::find_iter(text, b"://").filter_map(|start| password_at(text, start)).collect()
+    memchr::memmem::find_iter(text, b"://")
+        .filter_map(|start| password_at(text, start))
+        .collect()
 }
 
 /// A blank, a quote or a bracket ends a URL in prose and markup.
@@ -55,7 +60,10 @@ fn ends_word(byte: &u8) -> bool {
 }
 
 fn len_until(text: &[u8], ends: impl Fn(&u8) -> bool) -> usize {
-    text.iter().take(USERINFO_LEN_MAX).take_while(|b| !ends(b)).count()
+    text.iter()
+        .take(USERINFO_LEN_MAX)
+        .take_while(|b| !ends(b))
+        .count()
 }
 
 /// Whether something else than a port stands behind a colon.
@@ -84,7 +92,10 @@ mod tests {
         assert_eq!(password("postgres://ann:s3cr@t@db:5432/x"), Some("s3cr@t"));
         assert_eq!(password("redis://:s3cret@cache"), Some("s3cret"));
         assert_eq!(password("amqp://u:pa/ss@host/v"), Some("pa/ss"));
-        assert_eq!(password("https://Zx81kQp02mVnB7sTz9aa@host/"), Some("Zx81kQp02mVnB7sTz9aa"));
+        assert_eq!(
+            password("https://Zx81kQp02mVnB7sTz9aa@host/"),
+            Some("Zx81kQp02mVnB7sTz9aa")
+        );
     }
 
     #[test]

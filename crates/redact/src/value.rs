@@ -14,7 +14,9 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let is_short = value.len() <= PLACEHOLDER_LEN_MAX;
     value.is_empty()
         || is_short && (is_variable(value) || is_enclosed(value) || is_monotonous(value))
-        || STOP_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+        || STOP_WORDS
+            .iter()
+            .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
         || is_short && is_dummy(value)
         || mark::mark_len(value) == Some(value.len())
 }
@@ -39,7 +41,9 @@ fn is_variable(value: &[u8]) -> bool {
 
 fn is_enclosed(value: &[u8]) -> bool {
     let is_plain = |inner: &[u8]| {
-        inner.iter().all(|b| b.is_ascii_alphabetic() || matches!(b, b' ' | b'_' | b'-' | b'.'))
+        inner
+            .iter()
+            .all(|b| b.is_ascii_alphabetic() || matches!(b, b' ' | b'_' | b'-' | b'.'))
     };
     match value {
         [b'{', b'{', .., b'}', b'}'] | [b'<', b'%', .., b'%', b'>'] | [b'#', b'{', .., b'}'] => {
@@ -92,14 +96,32 @@ pub(super) fn is_dummy(value: &[u8]) -> bool {
         "redacted",
         "insecure",
     ];
-    const ENDS: &[&str] =
-        &["key", "token", "password", "secret", "here", "passwd", "pwd", "passphrase"];
-    const ASKS: &[&str] = &["your", "replace", "insert", "placeholder", "example", "dummy", "fake"];
+    const ENDS: &[&str] = &[
+        "key",
+        "token",
+        "password",
+        "secret",
+        "here",
+        "passwd",
+        "pwd",
+        "passphrase",
+    ];
+    const ASKS: &[&str] = &[
+        "your",
+        "replace",
+        "insert",
+        "placeholder",
+        "example",
+        "dummy",
+        "fake",
+    ];
     let inner = value.strip_prefix(b"<").unwrap_or(value);
     let inner = inner.strip_suffix(b">").unwrap_or(inner);
     let mut parts = inner.split(|b| b"_- .".contains(b));
     let is_any = |words: &[&str], part: &[u8]| {
-        words.iter().any(|word| part.eq_ignore_ascii_case(word.as_bytes()))
+        words
+            .iter()
+            .any(|word| part.eq_ignore_ascii_case(word.as_bytes()))
     };
     let is_short = value.len() <= DUMMY_LEN_MAX;
     if is_short
@@ -111,8 +133,11 @@ pub(super) fn is_dummy(value: &[u8]) -> bool {
     if !parts.all(|part| part.iter().all(u8::is_ascii_alphabetic)) {
         return false;
     }
-    let word: Vec<u8> =
-        inner.iter().filter(|b| b.is_ascii_alphabetic()).map(u8::to_ascii_lowercase).collect();
+    let word: Vec<u8> = inner
+        .iter()
+        .filter(|b| b.is_ascii_alphabetic())
+        .map(u8::to_ascii_lowercase)
+        .collect();
     let asks = [b"your".as_slice(), b"insert", b"enter", b"replace"];
     WHOLE.iter().any(|whole| word == whole.as_bytes())
         || asks.iter().any(|start| word.starts_with(start))
@@ -133,9 +158,12 @@ const STOP_WORDS: &[&str] = &[
 
 /// `API_KEY`, and among tokens `initial-access-token`: what a secret is called, and not the secret.
 pub(super) fn is_name_of_secret(value: &[u8], is_token: bool) -> bool {
-    let is_constant =
-        value.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
-    let is_words = value.iter().all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
+    let is_constant = value
+        .iter()
+        .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_');
+    let is_words = value
+        .iter()
+        .all(|b| b.is_ascii_lowercase() || matches!(b, b'_' | b'-'));
     let is_joined = value.iter().any(|b| matches!(b, b'_' | b'-'));
     let is_name = is_joined && (is_constant || is_token && is_words);
     is_name && value.len() <= 48 && names::judge(value) != KeyName::Plain
@@ -156,8 +184,9 @@ pub(super) fn is_number(value: &[u8]) -> bool {
 
 /// A path in a file system, written as people write them.
 pub(super) fn is_path(value: &[u8]) -> bool {
-    let rooted =
-        [b"/".as_slice(), b"./", b"../", b"~/", b"file:"].iter().any(|r| value.starts_with(r));
+    let rooted = [b"/".as_slice(), b"./", b"../", b"~/", b"file:"]
+        .iter()
+        .any(|r| value.starts_with(r));
     let in_path = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"/._-~:".contains(b);
     let slashes = value.iter().filter(|b| **b == b'/').count();
     if value.len() > PLACEHOLDER_LEN_MAX {
@@ -170,7 +199,9 @@ pub(super) fn is_path(value: &[u8]) -> bool {
 /// Letters only: a word or an identifier without digits.
 pub(super) fn is_word(value: &[u8]) -> bool {
     value.len() <= 24
-        && value.iter().all(|b| b.is_ascii_alphabetic() || matches!(b, b'-' | b'_' | b'\''))
+        && value
+            .iter()
+            .all(|b| b.is_ascii_alphabetic() || matches!(b, b'-' | b'_' | b'\''))
 }
 
 /// An expression of a program: a call, a path of names, a type, a name of a secret.
@@ -179,8 +210,9 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'&' | b'?' | b'!');
     let ident_len = value.iter().take_while(|b| in_ident(b)).count();
     let (ident, rest) = value.split_at(ident_len);
-    let starts_like_name =
-        ident.first().is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'&'));
+    let starts_like_name = ident
+        .first()
+        .is_some_and(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'&'));
     if is_type(value) || is_notation(value) {
         return true;
     }
@@ -238,9 +270,13 @@ fn is_type(value: &[u8]) -> bool {
 fn is_number_type(value: &[u8]) -> bool {
     let value = &value[value.iter().take_while(|b| b.is_ascii_digit()).count()..];
     let letters = value.iter().take_while(|b| b.is_ascii_lowercase()).count();
-    let width = value[letters..].strip_suffix(b"_t").unwrap_or(&value[letters..]);
-    matches!(&value[..letters], b"u" | b"i" | b"f" | b"int" | b"uint" | b"float")
-        && matches!(width, b"8" | b"16" | b"32" | b"64" | b"128")
+    let width = value[letters..]
+        .strip_suffix(b"_t")
+        .unwrap_or(&value[letters..]);
+    matches!(
+        &value[..letters],
+        b"u" | b"i" | b"f" | b"int" | b"uint" | b"float"
+    ) && matches!(width, b"8" | b"16" | b"32" | b"64" | b"128")
 }
 
 /// `config.db.value`, `node?.dot2_token`: words between dots.
@@ -273,8 +309,11 @@ fn names_a_secret(ident: &[u8]) -> bool {
 pub(super) fn is_test_name(value: &[u8]) -> bool {
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || b"_-./:#[]()".contains(b);
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    let spoken: usize =
-        value.split(|b| !b.is_ascii_lowercase()).map(<[u8]>::len).filter(|len| *len >= 3).sum();
+    let spoken: usize = value
+        .split(|b| !b.is_ascii_lowercase())
+        .map(<[u8]>::len)
+        .filter(|len| *len >= 3)
+        .sum();
     let is_joined = value.iter().any(|b| b"_-./:#".contains(b));
     let is_test = value.len() > 4 && value[..4].eq_ignore_ascii_case(b"test");
     value.first().is_some_and(u8::is_ascii_alphabetic)
@@ -294,7 +333,11 @@ fn longest_digit_run(value: &[u8]) -> usize {
 }
 
 fn longest_run(value: &[u8], is_in: fn(&u8) -> bool) -> usize {
-    value.split(|b| !is_in(b)).map(<[u8]>::len).max().unwrap_or(0)
+    value
+        .split(|b| !is_in(b))
+        .map(<[u8]>::len)
+        .max()
+        .unwrap_or(0)
 }
 
 /// Whether a string looks made by a generator: letters and digits well mixed.
@@ -313,8 +356,15 @@ pub(super) fn is_random(value: &[u8]) -> bool {
 
 /// How often small letters, capitals and digits follow one another; signs between words do not count.
 fn changes(value: &[u8]) -> usize {
-    let classes = value.iter().filter(|b| b.is_ascii_alphanumeric()).map(|b| class(*b));
-    classes.clone().zip(classes.skip(1)).filter(|(one, next)| one != next).count()
+    let classes = value
+        .iter()
+        .filter(|b| b.is_ascii_alphanumeric())
+        .map(|b| class(*b));
+    classes
+        .clone()
+        .zip(classes.skip(1))
+        .filter(|(one, next)| one != next)
+        .count()
 }
 
 /// Three and more words of a message: letters and the signs between them.
@@ -332,8 +382,14 @@ pub(super) fn is_phrase(line: &[u8]) -> bool {
     let mut count = 0;
     for word in line.split(|b| *b == b' ') {
         let is_plain = (2..=16).contains(&word.len())
-            && word.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
-        if !is_plain || SENTENCE.split_ascii_whitespace().any(|other| word == other.as_bytes()) {
+            && word
+                .iter()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        if !is_plain
+            || SENTENCE
+                .split_ascii_whitespace()
+                .any(|other| word == other.as_bytes())
+        {
             return false;
         }
         count += 1;
@@ -343,8 +399,11 @@ pub(super) fn is_phrase(line: &[u8]) -> bool {
 
 /// Letters of both cases and digits that change as no name in camel case does; as short as passwords are.
 pub(super) fn is_jumbled(value: &[u8]) -> bool {
-    let classes: [fn(&u8) -> bool; 3] =
-        [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit];
+    let classes: [fn(&u8) -> bool; 3] = [
+        u8::is_ascii_uppercase,
+        u8::is_ascii_lowercase,
+        u8::is_ascii_digit,
+    ];
     (8..=64).contains(&value.len())
         && classes.iter().all(|class| value.iter().any(class))
         && changes(value) * 5 >= value.len() * 2
@@ -353,10 +412,22 @@ pub(super) fn is_jumbled(value: &[u8]) -> bool {
 /// Letters with digits or signs, as no plain word has them.
 pub(super) fn is_generated(value: &[u8]) -> bool {
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
-    let others = value.iter().filter(|b| b.is_ascii_digit() || b"!#$%^&*+=~@".contains(b)).count();
-    let is_pattern = [b"{}".as_slice(), b"{:", b"%s", b"://", b"${", b"{{", b"$(", b"%("]
+    let others = value
         .iter()
-        .any(|part| value.windows(part.len()).any(|window| window == *part));
+        .filter(|b| b.is_ascii_digit() || b"!#$%^&*+=~@".contains(b))
+        .count();
+    let is_pattern = [
+        b"{}".as_slice(),
+        b"{:",
+        b"%s",
+        b"://",
+        b"${",
+        b"{{",
+        b"$(",
+        b"%(",
+    ]
+    .iter()
+    .any(|part| value.windows(part.len()).any(|window| window == *part));
     let is_mixed = letters >= 2 && others >= 1 || is_scrambled(value);
     value.len() >= 8 && is_mixed && !value.contains(&b' ') && !is_pattern
 }
@@ -397,7 +468,10 @@ pub(super) fn is_token(value: &[u8]) -> bool {
 /// Letters among which so few vowels stand that nobody could say them.
 fn is_unpronounceable(value: &[u8]) -> bool {
     let is_consonant = |b: &u8| b.is_ascii_alphabetic() && !b"aeiouAEIOU".contains(b);
-    let runs = value.split(|b| !is_consonant(b)).map(<[u8]>::len).filter(|len| *len >= 4);
+    let runs = value
+        .split(|b| !is_consonant(b))
+        .map(<[u8]>::len)
+        .filter(|len| *len >= 4);
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     // More different ones are an alphabet.
     value.len() >= 20
@@ -431,7 +505,10 @@ pub(super) fn is_scrambled(value: &[u8]) -> bool {
 pub(super) fn is_shuffled(value: &[u8]) -> bool {
     let value = &value[..value.len().min(256)];
     // A name in camel case may end in a number.
-    let numbers = value.split(|b| !b.is_ascii_digit()).filter(|number| !number.is_empty()).count();
+    let numbers = value
+        .split(|b| !b.is_ascii_digit())
+        .filter(|number| !number.is_empty())
+        .count();
     let classes: [fn(&u8) -> bool; 2] = [u8::is_ascii_uppercase, u8::is_ascii_lowercase];
     let counts = classes.map(|class| value.iter().filter(|b| class(b)).count());
     let is_base62 = counts.iter().all(|count| count * 8 >= value.len()) && numbers >= 3;
@@ -547,16 +624,57 @@ mod tests {
 
     #[test]
     fn placeholders() {
-        all(is_placeholder, &["", "$VAR", "${VAR}", "$(cat x)", "<token>", "<your-token>", "***"]);
         all(
             is_placeholder,
-            &["{{ token }}", "%TOKEN%", "null", "None", "true", "xxxxxxxx", "[REDACTED]"],
+            &[
+                "",
+                "$VAR",
+                "${VAR}",
+                "$(cat x)",
+                "<token>",
+                "<your-token>",
+                "***",
+            ],
         );
-        all(is_placeholder, &["[redacted:env:0123abcd]", "changeme", "CHANGE_ME", "your-api-key"]);
-        all(is_placeholder, &["<your api key here>", "YOUR_SECRET_TOKEN", "insert-token-here"]);
+        all(
+            is_placeholder,
+            &[
+                "{{ token }}",
+                "%TOKEN%",
+                "null",
+                "None",
+                "true",
+                "xxxxxxxx",
+                "[REDACTED]",
+            ],
+        );
+        all(
+            is_placeholder,
+            &[
+                "[redacted:env:0123abcd]",
+                "changeme",
+                "CHANGE_ME",
+                "your-api-key",
+            ],
+        );
+        all(
+            is_placeholder,
+            &[
+                "<your api key here>",
+                "YOUR_SECRET_TOKEN",
+                "insert-token-here",
+            ],
+        );
         none(
             is_placeholder,
-            &["hunter2", "$2b$12$abc", "<h4x0r>", "12345678", "11111111", "nullable1"],
+            &[
+                "hunter2",
+                "$2b$12$abc",
+                "<h4x0r>",
+                "12345678",
+                "11111111",
+                "nullable1",
+            ],
         );
     }
 
@@ -564,21 +682,55 @@ mod tests {
     fn code() {
         all(
             is_code,
-            &["get_token()", "os.environ[", "std::env::var", "&str", "self.token", "password"],
+            &[
+                "get_token()",
+                "os.environ[",
+                "std::env::var",
+                "&str",
+                "self.token",
+                "password",
+            ],
         );
-        all(is_code, &["Option<String>", "&mut", "args.api_key", "parser.next_token()"]);
-        none(is_code, &["hunter2", "letmein", "aB3(x9", "p4ssw0rd", "9f(", "correcthorse"]);
+        all(
+            is_code,
+            &[
+                "Option<String>",
+                "&mut",
+                "args.api_key",
+                "parser.next_token()",
+            ],
+        );
+        none(
+            is_code,
+            &[
+                "hunter2",
+                "letmein",
+                "aB3(x9",
+                "p4ssw0rd",
+                "9f(",
+                "correcthorse",
+            ],
+        );
     }
 
     #[test]
     fn random() {
         all(
             is_random,
-            &["dGhpc0lzQVRlc3Q0Mg", "9f86d081884c7d659a2feaa0c55ad015", "Zx81kQp02mVnB7sT"],
+            &[
+                "dGhpc0lzQVRlc3Q0Mg",
+                "9f86d081884c7d659a2feaa0c55ad015",
+                "Zx81kQp02mVnB7sT",
+            ],
         );
         none(
             is_random,
-            &["understanding", "cargo-nextest-runner-2", "aaaaaaaaaaaaaaaaaaaa", "hunter2"],
+            &[
+                "understanding",
+                "cargo-nextest-runner-2",
+                "aaaaaaaaaaaaaaaaaaaa",
+                "hunter2",
+            ],
         );
     }
 
@@ -586,17 +738,34 @@ mod tests {
     fn tokens() {
         all(
             is_token,
-            &["9f86d081-884c-7d65-9a2f-eaa0c55ad015", "dGhpc0lzQVRlc3Q0Mg", "9f86d081884c7d659a2f"],
+            &[
+                "9f86d081-884c-7d65-9a2f-eaa0c55ad015",
+                "dGhpc0lzQVRlc3Q0Mg",
+                "9f86d081884c7d659a2f",
+            ],
         );
         none(
             is_token,
-            &["understanding-it", "2026-05-01T12:00:00", "cdn.example.com/a1/b2c3", "v1.2.3"],
+            &[
+                "understanding-it",
+                "2026-05-01T12:00:00",
+                "cdn.example.com/a1/b2c3",
+                "v1.2.3",
+            ],
         );
     }
 
     #[test]
     fn paths() {
-        all(is_path, &["/run/secrets/db", "./token.txt", "~/.ssh/id_ed25519", "/home/Ann/Keys"]);
+        all(
+            is_path,
+            &[
+                "/run/secrets/db",
+                "./token.txt",
+                "~/.ssh/id_ed25519",
+                "/home/Ann/Keys",
+            ],
+        );
         none(is_path, &["/aB3dE5fG7hI9jK1lM3nO5", "hunter2/x"]);
     }
 

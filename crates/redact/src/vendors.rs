@@ -15,7 +15,11 @@ pub(super) struct Names {
 
 impl Names {
     const fn new(names: &'static [&'static str]) -> Self {
-        let mut table = Self { names, lengths: [[0; 32]; 32], ends: [0; 32] };
+        let mut table = Self {
+            names,
+            lengths: [[0; 32]; 32],
+            ends: [0; 32],
+        };
         let mut index = 0;
         while index < names.len() {
             let name = names[index].as_bytes();
@@ -29,7 +33,9 @@ impl Names {
 
     /// Whether the name is one of them, in whatever case.
     pub(super) fn holds(&self, name: &[u8]) -> bool {
-        let [first, second, .., last] = name else { return false };
+        let [first, second, .., last] = name else {
+            return false;
+        };
         let row = usize::from(first & 31);
         let is_near = name.len() < NAME_LEN_MAX
             && self.lengths[row][usize::from(second & 31)] >> name.len() & 1 == 1
@@ -42,7 +48,9 @@ impl Names {
         let lower = &mut lower[..name.len()];
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
-        self.names.binary_search_by(|known| known.as_bytes().cmp(lower)).is_ok()
+        self.names
+            .binary_search_by(|known| known.as_bytes().cmp(lower))
+            .is_ok()
     }
 }
 

@@ -9,14 +9,23 @@ fn redactor() -> Redactor {
 
 fn redacted(mut value: Value) -> Value {
     let before = value.clone();
-    assert_eq!(redactor().json(&mut value), value != before, "the answer tells what happened");
+    assert_eq!(
+        redactor().json(&mut value),
+        value != before,
+        "the answer tells what happened"
+    );
     let mut again = value.clone();
-    assert!(!redactor().json(&mut again), "redacting twice changes nothing: {value}");
+    assert!(
+        !redactor().json(&mut again),
+        "redacting twice changes nothing: {value}"
+    );
     value
 }
 
 fn is_mark(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.starts_with("[redacted:") && text.ends_with(']'))
+    value
+        .as_str()
+        .is_some_and(|text| text.starts_with("[redacted:") && text.ends_with(']'))
 }
 
 #[test]
@@ -30,7 +39,13 @@ fn strings_under_secret_keys_are_replaced_whole() {
 fn strings_elsewhere_pass_the_funnel() {
     let value = redacted(json!({"notes": ["fine", "export TOKEN=abc123"]}));
     assert_eq!(value["notes"][0], "fine");
-    assert!(value["notes"][1].as_str().unwrap().starts_with("export TOKEN=[redacted:"), "{value}");
+    assert!(
+        value["notes"][1]
+            .as_str()
+            .unwrap()
+            .starts_with("export TOKEN=[redacted:"),
+        "{value}"
+    );
 }
 
 #[test]
@@ -45,7 +60,9 @@ fn counts_flags_and_nothing_stay() {
 
 #[test]
 fn numbers_under_password_keys_become_marks() {
-    assert!(is_mark(&redacted(json!({"password": 12345678}))["password"]));
+    assert!(is_mark(
+        &redacted(json!({"password": 12345678}))["password"]
+    ));
 }
 
 #[test]
@@ -67,10 +84,20 @@ fn lists_of_named_values_are_judged_by_the_name() {
 
 #[test]
 fn command_lines_are_judged_by_their_flags() {
-    let value = redacted(json!(["login", "--password", "hunter2", "--user", "ann", "--token=abc"]));
+    let value = redacted(json!([
+        "login",
+        "--password",
+        "hunter2",
+        "--user",
+        "ann",
+        "--token=abc"
+    ]));
     assert!(is_mark(&value[2]), "{value}");
     assert_eq!(value[4], "ann");
-    assert!(value[5].as_str().unwrap().starts_with("--token=[redacted:"), "{value}");
+    assert!(
+        value[5].as_str().unwrap().starts_with("--token=[redacted:"),
+        "{value}"
+    );
 }
 
 #[test]
@@ -96,13 +123,19 @@ fn json_as_text_stays_json() {
         "password": 12345678, "token": "a\\b\"c", "secrets": ["x", "y"], "private_key": "a\nb",
         "n": {"apiKey": "z", "url": "https://a:b@c/d", "auth": "Bearer abc123def456"},
     });
-    for text in [document.to_string(), serde_json::to_string_pretty(&document).unwrap()] {
+    for text in [
+        document.to_string(),
+        serde_json::to_string_pretty(&document).unwrap(),
+    ] {
         let redacted = redactor().text(&text).into_owned();
         let value: Value =
             serde_json::from_str(&redacted).unwrap_or_else(|e| panic!("{e}: {redacted}"));
-        for place in
-            [&value["password"], &value["token"], &value["secrets"][1], &value["n"]["apiKey"]]
-        {
+        for place in [
+            &value["password"],
+            &value["token"],
+            &value["secrets"][1],
+            &value["n"]["apiKey"],
+        ] {
             assert!(is_mark(place), "{redacted}");
         }
     }

@@ -167,7 +167,11 @@ fn prose() -> impl Strategy<Value = String> {
 fn cases(cases_min: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = default.cases.max(cases_min);
-    ProptestConfig { cases, failure_persistence: None, ..default }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..default
+    }
 }
 
 proptest! {

@@ -150,8 +150,15 @@ const NAMES: &[&str] = &[
 ];
 
 /// Values that people and generators make.
-const VALUES: &[&str] =
-    &["{A32}", "{h40}", "{b24}", "{A16}", "hunter{d3}", "S3cure-{a8}!", "{a6}#{d4}{l4}"];
+const VALUES: &[&str] = &[
+    "{A32}",
+    "{h40}",
+    "{b24}",
+    "{A16}",
+    "hunter{d3}",
+    "S3cure-{a8}!",
+    "{a6}#{d4}{l4}",
+];
 
 /// Secrets in the shapes of files and commands, with `{s}` for the secret.
 #[rustfmt::skip]
@@ -199,19 +206,35 @@ impl Score {
     #[track_caller]
     fn assert_at_least(&self, least: f64) {
         let mut shown = String::new();
-        for text in self.missed.iter().step_by(self.missed.len().div_ceil(60).max(1)) {
+        for text in self
+            .missed
+            .iter()
+            .step_by(self.missed.len().div_ceil(60).max(1))
+        {
             let _ = writeln!(shown, "  {text:?}");
         }
-        println!("recall {:.3} of {}", self.recall(), self.found + self.missed.len());
-        assert!(self.recall() >= least, "recall {:.3}, missed:\n{shown}", self.recall());
+        println!(
+            "recall {:.3} of {}",
+            self.recall(),
+            self.found + self.missed.len()
+        );
+        assert!(
+            self.recall() >= least,
+            "recall {:.3}, missed:\n{shown}",
+            self.recall()
+        );
     }
 }
 
 /// The secret part of a shape: a URL's scheme and host are not.
 fn secret_of(token: &str) -> &str {
-    token
-        .rsplit_once('/')
-        .map_or(token, |(_, last)| if token.starts_with("https:") { last } else { token })
+    token.rsplit_once('/').map_or(token, |(_, last)| {
+        if token.starts_with("https:") {
+            last
+        } else {
+            token
+        }
+    })
 }
 
 fn formats(shapes: &[&str]) -> Score {
@@ -313,9 +336,13 @@ fn prose_and_code_stay() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let redactor = redactor();
     let (mut bytes, mut marked) = (0, Vec::new());
-    for folder in
-        ["docs", "crates/store/src", "crates/runtime/src", "crates/server/src", "crates/cli/src"]
-    {
+    for folder in [
+        "docs",
+        "crates/store/src",
+        "crates/runtime/src",
+        "crates/server/src",
+        "crates/cli/src",
+    ] {
         visit(&root.join(folder), &mut |text| {
             bytes += text.len();
             for line in text.lines() {
@@ -335,8 +362,11 @@ fn prose_and_code_stay() {
 }
 
 fn visit(folder: &Path, look: &mut impl FnMut(&str)) {
-    let mut entries: Vec<_> =
-        std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()).collect();
+    let mut entries: Vec<_> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     entries.sort();
     for path in entries {
         let is_text = path

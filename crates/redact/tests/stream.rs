@@ -29,7 +29,10 @@ fn github() -> String {
 fn pem(lines: usize) -> String {
     let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n";
     let (dashes, kind) = ("-".repeat(5), format!("{} KEY", "PRIVATE"));
-    format!("{dashes}BEGIN {kind}{dashes}\n{}{dashes}END {kind}{dashes}\n", line.repeat(lines))
+    format!(
+        "{dashes}BEGIN {kind}{dashes}\n{}{dashes}END {kind}{dashes}\n",
+        line.repeat(lines)
+    )
 }
 
 fn everything() -> String {
@@ -49,10 +52,17 @@ fn everything() -> String {
 fn pieces_of_any_size_give_what_the_whole_gives() {
     let text = everything();
     let whole = redactor().text(&text).into_owned();
-    assert!(whole.contains("[redacted:pem:") && whole.contains("[redacted:github:"), "{whole}");
+    assert!(
+        whole.contains("[redacted:pem:") && whole.contains("[redacted:github:"),
+        "{whole}"
+    );
     for size in [1, 2, 3, 7, 64, 65, 66, 100, 1_000, 10_000] {
         let given = streamed(text.as_bytes().chunks(size));
-        assert!(given == whole, "in pieces of {size}: {}", &given[..given.len().min(2_000)]);
+        assert!(
+            given == whole,
+            "in pieces of {size}: {}",
+            &given[..given.len().min(2_000)]
+        );
     }
 }
 
@@ -91,7 +101,10 @@ fn a_key_that_began_before_what_is_wanted_is_known() {
     let (before, wanted) = key.split_at(key.len() / 2);
     stream.pass_over(before.as_bytes());
     let given = String::from_utf8(stream.pass(wanted.as_bytes()).to_vec()).unwrap();
-    assert!(given.starts_with("[redacted:pem:") && given.len() < 40, "{given}");
+    assert!(
+        given.starts_with("[redacted:pem:") && given.len() < 40,
+        "{given}"
+    );
 }
 
 #[test]
@@ -131,7 +144,9 @@ fn memory_stays_bounded() {
     }
     assert_eq!(given, 1_000 * line.len());
     let shown = format!("{stream:?}");
-    let bytes = shown.split([' ', '(']).filter_map(|word| word.parse::<usize>().ok());
+    let bytes = shown
+        .split([' ', '('])
+        .filter_map(|word| word.parse::<usize>().ok());
     assert!(bytes.max().unwrap() <= 2 * SIGHT_BYTES, "{shown}");
 }
 

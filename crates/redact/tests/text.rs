@@ -13,7 +13,11 @@ fn redactor() -> Redactor {
 /// Redacts and drops the digits of the marks, which the tables leave out.
 fn picture(redactor: &Redactor, text: &str) -> String {
     let redacted = redactor.text(text);
-    assert_eq!(redactor.text(&redacted), redacted, "redacting twice changes nothing");
+    assert_eq!(
+        redactor.text(&redacted),
+        redacted,
+        "redacting twice changes nothing"
+    );
     without_digits(&redacted)
 }
 
@@ -30,11 +34,15 @@ fn without_digits(text: &str) -> String {
 /// Letters and digits that look random and are the same each time.
 fn random(len: usize) -> String {
     let alphabet = b"aZ3kQ9mVnB7sTx1Yp5LdR8wE2uJ6hG4cF0";
-    (0..len).map(|n| alphabet[(n * 7 + n / 5 + 3) % alphabet.len()] as char).collect()
+    (0..len)
+        .map(|n| alphabet[(n * 7 + n / 5 + 3) % alphabet.len()] as char)
+        .collect()
 }
 
 fn hex(len: usize) -> String {
-    (0..len).map(|n| b"0f9e3a7c1b5d2846"[(n * n + n / 3) % 16] as char).collect()
+    (0..len)
+        .map(|n| b"0f9e3a7c1b5d2846"[(n * n + n / 3) % 16] as char)
+        .collect()
 }
 
 fn upper(len: usize) -> String {
@@ -58,20 +66,32 @@ fn check_plain(table: &[(&str, &str)]) {
 fn check_kept(texts: &[&str]) {
     let redactor = redactor();
     for text in texts {
-        assert!(matches!(redactor.text(text), Cow::Borrowed(_)), "{}", redactor.text(text));
+        assert!(
+            matches!(redactor.text(text), Cow::Borrowed(_)),
+            "{}",
+            redactor.text(text)
+        );
     }
 }
 
 #[test]
 fn a_mark_names_the_kind_and_tells_equal_secrets_apart_from_others() {
     let redactor = redactor();
-    let first = redactor.text("password=hunter2 password=hunter2 password=hunter3").into_owned();
+    let first = redactor
+        .text("password=hunter2 password=hunter2 password=hunter3")
+        .into_owned();
     let marks: Vec<&str> = first.split(' ').collect();
     assert_eq!(marks[0], marks[1]);
     assert_ne!(marks[0], marks[2]);
-    assert!(marks[0].starts_with("password=[redacted:assignment:"), "{first}");
+    assert!(
+        marks[0].starts_with("password=[redacted:assignment:"),
+        "{first}"
+    );
     let other = Redactor::new(MarkKey::new([43; 32]));
-    assert_ne!(other.text("password=hunter2"), redactor.text("password=hunter2"));
+    assert_ne!(
+        other.text("password=hunter2"),
+        redactor.text("password=hunter2")
+    );
 }
 
 #[test]
@@ -98,7 +118,10 @@ fn every_provider_is_recognised() {
         (["gh", "u_", &random(36)].concat(), "github"),
         (["gh", "s_", &random(36)].concat(), "github"),
         (["gh", "r_", &random(36)].concat(), "github"),
-        (["github", "_pat_", &random(22), "_", &random(59)].concat(), "github"),
+        (
+            ["github", "_pat_", &random(22), "_", &random(59)].concat(),
+            "github",
+        ),
         (["gl", "pat-", &random(20)].concat(), "gitlab"),
         (["gl", "rt-", &random(20)].concat(), "gitlab"),
         (["AK", "IA", &upper(16)].concat(), "aws"),
@@ -106,20 +129,32 @@ fn every_provider_is_recognised() {
         (["AI", "za", &random(35)].concat(), "google"),
         (["ya", "29.", &random(60)].concat(), "google"),
         (["GOC", "SPX-", &random(28)].concat(), "google"),
-        (["sk-", "ant-api03-", &random(93), "AA"].concat(), "anthropic"),
+        (
+            ["sk-", "ant-api03-", &random(93), "AA"].concat(),
+            "anthropic",
+        ),
         (["sk-", "proj-", &random(48)].concat(), "openai"),
         (["sk-", "svcacct-", &random(48)].concat(), "openai"),
         (["sk-", &random(48)].concat(), "openai"),
         (["sk-", "or-v1-", &hex(64)].concat(), "openrouter"),
-        (["xo", "xb-", "123456789012-", &random(24)].concat(), "slack"),
-        (["xo", "xp-", "123456789012-", &random(24)].concat(), "slack"),
+        (
+            ["xo", "xb-", "123456789012-", &random(24)].concat(),
+            "slack",
+        ),
+        (
+            ["xo", "xp-", "123456789012-", &random(24)].concat(),
+            "slack",
+        ),
         (["xox", "e.xoxp-1-", &random(40)].concat(), "slack"),
         (["xox", "e-1-", &random(40)].concat(), "slack"),
         (["xa", "pp-1-", &random(40)].concat(), "slack"),
         (["sk_", "live_", &random(24)].concat(), "stripe"),
         (["rk_", "live_", &random(24)].concat(), "stripe"),
         (["wh", "sec_", &random(32)].concat(), "stripe"),
-        (["S", "G.", &random(22), ".", &random(43)].concat(), "sendgrid"),
+        (
+            ["S", "G.", &random(22), ".", &random(43)].concat(),
+            "sendgrid",
+        ),
         (["np", "m_", &random(36)].concat(), "npm"),
         (["py", "pi-AgEIcHlwaS5vcmc", &random(60)].concat(), "pypi"),
         (["ci", "o", &random(32)].concat(), "crates-io"),
@@ -145,8 +180,13 @@ fn every_provider_is_recognised() {
     ];
     let redactor = redactor();
     for (token, kind) in tokens {
-        for (before, after) in [("", ""), ("use ", "."), ("\"", "\""), ("x=", " y"), ("\\n", "\\n")]
-        {
+        for (before, after) in [
+            ("", ""),
+            ("use ", "."),
+            ("\"", "\""),
+            ("x=", " y"),
+            ("\\n", "\\n"),
+        ] {
             let text = format!("{before}{token}{after}");
             let expected = format!("{before}[{kind}]{after}");
             assert_eq!(picture(&redactor, &text), expected, "{text}");
@@ -167,10 +207,16 @@ fn webhooks_and_tokens_with_context() {
             "https://[slack]",
         ),
         (
-            format!("https://discord.com/api/webhooks/123456789012345678/{}", random(68)),
+            format!(
+                "https://discord.com/api/webhooks/123456789012345678/{}",
+                random(68)
+            ),
             "https://[discord]",
         ),
-        (format!("twilio auth {}", hex(32)), "twilio auth [assignment]"),
+        (
+            format!("twilio auth {}", hex(32)),
+            "twilio auth [assignment]",
+        ),
         (
             format!("discord bot M{}.{}.{}", random(23), random(6), random(38)),
             "discord bot [discord]",
@@ -180,11 +226,17 @@ fn webhooks_and_tokens_with_context() {
             "aws_secret_access_key = [assignment]",
         ),
         (
-            format!("AccountName=a;AccountKey={}==;EndpointSuffix=core", random(86)),
+            format!(
+                "AccountName=a;AccountKey={}==;EndpointSuffix=core",
+                random(86)
+            ),
             "AccountName=a;AccountKey=[assignment];EndpointSuffix=core",
         ),
         (
-            format!("https://x.blob.core.windows.net/c?sv=1&sig={}%3D&se=2", random(43)),
+            format!(
+                "https://x.blob.core.windows.net/c?sv=1&sig={}%3D&se=2",
+                random(43)
+            ),
             "https://x.blob.core.windows.net/c?sv=1&sig=[assignment]&se=2",
         ),
         (
@@ -208,10 +260,16 @@ fn pem_private_keys_go_whole_also_escaped_and_torn() {
     );
     let line = random(64);
     check(&[
-        (format!("a\n{begin}\n{line}\n{line}\n{end}\nb"), "a\n[pem]\nb"),
+        (
+            format!("a\n{begin}\n{line}\n{line}\n{end}\nb"),
+            "a\n[pem]\nb",
+        ),
         (format!("a {begin}\\n{line}\\n{end}\\n b"), "a [pem]\\n b"),
         (format!("a\n{begin}\n{line}\n{line}\ntorn"), "a\n[pem]"),
-        (format!("{begin}\nProc-Type: 4,ENCRYPTED\n\n{line}\n{end}"), "[pem]"),
+        (
+            format!("{begin}\nProc-Type: 4,ENCRYPTED\n\n{line}\n{end}"),
+            "[pem]",
+        ),
         (
             format!("{{\"private_key\": \"{begin}\\n{line}\\n{end}\\n\", \"x\": 1}}"),
             "{\"private_key\": \"[assignment]\", \"x\": 1}",
@@ -227,26 +285,46 @@ fn pem_private_keys_go_whole_also_escaped_and_torn() {
 
 #[test]
 fn json_web_tokens_go_whole() {
-    let jwt = ["ey", "JhbGciOiJIUzI1NiJ9.ey", "JzdWIiOiIxMjM0NTY3ODkwIn0.", &random(43)].concat();
+    let jwt = [
+        "ey",
+        "JhbGciOiJIUzI1NiJ9.ey",
+        "JzdWIiOiIxMjM0NTY3ODkwIn0.",
+        &random(43),
+    ]
+    .concat();
     let unsigned = jwt.rsplit_once('.').unwrap().0.to_owned();
     check(&[
         (format!("got {jwt}, fine"), "got [jwt], fine"),
         (format!("got {unsigned}. fine"), "got [jwt] fine"),
         (format!("session {unsigned}"), "session [jwt]"),
     ]);
-    check_kept(&["eyJ", "eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.x", "keyJoin.eyJoin"]);
+    check_kept(&[
+        "eyJ",
+        "eyJhbGciOiJIUzI1NiJ9",
+        "eyJhbGciOiJIUzI1NiJ9.x",
+        "keyJoin.eyJoin",
+    ]);
 }
 
 #[test]
 fn headers_lose_their_credentials_and_keep_their_scheme() {
     check_plain(&[
-        ("Authorization: Bearer abc123def", "Authorization: Bearer [authorization]"),
-        ("authorization: token abc123def x", "authorization: token [authorization] x"),
+        (
+            "Authorization: Bearer abc123def",
+            "Authorization: Bearer [authorization]",
+        ),
+        (
+            "authorization: token abc123def x",
+            "authorization: token [authorization] x",
+        ),
         (
             "curl -H 'Authorization: Bearer abc123def' http://x",
             "curl -H 'Authorization: Bearer [authorization]' http://x",
         ),
-        ("curl -H \"X-Api-Key: abc123\" http://x", "curl -H \"X-Api-Key: [assignment]\" http://x"),
+        (
+            "curl -H \"X-Api-Key: abc123\" http://x",
+            "curl -H \"X-Api-Key: [assignment]\" http://x",
+        ),
         (
             "{\"Authorization\": \"Bearer abc123def\"}",
             "{\"Authorization\": \"Bearer [authorization]\"}",
@@ -267,26 +345,53 @@ fn headers_lose_their_credentials_and_keep_their_scheme() {
             "Authorization: Digest username=\"a\", response=\"b\"\nx",
             "Authorization: Digest [authorization]\nx",
         ),
-        ("Cookie: sid=abc; theme=dark\r\nHost: x", "Cookie: [cookie]\r\nHost: x"),
-        ("Set-Cookie: sid=abc; Path=/; HttpOnly\nx", "Set-Cookie: [cookie]\nx"),
-        ("curl -b x -H 'Cookie: a=b; c=d' y", "curl -b x -H 'Cookie: [cookie]' y"),
+        (
+            "Cookie: sid=abc; theme=dark\r\nHost: x",
+            "Cookie: [cookie]\r\nHost: x",
+        ),
+        (
+            "Set-Cookie: sid=abc; Path=/; HttpOnly\nx",
+            "Set-Cookie: [cookie]\nx",
+        ),
+        (
+            "curl -b x -H 'Cookie: a=b; c=d' y",
+            "curl -b x -H 'Cookie: [cookie]' y",
+        ),
         // Only a bare number needs quotes to stay JSON.
-        ("Authorization\":Bearer password", "Authorization\":Bearer [authorization]"),
-        ("sent Bearer abc123def456 to it", "sent Bearer [bearer] to it"),
-        ("Basic dXNlcjpwYXNzd29yZA== was sent", "Basic [basic] was sent"),
+        (
+            "Authorization\":Bearer password",
+            "Authorization\":Bearer [authorization]",
+        ),
+        (
+            "sent Bearer abc123def456 to it",
+            "sent Bearer [bearer] to it",
+        ),
+        (
+            "Basic dXNlcjpwYXNzd29yZA== was sent",
+            "Basic [basic] was sent",
+        ),
     ]);
 }
 
 #[test]
 fn passwords_in_urls_go_and_the_rest_stays() {
     check_plain(&[
-        ("postgres://ann:s3cret@db:5432/app", "postgres://ann:[url-password]@db:5432/app"),
-        ("(redis://:s3cret@cache/0)", "(redis://:[url-password]@cache/0)"),
+        (
+            "postgres://ann:s3cret@db:5432/app",
+            "postgres://ann:[url-password]@db:5432/app",
+        ),
+        (
+            "(redis://:s3cret@cache/0)",
+            "(redis://:[url-password]@cache/0)",
+        ),
         (
             "see https://x.y/?access_token=abc123&page=2#top",
             "see https://x.y/?access_token=[assignment]&page=2#top",
         ),
-        ("GET /cb?token=abc123 HTTP/1.1", "GET /cb?token=[assignment] HTTP/1.1"),
+        (
+            "GET /cb?token=abc123 HTTP/1.1",
+            "GET /cb?token=[assignment] HTTP/1.1",
+        ),
         (
             "redirect=https%3A%2F%2Fx%3Fapi_key%3Dabc123",
             "redirect=https%3A%2F%2Fx%3Fapi_key%3D[assignment]",
@@ -297,17 +402,41 @@ fn passwords_in_urls_go_and_the_rest_stays() {
 #[test]
 fn flags_of_commands() {
     check_plain(&[
-        ("curl -u ann:s3cret https://x", "curl -u ann:[password] https://x"),
-        ("curl -s -u 'ann:s3 cret' https://x", "curl -s -u 'ann:[password]' https://x"),
+        (
+            "curl -u ann:s3cret https://x",
+            "curl -u ann:[password] https://x",
+        ),
+        (
+            "curl -s -u 'ann:s3 cret' https://x",
+            "curl -s -u 'ann:[password]' https://x",
+        ),
         ("curl --user ann:s3cret x", "curl --user ann:[password] x"),
         ("mysql -uroot -ps3cret db", "mysql -uroot -p[password] db"),
         ("sshpass -p s3cret ssh x", "sshpass -p [password] ssh x"),
-        ("docker login -u ann -p s3cret x", "docker login -u ann -p [password] x"),
-        ("redis-cli -h x -a s3cret ping", "redis-cli -h x -a [password] ping"),
-        ("login --password hunter2 --user ann", "login --password [assignment] --user ann"),
-        ("login --token=abcdef --user ann", "login --token=[assignment] --user ann"),
-        ("login --api-key \"a b c\" x", "login --api-key \"[assignment]\" x"),
-        ("[\"login\",\"--password\",\"hunter2\"]", "[\"login\",\"--password\",\"[assignment]\"]"),
+        (
+            "docker login -u ann -p s3cret x",
+            "docker login -u ann -p [password] x",
+        ),
+        (
+            "redis-cli -h x -a s3cret ping",
+            "redis-cli -h x -a [password] ping",
+        ),
+        (
+            "login --password hunter2 --user ann",
+            "login --password [assignment] --user ann",
+        ),
+        (
+            "login --token=abcdef --user ann",
+            "login --token=[assignment] --user ann",
+        ),
+        (
+            "login --api-key \"a b c\" x",
+            "login --api-key \"[assignment]\" x",
+        ),
+        (
+            "[\"login\",\"--password\",\"hunter2\"]",
+            "[\"login\",\"--password\",\"[assignment]\"]",
+        ),
     ]);
     check_kept(&[
         "the --password flag is deprecated",
@@ -324,20 +453,45 @@ fn secrets_in_the_words_of_a_command() {
     let redactor = redactor();
     let picture = |words: &[&str]| {
         let clean = redactor.command(words);
-        assert_eq!(redactor.command(&clean), clean, "redacting twice changes nothing");
+        assert_eq!(
+            redactor.command(&clean),
+            clean,
+            "redacting twice changes nothing"
+        );
         without_digits(&clean.join(" "))
     };
     for (words, expected) in [
-        (&["agent", "--password", "correct horse"][..], "agent --password [assignment]"),
-        (&["agent", "--password=a b", "-v"], "agent --password=[assignment] -v"),
-        (&["agent", "--token", "x1", "--verbose"], "agent --token [assignment] --verbose"),
-        (&["sudo", "/usr/bin/curl", "-u", "a:s3 x"], "sudo /usr/bin/curl -u a:[password]"),
+        (
+            &["agent", "--password", "correct horse"][..],
+            "agent --password [assignment]",
+        ),
+        (
+            &["agent", "--password=a b", "-v"],
+            "agent --password=[assignment] -v",
+        ),
+        (
+            &["agent", "--token", "x1", "--verbose"],
+            "agent --token [assignment] --verbose",
+        ),
+        (
+            &["sudo", "/usr/bin/curl", "-u", "a:s3 x"],
+            "sudo /usr/bin/curl -u a:[password]",
+        ),
         (&["curl", "-ua:s3"], "curl -ua:[password]"),
         (&["mysql", "-ps3", "-p", "db"], "mysql -p[password] -p db"),
-        (&["docker", "login", "-u", "a", "-p", "s3"], "docker login -u a -p [password]"),
+        (
+            &["docker", "login", "-u", "a", "-p", "s3"],
+            "docker login -u a -p [password]",
+        ),
         (&["docker", "run", "-p", "80:80"], "docker run -p 80:80"),
-        (&["sshpass", "-p", "s3", "ssh", "h"], "sshpass -p [password] ssh h"),
-        (&["env", "DB_PASS=a b", "agent"], "env DB_PASS=[assignment] agent"),
+        (
+            &["sshpass", "-p", "s3", "ssh", "h"],
+            "sshpass -p [password] ssh h",
+        ),
+        (
+            &["env", "DB_PASS=a b", "agent"],
+            "env DB_PASS=[assignment] agent",
+        ),
         (
             &["curl", "-H", "Authorization: Bearer abc123def"],
             "curl -H Authorization: Bearer [authorization]",
@@ -346,12 +500,18 @@ fn secrets_in_the_words_of_a_command() {
             &["aws", "configure", "set", "aws_secret_access_key", "x1"],
             "aws configure set aws_secret_access_key [assignment]",
         ),
-        (&["sh", "-c", "mysql -ps3 db"], "sh -c mysql -p[password] db"),
+        (
+            &["sh", "-c", "mysql -ps3 db"],
+            "sh -c mysql -p[password] db",
+        ),
         (
             &["agent", "--password", "$PASS", "--max-tokens", "5"],
             "agent --password $PASS --max-tokens 5",
         ),
-        (&["gh", "secret", "set", "--body-file", "x"], "gh secret set --body-file x"),
+        (
+            &["gh", "secret", "set", "--body-file", "x"],
+            "gh secret set --body-file x",
+        ),
     ] {
         assert_eq!(picture(words), expected);
     }
@@ -362,23 +522,53 @@ fn assignments_of_secret_names() {
     check_plain(&[
         ("password=hunter2", "password=[assignment]"),
         ("password: hunter2", "password: [assignment]"),
-        ("the password: hunter2, ok", "the password: [assignment], ok"),
+        (
+            "the password: hunter2, ok",
+            "the password: [assignment], ok",
+        ),
         ("PASSWORD = hunter2", "PASSWORD = [assignment]"),
-        ("export DB_PASS='a b c'; x", "export DB_PASS='[assignment]'; x"),
-        ("{\"apiKey\":\"abc\",\"n\":1}", "{\"apiKey\":\"[assignment]\",\"n\":1}"),
-        ("{'client_secret': 'abc'}", "{'client_secret': '[assignment]'}"),
-        ("{\"password\": 12345678, \"n\": 1}", "{\"password\": \"[assignment]\", \"n\": 1}"),
+        (
+            "export DB_PASS='a b c'; x",
+            "export DB_PASS='[assignment]'; x",
+        ),
+        (
+            "{\"apiKey\":\"abc\",\"n\":1}",
+            "{\"apiKey\":\"[assignment]\",\"n\":1}",
+        ),
+        (
+            "{'client_secret': 'abc'}",
+            "{'client_secret': '[assignment]'}",
+        ),
+        (
+            "{\"password\": 12345678, \"n\": 1}",
+            "{\"password\": \"[assignment]\", \"n\": 1}",
+        ),
         (
             "{\"access_tokens\": [\"abc\", \"def\"]}",
             "{\"access_tokens\": [\"[assignment]\", \"[assignment]\"]}",
         ),
-        ("os.environ[\"API_KEY\"] = \"abc\"", "os.environ[\"API_KEY\"] = \"[assignment]\""),
-        ("const PASSWORD: &str = \"hunter2\";", "const PASSWORD: &str = \"[assignment]\";"),
+        (
+            "os.environ[\"API_KEY\"] = \"abc\"",
+            "os.environ[\"API_KEY\"] = \"[assignment]\"",
+        ),
+        (
+            "const PASSWORD: &str = \"hunter2\";",
+            "const PASSWORD: &str = \"[assignment]\";",
+        ),
         ("if token == \"abc123\" {", "if token == \"[assignment]\" {"),
-        ("  password: swordfish\n  user: ann", "  password: [assignment]\n  user: ann"),
-        ("<password>hunter2</password>", "<password>[assignment]</password>"),
+        (
+            "  password: swordfish\n  user: ann",
+            "  password: [assignment]\n  user: ann",
+        ),
+        (
+            "<password>hunter2</password>",
+            "<password>[assignment]</password>",
+        ),
         ("api_key => 'abc'", "api_key => '[assignment]'"),
-        ("user=ann&password=a%20b&x=1", "user=ann&password=[assignment]&x=1"),
+        (
+            "user=ann&password=a%20b&x=1",
+            "user=ann&password=[assignment]&x=1",
+        ),
         (
             "Server=x;User Id=a;Password=hunter2;Timeout=3",
             "Server=x;User Id=a;Password=[assignment];Timeout=3",
@@ -387,10 +577,22 @@ fn assignments_of_secret_names() {
             "\x1b[1mtoken\x1b[0m: \x1b[32mabc123\x1b[0m",
             "\x1b[1mtoken\x1b[0m: \x1b[32m[assignment]\x1b[0m",
         ),
-        ("PWD=/home/ann PGPASSWORD=hunter2 psql", "PWD=/home/ann PGPASSWORD=[assignment] psql"),
-        ("\"{\\\"password\\\":\\\"hunter2\\\"}\"", "\"{\\\"password\\\":\\\"[assignment]\\\"}\""),
-        ("A=1\\nAPI_KEY=abc\\nB=2", "A=1\\nAPI_KEY=[assignment]\\nB=2"),
-        ("pass\u{a0}x token=pässwörd ü", "pass\u{a0}x token=[assignment] ü"),
+        (
+            "PWD=/home/ann PGPASSWORD=hunter2 psql",
+            "PWD=/home/ann PGPASSWORD=[assignment] psql",
+        ),
+        (
+            "\"{\\\"password\\\":\\\"hunter2\\\"}\"",
+            "\"{\\\"password\\\":\\\"[assignment]\\\"}\"",
+        ),
+        (
+            "A=1\\nAPI_KEY=abc\\nB=2",
+            "A=1\\nAPI_KEY=[assignment]\\nB=2",
+        ),
+        (
+            "pass\u{a0}x token=pässwörd ü",
+            "pass\u{a0}x token=[assignment] ü",
+        ),
         ("password=\"line\nother\" x", "password=\"[assignment]\" x"),
         ("password=", "password="),
         ("the API key: abcd1234", "the API key: [assignment]"),
@@ -401,12 +603,24 @@ fn assignments_of_secret_names() {
 #[test]
 fn values_on_other_lines_than_their_names() {
     check_plain(&[
-        ("password: |\n  one two\n\n  three\nuser: ann", "password: |\n  [assignment]\nuser: ann"),
-        ("a:\n  token: >-\n    abc123\n  b: c", "a:\n  token: >-\n    [assignment]\n  b: c"),
+        (
+            "password: |\n  one two\n\n  three\nuser: ann",
+            "password: |\n  [assignment]\nuser: ann",
+        ),
+        (
+            "a:\n  token: >-\n    abc123\n  b: c",
+            "a:\n  token: >-\n    [assignment]\n  b: c",
+        ),
         ("password:\n  hunter2\n", "password:\n  [assignment]\n"),
-        ("{\"password\":\n  \"two words\"}", "{\"password\":\n  \"[assignment]\"}"),
+        (
+            "{\"password\":\n  \"two words\"}",
+            "{\"password\":\n  \"[assignment]\"}",
+        ),
         ("Enter token:\nabc123def\n", "Enter token:\n[assignment]\n"),
-        ("- name: DB_PASS\n  value: hunter2", "- name: DB_PASS\n  value: [assignment]"),
+        (
+            "- name: DB_PASS\n  value: hunter2",
+            "- name: DB_PASS\n  value: [assignment]",
+        ),
         (
             "{\"name\": \"API_KEY\", \"value\": \"abc\"}",
             "{\"name\": \"API_KEY\", \"value\": \"[assignment]\"}",
@@ -427,27 +641,57 @@ fn values_on_other_lines_than_their_names() {
 #[test]
 fn names_without_a_sign_before_their_value() {
     check_plain(&[
-        ("#define WIFI_PASSWORD \"hunter2\"", "#define WIFI_PASSWORD \"[assignment]\""),
+        (
+            "#define WIFI_PASSWORD \"hunter2\"",
+            "#define WIFI_PASSWORD \"[assignment]\"",
+        ),
         ("#define password hunter2", "#define password [assignment]"),
         ("ENV API_TOKEN abc123", "ENV API_TOKEN [assignment]"),
-        ("define( 'DB_PASSWORD', 'swordfish' );", "define( 'DB_PASSWORD', '[assignment]' );"),
-        ("machine h login ann password hunter2", "machine h login ann password [assignment]"),
+        (
+            "define( 'DB_PASSWORD', 'swordfish' );",
+            "define( 'DB_PASSWORD', '[assignment]' );",
+        ),
+        (
+            "machine h login ann password hunter2",
+            "machine h login ann password [assignment]",
+        ),
         (
             "machine h\n login ann\n password hunter2",
             "machine h\n login ann\n password [assignment]",
         ),
-        ("var token string = \"abc\"", "var token string = \"[assignment]\""),
-        ("private_key \"something\";", "private_key \"[assignment]\";"),
-        ("if (\"bar\" == my_password) {", "if (\"[assignment]\" == my_password) {"),
+        (
+            "var token string = \"abc\"",
+            "var token string = \"[assignment]\"",
+        ),
+        (
+            "private_key \"something\";",
+            "private_key \"[assignment]\";",
+        ),
+        (
+            "if (\"bar\" == my_password) {",
+            "if (\"[assignment]\" == my_password) {",
+        ),
         ("char secret(\"Vq7mLw\");", "char secret(\"[assignment]\");"),
-        ("ALTER USER ann WITH PASSWORD 'hunter2';", "ALTER USER ann WITH PASSWORD '[assignment]';"),
-        ("CREATE USER a IDENTIFIED BY 'hunter2';", "CREATE USER a IDENTIFIED BY '[password]';"),
+        (
+            "ALTER USER ann WITH PASSWORD 'hunter2';",
+            "ALTER USER ann WITH PASSWORD '[assignment]';",
+        ),
+        (
+            "CREATE USER a IDENTIFIED BY 'hunter2';",
+            "CREATE USER a IDENTIFIED BY '[password]';",
+        ),
         (
             "key = env.KEY || \"abc\"; my password is hunter2.",
             "key = env.KEY || \"abc\"; my password is [assignment].",
         ),
-        ("db.example.com:5432:app:ann:hunter2\n", "db.example.com:5432:app:ann:[password]\n"),
-        ("echo hunter2 | sudo -S true", "echo [password] | sudo -S true"),
+        (
+            "db.example.com:5432:app:ann:hunter2\n",
+            "db.example.com:5432:app:ann:[password]\n",
+        ),
+        (
+            "echo hunter2 | sudo -S true",
+            "echo [password] | sudo -S true",
+        ),
     ]);
 }
 
@@ -455,24 +699,51 @@ fn names_without_a_sign_before_their_value() {
 fn passphrases_and_other_names() {
     let psk = format!("{}=", random(43));
     check(&[
-        ("passphrase: correct horse battery staple".to_owned(), "passphrase: [assignment]"),
-        ("password: correct horse battery staple\nx".to_owned(), "password: [assignment]\nx"),
-        (format!("PresharedKey = {psk}"), "PresharedKey = [assignment]"),
-        ("pw: hunter2 PSWD=hunter2".to_owned(), "pw: [assignment] PSWD=[assignment]"),
-        (format!("acme_key = \"{}\"", hex(32)), "acme_key = \"[assignment]\""),
-        (format!("heroku = \"{}\"", random(32)), "heroku = \"[assignment]\""),
+        (
+            "passphrase: correct horse battery staple".to_owned(),
+            "passphrase: [assignment]",
+        ),
+        (
+            "password: correct horse battery staple\nx".to_owned(),
+            "password: [assignment]\nx",
+        ),
+        (
+            format!("PresharedKey = {psk}"),
+            "PresharedKey = [assignment]",
+        ),
+        (
+            "pw: hunter2 PSWD=hunter2".to_owned(),
+            "pw: [assignment] PSWD=[assignment]",
+        ),
+        (
+            format!("acme_key = \"{}\"", hex(32)),
+            "acme_key = \"[assignment]\"",
+        ),
+        (
+            format!("heroku = \"{}\"", random(32)),
+            "heroku = \"[assignment]\"",
+        ),
         ("vendor_key: hunter2".to_owned(), "vendor_key: [assignment]"),
     ]);
-    check_kept(&["password: must not be empty", "cache_key = \"0f35f57e93c23817\" sort_key: name"]);
+    check_kept(&[
+        "password: must not be empty",
+        "cache_key = \"0f35f57e93c23817\" sort_key: name",
+    ]);
 }
 
 #[test]
 fn a_token_behind_a_colour_is_a_token() {
     let token = ["h", "f_", &random(34)].concat();
     check(&[
-        (format!("\x1b[1;32m{token}\x1b[0m"), "\x1b[1;32m[huggingface]\x1b[0m"),
+        (
+            format!("\x1b[1;32m{token}\x1b[0m"),
+            "\x1b[1;32m[huggingface]\x1b[0m",
+        ),
         (format!("\\u001b[32m{token}"), "\\u001b[32m[huggingface]"),
-        ("\x1b[32mpass\x1b[0m=hunter2".to_owned(), "\x1b[32mpass\x1b[0m=[assignment]"),
+        (
+            "\x1b[32mpass\x1b[0m=hunter2".to_owned(),
+            "\x1b[32mpass\x1b[0m=[assignment]",
+        ),
     ]);
 }
 
@@ -521,10 +792,19 @@ fn what_only_looks_assigned_stays() {
 fn random_strings_after_secret_words() {
     let token = random(24);
     check(&[
-        (format!("the token is {token} now"), "the token is [assignment] now"),
-        (format!("my password was `{token}`"), "my password was `[assignment]`"),
+        (
+            format!("the token is {token} now"),
+            "the token is [assignment] now",
+        ),
+        (
+            format!("my password was `{token}`"),
+            "my password was `[assignment]`",
+        ),
         (format!("new api_key {token}"), "new api_key [assignment]"),
-        (format!("the commit is {token} now"), &format!("the commit is {token} now")),
+        (
+            format!("the commit is {token} now"),
+            &format!("the commit is {token} now"),
+        ),
     ]);
 }
 
@@ -573,7 +853,10 @@ fn runs_in_no_order_behind_a_name_are_tokens() {
         (format!("acme_v2-{run}"), "[access-token]"),
         (format!("\\nacme_{lower}\\n"), "\\n[access-token]\\n"),
         (format!("acme = \"{run}\""), "acme = \"[assignment]\""),
-        (format!("{{\\\"acme\\\":\\\"{run}\\\"}}"), "{\\\"acme\\\":\\\"[assignment]\\\"}"),
+        (
+            format!("{{\\\"acme\\\":\\\"{run}\\\"}}"),
+            "{\\\"acme\\\":\\\"[assignment]\\\"}",
+        ),
         (format!("acme: {run}\n"), "acme: [assignment]\n"),
     ]);
     for kept in [
@@ -602,8 +885,14 @@ fn prefixes_of_unknown_services_are_read_in_any_case() {
         // A word for a secret in the prefix makes a shorter body do.
         (format!("k9sk_v1_{short}"), "[access-token]"),
         (format!("acmepat-{short}"), "[access-token]"),
-        (format!("{}-{}-{}", hex(32), hex(8), hex(8)), "[access-token]"),
-        (format!("{}|{}", "8".repeat(8) + "40271935", random(27)), "[facebook]"),
+        (
+            format!("{}-{}-{}", hex(32), hex(8), hex(8)),
+            "[access-token]",
+        ),
+        (
+            format!("{}|{}", "8".repeat(8) + "40271935", random(27)),
+            "[facebook]",
+        ),
     ]);
     for kept in [
         format!("acme_{short}"),
@@ -642,19 +931,38 @@ fn names_and_markup_of_other_conventions_are_read() {
         ("%any : PSK \"", "\""),
     ] {
         let expected = format!("{before}[assignment]{behind}");
-        assert_eq!(picture(&redactor(), &format!("{before}{password}{behind}")), expected);
+        assert_eq!(
+            picture(&redactor(), &format!("{before}{password}{behind}")),
+            expected
+        );
     }
     check(&[
-        (format!("api_hash=\"{}\"", hex(32)), "api_hash=\"[assignment]\""),
-        (format!("uclassifykey={}", upper(12)), "uclassifykey=[assignment]"),
-        (format!("https://x.y/f?code={token}=="), "https://x.y/f?code=[assignment]"),
-        (format!("curl -u ':{password}' https://x"), "curl -u ':[password]' https://x"),
+        (
+            format!("api_hash=\"{}\"", hex(32)),
+            "api_hash=\"[assignment]\"",
+        ),
+        (
+            format!("uclassifykey={}", upper(12)),
+            "uclassifykey=[assignment]",
+        ),
+        (
+            format!("https://x.y/f?code={token}=="),
+            "https://x.y/f?code=[assignment]",
+        ),
+        (
+            format!("curl -u ':{password}' https://x"),
+            "curl -u ':[password]' https://x",
+        ),
         (
             format!("SET PASSWORD FOR 'a'@'%' = '{password}';"),
             "SET PASSWORD FOR 'a'@'%' = '[password]';",
         ),
     ]);
-    check_kept(&["https://x.y/?country_code=49&code=de", "std::Password:: x", "enclave=hunter21"]);
+    check_kept(&[
+        "https://x.y/?country_code=49&code=de",
+        "std::Password:: x",
+        "enclave=hunter21",
+    ]);
 }
 
 #[test]
@@ -666,14 +974,38 @@ fn lists_forms_and_settings_of_devices_are_read() {
             format!("api_keys:\n  - {token}\n  - \"{token}\"\nx: 1"),
             "api_keys:\n  - [assignment]\n  - \"[assignment]\"\nx: 1",
         ),
-        (format!("{form}{password}\r\n--b"), &format!("{form}[assignment]\r\n--b")),
-        (format!("username ann secret {password}\n"), "username ann secret [assignment]\n"),
-        (format!("tacacs-server key {password}\n"), "tacacs-server key [assignment]\n"),
-        (format!("-storepass {password}\n"), "-storepass [assignment]\n"),
-        ("the password is t*yErmFhdHWH".to_owned(), "the password is [assignment]"),
-        (format!("<password>  {password}  </password>"), "<password>  [assignment]  </password>"),
-        (format!("<item>DB_PASS={password}</item>"), "<item>DB_PASS=[assignment]</item>"),
-        (format!("pwd = pwd or '{password}'"), "pwd = pwd or '[assignment]'"),
+        (
+            format!("{form}{password}\r\n--b"),
+            &format!("{form}[assignment]\r\n--b"),
+        ),
+        (
+            format!("username ann secret {password}\n"),
+            "username ann secret [assignment]\n",
+        ),
+        (
+            format!("tacacs-server key {password}\n"),
+            "tacacs-server key [assignment]\n",
+        ),
+        (
+            format!("-storepass {password}\n"),
+            "-storepass [assignment]\n",
+        ),
+        (
+            "the password is t*yErmFhdHWH".to_owned(),
+            "the password is [assignment]",
+        ),
+        (
+            format!("<password>  {password}  </password>"),
+            "<password>  [assignment]  </password>",
+        ),
+        (
+            format!("<item>DB_PASS={password}</item>"),
+            "<item>DB_PASS=[assignment]</item>",
+        ),
+        (
+            format!("pwd = pwd or '{password}'"),
+            "pwd = pwd or '[assignment]'",
+        ),
         (
             format!("https://a@x.org:pa#ss{password}@github.com"),
             "https://a@x.org:[url-password]@github.com",
@@ -687,7 +1019,10 @@ fn lists_forms_and_settings_of_devices_are_read() {
             "</Exponent>[private-key]</RSAKeyValue>",
         ),
         (format!("{}_{}", random(27), random(21)), "[access-token]"),
-        (format!("key={}", "wxqzt7kvbd".repeat(3)), "key=[assignment]"),
+        (
+            format!("key={}", "wxqzt7kvbd".repeat(3)),
+            "key=[assignment]",
+        ),
     ]);
     check_kept(&[
         "secrets:\n  - db_password\n  - source: app-key-2\n",
@@ -731,8 +1066,14 @@ fn values_in_calls_markup_and_tables_are_found() {
             format!("env(\"SECRET_KEY\", default=\"{token}\")"),
             "env(\"SECRET_KEY\", default=\"[assignment]\")",
         ),
-        (format!("statuspage_api: OAuth {key}"), "statuspage_api: OAuth [assignment]"),
-        (format!("asana_key = \"{}\"", "8195513847023883"), "asana_key = \"[assignment]\""),
+        (
+            format!("statuspage_api: OAuth {key}"),
+            "statuspage_api: OAuth [assignment]",
+        ),
+        (
+            format!("asana_key = \"{}\"", "8195513847023883"),
+            "asana_key = \"[assignment]\"",
+        ),
     ]);
     check_plain(&[
         (
@@ -743,12 +1084,18 @@ fn values_in_calls_markup_and_tables_are_found() {
             "new PDO(\"mysql:host=h\", \"ann\", \"hunter22x\")",
             "new PDO(\"mysql:host=h\", \"ann\", \"[password]\")",
         ),
-        ("jdbc:oracle:thin:ann/hunter22x@h:1521:x", "jdbc:oracle:thin:ann/[password]@h:1521:x"),
+        (
+            "jdbc:oracle:thin:ann/hunter22x@h:1521:x",
+            "jdbc:oracle:thin:ann/[password]@h:1521:x",
+        ),
         (
             "<p name=\"password\"><value>hunter22x</value></p>",
             "<p name=\"password\"><value>[assignment]</value></p>",
         ),
-        ("| password | `hunter22x` |", "| password | `[assignment]` |"),
+        (
+            "| password | `hunter22x` |",
+            "| password | `[assignment]` |",
+        ),
         ("* **Password:** hunter22x", "* **Password:** [assignment]"),
         ("enable secret 0 hunter22x", "enable secret 0 [assignment]"),
         ("7z a -phunter22x a.7z", "7z a -p[password] a.7z"),
@@ -836,7 +1183,10 @@ fn what_programs_do_with_tokens_stays() {
             format!("const TOKEN: Type7 = \"{}\";", random(24)),
             "const TOKEN: Type7 = \"[assignment]\";",
         ),
-        ("if (token.value === \"hunter2x\")".to_owned(), "if (token.value === \"[assignment]\")"),
+        (
+            "if (token.value === \"hunter2x\")".to_owned(),
+            "if (token.value === \"[assignment]\")",
+        ),
     ]);
 }
 
@@ -883,7 +1233,11 @@ fn marks_stay_with_and_without_quotes() {
         format!("Cookie: {mark}\nAuthorization: Basic '{mark}'"),
         format!("{{\"password\": \"{mark}\"}}"),
     ] {
-        assert!(matches!(redactor.text(&text), Cow::Borrowed(_)), "{}", redactor.text(&text));
+        assert!(
+            matches!(redactor.text(&text), Cow::Borrowed(_)),
+            "{}",
+            redactor.text(&text)
+        );
     }
 }
 
@@ -926,10 +1280,22 @@ fn results_of_tests_and_compared_words_stay() {
         ("DB_PASS: test_login_works", "DB_PASS: [assignment]"),
         ("pass: x9Kq!v7Lm2", "pass: [assignment]"),
         ("PASS=test_login_works", "PASS=[assignment]"),
-        ("\"pass\": \"test_login_works\"", "\"pass\": \"[assignment]\""),
-        ("user: ann\npass: swordfish\n", "user: ann\npass: [assignment]\n"),
-        ("if token == \"s3cr3tTok\":", "if token == \"[assignment]\":"),
-        ("if password == \"swordfish\":", "if password == \"[assignment]\":"),
+        (
+            "\"pass\": \"test_login_works\"",
+            "\"pass\": \"[assignment]\"",
+        ),
+        (
+            "user: ann\npass: swordfish\n",
+            "user: ann\npass: [assignment]\n",
+        ),
+        (
+            "if token == \"s3cr3tTok\":",
+            "if token == \"[assignment]\":",
+        ),
+        (
+            "if password == \"swordfish\":",
+            "if password == \"[assignment]\":",
+        ),
         ("passwd: swordfish", "passwd: [assignment]"),
         (
             "machine h.org login ann password swordfish",
@@ -945,14 +1311,32 @@ fn results_of_tests_and_compared_words_stay() {
 #[test]
 fn short_flags_together_and_tokens_in_the_words_of_commands() {
     check_plain(&[
-        ("curl -su ann:s3cret https://x", "curl -su ann:[password] https://x"),
-        ("curl -sSfu ann:s3cret https://x", "curl -sSfu ann:[password] https://x"),
-        ("curl -sku ann:s3cret https://x", "curl -sku ann:[password] https://x"),
-        ("curl -skuann:s3cret https://x", "curl -skuann:[password] https://x"),
-        ("http -a ann:s3cret https://x", "http -a ann:[password] https://x"),
+        (
+            "curl -su ann:s3cret https://x",
+            "curl -su ann:[password] https://x",
+        ),
+        (
+            "curl -sSfu ann:s3cret https://x",
+            "curl -sSfu ann:[password] https://x",
+        ),
+        (
+            "curl -sku ann:s3cret https://x",
+            "curl -sku ann:[password] https://x",
+        ),
+        (
+            "curl -skuann:s3cret https://x",
+            "curl -skuann:[password] https://x",
+        ),
+        (
+            "http -a ann:s3cret https://x",
+            "http -a ann:[password] https://x",
+        ),
         ("https -a ann:s3cret x.org", "https -a ann:[password] x.org"),
         ("vault login s3cret", "vault login [password]"),
-        ("vault login -no-print s3cret", "vault login -no-print [password]"),
+        (
+            "vault login -no-print s3cret",
+            "vault login -no-print [password]",
+        ),
     ]);
     check(&[
         (
@@ -963,7 +1347,10 @@ fn short_flags_together_and_tokens_in_the_words_of_commands() {
             format!("git clone https://{}@github.com/a/b", random(16)),
             "git clone https://[url-password]@github.com/a/b",
         ),
-        (format!("acme -v -p {} x", random(16)), "acme -v -p [password] x"),
+        (
+            format!("acme -v -p {} x", random(16)),
+            "acme -v -p [password] x",
+        ),
     ]);
     check_kept(&[
         "curl -so user:file https://x",
@@ -988,31 +1375,64 @@ fn passwords_in_the_operands_of_commands() {
     check_plain(&[
         ("vault login root", "vault login [password]"),
         ("$ vault login root && ls", "$ vault login [password] && ls"),
-        ("vault operator unseal s3cret", "vault operator unseal [password]"),
-        ("http https://x.org/y -a ann:s3cret", "http https://x.org/y -a ann:[password]"),
-        ("http :8080/y --auth ann:s3cret", "http :8080/y --auth [assignment]"),
+        (
+            "vault operator unseal s3cret",
+            "vault operator unseal [password]",
+        ),
+        (
+            "http https://x.org/y -a ann:s3cret",
+            "http https://x.org/y -a ann:[password]",
+        ),
+        (
+            "http :8080/y --auth ann:s3cret",
+            "http :8080/y --auth [assignment]",
+        ),
         ("sqlplus ann/s3cret@db", "sqlplus ann/[password]@db"),
-        ("sqlplus -s ann/s3cret @x.sql", "sqlplus -s ann/[password] @x.sql"),
-        ("htpasswd -cb .htpasswd ann s3cret", "htpasswd -cb .htpasswd ann [password]"),
-        ("htpasswd -nbB ann s3cret > x", "htpasswd -nbB ann [password] > x"),
-        ("docker login -u ann -p s3cret x.org", "docker login -u ann -p [password] x.org"),
+        (
+            "sqlplus -s ann/s3cret @x.sql",
+            "sqlplus -s ann/[password] @x.sql",
+        ),
+        (
+            "htpasswd -cb .htpasswd ann s3cret",
+            "htpasswd -cb .htpasswd ann [password]",
+        ),
+        (
+            "htpasswd -nbB ann s3cret > x",
+            "htpasswd -nbB ann [password] > x",
+        ),
+        (
+            "docker login -u ann -p s3cret x.org",
+            "docker login -u ann -p [password] x.org",
+        ),
         ("az login -u ann -p s3cret", "az login -u ann -p [password]"),
         (
             "aws configure set aws_secret_access_key s3cret",
             "aws configure set aws_secret_access_key [assignment]",
         ),
-        ("gh auth login --with-token <<< s3cret", "gh auth login --with-token <<< [password]"),
+        (
+            "gh auth login --with-token <<< s3cret",
+            "gh auth login --with-token <<< [password]",
+        ),
         (
             "docker login --password-stdin <<< 's3cret'",
             "docker login --password-stdin <<< '[password]'",
         ),
         ("redis-cli -a s3cret ping", "redis-cli -a [password] ping"),
-        ("mongosh -u ann -p s3cret db", "mongosh -u ann -p [password] db"),
+        (
+            "mongosh -u ann -p s3cret db",
+            "mongosh -u ann -p [password] db",
+        ),
         ("PGPASSWORD=s3cret psql", "PGPASSWORD=[assignment] psql"),
         ("sshpass -ps3cret ssh x", "sshpass -p[password] ssh x"),
         ("ldapsearch -x -w s3cret", "ldapsearch -x -w [password]"),
-        ("smbclient //h/s -U ann%s3cret", "smbclient //h/s -U ann%[password]"),
-        ("openssl rsa -passin pass:s3cret", "openssl rsa -passin pass:[password]"),
+        (
+            "smbclient //h/s -U ann%s3cret",
+            "smbclient //h/s -U ann%[password]",
+        ),
+        (
+            "openssl rsa -passin pass:s3cret",
+            "openssl rsa -passin pass:[password]",
+        ),
         (
             "ansible-vault encrypt_string 's3cret' --name x",
             "ansible-vault encrypt_string '[password]' --name x",
@@ -1021,18 +1441,42 @@ fn passwords_in_the_operands_of_commands() {
             "kubectl create secret generic x --from-literal=user=s3cret",
             "kubectl create secret generic x --from-literal=user=[password]",
         ),
-        ("gh secret set NAME -b s3cret", "gh secret set NAME -b [password]"),
-        ("fly secrets set NAME=s3cret", "fly secrets set NAME=[password]"),
+        (
+            "gh secret set NAME -b s3cret",
+            "gh secret set NAME -b [password]",
+        ),
+        (
+            "fly secrets set NAME=s3cret",
+            "fly secrets set NAME=[password]",
+        ),
         (
             "aws ssm put-parameter --type SecureString --value s3cret",
             "aws ssm put-parameter --type SecureString --value [password]",
         ),
-        ("curl -H 'X-Api-Key: s3cret' x", "curl -H 'X-Api-Key: [assignment]' x"),
-        ("wget --user=ann --password=s3cret x", "wget --user=ann --password=[assignment] x"),
-        ("git clone https://ann:s3cret@x.org/y", "git clone https://ann:[url-password]@x.org/y"),
-        ("PsExec.exe \\\\h -u ann -p s3cret cmd", "PsExec.exe \\\\h -u ann -p [password] cmd"),
-        ("xfreerdp /u:ann /p:s3cret /v:h", "xfreerdp /u:ann /p:[password] /v:h"),
-        ("rabbitmqctl add_user ann s3cret", "rabbitmqctl add_user ann [password]"),
+        (
+            "curl -H 'X-Api-Key: s3cret' x",
+            "curl -H 'X-Api-Key: [assignment]' x",
+        ),
+        (
+            "wget --user=ann --password=s3cret x",
+            "wget --user=ann --password=[assignment] x",
+        ),
+        (
+            "git clone https://ann:s3cret@x.org/y",
+            "git clone https://ann:[url-password]@x.org/y",
+        ),
+        (
+            "PsExec.exe \\\\h -u ann -p s3cret cmd",
+            "PsExec.exe \\\\h -u ann -p [password] cmd",
+        ),
+        (
+            "xfreerdp /u:ann /p:s3cret /v:h",
+            "xfreerdp /u:ann /p:[password] /v:h",
+        ),
+        (
+            "rabbitmqctl add_user ann s3cret",
+            "rabbitmqctl add_user ann [password]",
+        ),
     ]);
     check_kept(&[
         "the vault login failed",
@@ -1046,14 +1490,20 @@ fn passwords_in_the_operands_of_commands() {
         "secret set of rules -b",
     ]);
     let words = ["sqlplus", "ann/s3cret@db"];
-    assert_eq!(without_digits(&redactor().command(&words).join(" ")), "sqlplus ann/[password]@db");
+    assert_eq!(
+        without_digits(&redactor().command(&words).join(" ")),
+        "sqlplus ann/[password]@db"
+    );
 }
 
 #[test]
 fn values_in_other_places_near_their_names() {
     let token = random(32);
     check(&[
-        (format!("acme token - '{token}'"), "acme token - '[assignment]'"),
+        (
+            format!("acme token - '{token}'"),
+            "acme token - '[assignment]'",
+        ),
         (
             format!("acme token = '{token}' | '{token}'"),
             "acme token = '[assignment]' | '[assignment]'",
@@ -1062,7 +1512,10 @@ fn values_in_other_places_near_their_names() {
         (format!("mixpanel {token}"), "mixpanel [assignment]"),
         (format!("railway = '{token}'"), "railway = '[assignment]'"),
         (format!("acme KEY {token}"), "acme KEY [assignment]"),
-        (format!("Unseal Key 2: {token}"), "Unseal Key 2: [assignment]"),
+        (
+            format!("Unseal Key 2: {token}"),
+            "Unseal Key 2: [assignment]",
+        ),
         (format!("vendor-key:{token}"), "vendor-key:[assignment]"),
         (
             format!("API_SECRET = getenv(\"X\", \"{token}\")"),
@@ -1091,13 +1544,22 @@ fn values_in_other_places_near_their_names() {
             "ALTER USER x IDENTIFIED WITH sha256_password BY 'swordfish';",
             "ALTER USER x IDENTIFIED WITH sha256_password BY '[password]';",
         ),
-        ("CREATE USER x IDENTIFIED BY s3cr3tPw;", "CREATE USER x IDENTIFIED BY [password];"),
+        (
+            "CREATE USER x IDENTIFIED BY s3cr3tPw;",
+            "CREATE USER x IDENTIFIED BY [password];",
+        ),
         (
             "CREATE ROLE x WITH LOGIN PASSWORD s3cr3tPw;",
             "CREATE ROLE x WITH LOGIN PASSWORD [password];",
         ),
-        ("user: ann\npass: test_login\n", "user: ann\npass: [assignment]\n"),
-        ("#define\tPASSWORD\t\"swordfish\"", "#define\tPASSWORD\t\"[assignment]\""),
+        (
+            "user: ann\npass: test_login\n",
+            "user: ann\npass: [assignment]\n",
+        ),
+        (
+            "#define\tPASSWORD\t\"swordfish\"",
+            "#define\tPASSWORD\t\"[assignment]\"",
+        ),
         ("PSSWD:=swordfish1", "PSSWD:=[assignment]"),
         ("db_pasword: swordfish", "db_pasword: [assignment]"),
     ]);
@@ -1123,8 +1585,14 @@ fn a_private_key_in_a_literal_over_several_lines_goes_whole() {
     );
     let line = random(64);
     check(&[
-        (format!("token = '{begin}\n{line}\n{end}'\nb"), "token = '[pem]'\nb"),
-        (format!("KEY = \"{begin}\\n\"\n + \"{line}\\n\"\n + \"{end}\""), "KEY = \"[pem]\""),
+        (
+            format!("token = '{begin}\n{line}\n{end}'\nb"),
+            "token = '[pem]'\nb",
+        ),
+        (
+            format!("KEY = \"{begin}\\n\"\n + \"{line}\\n\"\n + \"{end}\""),
+            "KEY = \"[pem]\"",
+        ),
     ]);
 }
 
@@ -1154,7 +1622,9 @@ fn each_name_and_format_is_known_behind_a_colour_too() {
     ];
     let secret = "k3r9qz7wx2v8m4tn";
     let texts = tokens.iter().map(|token| (token.clone(), token.as_str()));
-    let named = assignments.iter().map(|text| (text.replace("{s}", secret), secret));
+    let named = assignments
+        .iter()
+        .map(|text| (text.replace("{s}", secret), secret));
     let redactor = redactor();
     for (text, secret) in texts.chain(named) {
         for colour in ["", "\u{1b}[1;32m", "\\u001b[33m"] {
@@ -1170,20 +1640,53 @@ fn words_of_credentials_before_a_generated_value_are_read_in_any_form() {
     let (token, digest) = (random(32), hex(40));
     let uuid = format!("{}-{}-{}-{}-{}", hex(8), hex(4), hex(4), hex(4), hex(12));
     check(&[
-        (format!("acmePRIVATEkey-{digest}"), "acmePRIVATEkey-[assignment]"),
+        (
+            format!("acmePRIVATEkey-{digest}"),
+            "acmePRIVATEkey-[assignment]",
+        ),
         (format!("acmeACCESS:{uuid}"), "acmeACCESS:[assignment]"),
-        (format!("acmecorp PRIVATEkey {digest}"), "acmecorp PRIVATEkey [assignment]"),
-        (format!("acmecorp ACCESS code {digest}"), "acmecorp ACCESS code [assignment]"),
-        (format!("acmecorp private-key {uuid}"), "acmecorp private-key [assignment]"),
-        (format!("acmecorp key {digest}\n"), "acmecorp key [assignment]\n"),
-        (format!("acmecorp SECRET k_{token}"), "acmecorp SECRET [assignment]"),
-        (format!("acme_key = abcd-{digest}"), "acme_key = [assignment]"),
-        (format!("smartsheet '{digest}'"), "smartsheet '[assignment]'"),
-        (format!("azure_search_key = {token}"), "azure_search_key = [assignment]"),
+        (
+            format!("acmecorp PRIVATEkey {digest}"),
+            "acmecorp PRIVATEkey [assignment]",
+        ),
+        (
+            format!("acmecorp ACCESS code {digest}"),
+            "acmecorp ACCESS code [assignment]",
+        ),
+        (
+            format!("acmecorp private-key {uuid}"),
+            "acmecorp private-key [assignment]",
+        ),
+        (
+            format!("acmecorp key {digest}\n"),
+            "acmecorp key [assignment]\n",
+        ),
+        (
+            format!("acmecorp SECRET k_{token}"),
+            "acmecorp SECRET [assignment]",
+        ),
+        (
+            format!("acme_key = abcd-{digest}"),
+            "acme_key = [assignment]",
+        ),
+        (
+            format!("smartsheet '{digest}'"),
+            "smartsheet '[assignment]'",
+        ),
+        (
+            format!("azure_search_key = {token}"),
+            "azure_search_key = [assignment]",
+        ),
     ]);
     check_plain(&[
-        ("acme_key: \"hfCnuVcYOgiRjlDEmAoRbN\"", "acme_key: \"[assignment]\""),
-        ("Activation key : ZAQWS-XCDER-VBGTR-FRTGU-KLMNX", "Activation key : [assignment]"),
+        (
+            "acme_key: \"hfCnuVcYOgiRjlDEmAoRbN\"",
+            "acme_key: \"[assignment]\"",
+        ),
+        (
+            "Activation key : ZAQWS-XCDER-VBGTR-FRTGU-KLMNX",
+            "Activation key : [assignment]",
+        ),
     ]);
     check_kept(&[
         "gpg: using RSA key 4AEE18F83AFDEB23D5A2C3A0B6D2F8B1C5A7E9F0",
@@ -1199,7 +1702,10 @@ fn words_of_credentials_before_a_generated_value_are_read_in_any_form() {
 fn schemes_of_one_service_are_read() {
     let token = random(30);
     check(&[
-        (format!("Authorization: GenieKey {token}"), "Authorization: GenieKey [authorization]"),
+        (
+            format!("Authorization: GenieKey {token}"),
+            "Authorization: GenieKey [authorization]",
+        ),
         (
             format!("-H \"Authorization: SSWS {token}\""),
             "-H \"Authorization: SSWS [authorization]\"",
@@ -1212,7 +1718,10 @@ fn schemes_of_one_service_are_read() {
 fn passwords_among_the_arguments_of_a_login_are_found() {
     let word = format!("Tr0ub{}", "4dor3");
     check(&[
-        (format!("smtp.login('ann@x.org', '{word}')"), "smtp.login('ann@x.org', '[password]')"),
+        (
+            format!("smtp.login('ann@x.org', '{word}')"),
+            "smtp.login('ann@x.org', '[password]')",
+        ),
         (
             format!("mysql_connect(\"localhost\", \"root\", \"{word}\")"),
             "mysql_connect(\"localhost\", \"root\", \"[password]\")",
@@ -1237,10 +1746,22 @@ fn passwords_among_the_arguments_of_a_login_are_found() {
 fn passwords_of_somebody_and_in_settings_of_devices_are_found() {
     let word = format!("Tr0ub{}", "4dor3");
     check(&[
-        (format!("password for ann: {word}"), "password for ann: [assignment]"),
-        (format!("the password of root is {word}"), "the password of root is [assignment]"),
-        (format!("username ann password 0 {word}\n"), "username ann password 0 [assignment]\n"),
-        (format!("ppp chap password {word}\n"), "ppp chap password [assignment]\n"),
+        (
+            format!("password for ann: {word}"),
+            "password for ann: [assignment]",
+        ),
+        (
+            format!("the password of root is {word}"),
+            "the password of root is [assignment]",
+        ),
+        (
+            format!("username ann password 0 {word}\n"),
+            "username ann password 0 [assignment]\n",
+        ),
+        (
+            format!("ppp chap password {word}\n"),
+            "ppp chap password [assignment]\n",
+        ),
         (format!("bindpw: {word}"), "bindpw: [assignment]"),
         (
             format!("<entry key=\"db.password\">{word}</entry>"),
@@ -1264,8 +1785,14 @@ fn passwords_of_somebody_and_in_settings_of_devices_are_found() {
 fn tokens_in_the_paths_of_hooks_are_found() {
     let uuid = format!("{}-{}-{}-{}-{}", hex(8), hex(4), hex(4), hex(4), hex(12));
     check(&[
-        (format!("https://x.example/api/v2/hook/{uuid}"), "https://x.example/api/v2/[webhook]"),
-        (format!("https://mainnet.infura.io/v3/{}", hex(32)), "https://mainnet.[infura]"),
+        (
+            format!("https://x.example/api/v2/hook/{uuid}"),
+            "https://x.example/api/v2/[webhook]",
+        ),
+        (
+            format!("https://mainnet.infura.io/v3/{}", hex(32)),
+            "https://mainnet.[infura]",
+        ),
     ]);
     check_kept(&["https://example.com/docs/webhooks/how-to-write-a-handler-for-events"]);
 }
@@ -1273,11 +1800,26 @@ fn tokens_in_the_paths_of_hooks_are_found() {
 #[test]
 fn values_after_names_in_capitals_need_no_digits_in_no_order() {
     check_plain(&[
-        ("acmecorp SECRET abcDE1234567890", "acmecorp SECRET [assignment]"),
-        ("acmecorp TOKEN ZYXWV9876543210", "acmecorp TOKEN [assignment]"),
-        ("acmecorp KEY qwertzuiopasdfghjklyxcvbnm", "acmecorp KEY [assignment]"),
-        ("acmecorp SECRET a1b2c3.d4e5f6.g7h8i9-j0k1", "acmecorp SECRET [assignment]"),
-        ("acmecorp Token 1234567-ABC1234-XYZ5678-0123456", "acmecorp Token [assignment]"),
+        (
+            "acmecorp SECRET abcDE1234567890",
+            "acmecorp SECRET [assignment]",
+        ),
+        (
+            "acmecorp TOKEN ZYXWV9876543210",
+            "acmecorp TOKEN [assignment]",
+        ),
+        (
+            "acmecorp KEY qwertzuiopasdfghjklyxcvbnm",
+            "acmecorp KEY [assignment]",
+        ),
+        (
+            "acmecorp SECRET a1b2c3.d4e5f6.g7h8i9-j0k1",
+            "acmecorp SECRET [assignment]",
+        ),
+        (
+            "acmecorp Token 1234567-ABC1234-XYZ5678-0123456",
+            "acmecorp Token [assignment]",
+        ),
         (
             "password = env[\"PASS\"] ?: \"jWny3kd92Xk\"",
             "password = env[\"PASS\"] ?: \"[assignment]\"",
@@ -1298,7 +1840,10 @@ fn more_formats_of_services_are_known() {
         (format!("na1.{long}"), "[fullstory]"),
         (format!("flb_live_{}", random(20)), "[fleetbase]"),
         (format!("EAAA{}+{}=x", random(30), random(20)), "[square]"),
-        (format!("$krb5asrep$23$ann@example.com:{digest}${long}"), "[kerberos]"),
+        (
+            format!("$krb5asrep$23$ann@example.com:{digest}${long}"),
+            "[kerberos]",
+        ),
         (
             "new DirectoryEntry(\"LDAP://a\", \"ann\", \"Rrhh1234\")".to_owned(),
             "new DirectoryEntry(\"LDAP://a\", \"ann\", \"[password]\")",
@@ -1324,7 +1869,10 @@ fn what_programs_write_behind_a_name_stays() {
         "pub const IFLA_INET6_TOKEN: _bindgen_ty_7 = _bindgen_ty_7::IFLA_INET6_TOKEN;",
     ]);
     check_plain(&[
-        ("creds.email = x8fJ2kd93LxQz71", "creds.email = [assignment]"),
+        (
+            "creds.email = x8fJ2kd93LxQz71",
+            "creds.email = [assignment]",
+        ),
         ("creds.password = letmein", "creds.password = [assignment]"),
         ("password = (h4x0r)8", "password = [assignment]"),
     ]);
@@ -1348,7 +1896,10 @@ fn keys_and_pairs_are_read_by_their_structure() {
             format!("{google}.apps.googleusercontent.com\n{short}\n"),
             &format!("{google}.apps.googleusercontent.com\n[google]\n"),
         ),
-        (format!("new Client({aliyun}, {})", random(30)), "new Client([alibaba], [alibaba])"),
+        (
+            format!("new Client({aliyun}, {})", random(30)),
+            "new Client([alibaba], [alibaba])",
+        ),
         (format!("{}.{}", hex(32), random(16)), "[access-token]"),
     ]);
     check_kept(&[
@@ -1363,7 +1914,10 @@ fn private_keys_without_their_header_are_found_over_all_lines() {
     let (first, line) = (random(48), random(64));
     check(&[
         (["MIIEpA", "IBAAKCAQEA", &first].concat(), "[private-key]"),
-        (["MIIEvg", "IBADANBgkqhkiG9w0BAQEFA", &first].concat(), "[private-key]"),
+        (
+            ["MIIEvg", "IBADANBgkqhkiG9w0BAQEFA", &first].concat(),
+            "[private-key]",
+        ),
         (["MHcCAQ", "EEI", &random(150)].concat(), "[private-key]"),
         (
             [
@@ -1379,7 +1933,10 @@ fn private_keys_without_their_header_are_found_over_all_lines() {
             .concat(),
             "data:\n  [private-key]\nname: ann\n",
         ),
-        (["\"MIICXA", "IBAAKBg", &first, "\\n", &line, "\\n\""].concat(), "\"[private-key]\\n\""),
+        (
+            ["\"MIICXA", "IBAAKBg", &first, "\\n", &line, "\\n\""].concat(),
+            "\"[private-key]\\n\"",
+        ),
     ]);
 }
 
@@ -1388,12 +1945,21 @@ fn tokens_are_found_whole_where_signs_are_escaped_or_follow() {
     let (long, token) = (random(60), random(26));
     check(&[
         (["AT", "ATT3", &long, "%3D0A1B2C3D"].concat(), "[atlassian]"),
-        (["AT", "ATT3", &long, "\\=0A1B2C3D&x"].concat(), "[atlassian]&x"),
+        (
+            ["AT", "ATT3", &long, "\\=0A1B2C3D&x"].concat(),
+            "[atlassian]&x",
+        ),
         (format!("acme_key_{token}_-{token}"), "[api-key]"),
         (format!("live_{token}"), "[live-key]"),
         (["sk_", "live_", &token, "-", &token].concat(), "[stripe]"),
-        ([&random(11), "AAAAAAAAAA", &random(43)].concat(), "[dropbox]"),
-        (format!("https://x.example/api/token/{token}"), "https://x.example/api/[access-token]"),
+        (
+            [&random(11), "AAAAAAAAAA", &random(43)].concat(),
+            "[dropbox]",
+        ),
+        (
+            format!("https://x.example/api/token/{token}"),
+            "https://x.example/api/[access-token]",
+        ),
         (
             format!("acme token = ' {token} ' | ' {token} '"),
             "acme token = '[assignment]' | ' [assignment] '",
@@ -1411,9 +1977,18 @@ fn generated_values_are_found_under_any_name_that_is_not_public() {
     let (lower, mixed, digest) = ("3k7q9x2m5v8p1z4w6n0r3t7y2u5j8h1g", random(26), hex(32));
     check(&[
         (format!("owm = '{lower}'"), "owm = '[assignment]'"),
-        (format!("forecast: \"{mixed}\""), "forecast: \"[assignment]\""),
-        (format!("acmecorp-access-{digest}"), "acmecorp-access-[assignment]"),
-        (format!("acmecorpaccess {digest}"), "acmecorpaccess [assignment]"),
+        (
+            format!("forecast: \"{mixed}\""),
+            "forecast: \"[assignment]\"",
+        ),
+        (
+            format!("acmecorp-access-{digest}"),
+            "acmecorp-access-[assignment]",
+        ),
+        (
+            format!("acmecorpaccess {digest}"),
+            "acmecorpaccess [assignment]",
+        ),
         (
             format!("https://x.example/?key={}", "wqzjvkxpbrtglmns"),
             "https://x.example/?key=[assignment]",
@@ -1427,8 +2002,14 @@ fn generated_values_are_found_under_any_name_that_is_not_public() {
             "define('access_token', 'FnaQEDN71LJjSxy');".to_owned(),
             "define('access_token', '[assignment]');",
         ),
-        ("acmecorp_key = KQZVXWLTRB2MHNDPCYGJ".to_owned(), "acmecorp_key = [assignment]"),
-        (format!("smartsheet = Some(\"{digest}\")"), "smartsheet = Some(\"[assignment]\")"),
+        (
+            "acmecorp_key = KQZVXWLTRB2MHNDPCYGJ".to_owned(),
+            "acmecorp_key = [assignment]",
+        ),
+        (
+            format!("smartsheet = Some(\"{digest}\")"),
+            "smartsheet = Some(\"[assignment]\")",
+        ),
     ]);
     let kept = [
         format!("checksum = '{lower}'"),
@@ -1453,7 +2034,13 @@ fn translations_types_and_names_of_headers_stay() {
         "for (const name of [\"authorization\", \"proxy-authorization\", \"x-trace\"]) {",
     ]);
     check_plain(&[
-        ("\"API key\": \"x8fJ2kd93LxQz71\"", "\"API key\": \"[assignment]\""),
-        ("\"password\": \"correct horse\"", "\"password\": \"[assignment]\""),
+        (
+            "\"API key\": \"x8fJ2kd93LxQz71\"",
+            "\"API key\": \"[assignment]\"",
+        ),
+        (
+            "\"password\": \"correct horse\"",
+            "\"password\": \"[assignment]\"",
+        ),
     ]);
 }

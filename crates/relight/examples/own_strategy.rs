@@ -32,8 +32,11 @@ impl RecoveryStrategy for Patient {
 }
 
 async fn send(task: Arc<RunningTask>) -> anyhow::Result<()> {
-    let to =
-        task.payload().and_then(|payload| payload["to"].as_str()).unwrap_or("nobody").to_owned();
+    let to = task
+        .payload()
+        .and_then(|payload| payload["to"].as_str())
+        .unwrap_or("nobody")
+        .to_owned();
     task.step("send", || async {
         anyhow::ensure!(to != "bob", "no route to {to}");
         println!("sent to {to}");
@@ -45,7 +48,9 @@ async fn send(task: Arc<RunningTask>) -> anyhow::Result<()> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
-    let store = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    let store = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "memory:".to_owned());
     let relight = Relight::builder(&store)
         .strategy("patient", Patient)
         .default_strategy("patient")
@@ -57,11 +62,16 @@ async fn main() -> anyhow::Result<()> {
         println!("{} is {} again", task.task, task.status);
     }
     for to in ["ann", "bob", "carl"] {
-        let mail = relight.task(&format!("mail-{to}"))?.payload(serde_json::json!({ "to": to }));
+        let mail = relight
+            .task(&format!("mail-{to}"))?
+            .payload(serde_json::json!({ "to": to }));
         mail.add().await?;
     }
 
-    let worker = relight.worker("mailer")?.at_once(2).until(tokio::time::sleep(SHORT));
+    let worker = relight
+        .worker("mailer")?
+        .at_once(2)
+        .until(tokio::time::sleep(SHORT));
     let worker = worker.on_end(|task, ended| match ended {
         Ok(Ended::Failed { error, recovered }) => {
             println!("{task}: {error}; now {}", recovered.status);

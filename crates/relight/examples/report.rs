@@ -22,7 +22,11 @@ async fn publish(report: &Report, key: &str) -> Result<(), std::io::Error> {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let relight = Relight::open("sqlite:state/relight.db").await?;
-    let task = relight.task("report-7")?.title("Weekly report").start().await?;
+    let task = relight
+        .task("report-7")?
+        .title("Weekly report")
+        .start()
+        .await?;
     if task.resumed() {
         println!("resuming; done so far: {:?}", task.progress().done_steps);
     }
@@ -33,7 +37,10 @@ async fn main() -> anyhow::Result<()> {
     // A value of any type that serde can write and read.
     let report: Report = task
         .step("count", || async {
-            let report = Report { title: "Week 18".into(), words: text.split(' ').count() };
+            let report = Report {
+                title: "Week 18".into(),
+                words: text.split(' ').count(),
+            };
             Ok::<_, std::io::Error>(report)
         })
         .await?;

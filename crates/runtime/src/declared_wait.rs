@@ -51,12 +51,20 @@ impl DeclaredWait {
             Some(name) => engine.store().agent(name).await.ok().flatten(),
             None => None,
         };
-        let beating = found.zip(engine.home()).and_then(|(agent, home)| beat_for(&agent, home));
-        Self { announced: None, saying: beating }
+        let beating = found
+            .zip(engine.home())
+            .and_then(|(agent, home)| beat_for(&agent, home));
+        Self {
+            announced: None,
+            saying: beating,
+        }
     }
 
     fn announce(address: String, most: Option<Span>) -> Self {
-        let id = WaitId { pid: 0, number: WAITS.fetch_add(1, Ordering::Relaxed) };
+        let id = WaitId {
+            pid: 0,
+            number: WAITS.fetch_add(1, Ordering::Relaxed),
+        };
         let longest = Span::from_ms(WAITING_MS_MAX);
         let most = most.map_or(longest, |most| most.min(longest));
         let sign = [NotifySign::Verb(id, Some(clock::now().plus(most)))];
@@ -67,7 +75,10 @@ impl DeclaredWait {
                 tokio::time::sleep(if said.is_ok() { AGAIN } else { SOON }).await;
             }
         });
-        Self { announced: Some((address, id)), saying: Some(saying.abort_handle()) }
+        Self {
+            announced: Some((address, id)),
+            saying: Some(saying.abort_handle()),
+        }
     }
 }
 

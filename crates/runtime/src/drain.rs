@@ -37,10 +37,16 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
         if let Some(drain) = now(store).await? {
             return Ok(drain);
         }
-        let drain = Drain { since: clock::now(), boot: process::boot_id() };
+        let drain = Drain {
+            since: clock::now(),
+            boot: process::boot_id(),
+        };
         let mark = serde_json::to_value(&drain).expect("a mark is plain JSON");
         let before = store.kept(NAME).await?;
-        if store.keep_and_tell(NAME, before, mark, vec![told(true)]).await? {
+        if store
+            .keep_and_tell(NAME, before, mark, vec![told(true)])
+            .await?
+        {
             return Ok(drain);
         }
     }
@@ -55,7 +61,10 @@ pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
             return Ok(false);
         }
         let told = vec![told(false)];
-        if store.keep_and_tell(NAME, before, serde_json::Value::Null, told).await? {
+        if store
+            .keep_and_tell(NAME, before, serde_json::Value::Null, told)
+            .await?
+        {
             return Ok(true);
         }
     }
@@ -65,9 +74,15 @@ pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
 /// Wakes whoever waits for work, or for its end.
 fn told(draining: bool) -> StoreEvent {
     let detail = serde_json::json!({"draining": draining});
-    StoreEvent { at: clock::now(), kind: EventKind::Drain, detail }
+    StoreEvent {
+        at: clock::now(),
+        kind: EventKind::Drain,
+        detail,
+    }
 }
 
 fn busy() -> StoreError {
-    StoreError::Busy { place: "the mark of draining".to_owned() }
+    StoreError::Busy {
+        place: "the mark of draining".to_owned(),
+    }
 }

@@ -89,7 +89,10 @@ pub struct Acted {
 
 impl Acted {
     fn takes_lease(&self) -> bool {
-        self.decision.changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }))
+        self.decision
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::LeaseTaken { .. }))
     }
 
     /// The task as the commit left it.
@@ -146,13 +149,24 @@ impl Engine {
     pub fn new(store: Arc<dyn Store>, redactor: Redactor) -> Self {
         let (redactor, meter) = (Arc::new(redactor), Arc::default());
         let holders = Arc::new(Holders::new(Arc::clone(&store)));
-        Self { store, holders, redactor, meter, home: None, file_intake: None, caller: None }
+        Self {
+            store,
+            holders,
+            redactor,
+            meter,
+            home: None,
+            file_intake: None,
+            caller: None,
+        }
     }
 
     /// The same with the folder of this machine's state, for a store that is elsewhere.
     #[must_use]
     pub fn with_home(self, home: &Path) -> Self {
-        Self { home: Some(home.into()), ..self }
+        Self {
+            home: Some(home.into()),
+            ..self
+        }
     }
 
     /// The same for a process that acts for an agent: tasks of other agents are refused to it.
@@ -164,18 +178,27 @@ impl Engine {
     /// The folder in which running steps have their locks; none for a store without a place.
     pub fn home(&self) -> Option<PathBuf> {
         let beside_store = || self.store.file()?.parent().map(Path::to_path_buf);
-        self.home.as_deref().map(Path::to_path_buf).or_else(beside_store)
+        self.home
+            .as_deref()
+            .map(Path::to_path_buf)
+            .or_else(beside_store)
     }
 
     /// The same with files beside the store that other tools may write.
     #[must_use]
     pub fn with_file_intake(self, intake: FileIntake) -> Self {
-        Self { file_intake: Some(intake), ..self }
+        Self {
+            file_intake: Some(intake),
+            ..self
+        }
     }
 
     /// The same for the checkpoint dialect, which reads the files itself.
     pub(crate) fn without_files(self) -> Self {
-        Self { file_intake: None, ..self }
+        Self {
+            file_intake: None,
+            ..self
+        }
     }
 
     /// What was counted through this engine and its clones.
@@ -203,7 +226,11 @@ impl Engine {
         let task = self.task(id).await?;
         let steps = self.store.steps(id).await?;
         let progress = progress(&task.spec.steps, &steps);
-        Ok(TaskView { task, steps, progress })
+        Ok(TaskView {
+            task,
+            steps,
+            progress,
+        })
     }
 
     /// How many declared steps are finished or skipped; none where nothing is declared.
@@ -221,7 +248,10 @@ impl Engine {
 
     /// One task.
     pub async fn task(&self, id: &TaskId) -> Result<Task, ActError> {
-        self.store.task(id).await?.ok_or_else(|| ActError::NoSuchTask(id.clone()))
+        self.store
+            .task(id)
+            .await?
+            .ok_or_else(|| ActError::NoSuchTask(id.clone()))
     }
 
     /// Adds a task, or finds the one that already stands for the request.
@@ -250,7 +280,9 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        self.act_together(&id, Right::Unfenced, events).await.map(|_| ())
+        self.act_together(&id, Right::Unfenced, events)
+            .await
+            .map(|_| ())
     }
 
     /// Adds a task and lets first events follow in the same commit, so that nobody comes between.
@@ -262,7 +294,9 @@ impl Engine {
     ) -> Result<(Added, Fence), ActError> {
         self.check_new(&new)?;
         redact_input::clean_new(&self.redactor, &mut new);
-        first.iter_mut().for_each(|event| redact_input::clean_event(&self.redactor, event));
+        first
+            .iter_mut()
+            .for_each(|event| redact_input::clean_event(&self.redactor, event));
         for _ in 0..ROUNDS_MAX {
             if let Some(key) = &new.spec.key
                 && let Some(task) = self.store.task_with_key(key).await?
@@ -281,7 +315,12 @@ impl Engine {
                 let scene = self.scene(&task, None, Right::Unfenced).await?;
                 changes.extend(decide_in_turn(&scene, &[], first.clone())?.changes);
             }
-            let commit = Commit { task: new.id.clone(), guard: Guard::default(), at, changes };
+            let commit = Commit {
+                task: new.id.clone(),
+                guard: Guard::default(),
+                at,
+                changes,
+            };
             match self.store.commit(commit).await {
                 Ok(done) => return Ok((Added::Created(self.task(&new.id).await?), done.fence)),
                 Err(CommitError::Exists(_) | CommitError::KeyTaken { .. }) => {}
@@ -322,7 +361,10 @@ impl Engine {
                 ..self.scene(&task, step.as_ref(), right).await?
             };
             let decision = decide(&scene, event.clone())?;
-            let begins = decision.changes.iter().any(|c| matches!(c, Change::StepBegun(_)));
+            let begins = decision
+                .changes
+                .iter()
+                .any(|c| matches!(c, Change::StepBegun(_)));
             let is_seen = matches!(event, TaskEvent::Observe(_));
             if begins && task.lease.held.is_none() && !is_seen {
                 // The holder of a task may finish it; this would be new work.
@@ -330,7 +372,12 @@ impl Engine {
             }
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
-                return Ok(Acted { before: task, decision, fence, at });
+                return Ok(Acted {
+                    before: task,
+                    decision,
+                    fence,
+                    at,
+                });
             }
         }
         Err(ActError::Contended(id.clone()))
@@ -367,7 +414,11 @@ impl Engine {
     /// The steps of a task whose completion is decided: only declared ones can be left open.
     async fn steps_for(&self, task: &Task, needed: bool) -> Result<Vec<Step>, ActError> {
         let none = !needed || task.spec.steps.is_empty();
-        Ok(if none { Vec::new() } else { self.store.steps(&task.id).await? })
+        Ok(if none {
+            Vec::new()
+        } else {
+            self.store.steps(&task.id).await?
+        })
     }
 
     /// Applies several events to a task as one, all or nothing.
@@ -397,7 +448,12 @@ impl Engine {
             let decision = decide_in_turn(&scene, &steps, events.clone())?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
-                return Ok(Acted { before: task, decision, fence, at });
+                return Ok(Acted {
+                    before: task,
+                    decision,
+                    fence,
+                    at,
+                });
             }
         }
         Err(ActError::Contended(id.clone()))
@@ -412,11 +468,16 @@ impl Engine {
         (outcome, output): (StepOutcome, Output),
         usage: Usage,
     ) -> Result<Acted, ActError> {
-        let end = TaskEvent::StepEnd { key, outcome, output: Some(output) };
+        let end = TaskEvent::StepEnd {
+            key,
+            outcome,
+            output: Some(output),
+        };
         if usage == Usage::default() {
             return self.act(id, right, end).await;
         }
-        self.act_together(id, right, vec![end, TaskEvent::Spend(usage)]).await
+        self.act_together(id, right, vec![end, TaskEvent::Spend(usage)])
+            .await
     }
 
     /// Reads a task, lets `plan` say which events that calls for, and applies them as one.
@@ -431,16 +492,26 @@ impl Engine {
             if round == 0 && self.takes_in_file(&view.task).await {
                 continue;
             }
-            let scene = self.scene(&view.task, None, right).await.map_err(ActError::from)?;
+            let scene = self
+                .scene(&view.task, None, right)
+                .await
+                .map_err(ActError::from)?;
             let mut events = plan(&view)?;
             for event in &events {
                 self.check_event(event).map_err(ActError::from)?;
             }
-            events.iter_mut().for_each(|event| redact_input::clean_event(&self.redactor, event));
+            events
+                .iter_mut()
+                .for_each(|event| redact_input::clean_event(&self.redactor, event));
             let decision = decide_in_turn(&scene, &view.steps, events).map_err(ActError::from)?;
             if let Some(fence) = self.commit(id, &decision, &scene).await? {
                 let at = scene.now;
-                return Ok(Acted { before: view.task, decision, fence, at });
+                return Ok(Acted {
+                    before: view.task,
+                    decision,
+                    fence,
+                    at,
+                });
             }
         }
         Err(ActError::Contended(id.clone()).into())
@@ -456,11 +527,22 @@ impl Engine {
         limits: StartLimits,
     ) -> Result<Started, ActError> {
         let starter = self.starter(new.agent.clone(), &holder).await?;
-        let start = TaskEvent::Start { holder, ttl, steal: false, starter, limits };
+        let start = TaskEvent::Start {
+            holder,
+            ttl,
+            steal: false,
+            starter,
+            limits,
+        };
         let id = match self.add_and(new, true, vec![start.clone()]).await? {
             (Added::Created(task), fence) => {
                 let view = self.view(&task.id).await?;
-                return Ok(Started { view, fence, resumed: false, handed_over: None });
+                return Ok(Started {
+                    view,
+                    fence,
+                    resumed: false,
+                    handed_over: None,
+                });
             }
             (Added::Same(task) | Added::Ended(task) | Added::KeyTaken(task), _) => task.id,
         };
@@ -479,7 +561,18 @@ impl Engine {
         limits: StartLimits,
     ) -> Result<Started, ActError> {
         let starter = self.starter(None, &holder).await?;
-        self.take_for(id, right, TaskEvent::Start { holder, ttl, steal, starter, limits }).await
+        self.take_for(
+            id,
+            right,
+            TaskEvent::Start {
+                holder,
+                ttl,
+                steal,
+                starter,
+                limits,
+            },
+        )
+        .await
     }
 
     /// Takes the lease of a task that the agent whose attempt this is was given: by the queue, or by a
@@ -492,7 +585,13 @@ impl Engine {
         planned: Option<AgentName>,
     ) -> Result<Started, ActError> {
         let (starter, limits) = (planned.map(Starter::Planned), StartLimits::OwnBudget);
-        let start = TaskEvent::Start { holder, ttl: None, steal, starter, limits };
+        let start = TaskEvent::Start {
+            holder,
+            ttl: None,
+            steal,
+            starter,
+            limits,
+        };
         self.take_for(id, Right::Unfenced, start).await
     }
 
@@ -506,7 +605,12 @@ impl Engine {
         let acted = self.act(id, right, start).await?;
         let (fence, resumed) = (acted.fence, acted.before.was_started());
         let is_new_lease = acted.takes_lease();
-        let is_by_time = acted.before.lease.held.as_ref().is_some_and(|held| held.ttl.is_some());
+        let is_by_time = acted
+            .before
+            .lease
+            .held
+            .as_ref()
+            .is_some_and(|held| held.ttl.is_some());
         if acted.decision.changes.is_empty() && is_by_time {
             self.store.renew(id, fence).await.map_err(act_error)?;
         }
@@ -516,7 +620,12 @@ impl Engine {
             true => handover::of(self.store.as_ref(), &view.task, &view.steps, reason).await?,
             false => None,
         };
-        Ok(Started { view, fence, resumed, handed_over })
+        Ok(Started {
+            view,
+            fence,
+            resumed,
+            handed_over,
+        })
     }
 
     /// Takes the next task of the queue for an agent; none when there is none. Tasks that have used
@@ -531,12 +640,17 @@ impl Engine {
         redact_input::check_name(&self.redactor, "agent name", claimant.agent.as_str())?;
         self.check_skills(&claimant.skills)?;
         for _ in 0..ROUNDS_MAX {
-            let candidates = self.store.claimable(claimant, clock::now(), CLAIM_BATCH).await?;
+            let candidates = self
+                .store
+                .claimable(claimant, clock::now(), CLAIM_BATCH)
+                .await?;
             if candidates.is_empty() {
                 return Ok(None);
             }
             for id in candidates {
-                let started = self.claim_one(None, &id, claimant, holder, ttl, policy).await?;
+                let started = self
+                    .claim_one(None, &id, claimant, holder, ttl, policy)
+                    .await?;
                 if started.is_some() {
                     return Ok(started);
                 }
@@ -557,7 +671,12 @@ impl Engine {
         policy: &TaskPolicy,
     ) -> Result<Option<Started>, ActError> {
         let (claimant, policy) = (claimant.clone(), policy.clone());
-        let event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
+        let event = TaskEvent::Claim {
+            claimant,
+            holder: holder.clone(),
+            ttl,
+            policy,
+        };
         match self.act_upon(known, id, Right::Unfenced, event).await {
             Ok(acted) if acted.takes_lease() => Ok(Some(self.started(acted).await?)),
             Ok(_) | Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => Ok(None),
@@ -575,20 +694,41 @@ impl Engine {
         policy: &TaskPolicy,
     ) -> Result<Option<Started>, ActError> {
         let (claimant, policy) = (claimant.clone(), policy.clone());
-        let mut event = TaskEvent::Claim { claimant, holder: holder.clone(), ttl, policy };
+        let mut event = TaskEvent::Claim {
+            claimant,
+            holder: holder.clone(),
+            ttl,
+            policy,
+        };
         self.check_event(&event)?;
         redact_input::clean_event(&self.redactor, &mut event);
         let scene = self.scene(&known, None, Right::Unfenced).await?;
-        let Ok(decision) = decide(&scene, event) else { return Ok(None) };
+        let Ok(decision) = decide(&scene, event) else {
+            return Ok(None);
+        };
         let (task, guard, at) = (known.id.clone(), decision.guard, scene.now);
-        let commit = Commit { task, guard, at, changes: decision.changes.clone() };
+        let commit = Commit {
+            task,
+            guard,
+            at,
+            changes: decision.changes.clone(),
+        };
         let fence = match self.store.try_commit(commit).await {
             Ok(committed) => committed.fence,
             Err(CommitError::Moved(_) | CommitError::Absent(_)) => return Ok(None),
             Err(error) => return Err(act_error(error)),
         };
-        let acted = Acted { before: known, decision, fence, at };
-        Ok(if acted.takes_lease() { Some(self.started(acted).await?) } else { None })
+        let acted = Acted {
+            before: known,
+            decision,
+            fence,
+            at,
+        };
+        Ok(if acted.takes_lease() {
+            Some(self.started(acted).await?)
+        } else {
+            None
+        })
     }
 
     /// A lease that was just taken, with what the commit itself tells.
@@ -598,14 +738,27 @@ impl Engine {
         let is_new = acted.before.seq <= 1;
         let (fence, reason) = (acted.fence, acted.before.reason.clone());
         let task = acted.after();
-        let steps = if is_new { Vec::new() } else { self.store.steps(&task.id).await? };
+        let steps = if is_new {
+            Vec::new()
+        } else {
+            self.store.steps(&task.id).await?
+        };
         let progress = progress(&task.spec.steps, &steps);
-        let view = TaskView { task, steps, progress };
+        let view = TaskView {
+            task,
+            steps,
+            progress,
+        };
         let handed_over = match resumed {
             true => handover::of(self.store.as_ref(), &view.task, &view.steps, reason).await?,
             false => None,
         };
-        Ok(Started { view, fence, resumed, handed_over })
+        Ok(Started {
+            view,
+            fence,
+            resumed,
+            handed_over,
+        })
     }
 
     /// The newest fence after the commit; none when the task moved on meanwhile. A later look could
@@ -682,7 +835,12 @@ impl Engine {
         right: Right,
     ) -> Result<TaskDecisionInput<'a>, StoreError> {
         let life = self.holder_life(task, right).await?;
-        let is_holder = || task.lease.held.as_ref().is_some_and(|held| is_part_of(&held.holder));
+        let is_holder = || {
+            task.lease
+                .held
+                .as_ref()
+                .is_some_and(|held| is_part_of(&held.holder))
+        };
         let right = match right {
             Right::Unfenced | Right::Person if life == HolderLife::Alive && is_holder() => {
                 Right::Holder
@@ -690,7 +848,15 @@ impl Engine {
             right => right,
         };
         let caller = self.caller.as_ref();
-        Ok(TaskDecisionInput { task, step, steps: &[], life, right, caller, now: clock::now() })
+        Ok(TaskDecisionInput {
+            task,
+            step,
+            steps: &[],
+            life,
+            right,
+            caller,
+            now: clock::now(),
+        })
     }
 
     /// Whether the holder of a task lives, where whoever asks is not the holder.
@@ -712,10 +878,13 @@ impl Engine {
             TaskEvent::Claim { claimant, .. } | TaskEvent::Assign { claimant, .. } => {
                 redact_input::check_name(&self.redactor, "agent name", claimant.agent.as_str())
             }
-            TaskEvent::Start { starter: Some(starter), .. } => {
-                redact_input::check_name(&self.redactor, "agent name", starter.agent().as_str())
+            TaskEvent::Start {
+                starter: Some(starter),
+                ..
+            } => redact_input::check_name(&self.redactor, "agent name", starter.agent().as_str()),
+            TaskEvent::Retry {
+                agent: Some(agent), ..
             }
-            TaskEvent::Retry { agent: Some(agent), .. }
             | TaskEvent::Restart { agent: Some(agent) } => {
                 redact_input::check_name(&self.redactor, "agent name", agent.as_str())
             }
@@ -767,12 +936,15 @@ impl Engine {
 fn is_part_of(holder: &Holder) -> bool {
     match holder {
         Holder::Process(process) => process::is_below(process),
-        Holder::Attempt { process: Some(process), .. } if process::is_below(process) => true,
-        Holder::Attempt { process: Some(process), shim, .. }
-            if process::has_below(shim, process.pid) =>
-        {
-            false
-        }
+        Holder::Attempt {
+            process: Some(process),
+            ..
+        } if process::is_below(process) => true,
+        Holder::Attempt {
+            process: Some(process),
+            shim,
+            ..
+        } if process::has_below(shim, process.pid) => false,
         // All of an attempt are part of a holder outside of it that it named.
         Holder::Attempt { attempt, shim, .. } => match attempts::own() {
             Some(own) => own.as_str() == attempt,
@@ -791,7 +963,10 @@ fn agent_of(tag: &AttemptTag) -> Option<AgentName> {
 fn check_strict(new: &NewTask) -> Result<(), IdError> {
     if new.checkpoint.is_none() {
         TaskId::strict(new.id.as_str())?;
-        new.agent.as_ref().map(|agent| AgentName::new(agent.as_str())).transpose()?;
+        new.agent
+            .as_ref()
+            .map(|agent| AgentName::new(agent.as_str()))
+            .transpose()?;
     }
     Ok(())
 }
@@ -806,6 +981,9 @@ fn same_or_differs(new: &NewTask, task: Task, is_started: bool) -> Result<Added,
     } else if differs.is_empty() {
         Ok(Added::Same(task))
     } else {
-        Err(ActError::Exists { task: task.id, differs })
+        Err(ActError::Exists {
+            task: task.id,
+            differs,
+        })
     }
 }

@@ -23,7 +23,12 @@ pub fn git_facts(workspace: &Path) -> Option<GitFacts> {
     let repository = Repository::of(workspace)?;
     let (branch, head) = repository.branch_and_head();
     let index_lock_age = repository.index_lock_age(clock::now());
-    Some(GitFacts { branch, head, dirty: None, index_lock_age })
+    Some(GitFacts {
+        branch,
+        head,
+        dirty: None,
+        index_lock_age,
+    })
 }
 
 /// The commit of HEAD, to be remembered when an attempt begins.
@@ -78,7 +83,9 @@ impl Repository {
         let head = small_text(&self.own.join("HEAD"))?;
         let name = head.trim().strip_prefix("ref:").map(str::trim);
         let name = name.filter(|name| name.starts_with("refs/") && !name.contains(['\n', '\0']));
-        let line = name.map(|name| format!("ref: {name}")).or_else(|| as_hash(&head))?;
+        let line = name
+            .map(|name| format!("ref: {name}"))
+            .or_else(|| as_hash(&head))?;
         Some(line + "\n")
     }
 
@@ -93,8 +100,13 @@ impl Repository {
                 section = name.trim_end_matches(']').trim().to_ascii_lowercase();
                 continue;
             }
-            let Some((key, value)) = line.split_once('=') else { continue };
-            let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().to_ascii_lowercase());
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            let (key, value) = (
+                key.trim().to_ascii_lowercase(),
+                value.trim().to_ascii_lowercase(),
+            );
             let is_plain =
                 PLAIN_KEYS.contains(&&*key) && ["true", "false", "input"].contains(&&*value);
             if section == "core" && is_plain {
@@ -110,11 +122,15 @@ impl Repository {
     }
 
     fn branch_and_head(&self) -> (Option<String>, Option<String>) {
-        let Some(head) = small_text(&self.own.join("HEAD")) else { return (None, None) };
+        let Some(head) = small_text(&self.own.join("HEAD")) else {
+            return (None, None);
+        };
         let Some(name) = head.trim().strip_prefix("ref:").map(str::trim) else {
             return (None, as_hash(&head));
         };
-        let branch = name.strip_prefix("refs/heads/").filter(|branch| *branch != ".invalid");
+        let branch = name
+            .strip_prefix("refs/heads/")
+            .filter(|branch| *branch != ".invalid");
         (branch.map(str::to_owned), self.resolve(name))
     }
 
@@ -125,13 +141,19 @@ impl Repository {
             return None;
         }
         let loose = small_text(&self.common.join(name));
-        loose.as_deref().and_then(as_hash).or_else(|| self.packed(name))
+        loose
+            .as_deref()
+            .and_then(as_hash)
+            .or_else(|| self.packed(name))
     }
 
     fn packed(&self, name: &str) -> Option<String> {
         let packed = text(&self.common.join("packed-refs"), PACKED_BYTES_MAX)?;
         let lines = packed.lines().filter_map(|line| line.split_once(' '));
-        lines.into_iter().find(|(_, found)| *found == name).and_then(|(hash, _)| as_hash(hash))
+        lines
+            .into_iter()
+            .find(|(_, found)| *found == name)
+            .and_then(|(hash, _)| as_hash(hash))
     }
 
     fn index_lock_age(&self, now: Time) -> Option<Span> {

@@ -113,25 +113,37 @@ fn query(task: &TaskId) -> EventQuery {
 
 /// The hold before the newest one, and who gave the task away. `agent` is whose the task is now.
 fn find(events: &[Event], agent: Option<String>) -> Option<(Hold, String)> {
-    let newest = events.iter().rposition(|event| event.kind == EventKind::LeaseTaken)?;
+    let newest = events
+        .iter()
+        .rposition(|event| event.kind == EventKind::LeaseTaken)?;
     let earlier = &events[..newest];
-    let before = earlier.iter().rposition(|event| event.kind == EventKind::LeaseTaken)?;
+    let before = earlier
+        .iter()
+        .rposition(|event| event.kind == EventKind::LeaseTaken)?;
     let own = hold(events, newest, agent);
     let last = hold(events, before, None);
     if own.agent() == last.agent() {
         return None;
     }
-    let decided = earlier[before..].iter().rfind(|event| event.kind == EventKind::TaskRecovery);
+    let decided = earlier[before..]
+        .iter()
+        .rfind(|event| event.kind == EventKind::TaskRecovery);
     let reassigned = |event: &&Event| event.detail["outcome"] == reassign();
     let by = match decided.filter(reassigned) {
-        Some(event) => format!("strategy {}", event.detail["strategy"].as_str().unwrap_or("?")),
+        Some(event) => format!(
+            "strategy {}",
+            event.detail["strategy"].as_str().unwrap_or("?")
+        ),
         None => "a person".to_owned(),
     };
     Some((last, by))
 }
 
 fn reassign() -> &'static str {
-    Decision::Reassign { keep_progress: true }.as_str()
+    Decision::Reassign {
+        keep_progress: true,
+    }
+    .as_str()
 }
 
 /// The hold that the lease at this place began. Its agent is the attempt's, else the one that the task
@@ -145,16 +157,25 @@ fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
         .checked_sub(1)
         .is_some_and(|before| events[before].detail[STARTED_WITHOUT_AGENT] == Value::Bool(true));
     if is_unnamed {
-        return Hold { agent: None, holder };
+        return Hold {
+            agent: None,
+            holder,
+        };
     }
     let given = || {
-        let given = events[..lease].iter().rev().find_map(|event| match event.kind {
-            EventKind::TaskCreated | EventKind::TaskAssigned => event.detail.get("agent"),
-            _ => None,
-        });
+        let given = events[..lease]
+            .iter()
+            .rev()
+            .find_map(|event| match event.kind {
+                EventKind::TaskCreated | EventKind::TaskAssigned => event.detail.get("agent"),
+                _ => None,
+            });
         given.and_then(Value::as_str).map(str::to_owned)
     };
-    Hold { agent: of_attempt.or(agent).or_else(given), holder }
+    Hold {
+        agent: of_attempt.or(agent).or_else(given),
+        holder,
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +187,16 @@ mod tests {
 
     fn event(kind: EventKind, detail: Value) -> Event {
         let at = Time::from_ms(0);
-        Event { id: 1, at, kind, agent: None, task: None, step: None, fence: None, detail }
+        Event {
+            id: 1,
+            at,
+            kind,
+            agent: None,
+            task: None,
+            step: None,
+            fence: None,
+            detail,
+        }
     }
 
     fn assigned(agent: &str) -> Event {
@@ -174,7 +204,10 @@ mod tests {
     }
 
     fn taken_for_a_time() -> Event {
-        event(EventKind::LeaseTaken, json!({"holder": {"kind": "time", "by": "ann"}}))
+        event(
+            EventKind::LeaseTaken,
+            json!({"holder": {"kind": "time", "by": "ann"}}),
+        )
     }
 
     fn taken_by(attempt: &str) -> Event {
@@ -190,8 +223,10 @@ mod tests {
 
     #[test]
     fn another_agent_is_told_from_whom_and_by_whom() {
-        let recovery =
-            event(EventKind::TaskRecovery, json!({"strategy": "resume", "outcome": "reassign"}));
+        let recovery = event(
+            EventKind::TaskRecovery,
+            json!({"strategy": "resume", "outcome": "reassign"}),
+        );
         let claimed = [
             assigned("a"),
             taken_for_a_time(),
@@ -202,13 +237,24 @@ mod tests {
         assert_eq!(told(&claimed, Some("b")).unwrap(), "a by strategy resume");
         let by_hand = [taken_by("a.1.x"), assigned("b"), taken_by("b.4.y")];
         assert_eq!(told(&by_hand, Some("b")).unwrap(), "a by a person");
-        let from_nobody = [taken_for_a_time(), recovery, assigned("b"), taken_by("b.4.y")];
-        assert_eq!(told(&from_nobody, Some("b")).unwrap(), "ann by strategy resume");
+        let from_nobody = [
+            taken_for_a_time(),
+            recovery,
+            assigned("b"),
+            taken_by("b.4.y"),
+        ];
+        assert_eq!(
+            told(&from_nobody, Some("b")).unwrap(),
+            "ann by strategy resume"
+        );
     }
 
     #[test]
     fn who_goes_on_with_its_own_task_is_told_nothing() {
-        assert_eq!(told(&[taken_by("a.1.x"), taken_by("a.2.y")], Some("a")), None);
+        assert_eq!(
+            told(&[taken_by("a.1.x"), taken_by("a.2.y")], Some("a")),
+            None
+        );
         assert_eq!(told(&[taken_for_a_time()], None), None);
         assert_eq!(told(&[taken_for_a_time(), taken_for_a_time()], None), None);
     }

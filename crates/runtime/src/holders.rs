@@ -66,8 +66,12 @@ impl Holders {
         let mut by_agent: BTreeMap<AgentName, BTreeMap<AttemptTag, &ProcessIdentity>> =
             BTreeMap::new();
         for HeldLease { holder, .. } in leases {
-            is_on_another_node |= holder.node().is_some_and(|node| fleet::node() != Some(node));
-            let Holder::Attempt { attempt, shim, .. } = holder else { continue };
+            is_on_another_node |= holder
+                .node()
+                .is_some_and(|node| fleet::node() != Some(node));
+            let Holder::Attempt { attempt, shim, .. } = holder else {
+                continue;
+            };
             if self.known(attempt) == Some(KnownAttempt::Over) {
                 continue;
             }
@@ -86,7 +90,11 @@ impl Holders {
                     self.learn(&tag, KnownAttempt::Over);
                 } else if !process::is_alive(shim) {
                     // Its shim was killed, and the attempt may live on without it.
-                    let leader = self.store.attempt(&tag).await?.and_then(|found| found.process);
+                    let leader = self
+                        .store
+                        .attempt(&tag)
+                        .await?
+                        .and_then(|found| found.process);
                     leader
                         .into_iter()
                         .for_each(|leader| self.learn(&tag, KnownAttempt::Leader(leader)));
@@ -117,32 +125,50 @@ impl Holders {
 
     /// The last renewal of a dead node, if its expiry was observed.
     pub(crate) fn last_renewed(&self, name: &NodeName) -> Option<Time> {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner).last_renewed(name)
+        self.nodes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .last_renewed(name)
     }
 
     /// Whether a node's lease was seen to expire, or the node was removed afterwards.
     pub fn is_gone(&self, name: &NodeName) -> bool {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner).is_gone(name)
+        self.nodes
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_gone(name)
     }
 
     /// When the node of this process was last seen to live.
     pub(crate) fn own_node_seen(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.own_node_seen.lock().expect("nothing panics while it is locked")
+        self.own_node_seen
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 
     fn learn(&self, tag: &AttemptTag, what: KnownAttempt) {
-        self.attempts.write().unwrap_or_else(PoisonError::into_inner).learn(tag, what);
+        self.attempts
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .learn(tag, what);
     }
 
     fn known(&self, tag: &str) -> Option<KnownAttempt> {
-        self.attempts.read().unwrap_or_else(PoisonError::into_inner).get(tag)
+        self.attempts
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(tag)
     }
 
     /// Whether the holder of a lease lives, as far as this machine can tell. One on another node lives as
     /// long as its node's lease was not seen to have run out; an attempt of an agent until the store said
     /// that it is over (`look_for` asks), or its shim is gone.
     pub fn life(&self, held: &HeldLease) -> HolderLife {
-        if self.is_alive(held) { HolderLife::Alive } else { HolderLife::Gone }
+        if self.is_alive(held) {
+            HolderLife::Alive
+        } else {
+            HolderLife::Gone
+        }
     }
 
     /// Whether a live holder has a lease.
@@ -156,7 +182,10 @@ impl Holders {
             // A time limit ends the lease, whoever holds it.
             _ if held.left.is_some_and(|left| left.as_ms() == 0) => false,
             Holder::Process(process) => self.lives(process),
-            Holder::Attempt { process: Some(process), .. } if !self.lives(process) => false,
+            Holder::Attempt {
+                process: Some(process),
+                ..
+            } if !self.lives(process) => false,
             Holder::Attempt { attempt, shim, .. } => match self.known(attempt) {
                 Some(KnownAttempt::Over) => false,
                 Some(KnownAttempt::Leader(leader)) => self.lives(shim) || self.lives(&leader),
@@ -167,7 +196,12 @@ impl Holders {
     }
 
     fn lives(&self, process: &ProcessIdentity) -> bool {
-        match place(process, fleet::node(), &process::boot_id(), self.store.is_shared()) {
+        match place(
+            process,
+            fleet::node(),
+            &process::boot_id(),
+            self.store.is_shared(),
+        ) {
             ProcessLocation::Here => process::is_alive(process),
             ProcessLocation::Node(node) => !self.is_gone(node),
             ProcessLocation::Elsewhere => true,
@@ -180,7 +214,10 @@ pub async fn live_attempt(
     store: &dyn Store,
     agent: &AgentName,
 ) -> Result<Option<Holder>, StoreError> {
-    let found = store.agent(agent).await?.filter(|agent| !agent.plan.reports_itself());
+    let found = store
+        .agent(agent)
+        .await?
+        .filter(|agent| !agent.plan.reports_itself());
     let Some(AgentState::Running { attempt: tag, .. }) = found.map(|agent| agent.state) else {
         return Ok(None);
     };
@@ -199,12 +236,18 @@ pub async fn of_attempt(store: &dyn Store, tag: &AttemptTag) -> Result<Option<Ho
             }
             if let Some(shim) = found.and_then(|found| found.shim) {
                 let attempt = tag.to_string();
-                return Ok(Some(Holder::Attempt { attempt, shim, process: None }));
+                return Ok(Some(Holder::Attempt {
+                    attempt,
+                    shim,
+                    process: None,
+                }));
             }
             store.changed(newest).await?;
         }
     };
-    tokio::time::timeout(RECORD_WAIT_MAX, known).await.unwrap_or(Ok(None))
+    tokio::time::timeout(RECORD_WAIT_MAX, known)
+        .await
+        .unwrap_or(Ok(None))
 }
 
 async fn read_agents(

@@ -31,5 +31,9 @@ fn roots() -> RootCerts {
     if certificates.is_empty() {
         return RootCerts::WebPki;
     }
-    RootCerts::from(certificates.iter().map(|one| Certificate::from_der(one).to_owned()))
+    RootCerts::from(
+        certificates
+            .iter()
+            .map(|one| Certificate::from_der(one).to_owned()),
+    )
 }

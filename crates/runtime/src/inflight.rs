@@ -92,23 +92,42 @@ const ABOUT_TO_BEGIN: Span = Span::from_secs(1);
 /// Agents whose attempt lives, wherever that is, and those whose supervisor is about to decide whether the
 /// next attempt begins; but none that report by themselves.
 pub async fn running_agents(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
-    let states = vec![AgentStateKind::Running, AgentStateKind::Crashed, AgentStateKind::Suspended];
+    let states = vec![
+        AgentStateKind::Running,
+        AgentStateKind::Crashed,
+        AgentStateKind::Suspended,
+    ];
     let soon = clock::now().plus(ABOUT_TO_BEGIN);
     let (store, holders) = (engine.store(), engine.holders());
-    let agents = store.agents(AgentQuery { states, ..AgentQuery::default() }).await?;
-    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
+    let agents = store
+        .agents(AgentQuery {
+            states,
+            ..AgentQuery::default()
+        })
+        .await?;
+    holders
+        .look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref()))
+        .await?;
     let mut running = Vec::new();
     for agent in agents {
         let is_supervised = || holders.is_held(&agent.lease);
         let runs = match &agent.state {
             AgentState::Running { attempt, .. } => {
-                let leader = store.attempt(attempt).await?.and_then(|attempt| attempt.process);
+                let leader = store
+                    .attempt(attempt)
+                    .await?
+                    .and_then(|attempt| attempt.process);
                 is_supervised() || leader.is_some_and(|leader| process::is_alive(&leader))
             }
             AgentState::Crashed { again_at: Some(at) }
-            | AgentState::Suspended { until: Some(at), .. } => *at <= soon && is_supervised(),
+            | AgentState::Suspended {
+                until: Some(at), ..
+            } => *at <= soon && is_supervised(),
             // The condition of a loop is being asked.
-            AgentState::Suspended { why: Pause::Asking, until: None } => is_supervised(),
+            AgentState::Suspended {
+                why: Pause::Asking,
+                until: None,
+            } => is_supervised(),
             _ => false,
         };
         if runs && !agent.plan.reports_itself() {
@@ -147,20 +166,40 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     let (store, holders) = (engine.store(), engine.holders());
     let (in_doubt, mut under_way) = steps(engine, home).await?;
     let (mut held, mut lost) = (Vec::new(), Vec::new());
-    let tasks = store.tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
-    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    let tasks = store
+        .tasks(TaskQuery {
+            held: true,
+            ..TaskQuery::default()
+        })
+        .await?;
+    holders
+        .look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref()))
+        .await?;
     for task in tasks {
-        let Some(holder) = &task.lease.held else { continue };
+        let Some(holder) = &task.lease.held else {
+            continue;
+        };
         let (list, steps) = match holders.life(holder) {
             HolderLife::Alive => (&mut held, under_way.remove(&task.id)),
             HolderLife::Gone => (&mut lost, under_way.get(&task.id).cloned()),
         };
-        let steps = steps.into_iter().flatten().map(|step| step.step.to_string()).collect();
+        let steps = steps
+            .into_iter()
+            .flatten()
+            .map(|step| step.step.to_string())
+            .collect();
         list.push(holding(&task, holder, steps));
     }
     let running = under_way.into_values().flatten().collect();
     let agents = agents(engine).await?;
-    Ok(Inflight { in_doubt, lost, held, running, agents, sessions: turns(engine).await? })
+    Ok(Inflight {
+        in_doubt,
+        lost,
+        held,
+        running,
+        agents,
+        sessions: turns(engine).await?,
+    })
 }
 
 /// Steps in doubt, and those that somebody is at, by their task. A task that was cancelled is history; one
@@ -172,9 +211,16 @@ async fn steps(
     let (store, holders) = (engine.store(), engine.holders());
     let (mut in_doubt, mut under_way) = (Vec::new(), BTreeMap::new());
     let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
-    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    holders
+        .look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref()))
+        .await?;
     for task in tasks {
-        for step in store.steps(&task.id).await?.into_iter().filter(Step::is_open) {
+        for step in store
+            .steps(&task.id)
+            .await?
+            .into_iter()
+            .filter(Step::is_open)
+        {
             if is_under_way(holders, home, &task, &step) {
                 let steps: &mut Vec<OpenStep> = under_way.entry(task.id.clone()).or_default();
                 steps.push(open_step(&task, step));
@@ -231,10 +277,19 @@ async fn agents(engine: &Engine) -> Result<Vec<Unsupervised>, StoreError> {
 async fn turns(engine: &Engine) -> Result<Vec<OpenTurn>, StoreError> {
     let (store, holders) = (engine.store(), engine.holders());
     let states = vec![SessionStateKind::Active];
-    let sessions = store.sessions(SessionQuery { states, ..SessionQuery::default() }).await?;
-    holders.look_for(sessions.iter().filter_map(Session::owner)).await?;
+    let sessions = store
+        .sessions(SessionQuery {
+            states,
+            ..SessionQuery::default()
+        })
+        .await?;
+    holders
+        .look_for(sessions.iter().filter_map(Session::owner))
+        .await?;
     let turns = sessions.into_iter().filter_map(|session| {
-        let SessionState::Active { since, owner } = session.state else { return None };
+        let SessionState::Active { since, owner } = session.state else {
+            return None;
+        };
         let owner = owner.as_ref();
         Some(OpenTurn {
             session: session.key,

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper bounds of the buckets, in microseconds.
-pub const STEP_BOUNDS_US: [u64; 12] =
-    [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 2_500_000];
+pub const STEP_BOUNDS_US: [u64; 12] = [
+    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 2_500_000,
+];
 
 /// What one process counts.
 #[derive(Debug, Default)]
@@ -41,7 +42,9 @@ impl Meter {
         let place = STEP_BOUNDS_US.iter().position(|bound| took_us <= *bound);
         let place = place.unwrap_or(STEP_BOUNDS_US.len());
         self.step_commits.buckets[place].fetch_add(1, Ordering::Relaxed);
-        self.step_commits.sum_us.fetch_add(took_us, Ordering::Relaxed);
+        self.step_commits
+            .sum_us
+            .fetch_add(took_us, Ordering::Relaxed);
     }
 
     pub(crate) fn alert_sent(&self) {
@@ -55,7 +58,11 @@ impl Meter {
     /// How long durable writes of steps took.
     pub fn step_commits(&self) -> Times {
         let mut times = Times::default();
-        let counts = self.step_commits.buckets.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = self
+            .step_commits
+            .buckets
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed));
         for (place, count) in counts.enumerate() {
             times.count += count;
             if let Some(within) = times.within.get_mut(place) {

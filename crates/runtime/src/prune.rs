@@ -61,9 +61,15 @@ pub async fn candidates(
     let mut found = Candidates::default();
     let mut after = None;
     loop {
-        let query = TaskQuery { after, limit: Some(1_000), ..TaskQuery::default() };
+        let query = TaskQuery {
+            after,
+            limit: Some(1_000),
+            ..TaskQuery::default()
+        };
         let tasks = engine.store().tasks(query).await?;
-        let Some(last) = tasks.last() else { return Ok(found) };
+        let Some(last) = tasks.last() else {
+            return Ok(found);
+        };
         after = Some(last.id.clone());
         let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
         engine.holders().look_for(leases).await?;
@@ -72,7 +78,9 @@ pub async fn candidates(
             candidate(task, is_held, older_than, now)
         }));
         let settings = tasks.into_iter().filter_map(|task| task.checkpoint);
-        found.folders.extend(settings.map(|settings| PathBuf::from(settings.folder)));
+        found
+            .folders
+            .extend(settings.map(|settings| PathBuf::from(settings.folder)));
     }
 }
 
@@ -83,8 +91,16 @@ fn candidate(task: &Task, is_held: bool, older_than: Span, now: Time) -> Option<
         (_, true) if !is_held => "expired",
         _ => return None,
     };
-    let folder = task.checkpoint.as_ref().map(|settings| settings.folder.clone());
-    Some(Candidate { id: task.id.clone(), why, seq: task.seq, folder })
+    let folder = task
+        .checkpoint
+        .as_ref()
+        .map(|settings| settings.folder.clone());
+    Some(Candidate {
+        id: task.id.clone(),
+        why,
+        seq: task.seq,
+        folder,
+    })
 }
 
 /// A session that goes.
@@ -106,11 +122,21 @@ pub async fn old_sessions(
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let query = SessionQuery { after, limit: Some(1_000), ..SessionQuery::default() };
+        let query = SessionQuery {
+            after,
+            limit: Some(1_000),
+            ..SessionQuery::default()
+        };
         let sessions = engine.store().sessions(query).await?;
-        let Some(last) = sessions.last() else { return Ok(found) };
+        let Some(last) = sessions.last() else {
+            return Ok(found);
+        };
         after = Some(last.key.clone());
-        found.extend(sessions.iter().filter_map(|session| old_session(session, older_than, now)));
+        found.extend(
+            sessions
+                .iter()
+                .filter_map(|session| old_session(session, older_than, now)),
+        );
     }
 }
 
@@ -123,7 +149,11 @@ fn old_session(session: &Session, older_than: Span, now: Time) -> Option<OldSess
         | SessionStateKind::Suspended => return None,
     };
     let is_old = now.since(session.updated_at) >= older_than;
-    is_old.then(|| OldSession { key: session.key.clone(), why, seq: session.seq })
+    is_old.then(|| OldSession {
+        key: session.key.clone(),
+        why,
+        seq: session.seq,
+    })
 }
 
 /// Removes them, each only if nobody has touched it since; answers how many.
@@ -150,7 +180,11 @@ pub async fn prune(
         let mut wanted = Vec::with_capacity(batch.len());
         for one in batch {
             // The file goes first: one that outlived its task would be taken in as new work.
-            match one.folder.as_ref().map(|folder| dialect::remove(Path::new(folder), &one.id)) {
+            match one
+                .folder
+                .as_ref()
+                .map(|folder| dialect::remove(Path::new(folder), &one.id))
+            {
                 Some(Err(error)) => pruned.files_left.push((one.id.to_string(), error)),
                 None | Some(Ok(())) => wanted.push((one.id.clone(), one.seq)),
             }

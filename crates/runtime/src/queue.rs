@@ -56,7 +56,10 @@ impl Claimed {
             Self::Task(started) => Ok(Some(started)),
             Self::Nothing => Ok(None),
             Self::Draining => Err(ActError::NothingBegun),
-            Self::Full { held } => Err(ActError::Full { agent: agent.clone(), held }),
+            Self::Full { held } => Err(ActError::Full {
+                agent: agent.clone(),
+                held,
+            }),
         }
     }
 }
@@ -64,7 +67,10 @@ impl Claimed {
 impl Queue {
     /// The queue with these strategies and limits.
     pub fn new(recoverer: Recoverer) -> Self {
-        Self { recoverer, dispatcher: Arc::default() }
+        Self {
+            recoverer,
+            dispatcher: Arc::default(),
+        }
     }
 
     /// The strategies and limits.
@@ -99,16 +105,25 @@ impl Queue {
                     Offer::Draining => return Ok(Claimed::Draining),
                     Offer::Full { held } => return Ok(Claimed::Full { held }),
                     Offer::MayNotWork(why) => {
-                        return Err(ActError::MayNotWork { agent: agent.clone(), why });
+                        return Err(ActError::MayNotWork {
+                            agent: agent.clone(),
+                            why,
+                        });
                     }
                 };
             let policy = self.recoverer.policy();
             let (known, id) = (reserved.take_task(), reserved.id());
             let claimed = match known {
                 Some(task) if round < PASSED_OVER_MAX => {
-                    engine.claim_if_free(task, &claimant, holder, ttl, &policy).await?
+                    engine
+                        .claim_if_free(task, &claimant, holder, ttl, &policy)
+                        .await?
                 }
-                known => engine.claim_one(known, id, &claimant, holder, ttl, &policy).await?,
+                known => {
+                    engine
+                        .claim_one(known, id, &claimant, holder, ttl, &policy)
+                        .await?
+                }
             };
             self.dispatcher.note(claimed.is_some());
             if let Some(started) = claimed {

@@ -21,7 +21,11 @@ pub struct SecretName {
 
 /// Refuses an id that the redactor would change.
 pub fn check_name(redactor: &Redactor, what: &'static str, text: &str) -> Result<(), SecretName> {
-    if redactor.text(text) == text { Ok(()) } else { Err(SecretName { what }) }
+    if redactor.text(text) == text {
+        Ok(())
+    } else {
+        Err(SecretName { what })
+    }
 }
 
 /// Refuses a name of a gateway only if it holds a token: its keys are its own.
@@ -30,7 +34,11 @@ fn check_session_name(
     what: &'static str,
     text: &str,
 ) -> Result<(), SecretName> {
-    if redactor.has_token(text) { Err(SecretName { what }) } else { Ok(()) }
+    if redactor.has_token(text) {
+        Err(SecretName { what })
+    } else {
+        Ok(())
+    }
 }
 
 /// Redacts everything free in a new task.
@@ -64,7 +72,9 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         TaskEvent::SetCheckpoint(settings) => clean_checkpoint(redactor, settings),
         TaskEvent::Replace(new) => clean_new(redactor, new),
         TaskEvent::Declare(steps) => {
-            steps.iter_mut().for_each(|step| clean_step_name(redactor, step));
+            steps
+                .iter_mut()
+                .for_each(|step| clean_step_name(redactor, step));
         }
         TaskEvent::StepBegin { key, .. } | TaskEvent::StepResolve { key, .. } => {
             clean_step(redactor, key);
@@ -85,7 +95,10 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
             clean_text(redactor, &mut call.tool);
             clean_text(redactor, &mut call.arguments);
             // A marked path leads nowhere.
-            call.file = call.file.take().filter(|file| redactor.text(&file.path) == file.path);
+            call.file = call
+                .file
+                .take()
+                .filter(|file| redactor.text(&file.path) == file.path);
         }
         TaskEvent::Observe(Observed::CallEnded { key, output, .. }) => {
             clean_step(redactor, key);
@@ -121,12 +134,19 @@ pub fn clean_session_event(
 ) -> Result<(), SecretName> {
     check_session_name(redactor, "session key", key.as_str())?;
     match event {
-        SessionEvent::Begin { session_id, context, owner, .. } => {
+        SessionEvent::Begin {
+            session_id,
+            context,
+            owner,
+            ..
+        } => {
             clean_pairs(redactor, context);
             clean_owner(redactor, owner);
             check_session_name(redactor, "session id", session_id.as_str())
         }
-        SessionEvent::Import { session_id, owner, .. } => {
+        SessionEvent::Import {
+            session_id, owner, ..
+        } => {
             if let Some((owner, _)) = owner {
                 clean_owner(redactor, owner);
             }
@@ -208,7 +228,10 @@ fn clean_checkpoint(redactor: &Redactor, settings: &mut CheckpointSettings) {
 
 pub(crate) fn clean_pairs(redactor: &Redactor, pairs: &mut BTreeMap<String, String>) {
     let clean = pairs.iter().map(|(key, value)| {
-        (redactor.text(key).into_owned(), redactor.pair(key, value).into_owned())
+        (
+            redactor.text(key).into_owned(),
+            redactor.pair(key, value).into_owned(),
+        )
     });
     *pairs = clean.collect();
 }

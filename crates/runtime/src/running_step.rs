@@ -60,11 +60,19 @@ impl RunningStep {
     /// Takes the lock in the folder of the store; none when somebody runs the step.
     pub fn take(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<Option<Self>> {
         let folder = home.join(FOLDER);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
         let path = folder.join(step.idempotency_key(task));
         loop {
             let mut options = fs::OpenOptions::new();
-            let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            let lock = options
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(&path)?;
             match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -87,12 +95,16 @@ impl RunningStep {
         self.lock.set_len(0)?;
         let deadline = deadline_ms.map_or_else(|| "-".to_owned(), |at_ms| at_ms.to_string());
         let attempt = attempts::own().map_or("-", AttemptTag::as_str);
-        self.lock.write_all_at(format!("{pid} {deadline} {attempt}\n").as_bytes(), 0)
+        self.lock
+            .write_all_at(format!("{pid} {deadline} {attempt}\n").as_bytes(), 0)
     }
 
     /// Whether somebody runs the step.
     pub fn is_taken(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<bool> {
-        Ok(matches!(Self::runner(home, task, step)?, Runner::Runs { .. }))
+        Ok(matches!(
+            Self::runner(home, task, step)?,
+            Runner::Runs { .. }
+        ))
     }
 
     /// Whether the step's command acts right now. A frozen runner keeps its lock after its command has ended;
@@ -115,12 +127,18 @@ impl RunningStep {
     /// The steps that processes of an attempt run, of any task, by their idempotency keys.
     pub(crate) fn of_attempt(home: &Path, attempt: &AttemptTag) -> Vec<(String, Runner)> {
         // A folder or file that cannot be read tells nothing.
-        let files = fs::read_dir(home.join(FOLDER)).into_iter().flatten().flatten();
+        let files = fs::read_dir(home.join(FOLDER))
+            .into_iter()
+            .flatten()
+            .flatten();
         let is_its_own = |path: &Path| {
             let noted = file::open_regular(path).and_then(|file| note(&file));
             noted.is_ok_and(|noted| noted.split(' ').nth(2) == Some(attempt.as_str()))
         };
-        let paths = files.take(FILES_MAX).map(|file| file.path()).filter(|path| is_its_own(path));
+        let paths = files
+            .take(FILES_MAX)
+            .map(|file| file.path())
+            .filter(|path| is_its_own(path));
         paths
             .filter_map(|path| {
                 let key = path.file_name()?.to_str()?.to_owned();
@@ -143,8 +161,10 @@ impl RunningStep {
         let mut fields = note.split(' ');
         let (pid, deadline_ms) = (fields.next(), fields.next());
         let changed = lock.metadata()?;
-        let since =
-            changed.mtime().saturating_mul(1_000).saturating_add(changed.mtime_nsec() / 1_000_000);
+        let since = changed
+            .mtime()
+            .saturating_mul(1_000)
+            .saturating_add(changed.mtime_nsec() / 1_000_000);
         Ok(Runner::Runs {
             pid: pid.and_then(|pid| pid.parse().ok()),
             deadline_ms: deadline_ms.and_then(|at_ms| at_ms.parse().ok()),
@@ -156,7 +176,9 @@ impl RunningStep {
 fn note(lock: &File) -> io::Result<String> {
     let mut note = [0; NOTE_BYTES_MAX];
     let count = lock.read_at(&mut note, 0)?;
-    Ok(String::from_utf8_lossy(&note[..count]).trim_end().to_owned())
+    Ok(String::from_utf8_lossy(&note[..count])
+        .trim_end()
+        .to_owned())
 }
 
 /// What every front checks before it starts a task: a fence that was given must be good, and a step that
@@ -173,7 +195,11 @@ pub async fn check_start(
     fence.map_or(Ok(()), |ours| view.task.check_fence(ours))?;
     engine.holders().look_for(&view.task.lease.held).await?;
     match orphaned_step(engine, &view.task, &view.steps) {
-        Some(step) => Err(Refusal::StepRunning { task: id.clone(), step }.into()),
+        Some(step) => Err(Refusal::StepRunning {
+            task: id.clone(),
+            step,
+        }
+        .into()),
         None => Ok(()),
     }
 }
@@ -196,8 +222,16 @@ pub(crate) async fn is_left_without_lease(
     now: Time,
 ) -> Result<bool, StoreError> {
     let mut is_left = now.since(task.updated_at) >= LEASE_DEFAULT;
-    let Some(home) = engine.home().filter(|_| task.steps_open > 0) else { return Ok(is_left) };
-    for step in engine.store().steps(&task.id).await?.iter().filter(|step| step.is_open()) {
+    let Some(home) = engine.home().filter(|_| task.steps_open > 0) else {
+        return Ok(is_left);
+    };
+    for step in engine
+        .store()
+        .steps(&task.id)
+        .await?
+        .iter()
+        .filter(|step| step.is_open())
+    {
         match RunningStep::runner(&home, &task.id, &step.key) {
             Ok(Runner::Runs { .. }) => return Ok(false),
             Ok(Runner::Gone) => is_left = true,
@@ -216,8 +250,12 @@ fn orphaned_step(engine: &Engine, task: &Task, steps: &[Step]) -> Option<StepKey
     if held.holder.process().is_none() || engine.holders().is_alive(held) {
         return None;
     }
-    let mut open = steps.iter().filter(|step| step.is_open()).map(|step| &step.key);
-    open.find(|key| RunningStep::is_taken(&home, &task.id, key).unwrap_or(false)).cloned()
+    let mut open = steps
+        .iter()
+        .filter(|step| step.is_open())
+        .map(|step| &step.key);
+    open.find(|key| RunningStep::is_taken(&home, &task.id, key).unwrap_or(false))
+        .cloned()
 }
 
 impl Drop for RunningStep {
@@ -273,12 +311,21 @@ mod tests {
         let step = StepKey::first(StepName::new("a").unwrap());
         let runner = || RunningStep::runner(home.path(), &task, &step).unwrap();
         assert_eq!(runner(), Runner::None);
-        let running = RunningStep::take(home.path(), &task, &step).unwrap().unwrap();
+        let running = RunningStep::take(home.path(), &task, &step)
+            .unwrap()
+            .unwrap();
         let me = std::process::id();
         let own = |found: Runner| matches!(found, Runner::Runs { pid, deadline_ms: None, .. } if pid == Some(me));
         assert!(own(runner()), "{:?}", runner());
         running.note(7, Some(1_500)).unwrap();
-        let noted = matches!(runner(), Runner::Runs { pid: Some(7), deadline_ms: Some(1_500), .. });
+        let noted = matches!(
+            runner(),
+            Runner::Runs {
+                pid: Some(7),
+                deadline_ms: Some(1_500),
+                ..
+            }
+        );
         assert!(noted, "{:?}", runner());
         let copy = running.path.with_extension("copy");
         fs::copy(&running.path, &copy).unwrap();
@@ -295,20 +342,40 @@ mod tests {
         let redactor = Redactor::new(MarkKey::new([0; 32]));
         let elsewhere = Engine::new(Arc::new(MemoryStore::new()), redactor);
         let engine = elsewhere.clone().with_home(home.path());
-        let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
-        let gone = ProcessIdentity { start: 1, ..process::me().clone() };
+        let (id, key) = (
+            TaskId::new("t").unwrap(),
+            StepKey::first(StepName::new("a").unwrap()),
+        );
+        let gone = ProcessIdentity {
+            start: 1,
+            ..process::me().clone()
+        };
         let (new, holder) = (NewTask::bare(id.clone()), Holder::Process(gone));
         let limits = StartLimits::OwnBudget;
-        let started = engine.start(new, Right::Unfenced, holder, None, limits).await.unwrap();
+        let started = engine
+            .start(new, Right::Unfenced, holder, None, limits)
+            .await
+            .unwrap();
         let rule = RepeatRule::Keyed;
-        let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
-        engine.act(&id, Right::Fence(started.fence), begin).await.unwrap();
+        let begin = TaskEvent::StepBegin {
+            key: key.clone(),
+            rule,
+            fingerprint: None,
+        };
+        engine
+            .act(&id, Right::Fence(started.fence), begin)
+            .await
+            .unwrap();
         let running = RunningStep::take(home.path(), &id, &key).unwrap();
         let is_refused =
             |checked| matches!(checked, Err(ActError::Refused(Refusal::StepRunning { .. })));
         assert!(is_refused(check_start(&engine, &id, None).await));
         assert_eq!(lost(&engine).await.unwrap().len(), 0, "nobody recovers it");
-        assert_eq!(lost(&elsewhere).await.unwrap().len(), 1, "its home is not known there");
+        assert_eq!(
+            lost(&elsewhere).await.unwrap().len(),
+            1,
+            "its home is not known there"
+        );
         drop(running);
         assert!(check_start(&engine, &id, None).await.is_ok());
         assert_eq!(lost(&engine).await.unwrap().len(), 1);
@@ -321,10 +388,17 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let redactor = Redactor::new(MarkKey::new([0; 32]));
         let engine = Engine::new(Arc::new(MemoryStore::new()), redactor).with_home(home.path());
-        let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
+        let (id, key) = (
+            TaskId::new("t").unwrap(),
+            StepKey::first(StepName::new("a").unwrap()),
+        );
         engine.add(NewTask::bare(id.clone())).await.unwrap();
         let rule = RepeatRule::Keyed;
-        let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+        let begin = TaskEvent::StepBegin {
+            key: key.clone(),
+            rule,
+            fingerprint: None,
+        };
         engine.act(&id, Right::Unfenced, begin).await.unwrap();
         let task = engine.task(&id).await.unwrap();
         let later = task.updated_at.plus(LEASE_DEFAULT);

@@ -60,7 +60,9 @@ pub async fn check_store(
     let mut alerts = Vec::new();
     let tasks = store.unfinished().await?;
     for task in &tasks {
-        let Some(alert) = task_alert(task, stale, now) else { continue };
+        let Some(alert) = task_alert(task, stale, now) else {
+            continue;
+        };
         let whole = store.task(&task.id).await?;
         let is_news = match &whole {
             Some(whole) => take_in_file(engine.clone(), whole).await,
@@ -71,9 +73,15 @@ pub async fn check_store(
         }
     }
     let Inventory { place, damage, .. } = store.inventory(true).await?;
-    let damaged = |reason| CheckFinding::Damaged { file: PathBuf::from(&place), reason };
+    let damaged = |reason| CheckFinding::Damaged {
+        file: PathBuf::from(&place),
+        reason,
+    };
     alerts.extend(damage.into_iter().map(damaged));
-    Ok(CheckReport { alerts, checked: tasks.len() })
+    Ok(CheckReport {
+        alerts,
+        checked: tasks.len(),
+    })
 }
 
 /// Looks at the checkpoint files of a workspace. Of a workflow that the store knows, only its
@@ -84,15 +92,28 @@ pub async fn check_files(
     stale: Span,
     now: Time,
 ) -> Result<CheckReport, CheckError> {
-    let folder = checkpoint_folder(root)
-        .map_err(|source| CheckError::Folder { folder: root.to_path_buf(), source })?;
+    let folder = checkpoint_folder(root).map_err(|source| CheckError::Folder {
+        folder: root.to_path_buf(),
+        source,
+    })?;
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let judged = folder
         .scan_with(threads, |found| Some(judge(found, stale, now)))
-        .map_err(|source| CheckError::Folder { folder: folder.path().to_path_buf(), source })?;
-    let mut report = CheckReport { alerts: Vec::new(), checked: judged.len() };
+        .map_err(|source| CheckError::Folder {
+            folder: folder.path().to_path_buf(),
+            source,
+        })?;
+    let mut report = CheckReport {
+        alerts: Vec::new(),
+        checked: judged.len(),
+    };
     let known = match store {
-        Some(store) => store.unfinished().await?.into_iter().map(|task| task.id).collect(),
+        Some(store) => store
+            .unfinished()
+            .await?
+            .into_iter()
+            .map(|task| task.id)
+            .collect(),
         None => HashSet::new(),
     };
     let empty = match store {
@@ -135,7 +156,11 @@ pub enum CheckError {
 /// A workspace keeps them in `memory/checkpoints`; a folder without that is taken as it is.
 fn checkpoint_folder(root: &Path) -> std::io::Result<CheckpointFolder> {
     let usual = usual_folder(root)?;
-    Ok(CheckpointFolder::at(if usual.is_dir() { usual } else { root.to_path_buf() }))
+    Ok(CheckpointFolder::at(if usual.is_dir() {
+        usual
+    } else {
+        root.to_path_buf()
+    }))
 }
 
 fn task_alert(task: &TaskGlance, stale: Span, now: Time) -> Option<CheckFinding> {
@@ -155,16 +180,22 @@ pub(crate) fn stale_in(task: &TaskGlance, stale: Span, now: Time) -> Option<Span
         return None;
     }
     let is_deferred = task.status == TaskStatus::Deferred;
-    let waits_for = task.not_before.filter(|at| is_deferred && *at > now).map(|at| at.since(now));
-    let left = stale.as_ms().saturating_sub(now.since(task.updated_at).as_ms());
+    let waits_for = task
+        .not_before
+        .filter(|at| is_deferred && *at > now)
+        .map(|at| at.since(now));
+    let left = stale
+        .as_ms()
+        .saturating_sub(now.since(task.updated_at).as_ms());
     Some(waits_for.unwrap_or_default().max(Span::from_ms(left)))
 }
 
 fn judge(found: ScannedFile, stale: Span, now: Time) -> Option<CheckFinding> {
     match found {
-        ScannedFile::Damaged { path, reason } => {
-            Some(CheckFinding::Damaged { file: path, reason: reason.to_string() })
-        }
+        ScannedFile::Damaged { path, reason } => Some(CheckFinding::Damaged {
+            file: path,
+            reason: reason.to_string(),
+        }),
         ScannedFile::Good { path, checkpoint } => file_alert(path, &checkpoint, stale, now),
     }
 }
@@ -176,7 +207,9 @@ fn file_alert(
     now: Time,
 ) -> Option<CheckFinding> {
     let finished = checkpoint.status == WorkflowStatus::Done;
-    let expired = checkpoint.expires_at.is_some_and(|at| Time::from(at) <= now);
+    let expired = checkpoint
+        .expires_at
+        .is_some_and(|at| Time::from(at) <= now);
     let age = now.since(Time::from(checkpoint.updated_at));
     (!finished && !expired && age >= stale).then(|| CheckFinding::Stale {
         id: checkpoint.workflow_id.clone(),

@@ -100,7 +100,10 @@ impl StoreUrl {
 
 fn nothing_is_kept() -> StoreError {
     let why = "it keeps nothing past the end of a process".to_owned();
-    StoreError::Unsuitable { place: "memory:".to_owned(), why }
+    StoreError::Unsuitable {
+        place: "memory:".to_owned(),
+        why,
+    }
 }
 
 /// The variable that opens a store whose URL has no password.
@@ -119,7 +122,9 @@ pub fn withhold(command: &mut Command) {
 fn with_password(url: &PostgresUrl) -> PostgresUrl {
     let variables = environment::variables();
     let mut texts = environment::texts(&variables);
-    let password = texts.find(|(name, _)| *name == PASSWORD).map(|(_, value)| value);
+    let password = texts
+        .find(|(name, _)| *name == PASSWORD)
+        .map(|(_, value)| value);
     match password.filter(|_| url.needs_password()) {
         Some(password) => url.clone().with_password(password),
         None => url.clone(),
@@ -133,12 +138,24 @@ mod tests {
     #[test]
     fn urls_name_a_store_or_say_what_to_write() {
         let parse = |text| StoreUrl::parse(text, Path::new("/here"));
-        assert_eq!(parse("sqlite:a.db"), Ok(StoreUrl::Sqlite("/here/a.db".into())));
-        assert_eq!(parse("sqlite:/x/a.db"), Ok(StoreUrl::Sqlite("/x/a.db".into())));
-        assert_eq!(parse("sqlite:///x/a.db"), Ok(StoreUrl::Sqlite("/x/a.db".into())));
+        assert_eq!(
+            parse("sqlite:a.db"),
+            Ok(StoreUrl::Sqlite("/here/a.db".into()))
+        );
+        assert_eq!(
+            parse("sqlite:/x/a.db"),
+            Ok(StoreUrl::Sqlite("/x/a.db".into()))
+        );
+        assert_eq!(
+            parse("sqlite:///x/a.db"),
+            Ok(StoreUrl::Sqlite("/x/a.db".into()))
+        );
         assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
         assert!(matches!(parse("postgres://h/d"), Ok(StoreUrl::Postgres(_))));
-        assert!(matches!(parse("postgresql://h/d?schema=x;"), Err(StoreUrlError::Postgres(_))));
+        assert!(matches!(
+            parse("postgresql://h/d?schema=x;"),
+            Err(StoreUrlError::Postgres(_))
+        ));
         for typo in [
             "postgre://ann:s3cret@h/d",
             "postgre:ann:s3cret@h",

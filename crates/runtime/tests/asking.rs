@@ -1,7 +1,10 @@
 //! Asking the node that has an agent, over a store in memory and a clock that is moved: what becomes of
 //! a wish that is taken, left alone, overtaken.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +31,9 @@ const ALL_OF_IT: Duration = Duration::from_secs(3_600);
 
 /// Runs a node beside whoever asks it; both come to their end.
 async fn beside<A, B>(asks: impl Future<Output = A>, node: impl Future<Output = B>) -> A {
-    timeout(ALL_OF_IT, async { tokio::join!(asks, node).0 }).await.expect("everybody is answered")
+    timeout(ALL_OF_IT, async { tokio::join!(asks, node).0 })
+        .await
+        .expect("everybody is answered")
 }
 
 fn x() -> AgentName {
@@ -53,8 +58,16 @@ async fn store() -> Arc<dyn Store> {
 }
 
 async fn commit(store: &dyn Store, changes: Vec<AgentChange>) {
-    let guard = Guard { fence: None, seq: None };
-    let commit = AgentCommit { agent: x(), guard, at: Time::from_ms(0), changes };
+    let guard = Guard {
+        fence: None,
+        seq: None,
+    };
+    let commit = AgentCommit {
+        agent: x(),
+        guard,
+        at: Time::from_ms(0),
+        changes,
+    };
     store.commit_agent(commit).await.unwrap();
 }
 
@@ -75,17 +88,30 @@ async fn taken_by(store: &dyn Store, node: &str) {
         process: None,
     };
     store.join_node(new, None, Time::from_ms(0)).await.unwrap();
-    let process = ProcessIdentity { pid: 1, start: 1, boot: "b".to_owned(), node: Some(name) };
-    commit(store, vec![AgentChange::LeaseTaken { holder: Holder::Process(process), ttl: None }])
-        .await;
+    let process = ProcessIdentity {
+        pid: 1,
+        start: 1,
+        boot: "b".to_owned(),
+        node: Some(name),
+    };
+    commit(
+        store,
+        vec![AgentChange::LeaseTaken {
+            holder: Holder::Process(process),
+            ttl: None,
+        }],
+    )
+    .await;
 }
 
 /// What a node sees once somebody has asked it.
 async fn asked(store: &dyn Store) -> RemoteCommand {
     loop {
         let newest = store.newest_event().await.unwrap();
-        let wish =
-            agent(store).await.wish.filter(|wish| wish.progress == RemoteCommandProgress::Asked);
+        let wish = agent(store)
+            .await
+            .wish
+            .filter(|wish| wish.progress == RemoteCommandProgress::Asked);
         match wish {
             Some(wish) => return wish,
             None => store.changed(newest).await.unwrap(),
@@ -120,7 +146,10 @@ async fn what_is_answered_comes_back_as_if_it_were_done_here() {
     taken_by(&*store, "a").await;
     let node = async {
         let wish = asked(&*store).await;
-        assert_eq!((wish.verb, wish.by.as_str()), (RemoteVerb::Stop, "a command"));
+        assert_eq!(
+            (wish.verb, wish.by.as_str()),
+            (RemoteVerb::Stop, "a command")
+        );
         say(&*store, wish.clone().at(RemoteCommandProgress::Taken)).await;
         say(&*store, wish.at(done(None))).await;
     };
@@ -152,10 +181,18 @@ async fn what_nobody_takes_in_time_is_withdrawn() {
     let store = store().await;
     taken_by(&*store, "a").await;
     let begun = tokio::time::Instant::now();
-    let refused = ask(&store, &x(), RemoteVerb::Stop, PATIENCE).await.unwrap_err();
-    assert!(matches!(refused, RemoteCommandError::Silent { .. }), "{refused}");
+    let refused = ask(&store, &x(), RemoteVerb::Stop, PATIENCE)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, RemoteCommandError::Silent { .. }),
+        "{refused}"
+    );
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
-    assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Withdrawn);
+    assert_eq!(
+        agent(&*store).await.wish.unwrap().progress,
+        RemoteCommandProgress::Withdrawn
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,8 +205,14 @@ async fn what_was_taken_and_not_finished_is_said_so() {
     };
     let name = x();
     let refused = beside(ask(&store, &name, RemoteVerb::Stop, PATIENCE), node).await;
-    assert!(matches!(refused, Err(RemoteCommandError::Late { .. })), "{refused:?}");
-    assert_eq!(agent(&*store).await.wish.unwrap().progress, RemoteCommandProgress::Taken);
+    assert!(
+        matches!(refused, Err(RemoteCommandError::Late { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        agent(&*store).await.wish.unwrap().progress,
+        RemoteCommandProgress::Taken
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +227,11 @@ async fn whoever_has_it_next_is_asked_and_starts_it_only_once() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         taken_by(&*store, "b").await;
         let wish = asked(&*store).await;
-        assert_eq!(wish.verb, RemoteVerb::Start, "its new holder has begun a new attempt already");
+        assert_eq!(
+            wish.verb,
+            RemoteVerb::Start,
+            "its new holder has begun a new attempt already"
+        );
         say(&*store, wish.at(done(None))).await;
     };
     let name = x();
@@ -224,7 +271,10 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
     taken_by(&*store, "a").await;
     let node = async {
         let wish = asked(&*store).await;
-        let other = RemoteCommand { id: "other".to_owned(), ..wish.clone() };
+        let other = RemoteCommand {
+            id: "other".to_owned(),
+            ..wish.clone()
+        };
         let changes = [wish.at(done(None)), other];
         let changes = changes.map(|wish| AgentChange::RemoteCommand(Box::new(wish)));
         commit(&*store, changes.into()).await;
@@ -238,7 +288,9 @@ async fn an_answer_that_the_next_wish_replaced_is_found_and_nothing_is_done_twic
 #[tokio::test(start_paused = true)]
 async fn nobody_is_asked_where_nobody_has_it() {
     let store = store().await;
-    let asked = ask(&store, &x(), RemoteVerb::Restart, PATIENCE).await.unwrap();
+    let asked = ask(&store, &x(), RemoteVerb::Restart, PATIENCE)
+        .await
+        .unwrap();
     assert_eq!(asked, RemoteDelivery::Left(RemoteVerb::Restart));
     assert_eq!(agent(&*store).await.wish, None);
 }
@@ -251,10 +303,15 @@ async fn a_restart_that_its_node_did_not_come_to_is_a_start_for_whoever_takes_ov
         asked(&*store).await;
         // It leaves, and nobody but whoever asked is there.
         let name = NodeName::new("a").unwrap();
-        store.leave_node(&name, Epoch(1), Time::from_ms(0)).await.unwrap();
+        store
+            .leave_node(&name, Epoch(1), Time::from_ms(0))
+            .await
+            .unwrap();
     };
     let name = x();
-    let left = beside(ask(&store, &name, RemoteVerb::Restart, PATIENCE), node).await.unwrap();
+    let left = beside(ask(&store, &name, RemoteVerb::Restart, PATIENCE), node)
+        .await
+        .unwrap();
     assert_eq!(
         left,
         RemoteDelivery::Left(RemoteVerb::Start),

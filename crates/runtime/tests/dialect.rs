@@ -31,7 +31,11 @@ impl Place {
         let engine =
             Engine::new(Arc::new(MemoryStore::new()), redactor).with_file_intake(take_in_file);
         let dialect = Dialect::new(engine.clone(), folder.path().to_path_buf());
-        Self { folder, engine, dialect }
+        Self {
+            folder,
+            engine,
+            dialect,
+        }
     }
 
     /// The outcome of a start.
@@ -47,29 +51,55 @@ impl Place {
             ttl_days: 0,
             force,
         };
-        request.run(&self.dialect).await.expect("it starts").answer.outcome
+        request
+            .run(&self.dialect)
+            .await
+            .expect("it starts")
+            .answer
+            .outcome
     }
 
     async fn complete(&self, name: &str, fence: Option<Fence>) -> Result<(), ActError> {
-        let change = UpdateRequest { complete: vec![step(name)], ..UpdateRequest::default() };
-        let request = CheckpointUpdate { workflow: id("w"), fence, change };
+        let change = UpdateRequest {
+            complete: vec![step(name)],
+            ..UpdateRequest::default()
+        };
+        let request = CheckpointUpdate {
+            workflow: id("w"),
+            fence,
+            change,
+        };
         request.run(&self.dialect).await.map(|_| ())
     }
 
     /// The fence of a lease that was taken.
     async fn resume(&self, by: &str) -> Result<Fence, ActError> {
         let (workflow, lease) = (Some(id("w")), Some(Span::from_secs(3600)));
-        let request = CheckpointResume { workflow, lease, ..CheckpointResume::default() };
+        let request = CheckpointResume {
+            workflow,
+            lease,
+            ..CheckpointResume::default()
+        };
         let holder = Holder::Time { by: by.to_owned() };
         let limits = StartLimits::OwnBudget;
-        let resumed = request.run(&self.dialect, holder, limits, &mut Vec::new()).await?;
+        let resumed = request
+            .run(&self.dialect, holder, limits, &mut Vec::new())
+            .await?;
         Ok(resumed.answer.started.fence)
     }
 
     /// The outcome of an import.
     async fn import(&self, file: &std::path::Path, force: bool) -> &'static str {
-        let request = CheckpointImport { file: file.to_path_buf(), force };
-        request.run(&self.dialect).await.expect("it is taken in").answer.outcome
+        let request = CheckpointImport {
+            file: file.to_path_buf(),
+            force,
+        };
+        request
+            .run(&self.dialect)
+            .await
+            .expect("it is taken in")
+            .answer
+            .outcome
     }
 
     async fn events(&self) -> Vec<Event> {
@@ -83,11 +113,19 @@ impl Place {
             limit: 1_000,
             newest: false,
         };
-        self.engine.store().events(query).await.expect("the store has events")
+        self.engine
+            .store()
+            .events(query)
+            .await
+            .expect("the store has events")
     }
 
     async fn kinds(&self) -> Vec<EventKind> {
-        self.events().await.into_iter().map(|event| event.kind).collect()
+        self.events()
+            .await
+            .into_iter()
+            .map(|event| event.kind)
+            .collect()
     }
 
     fn set_aside(&self) -> usize {
@@ -109,7 +147,10 @@ async fn the_same_holder_text_does_not_make_the_same_holder() {
     place.start("w", "k", false).await;
     place.resume("somebody").await.unwrap();
     let refused = place.resume("somebody").await;
-    assert!(matches!(refused, Err(ActError::Workflow(WorkflowError::Held { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ActError::Workflow(WorkflowError::Held { .. }))),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -119,7 +160,11 @@ async fn a_replaced_workflow_is_kept_in_the_events() {
     place.complete("one", None).await.unwrap();
     place.start("w", "other", true).await;
     let kinds = place.kinds().await;
-    for kind in [EventKind::StepDone, EventKind::StepsCleared, EventKind::FenceRaised] {
+    for kind in [
+        EventKind::StepDone,
+        EventKind::StepsCleared,
+        EventKind::FenceRaised,
+    ] {
         assert!(kinds.contains(&kind), "{kind:?} is not in {kinds:?}");
     }
 }
@@ -152,7 +197,11 @@ async fn a_write_without_a_fence_is_marked_so() {
     let fence = place.resume("me").await.unwrap();
     place.complete("one", None).await.unwrap();
     place.complete("two", Some(fence)).await.unwrap();
-    let ends = place.events().await.into_iter().filter(|event| event.kind == EventKind::StepDone);
+    let ends = place
+        .events()
+        .await
+        .into_iter()
+        .filter(|event| event.kind == EventKind::StepDone);
     let fences: Vec<Option<Fence>> = ends.map(|event| event.fence).collect();
     assert_eq!(fences, [None, Some(fence)]);
 }
@@ -164,7 +213,10 @@ async fn a_fenced_update_changes_neither_store_nor_file() {
     let before = fs::read(place.folder.path().join("w.json")).unwrap();
     let error = place.complete("one", Some(Fence(9))).await.unwrap_err();
     assert!(matches!(error, ActError::Refused(_)), "{error}");
-    assert_eq!(fs::read(place.folder.path().join("w.json")).unwrap(), before);
+    assert_eq!(
+        fs::read(place.folder.path().join("w.json")).unwrap(),
+        before
+    );
 }
 
 #[tokio::test]
@@ -184,7 +236,10 @@ async fn the_document_is_what_the_file_says() {
     place.start("w", "k", false).await;
     place.complete("one", None).await.unwrap();
     let view = place.dialect.view(&id("w")).await.unwrap();
-    assert_eq!(fs::read(place.folder.path().join("w.json")).unwrap(), document(&view).seal());
+    assert_eq!(
+        fs::read(place.folder.path().join("w.json")).unwrap(),
+        document(&view).seal()
+    );
 }
 
 #[tokio::test]

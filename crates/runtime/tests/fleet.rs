@@ -1,5 +1,8 @@
 //! A node's lease, on a store whose clock the test moves.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +49,10 @@ async fn each_renewal_makes_the_term_longer() {
     let mut standing = fleet.standing();
     let is_later =
         |now: &Standing| matches!(now, Standing::Member { term, .. } if term.stop_at_ms() > first);
-    timeout(PATIENCE, standing.wait_for(is_later)).await.unwrap().unwrap();
+    timeout(PATIENCE, standing.wait_for(is_later))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -56,8 +62,14 @@ async fn a_node_whose_lease_ran_out_in_the_store_starts_over() {
     store.advance(LEASE);
     let mut standing = fleet.standing();
     let joined_anew = |now: &Standing| now.epoch() == Some(Epoch(2));
-    timeout(PATIENCE, standing.wait_for(joined_anew)).await.unwrap().unwrap();
-    assert!(fleet.term_of(Epoch(1)).is_none(), "what was begun before has no right any more");
+    timeout(PATIENCE, standing.wait_for(joined_anew))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        fleet.term_of(Epoch(1)).is_none(),
+        "what was begun before has no right any more"
+    );
     assert!(fleet.term_of(Epoch(2)).is_some());
 }
 
@@ -66,21 +78,39 @@ async fn the_end_of_another_lease_is_seen() {
     let store = MemoryStore::new();
     let (ours, others) = (holders(&store), holders(&store));
     let fleet = join(&ours, "a").await;
-    store.join_node(node("b", "b"), None, relight_core::time::Time::from_ms(0)).await.unwrap();
+    store
+        .join_node(node("b", "b"), None, relight_core::time::Time::from_ms(0))
+        .await
+        .unwrap();
     let mut nodes = fleet.nodes();
     let b_lives = |lives: bool| {
         move |nodes: &Arc<[relight_core::node::Node]>| {
-            nodes.iter().any(|node| node.new.name.as_str() == "b" && node.is_live() == lives)
+            nodes
+                .iter()
+                .any(|node| node.new.name.as_str() == "b" && node.is_live() == lives)
         }
     };
-    timeout(PATIENCE, nodes.wait_for(b_lives(true))).await.unwrap().unwrap();
+    timeout(PATIENCE, nodes.wait_for(b_lives(true)))
+        .await
+        .unwrap()
+        .unwrap();
     store
-        .leave_node(&node("b", "b").name, Epoch(1), relight_core::time::Time::from_ms(0))
+        .leave_node(
+            &node("b", "b").name,
+            Epoch(1),
+            relight_core::time::Time::from_ms(0),
+        )
         .await
         .unwrap();
-    timeout(PATIENCE, nodes.wait_for(b_lives(false))).await.unwrap().unwrap();
+    timeout(PATIENCE, nodes.wait_for(b_lives(false)))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(ours.is_gone(&node("b", "b").name));
-    assert!(!others.is_gone(&node("b", "b").name), "who has not looked has not seen it");
+    assert!(
+        !others.is_gone(&node("b", "b").name),
+        "who has not looked has not seen it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,6 +118,12 @@ async fn a_name_in_use_is_waited_for_and_then_refused() {
     let store = MemoryStore::new();
     let _fleet = join(&holders(&store), "a").await;
     let another = node("a", "another");
-    let refused = fleet::join(holders(&store), another, Span::from_ms(50)).await.err().unwrap();
-    assert!(matches!(&refused, JoinError::Taken(node) if node.new.instance == "a"), "{refused}");
+    let refused = fleet::join(holders(&store), another, Span::from_ms(50))
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        matches!(&refused, JoinError::Taken(node) if node.new.instance == "a"),
+        "{refused}"
+    );
 }

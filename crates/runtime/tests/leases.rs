@@ -22,7 +22,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn in_memory() -> (Arc<MemoryStore>, Relight) {
     let store = Arc::new(MemoryStore::new());
     let redactor = Redactor::new(MarkKey::new([0; 32]));
-    (Arc::clone(&store), Relight::with_engine(Engine::new(store, redactor)))
+    (
+        Arc::clone(&store),
+        Relight::with_engine(Engine::new(store, redactor)),
+    )
 }
 
 /// A store in a file, as programs use it.
@@ -42,22 +45,38 @@ async fn start(relight: &Relight) -> Result<RunningTask, ActError> {
 }
 
 async fn start_for(relight: &Relight, lease: Span) -> RunningTask {
-    relight.task("t").expect("an id").lease(lease).start().await.expect("the task starts")
+    relight
+        .task("t")
+        .expect("an id")
+        .lease(lease)
+        .start()
+        .await
+        .expect("the task starts")
 }
 
 /// Somebody on another machine asks for the task.
 async fn other_asks(relight: &Relight) -> Result<(), ActError> {
-    let holder = Holder::Time { by: "another machine".to_owned() };
+    let holder = Holder::Time {
+        by: "another machine".to_owned(),
+    };
     let ttl = Some(Span::from_secs(3600));
     let limits = StartLimits::OwnBudget;
     let right = Right::Unfenced;
-    relight.engine().take(&id(), right, holder, ttl, false, limits).await.map(|_| ())
+    relight
+        .engine()
+        .take(&id(), right, holder, ttl, false, limits)
+        .await
+        .map(|_| ())
 }
 
 /// A person takes the task away.
 async fn take_away(relight: &Relight) {
     let event = TaskEvent::Release { force: true };
-    relight.engine().act(&id(), Right::Unfenced, event).await.expect("a person may");
+    relight
+        .engine()
+        .act(&id(), Right::Unfenced, event)
+        .await
+        .expect("a person may");
 }
 
 async fn step(task: &RunningTask) -> Result<u32, StepError<Never>> {
@@ -81,7 +100,10 @@ async fn two_handles_of_one_process_do_not_hold_one_task() {
 async fn two_openings_of_one_file_do_not_hold_one_task() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}/relight.db", folder.path().display());
-    let (one, two) = (Relight::open(&url).await.unwrap(), Relight::open(&url).await.unwrap());
+    let (one, two) = (
+        Relight::open(&url).await.unwrap(),
+        Relight::open(&url).await.unwrap(),
+    );
     let first = start(&one).await.unwrap();
     assert!(is_held(&start(&two).await));
     drop(first);
@@ -101,11 +123,20 @@ async fn a_fenced_handle_stops_with_the_typed_error() {
     let task = start(&relight).await.unwrap();
     take_away(&relight).await;
     let error = step(&task).await.unwrap_err();
-    assert!(matches!(error, StepError::Fenced(Refusal::Fenced { .. })), "{error}");
+    assert!(
+        matches!(error, StepError::Fenced(Refusal::Fenced { .. })),
+        "{error}"
+    );
     let set = task.set("a", "b").await.unwrap_err();
-    assert!(matches!(set, ActError::Refused(Refusal::Fenced { .. })), "{set}");
+    assert!(
+        matches!(set, ActError::Refused(Refusal::Fenced { .. })),
+        "{set}"
+    );
     let done = task.done().await.unwrap_err();
-    assert!(matches!(done, ActError::Refused(Refusal::Fenced { .. })), "{done}");
+    assert!(
+        matches!(done, ActError::Refused(Refusal::Fenced { .. })),
+        "{done}"
+    );
 }
 
 #[tokio::test]
@@ -188,14 +219,27 @@ async fn dropping_a_fenced_handle_leaves_the_new_holder_alone() {
     drop(task);
     let now = relight.engine().task(&id()).await.unwrap();
     assert_eq!(now.status, TaskStatus::InProgress);
-    assert!(now.lease.held.is_some_and(|held| held.holder.to_string() == "another machine"));
+    assert!(
+        now.lease
+            .held
+            .is_some_and(|held| held.holder.to_string() == "another machine")
+    );
 }
 
 #[tokio::test]
 async fn a_finished_task_has_no_lease() {
     let (_, relight) = in_memory();
     start(&relight).await.unwrap().done().await.unwrap();
-    assert!(relight.engine().task(&id()).await.unwrap().lease.held.is_none());
+    assert!(
+        relight
+            .engine()
+            .task(&id())
+            .await
+            .unwrap()
+            .lease
+            .held
+            .is_none()
+    );
 }
 
 #[tokio::test]
@@ -213,9 +257,21 @@ async fn each_lease_has_a_larger_number() {
 async fn a_skill_that_is_a_secret_is_refused() {
     let (_, relight) = in_memory();
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
-    let refused = relight.task("t").expect("an id").needs(&secret).start().await.err();
+    let refused = relight
+        .task("t")
+        .expect("an id")
+        .needs(&secret)
+        .start()
+        .await
+        .err();
     let error = refused.expect("a secret is not stored").to_string();
     assert!(error.contains("the skill looks like a secret"), "{error}");
     assert!(!error.contains(&secret), "{error}");
-    relight.task("t").expect("an id").needs("gpu").start().await.expect("a word is a skill");
+    relight
+        .task("t")
+        .expect("an id")
+        .needs("gpu")
+        .start()
+        .await
+        .expect("a word is a skill");
 }

@@ -29,7 +29,9 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a folder for the test") }
+        Self {
+            folder: tempfile::tempdir().expect("a folder for the test"),
+        }
     }
 
     fn url(&self) -> String {
@@ -42,12 +44,22 @@ impl Place {
 
     async fn start(&self) -> RunningTask {
         let relight = self.open().await;
-        relight.task("t").expect("an id").start().await.expect("the task starts")
+        relight
+            .task("t")
+            .expect("an id")
+            .start()
+            .await
+            .expect("the task starts")
     }
 
     async fn status(&self) -> TaskStatus {
         let relight = self.open().await;
-        relight.engine().task(&TaskId::new("t").expect("an id")).await.expect("a task").status
+        relight
+            .engine()
+            .task(&TaskId::new("t").expect("an id"))
+            .await
+            .expect("a task")
+            .status
     }
 }
 
@@ -94,7 +106,10 @@ async fn a_failed_step_runs_again_with_the_same_key() {
     let tries: Vec<u32> = seen.iter().map(|(tries, _)| *tries).collect();
     assert_eq!(tries, [1, 2, 3]);
     assert!(seen.iter().all(|(_, key)| *key == seen[0].1));
-    let value = task.step("s", || async { Ok::<_, Never>("yes".to_owned()) }).await.unwrap();
+    let value = task
+        .step("s", || async { Ok::<_, Never>("yes".to_owned()) })
+        .await
+        .unwrap();
     assert_eq!(value, "yes");
 }
 
@@ -118,15 +133,27 @@ async fn a_finished_step_that_the_store_has_lost_runs_again() {
     let (place, runs) = (Place::new(), AtomicU32::new(0));
     let task = place.start().await;
     let pay = || async { Ok::<_, Never>(runs.fetch_add(1, Ordering::Relaxed) + 1) };
-    let ask = || task.plan("pay").expect("a name").occurrence(1).run(|_| pay());
+    let ask = || {
+        task.plan("pay")
+            .expect("a name")
+            .occurrence(1)
+            .run(|_| pay())
+    };
     assert_eq!(ask().await.expect("it runs"), 1);
 
     // As after a failover to a standby that was behind.
     let db = rusqlite::Connection::open(place.folder.path().join("relight.db")).expect("it opens");
-    let gone = db.execute("DELETE FROM journal WHERE name = 'pay'", []).expect("it is written");
+    let gone = db
+        .execute("DELETE FROM journal WHERE name = 'pay'", [])
+        .expect("it is written");
     assert!(gone > 0);
 
-    assert_eq!(ask().await.expect("it runs again, and does not answer with nothing"), 2);
+    assert_eq!(
+        ask()
+            .await
+            .expect("it runs again, and does not answer with nothing"),
+        2
+    );
     assert_eq!(ask().await.expect("it is recorded"), 2);
 }
 
@@ -135,23 +162,53 @@ async fn a_finished_step_asked_with_another_input_is_refused() {
     let place = Place::new();
     let first = place.start().await;
     let ok = |_| async { Ok::<_, Never>(1) };
-    first.plan("s").unwrap().input(&"one").run(ok).await.unwrap();
+    first
+        .plan("s")
+        .unwrap()
+        .input(&"one")
+        .run(ok)
+        .await
+        .unwrap();
     drop(first);
     let second = place.start().await;
-    let other = second.plan("s").unwrap().input(&"two").run(ok).await.unwrap_err();
-    assert!(matches!(other, StepError::Act(ActError::Refused(Refusal::OtherInput { .. }))));
-    assert_eq!(second.plan("s").unwrap().input(&"one").run(ok).await.unwrap(), 1);
+    let other = second
+        .plan("s")
+        .unwrap()
+        .input(&"two")
+        .run(ok)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        other,
+        StepError::Act(ActError::Refused(Refusal::OtherInput { .. }))
+    ));
+    assert_eq!(
+        second
+            .plan("s")
+            .unwrap()
+            .input(&"one")
+            .run(ok)
+            .await
+            .unwrap(),
+        1
+    );
 }
 
 #[tokio::test]
 async fn a_value_of_another_type_is_an_error_that_names_the_step() {
     let place = Place::new();
     let first = place.start().await;
-    first.step("s", || async { Ok::<_, Never>("text".to_owned()) }).await.unwrap();
+    first
+        .step("s", || async { Ok::<_, Never>("text".to_owned()) })
+        .await
+        .unwrap();
     drop(first);
     let run = || async { Ok::<u32, Never>(1) };
     let error = place.start().await.step("s", run).await.unwrap_err();
-    assert!(matches!(&error, StepError::Value { step, .. } if step.to_string() == "s"), "{error}");
+    assert!(
+        matches!(&error, StepError::Value { step, .. } if step.to_string() == "s"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -159,7 +216,10 @@ async fn a_value_of_many_mebibytes_comes_back_whole() {
     let place = Place::new();
     let long: String = ('a'..='z').cycle().take(5 << 20).collect();
     let first = place.start().await;
-    let kept = first.step("s", || async { Ok::<_, Never>(long.clone()) }).await.unwrap();
+    let kept = first
+        .step("s", || async { Ok::<_, Never>(long.clone()) })
+        .await
+        .unwrap();
     drop(first);
     let run = || async { Ok::<_, Never>(String::new()) };
     let replayed: String = place.start().await.step("s", run).await.unwrap();
@@ -189,7 +249,13 @@ async fn a_step_whose_input_cannot_be_written_is_not_run() {
     let task = place.start().await;
     let never = |_| async { unreachable!("the step ran") as Result<u8, Never> };
     let input = HashMap::from([((1_u8, 1_u8), 1_u8)]);
-    let refused = task.plan("s").unwrap().input(&input).run(never).await.unwrap_err();
+    let refused = task
+        .plan("s")
+        .unwrap()
+        .input(&input)
+        .run(never)
+        .await
+        .unwrap_err();
     assert!(matches!(refused, StepError::Value { .. }), "{refused}");
 }
 
@@ -201,7 +267,8 @@ async fn a_hundred_steps_side_by_side_all_land() {
         .map(|n| {
             let task = Arc::clone(&task);
             tokio::spawn(async move {
-                task.step(&format!("s{n}"), || async move { Ok::<_, Never>(n * 2) }).await
+                task.step(&format!("s{n}"), || async move { Ok::<_, Never>(n * 2) })
+                    .await
             })
         })
         .collect();
@@ -250,7 +317,12 @@ async fn a_step_that_was_given_up_half_way_is_in_doubt_by_its_rule() {
     give_up_half_way(|pending| task.plan("s").unwrap().rule(RepeatRule::Once).run(pending)).await;
     drop(task);
     let again = place.start().await;
-    let error = again.plan("s").unwrap().run(|_| async { Ok::<_, Never>(()) }).await.unwrap_err();
+    let error = again
+        .plan("s")
+        .unwrap()
+        .run(|_| async { Ok::<_, Never>(()) })
+        .await
+        .unwrap_err();
     assert!(matches!(error, StepError::InDoubt(_)), "{error}");
 }
 
@@ -259,8 +331,11 @@ async fn a_once_step_given_up_half_way_is_in_doubt_for_its_own_handle_too() {
     let place = Place::new();
     let task = place.start().await;
     give_up_half_way(|pending| task.plan("s").unwrap().rule(RepeatRule::Once).run(pending)).await;
-    let again =
-        task.plan("s").unwrap().rule(RepeatRule::Once).run(|_| async { Ok::<_, Never>(()) });
+    let again = task
+        .plan("s")
+        .unwrap()
+        .rule(RepeatRule::Once)
+        .run(|_| async { Ok::<_, Never>(()) });
     assert!(matches!(again.await, Err(StepError::InDoubt(_))));
 }
 
@@ -271,13 +346,15 @@ async fn a_once_step_in_doubt_blocks_its_task_and_sends_an_alert() {
     give_up_half_way(|pending| task.plan("s").unwrap().rule(RepeatRule::Once).run(pending)).await;
     drop(task);
     let again = place.start().await;
-    let ended =
-        again
-            .run(|task| async move {
-                task.plan("s").unwrap().run(|_| async { Ok::<_, Never>(()) }).await
-            })
-            .await
-            .unwrap();
+    let ended = again
+        .run(|task| async move {
+            task.plan("s")
+                .unwrap()
+                .run(|_| async { Ok::<_, Never>(()) })
+                .await
+        })
+        .await
+        .unwrap();
     assert!(matches!(ended, Ended::Blocked), "{ended:?}");
     assert_eq!(place.status().await, TaskStatus::Blocked);
     let relight = place.open().await;
@@ -305,12 +382,27 @@ async fn each_end_leaves_its_status() {
     assert_eq!(place.status().await, TaskStatus::Blocked);
     let relight = place.open().await;
     let blocked = relight.task("t").unwrap().start().await.unwrap_err();
-    assert!(matches!(blocked, ActError::Refused(Refusal::WaitsForPerson { .. })), "{blocked}");
-    relight.task("t").unwrap().force().start().await.unwrap().done().await.unwrap();
+    assert!(
+        matches!(blocked, ActError::Refused(Refusal::WaitsForPerson { .. })),
+        "{blocked}"
+    );
+    relight
+        .task("t")
+        .unwrap()
+        .force()
+        .start()
+        .await
+        .unwrap()
+        .done()
+        .await
+        .unwrap();
     assert_eq!(place.status().await, TaskStatus::Completed);
     let relight = place.open().await;
     let over = relight.task("t").unwrap().start().await.unwrap_err();
-    assert!(matches!(over, ActError::Refused(Refusal::Illegal { .. })), "{over}");
+    assert!(
+        matches!(over, ActError::Refused(Refusal::Illegal { .. })),
+        "{over}"
+    );
 }
 
 #[tokio::test]
@@ -328,7 +420,10 @@ async fn names_that_cannot_be_are_errors() {
     let relight = place.open().await;
     assert!(relight.task("a\nb").is_err() && relight.task("../x").is_err());
     let task = place.start().await;
-    let error = task.step("a\nb", || async { Ok::<_, Never>(()) }).await.unwrap_err();
+    let error = task
+        .step("a\nb", || async { Ok::<_, Never>(()) })
+        .await
+        .unwrap_err();
     assert!(matches!(error, StepError::Name(_)));
     assert!(Relight::open("redis://h").await.is_err());
 }
@@ -339,10 +434,16 @@ const RULE: &str = "RELIGHT_TEST_RULE";
 /// Asks the price, then pays by the rule; paying waits for a line of standard input.
 #[tokio::test]
 #[ignore = "not a test: the program that the tests below start and kill"]
-#[expect(clippy::disallowed_methods, reason = "what to do comes by the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what to do comes by the environment"
+)]
 async fn killable_program() {
     let url = std::env::var(STORE).expect("the store of the test that starts this");
-    let rule: RepeatRule = std::env::var(RULE).expect("a rule").parse().expect("a rule");
+    let rule: RepeatRule = std::env::var(RULE)
+        .expect("a rule")
+        .parse()
+        .expect("a rule");
     let relight = Relight::open(&url).await.unwrap();
     let task = relight.task("t").unwrap().start().await.unwrap();
     eprintln!("resumed {}", task.resumed());
@@ -369,20 +470,36 @@ struct Killable {
 
 impl Killable {
     fn start(place: &Place, rule: &str) -> Self {
-        let program = std::env::current_exe().expect("this test is a file").display().to_string();
-        let words = ["library::killable_program", "--exact", "--ignored", "--nocapture"];
+        let program = std::env::current_exe()
+            .expect("this test is a file")
+            .display()
+            .to_string();
+        let words = [
+            "library::killable_program",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ];
         let mut command = process::command(&program, &words.map(str::to_owned));
         command.env(STORE, place.url()).env(RULE, rule);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let (tell, lines) = mpsc::channel();
         let said = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        std::thread::spawn(move || said.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        std::thread::spawn(move || {
+            said.map_while(Result::ok)
+                .try_for_each(|line| tell.send(line))
+        });
         Self { child, lines }
     }
 
     fn line(&mut self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(180)).expect("it says something")
+        self.lines
+            .recv_timeout(Duration::from_secs(180))
+            .expect("it says something")
     }
 
     fn kill(mut self) {
@@ -391,7 +508,12 @@ impl Killable {
     }
 
     fn let_go(&mut self) {
-        self.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it listens");
+        self.child
+            .stdin
+            .as_mut()
+            .expect("a pipe")
+            .write_all(b"\n")
+            .expect("it listens");
     }
 }
 
@@ -408,7 +530,10 @@ fn a_killed_program_goes_on_after_its_last_finished_step() {
     let place = Place::new();
     killed_in_pay(&place, "keyed");
     let mut again = Killable::start(&place, "keyed");
-    assert_eq!([again.line(), again.line()], ["resumed true", "runs pay 42"]);
+    assert_eq!(
+        [again.line(), again.line()],
+        ["resumed true", "runs pay 42"]
+    );
     again.let_go();
     assert_eq!(again.line(), "paid");
     again.kill();
@@ -443,7 +568,10 @@ async fn a_live_program_keeps_others_out_and_a_killed_one_does_not() {
     (0..3).for_each(|_| drop(program.line()));
     let relight = place.open().await;
     let held = relight.task("t").unwrap().start().await.unwrap_err();
-    assert!(matches!(held, ActError::Refused(Refusal::Held { .. })), "{held}");
+    assert!(
+        matches!(held, ActError::Refused(Refusal::Held { .. })),
+        "{held}"
+    );
     program.kill();
     assert!(relight.task("t").unwrap().start().await.unwrap().resumed());
 }
@@ -458,7 +586,10 @@ async fn a_task_dropped_and_started_again_at_once_keeps_its_new_lease() {
     let old = first.fence();
     drop(first);
     let second = start().await;
-    assert!(second.fence() > old, "what the dropped handle left behind ends only its own lease");
+    assert!(
+        second.fence() > old,
+        "what the dropped handle left behind ends only its own lease"
+    );
     counted(&second, "b", &runs).await;
     second.done().await.unwrap();
     assert_eq!(place.status().await, TaskStatus::Completed);
@@ -471,7 +602,10 @@ async fn two_handles_by_one_key_do_not_hold_one_task() {
     let by_key = |id: &str| relight.task(id).unwrap().key("k").unwrap().start();
     let first = by_key("x").await.unwrap();
     let second = by_key("y").await.unwrap_err();
-    assert!(matches!(second, ActError::Refused(Refusal::Held { .. })), "{second}");
+    assert!(
+        matches!(second, ActError::Refused(Refusal::Held { .. })),
+        "{second}"
+    );
     drop(first);
 }
 
@@ -480,8 +614,24 @@ async fn an_input_is_the_same_whatever_the_order_of_its_keys() {
     let (place, ok) = (Place::new(), |_| async { Ok::<_, Never>(1) });
     let one: HashMap<_, _> = (0..50).map(|n| (n.to_string(), n)).collect();
     let two: HashMap<_, _> = (0..50).rev().map(|n| (n.to_string(), n)).collect();
-    place.start().await.plan("s").unwrap().input(&one).run(ok).await.unwrap();
-    place.start().await.plan("s").unwrap().input(&two).run(ok).await.unwrap();
+    place
+        .start()
+        .await
+        .plan("s")
+        .unwrap()
+        .input(&one)
+        .run(ok)
+        .await
+        .unwrap();
+    place
+        .start()
+        .await
+        .plan("s")
+        .unwrap()
+        .input(&two)
+        .run(ok)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -491,7 +641,11 @@ async fn a_step_that_verify_knows_to_have_happened_is_not_run() {
     let unknown = |_| async { Ok::<_, Never>(None) };
     give_up_half_way(|pending| task.plan("s").unwrap().run_or_verify(unknown, pending)).await;
     let never = |_| async { unreachable!("the step ran again") as Result<u32, Never> };
-    let found = task.plan("s").unwrap().run_or_verify(|_| async { Ok(Some(7)) }, never).await;
+    let found = task
+        .plan("s")
+        .unwrap()
+        .run_or_verify(|_| async { Ok(Some(7)) }, never)
+        .await;
     assert_eq!(found.unwrap(), 7);
 }
 
@@ -500,19 +654,32 @@ async fn a_task_is_not_done_over_declared_steps_that_are_open() {
     let place = Place::new();
     let start = || async {
         let relight = place.open().await;
-        let task = relight.task("t").unwrap().declare("a").unwrap().declare("b").unwrap();
+        let task = relight
+            .task("t")
+            .unwrap()
+            .declare("a")
+            .unwrap()
+            .declare("b")
+            .unwrap();
         task.start().await.unwrap()
     };
     let task = start().await;
-    task.step("a", || async { Ok::<_, Never>(()) }).await.unwrap();
+    task.step("a", || async { Ok::<_, Never>(()) })
+        .await
+        .unwrap();
     let refused = task.done().await.unwrap_err();
     let ActError::Refused(Refusal::StepsLeftOpen { steps, .. }) = refused else {
         panic!("{refused}")
     };
-    assert_eq!(steps.iter().map(|step| step.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        steps.iter().map(|step| step.as_str()).collect::<Vec<_>>(),
+        ["b"]
+    );
     let task = start().await;
     task.skip("b", "not needed").await.unwrap();
-    task.step("b", || async { Err::<(), _>("it must not run") }).await.unwrap();
+    task.step("b", || async { Err::<(), _>("it must not run") })
+        .await
+        .unwrap();
     task.done().await.unwrap();
     assert_eq!(place.status().await, TaskStatus::Completed);
 }
@@ -521,9 +688,18 @@ async fn a_task_is_not_done_over_declared_steps_that_are_open() {
 async fn work_that_ends_well_with_declared_steps_open_has_failed() {
     let place = Place::new();
     let relight = place.open().await;
-    let task = relight.task("t").unwrap().declare("a").unwrap().start().await.unwrap();
+    let task = relight
+        .task("t")
+        .unwrap()
+        .declare("a")
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
     let ended = task.run(|_| async { Ok::<_, Never>(()) }).await.unwrap();
-    let relight_runtime::Ended::Failed { error, .. } = ended else { panic!("{ended:?}") };
+    let relight_runtime::Ended::Failed { error, .. } = ended else {
+        panic!("{ended:?}")
+    };
     assert!(error.contains("not finished: a"), "{error}");
     assert_ne!(place.status().await, TaskStatus::Completed);
 }
@@ -531,12 +707,22 @@ async fn work_that_ends_well_with_declared_steps_open_has_failed() {
 #[tokio::test]
 async fn a_task_that_has_used_up_what_it_may_is_started_by_force_alone() {
     let place = Place::new();
-    let policy = TaskPolicy { attempts_total_max: 2, ..TaskPolicy::default() };
-    let relight = Relight::builder(&place.url()).policy(policy).open().await.unwrap();
+    let policy = TaskPolicy {
+        attempts_total_max: 2,
+        ..TaskPolicy::default()
+    };
+    let relight = Relight::builder(&place.url())
+        .policy(policy)
+        .open()
+        .await
+        .unwrap();
     for _ in 0..2 {
         drop(relight.task("t").unwrap().start().await.unwrap());
     }
     let refused = relight.task("t").unwrap().start().await.unwrap_err();
-    assert!(matches!(refused, ActError::Refused(Refusal::UsedUp { .. })), "{refused}");
+    assert!(
+        matches!(refused, ActError::Refused(Refusal::UsedUp { .. })),
+        "{refused}"
+    );
     relight.task("t").unwrap().force().start().await.unwrap();
 }

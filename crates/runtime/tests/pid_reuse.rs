@@ -3,7 +3,10 @@
 //! Pids come again at will only in a pid namespace of our own: the test starts itself there. That
 //! needs root; without, it says that it was skipped.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::fs;
 use std::process::Child;
@@ -31,14 +34,22 @@ fn a_recorded_pid_that_is_somebody_elses_now_is_never_signalled() {
     }
     let done = command("unshare", &unshare)
         .arg(itself)
-        .args(["--exact", "inside_the_namespace", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "inside_the_namespace",
+            "--ignored",
+            "--nocapture",
+        ])
         .env(INSIDE, "1")
         // The test itself carries the tag, and must not find itself.
         .env("RELIGHT_ATTEMPT", TAG)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("the innocent lives"), "{said}");
+    assert!(
+        done.status.success() && said.contains("the innocent lives"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -49,9 +60,18 @@ fn inside_the_namespace() {
         return;
     }
     let tag = AttemptTag::from_text(TAG);
-    assert!(sweep::find(std::slice::from_ref(&tag)).unwrap().found.is_empty(), "only ourselves");
+    assert!(
+        sweep::find(std::slice::from_ref(&tag))
+            .unwrap()
+            .found
+            .is_empty(),
+        "only ourselves"
+    );
 
-    let mut agent = command("sleep", &["60"]).env("RELIGHT_ATTEMPT", TAG).spawn().unwrap();
+    let mut agent = command("sleep", &["60"])
+        .env("RELIGHT_ATTEMPT", TAG)
+        .spawn()
+        .unwrap();
     let recorded = identity(agent.id()).unwrap();
     let scan = sweep::find(std::slice::from_ref(&tag)).unwrap();
     assert_eq!(scan.found.len(), 1);
@@ -60,7 +80,10 @@ fn inside_the_namespace() {
     let mut innocent = another_with_the_pid_of(&recorded);
 
     assert!(!is_alive(&recorded));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async { assert!(ProcessWatch::new(&recorded).unwrap().is_none()) });
     let second = Span::from_secs(1);
     // Found before the pid changed hands, stopped after it.
@@ -77,8 +100,15 @@ fn inside_the_namespace() {
 /// Another program with the same pid, and a later start time as the kernel counts it.
 fn another_with_the_pid_of(recorded: &ProcessIdentity) -> Child {
     for _ in 0..TRIES_MAX {
-        fs::write("/proc/sys/kernel/ns_last_pid", (recorded.pid - 1).to_string()).unwrap();
-        let mut child = command("sleep", &["60"]).env_remove("RELIGHT_ATTEMPT").spawn().unwrap();
+        fs::write(
+            "/proc/sys/kernel/ns_last_pid",
+            (recorded.pid - 1).to_string(),
+        )
+        .unwrap();
+        let mut child = command("sleep", &["60"])
+            .env_remove("RELIGHT_ATTEMPT")
+            .spawn()
+            .unwrap();
         let has_pid = child.id() == recorded.pid;
         let is_later = identity(child.id()).is_some_and(|new| new.start > recorded.start);
         if has_pid && is_later {

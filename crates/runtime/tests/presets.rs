@@ -47,7 +47,12 @@ fn shown(command: &[Word]) -> String {
         text if text.contains(' ') => format!("'{text}'"),
         text => text,
     };
-    command.iter().map(quoted).collect::<Vec<_>>().join(" ").replace("\n\n", " // ")
+    command
+        .iter()
+        .map(quoted)
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace("\n\n", " // ")
 }
 
 fn now() -> Time {
@@ -89,7 +94,13 @@ impl Attempt {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        Self { preset, child, out, facts: Vec::new(), first_line: String::new() }
+        Self {
+            preset,
+            child,
+            out,
+            facts: Vec::new(),
+            first_line: String::new(),
+        }
     }
 
     /// Reads all that it says until it ends; signals it after its first line when asked to.
@@ -106,13 +117,25 @@ impl Attempt {
             line.clear();
         }
         let mut errors = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut errors)
+            .unwrap();
         for line in errors.lines() {
             self.facts.extend(reader.line(line.as_bytes(), now()));
         }
         let how = how(self.child.wait().unwrap());
         let said = reader.ended(&self.preset, how);
-        (Outcome { facts: self.facts, said, how }, self.out)
+        (
+            Outcome {
+                facts: self.facts,
+                said,
+                how,
+            },
+            self.out,
+        )
     }
 
     fn send(&self, signal: i32) {
@@ -124,7 +147,11 @@ impl Attempt {
 
 fn fake_program(name: &str) -> PathBuf {
     let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fakes");
-    fakes.join(if name == "claude-code" { "claude" } else { name })
+    fakes.join(if name == "claude-code" {
+        "claude"
+    } else {
+        name
+    })
 }
 
 fn how(status: ExitStatus) -> HowEnded {
@@ -150,9 +177,20 @@ fn commands_of_all_presets() {
     for (name, usual) in USUAL {
         let preset = preset(name);
         let id = preset.new_session("UUID".to_owned());
-        let first = Launch { session: id.as_deref(), ..FIRST };
-        let again = Launch { first: false, session: Some("ID"), ..FIRST };
-        let lost = Launch { first: false, session: None, ..FIRST };
+        let first = Launch {
+            session: id.as_deref(),
+            ..FIRST
+        };
+        let again = Launch {
+            first: false,
+            session: Some("ID"),
+            ..FIRST
+        };
+        let lost = Launch {
+            first: false,
+            session: None,
+            ..FIRST
+        };
         for (what, launch) in [("first", first), ("again", again), ("no id", lost)] {
             let command = shown(&preset.command(&words(usual), launch));
             table += &format!("{name:<12}{what:<6} {command}\n");
@@ -207,15 +245,24 @@ fn the_id_comes_before_everything_else() {
 
 #[test]
 fn an_id_that_only_comes_at_the_end_is_taken_then() {
-    assert_eq!(outcome("kimi", "ok", FIRST).facts, [session("session_f4472906")]);
+    assert_eq!(
+        outcome("kimi", "ok", FIRST).facts,
+        [session("session_f4472906")]
+    );
 }
 
 #[test]
 fn claude_code_is_given_an_id_and_resumed_by_it() {
-    let launch = Launch { session: Some("a-b-c"), ..FIRST };
+    let launch = Launch {
+        session: Some("a-b-c"),
+        ..FIRST
+    };
     let (first, out) = Attempt::start("claude-code", "odd", launch).finish(None);
     assert_eq!(first.facts[0], session("a-b-c"));
-    let launch = Launch { first: false, ..launch };
+    let launch = Launch {
+        first: false,
+        ..launch
+    };
     let (again, out) = Attempt::start_in(out, "claude-code", "odd", launch).finish(None);
     assert_eq!(again.facts[0], session("a-b-c"));
     let argv = std::fs::read_to_string(out.path().join("argv")).unwrap();
@@ -224,7 +271,11 @@ fn claude_code_is_given_an_id_and_resumed_by_it() {
 
 #[test]
 fn a_session_that_was_never_saved_is_told() {
-    let launch = Launch { first: false, session: Some("a-b-c"), ..FIRST };
+    let launch = Launch {
+        first: false,
+        session: Some("a-b-c"),
+        ..FIRST
+    };
     let outcome = outcome("claude-code", "ok", launch);
     assert_eq!(outcome.facts, [Fact::SessionGone]);
     assert_eq!(outcome.said, None);
@@ -233,7 +284,12 @@ fn a_session_that_was_never_saved_is_told() {
 #[test]
 fn the_agent_gets_its_words_as_they_are() {
     let brief = "a; $(rm -rf x)\n--flag 'q'";
-    let launch = Launch { first: false, session: Some("ID"), brief, ..FIRST };
+    let launch = Launch {
+        first: false,
+        session: Some("ID"),
+        brief,
+        ..FIRST
+    };
     let (_, out) = Attempt::start("codex", "odd", launch).finish(None);
     let argv = std::fs::read_to_string(out.path().join("argv")).unwrap();
     assert!(argv.ends_with(&format!("resume\nID\n{brief}\n")), "{argv}");
@@ -241,7 +297,15 @@ fn the_agent_gets_its_words_as_they_are() {
 
 #[test]
 fn success_counts_whatever_the_exit_code() {
-    for name in ["claude-code", "codex", "gemini", "opencode", "qwen", "pi", "copilot"] {
+    for name in [
+        "claude-code",
+        "codex",
+        "gemini",
+        "opencode",
+        "qwen",
+        "pi",
+        "copilot",
+    ] {
         let outcome = outcome(name, "odd", FIRST);
         assert_ne!(outcome.how, HowEnded::Code(0), "{name}");
         assert_eq!(outcome.said, Some(ReportedEnd::Success), "{name}");
@@ -255,19 +319,29 @@ fn a_failure_in_the_stream_counts_also_with_exit_0() {
         ("codex", "the model refused"),
         ("gemini", "no model"),
         ("opencode", "no model"),
-        ("qwen", "[API Error: Connection error. (cause: fetch failed)]"),
+        (
+            "qwen",
+            "[API Error: Connection error. (cause: fetch failed)]",
+        ),
         ("pi", "no model"),
         ("copilot", "500: the model refused"),
     ] {
         let outcome = outcome(name, "fail", FIRST);
         assert_eq!(outcome.how, HowEnded::Code(0), "{name}");
-        assert_eq!(outcome.said, Some(ReportedEnd::Failure(why.to_owned())), "{name}");
+        assert_eq!(
+            outcome.said,
+            Some(ReportedEnd::Failure(why.to_owned())),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn codex_that_exits_with_0_in_the_middle_has_failed() {
-    assert!(matches!(outcome("codex", "cut", FIRST).said, Some(ReportedEnd::Failure(_))));
+    assert!(matches!(
+        outcome("codex", "cut", FIRST).said,
+        Some(ReportedEnd::Failure(_))
+    ));
 }
 
 #[test]
@@ -282,9 +356,16 @@ fn a_limit_says_when_it_ends() {
         ("copilot", "2026-05-01T13:30:00Z"),
     ] {
         let time = Some(time.parse().unwrap());
-        assert_eq!(outcome(name, "limit", FIRST).said, Some(ReportedEnd::Later(time)), "{name}");
+        assert_eq!(
+            outcome(name, "limit", FIRST).said,
+            Some(ReportedEnd::Later(time)),
+            "{name}"
+        );
     }
-    assert_eq!(outcome("kimi", "limit", FIRST).said, Some(ReportedEnd::Later(None)));
+    assert_eq!(
+        outcome("kimi", "limit", FIRST).said,
+        Some(ReportedEnd::Later(None))
+    );
     // In the zone of this machine, whatever that is.
     let Some(ReportedEnd::Later(Some(time))) = outcome("codex", "clock", FIRST).said else {
         panic!("no time");
@@ -306,14 +387,23 @@ fn a_key_that_is_refused_is_nothing_to_retry() {
 #[test]
 fn qwen_tells_of_an_error_in_two_ways() {
     let said = outcome("qwen", "refused-now", FIRST).said;
-    assert!(matches!(&said, Some(ReportedEnd::Incurable(why)) if why.contains("401")), "{said:?}");
-    assert_eq!(outcome("qwen", "limit-now", FIRST).said, Some(ReportedEnd::Later(None)));
+    assert!(
+        matches!(&said, Some(ReportedEnd::Incurable(why)) if why.contains("401")),
+        "{said:?}"
+    );
+    assert_eq!(
+        outcome("qwen", "limit-now", FIRST).said,
+        Some(ReportedEnd::Later(None))
+    );
 }
 
 #[test]
 fn exit_codes_with_a_meaning_are_told_in_words() {
     let said = outcome("gemini", "login", FIRST).said;
-    assert_eq!(said, Some(ReportedEnd::Incurable("not logged in".to_owned())));
+    assert_eq!(
+        said,
+        Some(ReportedEnd::Incurable("not logged in".to_owned()))
+    );
     for name in ["generic", "aider"] {
         assert_eq!(outcome(name, "fail", FIRST).said, None, "{name}");
     }
@@ -334,11 +424,17 @@ fn the_first_rung_ends_each_agent_in_order() {
         ("copilot", "TERM"),
     ] {
         let rung = preset(name).ladder(Span::from_secs(10))[0];
-        let launch = Launch { session: Some("a-b-c"), ..FIRST };
+        let launch = Launch {
+            session: Some("a-b-c"),
+            ..FIRST
+        };
         let (outcome, out) = Attempt::start(name, "work", launch).finish(Some(rung.signal));
         let signal = std::fs::read_to_string(out.path().join("signal")).unwrap();
         assert_eq!(signal.trim(), usual, "{name}");
-        assert!(!matches!(outcome.said, Some(ReportedEnd::Success)), "{name}");
+        assert!(
+            !matches!(outcome.said, Some(ReportedEnd::Success)),
+            "{name}"
+        );
     }
 }
 
@@ -371,23 +467,48 @@ fn ladders_of_all_presets() {
 fn what_the_user_chose_counts() {
     let claude = preset("claude-code");
     let command = |given: &str, launch| shown(&claude.command(&words(given), launch));
-    let first = Launch { session: Some("OURS"), ..FIRST };
-    let again = Launch { first: false, session: Some("ID"), ..FIRST };
+    let first = Launch {
+        session: Some("OURS"),
+        ..FIRST
+    };
+    let again = Launch {
+        first: false,
+        session: Some("ID"),
+        ..FIRST
+    };
     let theirs = "claude --output-format=json --session-id X -p P";
     insta::assert_snapshot!(command(theirs, first), @"claude --verbose --output-format=json --session-id X -p P");
     insta::assert_snapshot!(command(theirs, again), @"claude --verbose --resume ID --output-format=json -p 'go on'");
-    let words =
-        [Word::from("--resume={session}"), Word::from("--note"), Word::from("{brief_file}")];
-    let own = Launch { resume_args: Some(&words), ..again };
+    let words = [
+        Word::from("--resume={session}"),
+        Word::from("--note"),
+        Word::from("{brief_file}"),
+    ];
+    let own = Launch {
+        resume_args: Some(&words),
+        ..again
+    };
     insta::assert_snapshot!(command("claude -p P", own), @"claude --resume=ID --note /run/brief.md -p P");
 }
 
 #[test]
 fn a_session_that_the_user_resumes_is_resumed_by_its_id() {
-    let again = Launch { first: false, session: Some("ID"), ..FIRST };
+    let again = Launch {
+        first: false,
+        session: Some("ID"),
+        ..FIRST
+    };
     for (name, given, resumed) in [
-        ("codex", "codex exec resume --last P", "codex exec --json resume ID 'go on'"),
-        ("codex", "codex exec resume OLD -m o P", "codex exec --json -m o resume ID 'go on'"),
+        (
+            "codex",
+            "codex exec resume --last P",
+            "codex exec --json resume ID 'go on'",
+        ),
+        (
+            "codex",
+            "codex exec resume OLD -m o P",
+            "codex exec --json -m o resume ID 'go on'",
+        ),
         (
             "claude-code",
             "claude -p --safe-mode --permission-mode X P",
@@ -415,8 +536,17 @@ fn a_session_with_a_screen_keeps_it() {
     ] {
         let preset = preset(name);
         let id = preset.new_session("UUID".to_owned());
-        let first = Launch { session: id.as_deref(), has_terminal, ..FIRST };
-        let again = Launch { first: false, session: Some("ID"), has_terminal, ..FIRST };
+        let first = Launch {
+            session: id.as_deref(),
+            has_terminal,
+            ..FIRST
+        };
+        let again = Launch {
+            first: false,
+            session: Some("ID"),
+            has_terminal,
+            ..FIRST
+        };
         for launch in [first, again] {
             let terminal = if has_terminal { "tty" } else { "" };
             let command = shown(&preset.command(&words(given), launch));
@@ -455,17 +585,39 @@ fn variables_are_for_resumed_agents() {
     std::fs::write(folder.path().join("mine.toml"), text).unwrap();
     let preset = Preset::by_name("mine", Some(folder.path())).unwrap();
     assert_eq!(preset.environment(FIRST), []);
-    let again = Launch { first: false, session: Some("ID"), ..FIRST };
-    assert_eq!(preset.environment(again), [("MY_SESSION".to_owned(), "ID".to_owned())]);
-    assert_eq!(preset.signs(), [relight_core::agent::silence::SignSource::Beat]);
+    let again = Launch {
+        first: false,
+        session: Some("ID"),
+        ..FIRST
+    };
+    assert_eq!(
+        preset.environment(again),
+        [("MY_SESSION".to_owned(), "ID".to_owned())]
+    );
+    assert_eq!(
+        preset.signs(),
+        [relight_core::agent::silence::SignSource::Beat]
+    );
 }
 
 #[test]
 fn only_presets_with_something_to_read_read() {
-    let reading: Vec<&str> =
-        USUAL.iter().map(|it| it.0).filter(|name| preset(name).reads_stream()).collect();
+    let reading: Vec<&str> = USUAL
+        .iter()
+        .map(|it| it.0)
+        .filter(|name| preset(name).reads_stream())
+        .collect();
     assert_eq!(
         reading,
-        ["claude-code", "codex", "gemini", "opencode", "kimi", "qwen", "pi", "copilot"]
+        [
+            "claude-code",
+            "codex",
+            "gemini",
+            "opencode",
+            "kimi",
+            "qwen",
+            "pi",
+            "copilot"
+        ]
     );
 }

@@ -46,8 +46,14 @@ fn misbehaving(time_max: Duration) -> RelightBuilder {
                 }
             }),
         )
-        .strategy("errs", Made(|_: &_, _: &_, _: &_| Err("no line to ops".into())))
-        .strategy("suspends", Made(|_: &_, _: &_, _: &_| Ok(Decision::Suspend.into())))
+        .strategy(
+            "errs",
+            Made(|_: &_, _: &_, _: &_| Err("no line to ops".into())),
+        )
+        .strategy(
+            "suspends",
+            Made(|_: &_, _: &_, _: &_| Ok(Decision::Suspend.into())),
+        )
         .strategy_time_max(time_max)
 }
 
@@ -73,18 +79,36 @@ async fn left_behind(relight: &Relight, id: &str, strategy: Option<&str>, max_re
     new.spec.strategy = strategy.map(str::to_owned);
     new.spec.max_retries = Some(max_retries);
     let boot = "a boot long ago".to_owned();
-    let holder = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot, node: None });
+    let holder = Holder::Process(ProcessIdentity {
+        pid: 1,
+        start: 1,
+        boot,
+        node: None,
+    });
     let changes = vec![
         Change::Created(Box::new(new)),
         Change::Assigned(Some(
             relight_runtime::core::ids::AgentName::new("ann").expect("a test that can be set up"),
         )),
         Change::LeaseTaken { holder, ttl: None },
-        Change::Status { to: TaskStatus::InProgress, reason: None },
+        Change::Status {
+            to: TaskStatus::InProgress,
+            reason: None,
+        },
     ];
     let task = TaskId::new(id).expect("a test that can be set up");
-    let commit = Commit { task, guard: Guard::default(), at: clock::now(), changes };
-    relight.engine().store().commit(commit).await.expect("a test that can be set up");
+    let commit = Commit {
+        task,
+        guard: Guard::default(),
+        at: clock::now(),
+        changes,
+    };
+    relight
+        .engine()
+        .store()
+        .commit(commit)
+        .await
+        .expect("a test that can be set up");
 }
 
 async fn task(relight: &Relight, id: &str) -> Task {
@@ -98,9 +122,21 @@ async fn task(relight: &Relight, id: &str) -> Task {
 async fn decisions(relight: &Relight, id: &str) -> Vec<serde_json::Value> {
     let task = Some(TaskId::new(id).expect("a test that can be set up"));
     let kinds = vec![EventKind::TaskRecovery];
-    let query =
-        EventQuery { after: 0, before: None, task, agent: None, kinds, limit: 100, newest: false };
-    let events = relight.engine().store().events(query).await.expect("a test that can be set up");
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task,
+        agent: None,
+        kinds,
+        limit: 100,
+        newest: false,
+    };
+    let events = relight
+        .engine()
+        .store()
+        .events(query)
+        .await
+        .expect("a test that can be set up");
     events.into_iter().map(|event| event.detail).collect()
 }
 
@@ -114,7 +150,11 @@ async fn one_that_misbehaves_is_answered_for_and_hides_nothing() {
     ] {
         let relight = misbehaving(time_max).open().await.unwrap();
         let recovered = failed(&relight, "t", strategy).await;
-        assert_eq!(recovered.decision.as_deref(), Some("reassign"), "{strategy}");
+        assert_eq!(
+            recovered.decision.as_deref(),
+            Some("reassign"),
+            "{strategy}"
+        );
         assert_eq!(recovered.trouble.as_deref(), Some(trouble));
         assert_eq!(recovered.reason.as_deref(), Some("the first error"));
         let told = &decisions(&relight, "t").await[0];
@@ -135,8 +175,14 @@ async fn one_that_hangs_stops_no_other_recovery() {
     let swept = relight.recover().await.unwrap();
     assert_eq!((swept.recovered.len(), swept.failed.len()), (8, 0));
     for number in 0..4 {
-        assert_eq!(task(&relight, &format!("waits-{number}")).await.status, TaskStatus::Suspended);
-        assert_eq!(task(&relight, &format!("hangs-{number}")).await.status, TaskStatus::Failed);
+        assert_eq!(
+            task(&relight, &format!("waits-{number}")).await.status,
+            TaskStatus::Suspended
+        );
+        assert_eq!(
+            task(&relight, &format!("hangs-{number}")).await.status,
+            TaskStatus::Failed
+        );
     }
 }
 
@@ -145,16 +191,35 @@ async fn a_strategy_that_nobody_knows_here_is_answered_for() {
     let relight = Relight::open("memory:").await.unwrap();
     left_behind(&relight, "t", Some("elsewhere"), 1).await;
     let swept = relight.recover().await.unwrap();
-    assert!(swept.recovered[0].trouble.as_ref().unwrap().contains("no strategy \"elsewhere\""));
+    assert!(
+        swept.recovered[0]
+            .trouble
+            .as_ref()
+            .unwrap()
+            .contains("no strategy \"elsewhere\"")
+    );
     assert_eq!(task(&relight, "t").await.status, TaskStatus::Failed);
 }
 
 #[tokio::test]
 async fn a_failed_task_is_taken_again_as_often_as_it_may() {
     for (max_retries, lives) in [(0, 1), (1, 2), (2, 3)] {
-        let policy = TaskPolicy { cooldown: Span::ZERO, ..TaskPolicy::default() };
-        let relight = Relight::builder("memory:").policy(policy).open().await.unwrap();
-        relight.task("t").unwrap().max_retries(max_retries).add().await.unwrap();
+        let policy = TaskPolicy {
+            cooldown: Span::ZERO,
+            ..TaskPolicy::default()
+        };
+        let relight = Relight::builder("memory:")
+            .policy(policy)
+            .open()
+            .await
+            .unwrap();
+        relight
+            .task("t")
+            .unwrap()
+            .max_retries(max_retries)
+            .add()
+            .await
+            .unwrap();
         let mut lived = 0;
         while let Some(task) = relight.queue().claim("ann", &[]).await.unwrap() {
             task.fail("again").await.unwrap();
@@ -168,7 +233,11 @@ async fn a_failed_task_is_taken_again_as_often_as_it_may() {
 
 #[tokio::test]
 async fn resume_is_for_the_same_agent_and_keeps_what_is_done() {
-    let relight = Relight::builder("memory:").default_strategy("resume").open().await.unwrap();
+    let relight = Relight::builder("memory:")
+        .default_strategy("resume")
+        .open()
+        .await
+        .unwrap();
     left_behind(&relight, "t", None, 1).await;
     relight.recover().await.unwrap();
     assert_eq!(task(&relight, "t").await.status, TaskStatus::Interrupted);
@@ -189,16 +258,25 @@ async fn a_claim_finds_what_a_dead_holder_left() {
 
 #[tokio::test]
 async fn a_strategy_of_ones_own_is_told_counts_and_its_reason_is_kept() {
-    let own = Made(|task: &Task, death: &HolderDeath, context: &RecoveryContext| {
-        assert_eq!((task.id.as_str(), context.attempts), ("t", 1));
-        assert!(death.reason.starts_with("its holder is gone"));
-        Ok(Answer::from(Decision::GiveUp).because("not worth it"))
-    });
-    let relight = Relight::builder("memory:").strategy("own", own).open().await.unwrap();
+    let own = Made(
+        |task: &Task, death: &HolderDeath, context: &RecoveryContext| {
+            assert_eq!((task.id.as_str(), context.attempts), ("t", 1));
+            assert!(death.reason.starts_with("its holder is gone"));
+            Ok(Answer::from(Decision::GiveUp).because("not worth it"))
+        },
+    );
+    let relight = Relight::builder("memory:")
+        .strategy("own", own)
+        .open()
+        .await
+        .unwrap();
     left_behind(&relight, "t", Some("own"), 5).await;
     relight.recover().await.unwrap();
     let told = &decisions(&relight, "t").await[0];
-    assert_eq!((&told["decision"], &told["reason"]), (&"give_up".into(), &"not worth it".into()));
+    assert_eq!(
+        (&told["decision"], &told["reason"]),
+        (&"give_up".into(), &"not worth it".into())
+    );
     assert!(task(&relight, "t").await.tally.given_up);
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_none());
 }
@@ -206,7 +284,11 @@ async fn a_strategy_of_ones_own_is_told_counts_and_its_reason_is_kept() {
 /// A shell script as strategy `exec`.
 fn exec(script: &str, time_max: Duration) -> Exec {
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-    Exec { command, folder: None, time_max }
+    Exec {
+        command,
+        folder: None,
+        time_max,
+    }
 }
 
 async fn decided(script: &str, time_max: Duration) -> (Recovered, Task) {
@@ -222,12 +304,22 @@ const ENOUGH: Duration = Duration::from_secs(60);
 async fn a_command_decides_by_what_it_prints() {
     for (said, status) in [
         (r#"{"decision": "resume"}"#, TaskStatus::Interrupted),
-        (r#"{"decision": "reassign", "keep_progress": false}"#, TaskStatus::Failed),
-        (r#"{"decision": "suspend", "reason": "ask me"}"#, TaskStatus::Suspended),
+        (
+            r#"{"decision": "reassign", "keep_progress": false}"#,
+            TaskStatus::Failed,
+        ),
+        (
+            r#"{"decision": "suspend", "reason": "ask me"}"#,
+            TaskStatus::Suspended,
+        ),
         (r#"{"decision": "give_up"}"#, TaskStatus::Failed),
     ] {
         let (recovered, _) = decided(&format!("cat >/dev/null; echo '{said}'"), ENOUGH).await;
-        assert_eq!((recovered.status, recovered.trouble), (status, None), "{said}");
+        assert_eq!(
+            (recovered.status, recovered.trouble),
+            (status, None),
+            "{said}"
+        );
     }
 }
 
@@ -236,7 +328,10 @@ async fn a_command_puts_off_by_a_duration_or_to_a_time() {
     let near = |task: &Task, seconds| {
         let at = task.not_before.unwrap();
         let wanted = clock::now().plus(Span::from_secs(seconds));
-        assert!(at <= wanted && wanted.since(at) < Span::from_secs(300), "{at} {wanted}");
+        assert!(
+            at <= wanted && wanted.since(at) < Span::from_secs(300),
+            "{at} {wanted}"
+        );
     };
     let (_, task) = decided(r#"echo '{"decision": "defer", "until": "10m"}'"#, ENOUGH).await;
     assert_eq!(task.status, TaskStatus::Deferred);
@@ -250,7 +345,10 @@ async fn a_command_puts_off_by_a_duration_or_to_a_time() {
 async fn a_command_is_told_the_case_as_json() {
     let script = r#"grep -q '"id":"t".*"reason":"the first error".*"max_retries":1' && echo '{"decision": "suspend"}'"#;
     let (recovered, _) = decided(script, ENOUGH).await;
-    assert_eq!((recovered.status, recovered.trouble), (TaskStatus::Suspended, None));
+    assert_eq!(
+        (recovered.status, recovered.trouble),
+        (TaskStatus::Suspended, None)
+    );
 }
 
 #[tokio::test]
@@ -258,12 +356,27 @@ async fn a_command_that_cannot_be_understood_is_answered_for() {
     for (script, trouble) in [
         ("exit 3", "sh ended with exit status: 3"),
         ("kill -9 $$", "sh ended with signal: 9 (SIGKILL)"),
-        ("echo maybe", "sh gave no decision: expected value at line 1 column 1"),
-        (":", "sh gave no decision: EOF while parsing a value at line 1 column 0"),
-        (r#"echo '{"decision": "pray"}'"#, r#""pray" is not one of resume"#),
+        (
+            "echo maybe",
+            "sh gave no decision: expected value at line 1 column 1",
+        ),
+        (
+            ":",
+            "sh gave no decision: EOF while parsing a value at line 1 column 0",
+        ),
+        (
+            r#"echo '{"decision": "pray"}'"#,
+            r#""pray" is not one of resume"#,
+        ),
         (r#"echo '{"decision": "defer"}'"#, "defer needs `until`"),
-        (r#"echo '{"decision": "defer", "until": "9000d"}'"#, "is further away than"),
-        (r#"echo '{"decision": "defer", "until": "soon"}'"#, r#""soon" is not a time or duration"#),
+        (
+            r#"echo '{"decision": "defer", "until": "9000d"}'"#,
+            "is further away than",
+        ),
+        (
+            r#"echo '{"decision": "defer", "until": "soon"}'"#,
+            r#""soon" is not a time or duration"#,
+        ),
     ] {
         let (recovered, task) = decided(script, ENOUGH).await;
         let told = recovered.trouble.unwrap();
@@ -278,25 +391,46 @@ async fn a_command_that_cannot_be_understood_is_answered_for() {
 #[tokio::test]
 async fn a_command_that_is_too_slow_is_killed_and_answered_for() {
     let (recovered, _) = decided("exec sleep 600", Duration::from_millis(100)).await;
-    assert_eq!(recovered.trouble.as_deref(), Some("sh did not answer within 100ms"));
-    let missing =
-        Exec { command: vec!["/nowhere/at-all".to_owned()], folder: None, time_max: ENOUGH };
-    let relight = Relight::builder("memory:").strategy("exec", missing).open().await.unwrap();
+    assert_eq!(
+        recovered.trouble.as_deref(),
+        Some("sh did not answer within 100ms")
+    );
+    let missing = Exec {
+        command: vec!["/nowhere/at-all".to_owned()],
+        folder: None,
+        time_max: ENOUGH,
+    };
+    let relight = Relight::builder("memory:")
+        .strategy("exec", missing)
+        .open()
+        .await
+        .unwrap();
     let recovered = failed(&relight, "t", "exec").await;
-    assert!(recovered.trouble.unwrap().starts_with("/nowhere/at-all cannot be run"));
+    assert!(
+        recovered
+            .trouble
+            .unwrap()
+            .starts_with("/nowhere/at-all cannot be run")
+    );
 }
 
 #[tokio::test]
 async fn a_command_that_leaves_its_output_to_a_child_does_not_hold_up_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
-    let script =
-        format!("sleep 600 & echo $! > {}; echo '{{\"decision\": \"suspend\"}}'", pid.display());
+    let script = format!(
+        "sleep 600 & echo $! > {}; echo '{{\"decision\": \"suspend\"}}'",
+        pid.display()
+    );
     let (recovered, _) = decided(&script, Duration::from_secs(3)).await;
     // The end of its output never comes, so what it said counts as nothing.
     assert_eq!(recovered.decision.as_deref(), Some("reassign"));
     assert!(recovered.trouble.unwrap().contains("did not answer"));
-    let child: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let child: i32 = std::fs::read_to_string(&pid)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     let child = rustix::process::Pid::from_raw(child).unwrap();
     rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
 }

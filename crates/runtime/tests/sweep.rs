@@ -1,6 +1,9 @@
 //! Leftovers of an attempt are found by their tag alone, and are gone after a sweep.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -32,9 +35,14 @@ fn tagged(tag: &str, script: &str) -> Command {
 
 /// Starts it and waits until it says that it is ready.
 fn ready(tag: &AttemptTag, script: &str) -> Child {
-    let mut child = tagged(tag.as_str(), script).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = tagged(tag.as_str(), script)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     child
 }
 
@@ -93,8 +101,13 @@ fn a_tag_behind_a_long_environment_is_found() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(pids(&sweep::find(std::slice::from_ref(&tag)).unwrap().found), [child.id()]);
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(
+        pids(&sweep::find(std::slice::from_ref(&tag)).unwrap().found),
+        [child.id()]
+    );
     assert_eq!(sweep::clear(&[tag], LONG, LONG).unwrap().stopped, 1);
     child.wait().unwrap();
 }
@@ -106,7 +119,10 @@ fn a_grandchild_in_its_own_session_is_gone_too() {
     let scan = sweep::find(std::slice::from_ref(&tag)).unwrap();
     assert!(scan.found.len() == 3, "{scan:?}");
     let swept = sweep::stop(scan, LONG, LONG).unwrap();
-    assert!(swept.stopped == 3 && swept.survivors.is_empty(), "{swept:?}");
+    assert!(
+        swept.stopped == 3 && swept.survivors.is_empty(),
+        "{swept:?}"
+    );
     assert!(sweep::find(&[tag]).unwrap().found.is_empty());
     parent.wait().unwrap();
 }
@@ -118,17 +134,28 @@ fn what_ignores_the_signal_goes_by_force_after_its_grace() {
     let begun = clock::monotonic_ms();
     let swept = sweep::clear(&[tag], SHORT, LONG).unwrap();
     let took = clock::monotonic_ms() - begun;
-    assert!(swept.survivors.is_empty() && took >= SHORT.as_ms(), "{swept:?} {took}");
+    assert!(
+        swept.survivors.is_empty() && took >= SHORT.as_ms(),
+        "{swept:?} {took}"
+    );
     deaf.wait().unwrap();
 }
 
 #[test]
 fn what_is_stopped_hears_the_signal() {
     let tag = tag();
-    let mut child = ready(&tag, "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done");
+    let mut child = ready(
+        &tag,
+        "trap 'exit 3' TERM; echo ready; while :; do sleep 0.01; done",
+    );
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-    assert!(sweep::clear(&[tag], LONG, LONG).unwrap().survivors.is_empty());
+    assert!(
+        sweep::clear(&[tag], LONG, LONG)
+            .unwrap()
+            .survivors
+            .is_empty()
+    );
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
@@ -170,19 +197,30 @@ fn two_thousand_processes_are_scanned_quickly_and_cleared() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(crowd.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(crowd.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let mut one = tagged(ours.as_str(), "exec sleep 600").spawn().unwrap();
     let (mut best, cpu_begun) = (u64::MAX, cpu_ms());
     for _ in 0..10 {
         let begun = clock::monotonic_ms();
-        assert_eq!(sweep::find(std::slice::from_ref(&ours)).unwrap().found.len(), 1);
+        assert_eq!(
+            sweep::find(std::slice::from_ref(&ours))
+                .unwrap()
+                .found
+                .len(),
+            1
+        );
         best = best.min(clock::monotonic_ms() - begun);
     }
     let cpu = (cpu_ms() - cpu_begun) / 10;
     let begun = clock::monotonic_ms();
     let swept = sweep::clear(&[ours, others], LONG, LONG).unwrap();
     let cleared = clock::monotonic_ms() - begun;
-    eprintln!("a scan: {best} ms, {cpu} ms of CPU; {} cleared in {cleared} ms", swept.stopped);
+    eprintln!(
+        "a scan: {best} ms, {cpu} ms of CPU; {} cleared in {cleared} ms",
+        swept.stopped
+    );
     assert_eq!((swept.stopped, swept.survivors.len()), (2_002, 0));
     one.wait().unwrap();
     crowd.wait().unwrap();
@@ -195,8 +233,14 @@ fn cpu_ms() -> i64 {
 
 /// Takes the lock `file` by a descriptor that it keeps, and drops its environment.
 fn untagged(file: &Path, program: &str) -> Child {
-    let script = format!("exec 9>>'{}'; flock 9; exec env -i {program} 60", file.display());
-    command("sh", &["-c", &script]).stdin(Stdio::null()).spawn().unwrap()
+    let script = format!(
+        "exec 9>>'{}'; flock 9; exec env -i {program} 60",
+        file.display()
+    );
+    command("sh", &["-c", &script])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 /// Waits until somebody has the lock.
@@ -208,7 +252,14 @@ fn until_locked(file: &Path) {
             return;
         }
         flock(&probe, FlockOperation::Unlock).unwrap();
-        poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+        poll(
+            &mut [],
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            }),
+        )
+        .unwrap();
     }
     panic!("nobody took {}", file.display());
 }
@@ -224,13 +275,24 @@ fn who_holds_the_lock_is_ours_and_who_only_opened_the_file_is_not() {
     let mut holder = untagged(&file, "sleep");
     until_locked(&file);
     let script = format!("exec 9>>'{}'; echo ready; exec sleep 60", file.display());
-    let mut other = command("sh", &["-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut other = command("sh", &["-c", &script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
-    BufReader::new(other.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(other.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let swept = sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap();
-    assert!(swept.stopped == 1 && swept.survivors.is_empty(), "{swept:?}");
+    assert!(
+        swept.stopped == 1 && swept.survivors.is_empty(),
+        "{swept:?}"
+    );
     holder.wait().unwrap();
-    assert!(other.try_wait().unwrap().is_none(), "it only has the file open");
+    assert!(
+        other.try_wait().unwrap().is_none(),
+        "it only has the file open"
+    );
     other.kill().unwrap();
     other.wait().unwrap();
 }
@@ -245,7 +307,10 @@ fn a_process_that_only_has_our_name_is_ours_to_stop() {
         until_locked(&file);
         until_named(holder.id(), name);
         let swept = sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap();
-        assert!(swept.stopped == 1 && swept.survivors.is_empty(), "{name}: {swept:?}");
+        assert!(
+            swept.stopped == 1 && swept.survivors.is_empty(),
+            "{name}: {swept:?}"
+        );
         holder.wait().unwrap();
     }
 }
@@ -254,15 +319,31 @@ fn a_process_that_only_has_our_name_is_ours_to_stop() {
 /// inherited.
 #[test]
 #[ignore = "it waits until it is ended"]
-#[expect(clippy::disallowed_methods, reason = "this process is started by a test")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this process is started by a test"
+)]
 fn holds_a_lock() {
-    let Some(file) = std::env::var_os("LOCK_FILE") else { return };
-    let lock = OpenOptions::new().append(true).create(true).open(file).unwrap();
+    let Some(file) = std::env::var_os("LOCK_FILE") else {
+        return;
+    };
+    let lock = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(file)
+        .unwrap();
     flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     if std::env::var_os("LOCK_INHERITED").is_some() {
         rustix::io::fcntl_setfd(&lock, rustix::io::FdFlags::empty()).unwrap();
     }
-    poll(&mut [], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).unwrap();
+    poll(
+        &mut [],
+        Some(&Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        }),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -270,13 +351,21 @@ fn a_part_of_relight_is_left_alone_unless_it_inherited_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lock");
     let start = || {
-        let mut part = command("/proc/self/exe", &["--ignored", "--exact", "sweep::holds_a_lock"]);
-        part.env("LOCK_FILE", &file).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut part = command(
+            "/proc/self/exe",
+            &["--ignored", "--exact", "sweep::holds_a_lock"],
+        );
+        part.env("LOCK_FILE", &file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         part
     };
     let mut supervisor = start().spawn().unwrap();
     until_locked(&file);
-    assert_eq!(sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap(), SweepOutcome::default());
+    assert_eq!(
+        sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap(),
+        SweepOutcome::default()
+    );
     assert!(supervisor.try_wait().unwrap().is_none());
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
@@ -284,7 +373,10 @@ fn a_part_of_relight_is_left_alone_unless_it_inherited_the_lock() {
     until_locked(&file);
     until_inherited(command_of_an_agent.id(), &file);
     let swept = sweep::clear_lock(&lock_at(&file), LONG, LONG).unwrap();
-    assert!(swept.stopped == 1 && swept.survivors.is_empty(), "{swept:?}");
+    assert!(
+        swept.stopped == 1 && swept.survivors.is_empty(),
+        "{swept:?}"
+    );
     command_of_an_agent.wait().unwrap();
 }
 
@@ -299,13 +391,22 @@ fn until_inherited(pid: u32, file: &Path) {
         let info = number.map(|number| {
             std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default()
         });
-        let flags =
-            info.iter().flat_map(|info| info.lines()).find_map(|l| l.strip_prefix("flags:"));
+        let flags = info
+            .iter()
+            .flat_map(|info| info.lines())
+            .find_map(|l| l.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
         if flags.is_some_and(|flags| flags & 0o2_000_000 == 0) {
             return;
         }
-        poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+        poll(
+            &mut [],
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            }),
+        )
+        .unwrap();
     }
     panic!("{pid} never handed it on");
 }
@@ -317,7 +418,10 @@ fn what_another_user_runs_is_not_touched() {
     let mut theirs = untagged(&file, "sleep");
     until_locked(&file);
     let nobody = Lock::at(&file, vec![u32::MAX - 1]).unwrap();
-    assert_eq!(sweep::clear_lock(&nobody, LONG, LONG).unwrap(), SweepOutcome::default());
+    assert_eq!(
+        sweep::clear_lock(&nobody, LONG, LONG).unwrap(),
+        SweepOutcome::default()
+    );
     assert!(theirs.try_wait().unwrap().is_none());
     theirs.kill().unwrap();
     theirs.wait().unwrap();
@@ -330,7 +434,14 @@ fn until_named(pid: u32, name: &str) {
         if comm.trim() == name {
             return;
         }
-        poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 })).unwrap();
+        poll(
+            &mut [],
+            Some(&Timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            }),
+        )
+        .unwrap();
     }
     panic!("{pid} never became {name}");
 }

@@ -1,6 +1,9 @@
 //! Traces, told to a collector that is there, away, and wrong.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -59,31 +62,58 @@ fn collector(statuses: &'static [u16]) -> (String, Receiver<Value>) {
 
 fn engine() -> (tempfile::TempDir, Engine) {
     let folder = tempfile::tempdir().unwrap();
-    let store = StoreUrl::Sqlite(folder.path().join("relight.db")).open(Use::Long).unwrap();
-    (folder, Engine::new(store, Redactor::new(MarkKey::new([7; 32]))))
+    let store = StoreUrl::Sqlite(folder.path().join("relight.db"))
+        .open(Use::Long)
+        .unwrap();
+    (
+        folder,
+        Engine::new(store, Redactor::new(MarkKey::new([7; 32]))),
+    )
 }
 
 /// A task with one finished step.
 async fn work(engine: &Engine, id: &str) {
     let id = TaskId::new(id).unwrap();
     let new = NewTask::bare(id.clone());
-    let holder = Holder::Time { by: "a test".to_owned() };
+    let holder = Holder::Time {
+        by: "a test".to_owned(),
+    };
     let (ttl, limits) = (Some(Span::from_secs(60)), StartLimits::OwnBudget);
-    let started = engine.start(new, Right::Unfenced, holder, ttl, limits).await;
+    let started = engine
+        .start(new, Right::Unfenced, holder, ttl, limits)
+        .await;
     let right = Right::Fence(started.unwrap().fence);
-    let key = StepKey { name: StepName::new("build").unwrap(), occurrence: 1 };
-    let begin =
-        TaskEvent::StepBegin { key: key.clone(), rule: RepeatRule::Once, fingerprint: None };
+    let key = StepKey {
+        name: StepName::new("build").unwrap(),
+        occurrence: 1,
+    };
+    let begin = TaskEvent::StepBegin {
+        key: key.clone(),
+        rule: RepeatRule::Once,
+        fingerprint: None,
+    };
     engine.act(&id, right, begin).await.unwrap();
     let output = Some(Output::keep(0, b"words that nobody traces".to_vec()));
-    let end = TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output };
+    let end = TaskEvent::StepEnd {
+        key,
+        outcome: StepOutcome::Done,
+        output,
+    };
     engine.act(&id, right, end).await.unwrap();
-    engine.act(&id, right, TaskEvent::Done { force: false }).await.unwrap();
+    engine
+        .act(&id, right, TaskEvent::Done { force: false })
+        .await
+        .unwrap();
 }
 
 fn names(request: &Value) -> Vec<String> {
-    let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
-    spans.iter().map(|span| span["name"].as_str().unwrap().to_owned()).collect()
+    let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        .as_array()
+        .unwrap();
+    spans
+        .iter()
+        .map(|span| span["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn start(engine: &Engine, address: &str) -> (Telemetry, Receiver<String>) {
@@ -115,8 +145,13 @@ async fn what_ended_is_told_without_its_words() {
     let mut told = Vec::new();
     let mut requests = Vec::new();
     work_until(&engine, |pause| {
-        while !["step build", "task"].iter().all(|name| told.iter().any(|told| told == name)) {
-            let Ok(request) = heard.recv_timeout(pause) else { return false };
+        while !["step build", "task"]
+            .iter()
+            .all(|name| told.iter().any(|told| told == name))
+        {
+            let Ok(request) = heard.recv_timeout(pause) else {
+                return false;
+            };
             told.extend(names(&request));
             requests.push(request.to_string());
         }
@@ -124,7 +159,10 @@ async fn what_ended_is_told_without_its_words() {
     })
     .await;
     for text in requests {
-        assert!(!text.contains("nobody traces") && !text.contains("before"), "{text}");
+        assert!(
+            !text.contains("nobody traces") && !text.contains("before"),
+            "{text}"
+        );
         assert!(text.contains(r#"{"key":"service.name","value":{"stringValue":"relight"}}"#));
     }
     telemetry.finish(LIMIT).await;
@@ -136,8 +174,13 @@ async fn a_collector_that_says_no_costs_nothing_but_its_spans() {
     let (address, heard) = collector(&[503, 200]);
     let (telemetry, said) = start(&engine, &address);
     work_until(&engine, |pause| {
-        let Ok(text) = said.recv_timeout(pause) else { return false };
-        assert!(text.contains("traces cannot be told to http://127.0.0.1:"), "{text}");
+        let Ok(text) = said.recv_timeout(pause) else {
+            return false;
+        };
+        assert!(
+            text.contains("traces cannot be told to http://127.0.0.1:"),
+            "{text}"
+        );
         assert!(text.contains("503"), "{text}");
         true
     })
@@ -152,7 +195,11 @@ async fn a_collector_that_says_no_costs_nothing_but_its_spans() {
 async fn a_collector_that_is_away_holds_up_nobody() {
     let (_folder, engine) = engine();
     // A port that was free a moment ago: nobody answers there.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let (telemetry, said) = start(&engine, &format!("http://127.0.0.1:{port}"));
     work_until(&engine, |pause| said.recv_timeout(pause).is_ok()).await;
     work(&engine, "after").await;

@@ -19,7 +19,9 @@ use tempfile::TempDir;
 const LONG: Duration = Duration::from_secs(120);
 
 async fn memory() -> Relight {
-    Relight::open("memory:").await.expect("a test that can be set up")
+    Relight::open("memory:")
+        .await
+        .expect("a test that can be set up")
 }
 
 /// A store on disk, opened twice, as by two processes.
@@ -27,8 +29,12 @@ async fn two_sides() -> (TempDir, Relight, Relight) {
     let folder = tempfile::tempdir().expect("a test that can be set up");
     let url = format!("sqlite:{}/relight.db", folder.path().display());
     let (one, other) = (
-        Relight::open(&url).await.expect("a test that can be set up"),
-        Relight::open(&url).await.expect("a test that can be set up"),
+        Relight::open(&url)
+            .await
+            .expect("a test that can be set up"),
+        Relight::open(&url)
+            .await
+            .expect("a test that can be set up"),
     );
     (folder, one, other)
 }
@@ -56,9 +62,21 @@ async fn task(relight: &Relight, id: &str) -> Task {
 async fn events(relight: &Relight, id: &str, kind: EventKind) -> Vec<serde_json::Value> {
     let task = Some(TaskId::new(id).expect("a test that can be set up"));
     let kinds = vec![kind];
-    let query =
-        EventQuery { after: 0, before: None, task, agent: None, kinds, limit: 100, newest: false };
-    let events = relight.engine().store().events(query).await.expect("a test that can be set up");
+    let query = EventQuery {
+        after: 0,
+        before: None,
+        task,
+        agent: None,
+        kinds,
+        limit: 100,
+        newest: false,
+    };
+    let events = relight
+        .engine()
+        .store()
+        .events(query)
+        .await
+        .expect("a test that can be set up");
     events.into_iter().map(|event| event.detail).collect()
 }
 
@@ -75,12 +93,17 @@ async fn a_worker_ends_each_task_by_how_its_work_ends() {
             "wrong" => Err("the disk is full"),
             "panics" => panic!("at the worst time"),
             "later" => Ok(End::Defer { until: later }),
-            _ => Ok(End::Block { reason: "which colour?".to_owned() }),
+            _ => Ok(End::Block {
+                reason: "which colour?".to_owned(),
+            }),
         }
     });
     let worked = worked.await.unwrap();
     // What failed was reassigned at once, and taken again.
-    assert_eq!((worked.done, worked.failed, worked.blocked, worked.deferred), (2, 3, 1, 1));
+    assert_eq!(
+        (worked.done, worked.failed, worked.blocked, worked.deferred),
+        (2, 3, 1, 1)
+    );
     assert_eq!(task(&relight, "fine").await.status, TaskStatus::Completed);
     assert_eq!(task(&relight, "wrong").await.status, TaskStatus::Completed);
     assert_eq!(task(&relight, "later").await.status, TaskStatus::Deferred);
@@ -99,13 +122,27 @@ async fn the_first_error_is_kept_with_its_causes_and_without_its_secrets() {
     struct NotSent(#[source] std::io::Error);
 
     let relight = memory().await;
-    let running = relight.task("t").unwrap().max_retries(0).start().await.unwrap();
+    let running = relight
+        .task("t")
+        .unwrap()
+        .max_retries(0)
+        .start()
+        .await
+        .unwrap();
     let refused = std::io::Error::other("password=hunter2hunter2 was refused");
-    let ended = running.run(|_| async { Err::<(), _>(NotSent(refused)) }).await.unwrap();
-    let Ended::Failed { recovered, .. } = ended else { panic!("{ended:?}") };
+    let ended = running
+        .run(|_| async { Err::<(), _>(NotSent(refused)) })
+        .await
+        .unwrap();
+    let Ended::Failed { recovered, .. } = ended else {
+        panic!("{ended:?}")
+    };
     assert_eq!(recovered.outcome.as_deref(), Some("retries_used_up"));
     let reason = task(&relight, "t").await.reason.unwrap();
-    assert!(reason.starts_with("the mail was not sent: password="), "{reason}");
+    assert!(
+        reason.starts_with("the mail was not sent: password="),
+        "{reason}"
+    );
     assert!(!reason.contains("hunter2"), "{reason}");
 }
 
@@ -114,11 +151,18 @@ async fn a_panic_text_is_redacted_too() {
     let relight = memory().await;
     let running = relight.task("t").unwrap().start().await.unwrap();
     let work = |_| async {
-        if true { panic!("token=ghp_{}", "a1B2".repeat(9)) } else { Ok::<(), &str>(()) }
+        if true {
+            panic!("token=ghp_{}", "a1B2".repeat(9))
+        } else {
+            Ok::<(), &str>(())
+        }
     };
     running.run(work).await.unwrap();
     let reason = task(&relight, "t").await.reason.unwrap();
-    assert!(reason.starts_with("panicked: ") && !reason.contains("a1B2"), "{reason}");
+    assert!(
+        reason.starts_with("panicked: ") && !reason.contains("a1B2"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]
@@ -171,7 +215,10 @@ async fn a_worker_that_waits_takes_what_is_added_and_stops_when_it_is_told_to() 
     let (_folder, here, there) = two_sides().await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stop = Mutex::new(Some(stop));
-    let worker = here.worker("ann").unwrap().until(async { drop(stopped.await) });
+    let worker = here
+        .worker("ann")
+        .unwrap()
+        .until(async { drop(stopped.await) });
     let worked = worker.run(move |_| {
         drop(stop.lock().unwrap().take());
         async { Ok::<(), &str>(()) }
@@ -206,8 +253,21 @@ async fn nobody_gets_a_task_that_another_has() {
 async fn the_best_comes_first_and_only_to_who_can_do_it() {
     let relight = memory().await;
     add(&relight, &["old", "new"]).await;
-    relight.task("urgent").unwrap().priority(5).add().await.unwrap();
-    relight.task("odd").unwrap().priority(9).needs("welding").add().await.unwrap();
+    relight
+        .task("urgent")
+        .unwrap()
+        .priority(5)
+        .add()
+        .await
+        .unwrap();
+    relight
+        .task("odd")
+        .unwrap()
+        .priority(9)
+        .needs("welding")
+        .add()
+        .await
+        .unwrap();
     let queue = relight.queue();
     let mut order = Vec::new();
     while let Some(task) = queue.claim("ann", &[]).await.unwrap() {
@@ -215,7 +275,11 @@ async fn the_best_comes_first_and_only_to_who_can_do_it() {
         task.done().await.unwrap();
     }
     assert_eq!(order, ["urgent", "old", "new"]);
-    let skilled = queue.claim("bob", &["welding".to_owned()]).await.unwrap().unwrap();
+    let skilled = queue
+        .claim("bob", &["welding".to_owned()])
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(skilled.id().as_str(), "odd");
 }
 
@@ -223,9 +287,17 @@ async fn the_best_comes_first_and_only_to_who_can_do_it() {
 async fn a_claim_waits_for_what_is_due_later() {
     let relight = memory().await;
     let running = relight.task("t").unwrap().start().await.unwrap();
-    running.defer(clock::now().plus(Span::from_secs(2))).await.unwrap();
+    running
+        .defer(clock::now().plus(Span::from_secs(2)))
+        .await
+        .unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_none());
-    let due = relight.queue().claim_wait("ann", &[], LONG).await.unwrap().unwrap();
+    let due = relight
+        .queue()
+        .claim_wait("ann", &[], LONG)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(due.resumed());
 }
 
@@ -237,9 +309,15 @@ async fn nothing_is_claimed_while_the_store_is_drained() {
     relight_runtime::drain::begin(store.as_ref()).await.unwrap();
     let refused = relight.queue().claim("ann", &[]).await.unwrap_err();
     assert!(matches!(refused, ActError::NothingBegun), "{refused}");
-    let none = relight.queue().claim_wait("ann", &[], Duration::ZERO).await.unwrap();
+    let none = relight
+        .queue()
+        .claim_wait("ann", &[], Duration::ZERO)
+        .await
+        .unwrap();
     assert!(none.is_none(), "who waits, waits for the end of the drain");
-    relight_runtime::drain::cancel(store.as_ref()).await.unwrap();
+    relight_runtime::drain::cancel(store.as_ref())
+        .await
+        .unwrap();
     assert!(relight.queue().claim("ann", &[]).await.unwrap().is_some());
 }
 
@@ -250,9 +328,15 @@ async fn a_task_that_is_started_while_draining_waits() {
     relight_runtime::drain::begin(store.as_ref()).await.unwrap();
     let refused = relight.task("t").unwrap().start().await.unwrap_err();
     assert!(matches!(refused, ActError::Draining { .. }), "{refused}");
-    let task = relight.engine().task(&TaskId::new("t").unwrap()).await.unwrap();
+    let task = relight
+        .engine()
+        .task(&TaskId::new("t").unwrap())
+        .await
+        .unwrap();
     assert_eq!(task.status, TaskStatus::Deferred);
-    relight_runtime::drain::cancel(store.as_ref()).await.unwrap();
+    relight_runtime::drain::cancel(store.as_ref())
+        .await
+        .unwrap();
     relight.task("t").unwrap().start().await.unwrap();
 }
 
@@ -277,12 +361,40 @@ async fn a_claim_that_nobody_waits_for_any_more_holds_nothing() {
 
 #[tokio::test]
 async fn what_it_costs_is_counted_for_good_and_ends_it_at_the_limit() {
-    let policy = TaskPolicy { cost_micros_max: Some(5_000_000), ..TaskPolicy::default() };
-    let relight = Relight::builder("memory:").policy(policy).open().await.unwrap();
-    let running = relight.task("t").unwrap().max_retries(9).start().await.unwrap();
-    running.spend(Usage { cost_micros: 3_000_000, turns: 2 }).await.unwrap();
-    running.step("s", || async { Ok::<_, std::io::Error>(()) }).await.unwrap();
-    running.spend(Usage { cost_micros: 2_000_000, turns: 1 }).await.unwrap();
+    let policy = TaskPolicy {
+        cost_micros_max: Some(5_000_000),
+        ..TaskPolicy::default()
+    };
+    let relight = Relight::builder("memory:")
+        .policy(policy)
+        .open()
+        .await
+        .unwrap();
+    let running = relight
+        .task("t")
+        .unwrap()
+        .max_retries(9)
+        .start()
+        .await
+        .unwrap();
+    running
+        .spend(Usage {
+            cost_micros: 3_000_000,
+            turns: 2,
+        })
+        .await
+        .unwrap();
+    running
+        .step("s", || async { Ok::<_, std::io::Error>(()) })
+        .await
+        .unwrap();
+    running
+        .spend(Usage {
+            cost_micros: 2_000_000,
+            turns: 1,
+        })
+        .await
+        .unwrap();
     let recovered = running.fail("no idea").await.unwrap();
     assert_eq!(recovered.status, TaskStatus::Suspended);
     assert_eq!(recovered.outcome.as_deref(), Some("parked"));
@@ -296,25 +408,44 @@ async fn each_decision_is_an_event_with_counts_and_without_what_was_said() {
     let relight = memory().await;
     let running = relight.task("t").unwrap().start().await.unwrap();
     running
-        .step("s", || async { Ok::<_, std::io::Error>("what was said".to_owned()) })
+        .step("s", || async {
+            Ok::<_, std::io::Error>("what was said".to_owned())
+        })
         .await
         .unwrap();
-    running.spend(Usage { cost_micros: 70, turns: 3 }).await.unwrap();
+    running
+        .spend(Usage {
+            cost_micros: 70,
+            turns: 3,
+        })
+        .await
+        .unwrap();
     running.fail("the model went away").await.unwrap();
     let told = events(&relight, "t", EventKind::TaskRecovery).await;
-    let [told] = told.as_slice() else { panic!("{told:?}") };
+    let [told] = told.as_slice() else {
+        panic!("{told:?}")
+    };
     assert_eq!(told["strategy"], "fail-and-reassign");
     assert_eq!(told["decision"], "reassign");
     assert_eq!(told["error"], "the model went away");
     let context = &told["context"];
-    assert_eq!((&context["steps_done"], &context["turns"]), (&1.into(), &3.into()));
-    assert_eq!((&context["cost_micros"], &context["max_retries"]), (&70.into(), &1.into()));
+    assert_eq!(
+        (&context["steps_done"], &context["turns"]),
+        (&1.into(), &3.into())
+    );
+    assert_eq!(
+        (&context["cost_micros"], &context["max_retries"]),
+        (&70.into(), &1.into())
+    );
     assert!(!told.to_string().contains("what was said"));
 }
 
 #[tokio::test]
 async fn an_unknown_strategy_is_refused_at_the_start() {
-    let opened = Relight::builder("memory:").default_strategy("ask-ops").open().await;
+    let opened = Relight::builder("memory:")
+        .default_strategy("ask-ops")
+        .open()
+        .await;
     assert!(matches!(opened.unwrap_err(), OpenError::Strategy(_)));
     let relight = memory().await;
     let refused = relight.task("t").unwrap().strategy("ask-ops").unwrap_err();
@@ -340,7 +471,14 @@ async fn work_runs_side_by_side() {
             Ok::<(), &str>(())
         }
     });
-    assert_eq!(tokio::time::timeout(LONG, worked).await.unwrap().unwrap().done, 3);
+    assert_eq!(
+        tokio::time::timeout(LONG, worked)
+            .await
+            .unwrap()
+            .unwrap()
+            .done,
+        3
+    );
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
 
@@ -348,14 +486,24 @@ async fn work_runs_side_by_side() {
 #[test]
 fn the_example_with_a_strategy_of_its_own_does_what_the_guide_says() {
     let tests = std::env::current_exe().unwrap();
-    let example = tests.parent().unwrap().parent().unwrap().join("examples/own_strategy");
+    let example = tests
+        .parent()
+        .unwrap()
+        .parent()
+        .unwrap()
+        .join("examples/own_strategy");
     if !example.exists() {
-        eprintln!("SKIPPED: {} is not built (cargo test -p relight builds it)", example.display());
+        eprintln!(
+            "SKIPPED: {} is not built (cargo test -p relight builds it)",
+            example.display()
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}/relight.db", folder.path().display());
-    let output = relight_runtime::os::process::command(&example, &[store]).output().unwrap();
+    let output = relight_runtime::os::process::command(&example, &[store])
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     let mut said: Vec<&str> = said.lines().collect();
     said.sort_unstable();

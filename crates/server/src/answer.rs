@@ -17,9 +17,18 @@ const SEALS: [(HeaderName, &str); 7] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
 ];
 
 /// Puts on an answer what every answer has.
@@ -62,7 +71,11 @@ mod tests {
     #[tokio::test]
     async fn an_answer_has_no_character_that_a_terminal_obeys() {
         let text = "a\u{202e}b\u{9b}c\u{7f}d";
-        let body = json_bytes(StatusCode::OK, &text).into_body().collect().await.unwrap();
+        let body = json_bytes(StatusCode::OK, &text)
+            .into_body()
+            .collect()
+            .await
+            .unwrap();
         assert_eq!(&body.to_bytes()[..], br#""a\u202eb\u009bc\u007fd""#);
     }
 }

@@ -85,7 +85,10 @@ impl App {
 
     /// The cookie's name. Browsers send cookies to every port of a host: each daemon has its own.
     pub(crate) fn cookie_name(&self) -> String {
-        format!("relight-{}", self.address.map_or(0, |address| address.port()))
+        format!(
+            "relight-{}",
+            self.address.map_or(0, |address| address.port())
+        )
     }
 }
 
@@ -112,7 +115,10 @@ mod tests {
 
     #[test]
     fn the_link_names_an_address_that_a_browser_can_open() {
-        assert_eq!(url("0.0.0.0:7717".parse().unwrap(), true), "https://127.0.0.1:7717");
+        assert_eq!(
+            url("0.0.0.0:7717".parse().unwrap(), true),
+            "https://127.0.0.1:7717"
+        );
         assert_eq!(url("[::1]:80".parse().unwrap(), false), "http://[::1]:80");
     }
 }

@@ -72,10 +72,17 @@ impl Audit {
 async fn write(store: &dyn Store, counts: &BTreeMap<&'static str, u64>) -> Result<(), StoreError> {
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(NAME).await?;
-        let so_far = before.as_ref().and_then(|kept| kept["refused"].as_u64()).unwrap_or(0);
+        let so_far = before
+            .as_ref()
+            .and_then(|kept| kept["refused"].as_u64())
+            .unwrap_or(0);
         let now = json!({"refused": so_far + counts.values().sum::<u64>()});
         let detail = json!({"what": "refused at the daemon's door", "counts": counts});
-        let told = vec![StoreEvent { at: clock::now(), kind: EventKind::Audit, detail }];
+        let told = vec![StoreEvent {
+            at: clock::now(),
+            kind: EventKind::Audit,
+            detail,
+        }];
         if store.keep_and_tell(NAME, before, now, told).await? {
             return Ok(());
         }

@@ -53,6 +53,8 @@ impl Backend {
 
 impl std::fmt::Debug for Backend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Backend").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("Backend")
+            .field("home", &self.home)
+            .finish_non_exhaustive()
     }
 }

@@ -18,25 +18,33 @@ pub fn ask(socket: &Path, request: &Request, patience: Span) -> Result<ControlRe
     };
     let (method, path, body) = match request {
         Request::Status => ("GET", "/api/status".to_owned(), None),
-        Request::Start { agent: name } => {
-            ("POST", agent(name, "start"), Some(json!({"keep_running": true})))
-        }
+        Request::Start { agent: name } => (
+            "POST",
+            agent(name, "start"),
+            Some(json!({"keep_running": true})),
+        ),
         Request::Stop { agent: name } => ("POST", agent(name, "stop"), None),
         Request::Restart { agent: name } => ("POST", agent(name, "restart"), None),
-        Request::Down { keep_agents } => {
-            ("POST", "/api/down".to_owned(), Some(json!({"keep_agents": keep_agents})))
-        }
+        Request::Down { keep_agents } => (
+            "POST",
+            "/api/down".to_owned(),
+            Some(json!({"keep_agents": keep_agents})),
+        ),
         Request::Register(new) => {
             let body = serde_json::to_value(new).expect("requests have string keys");
             ("POST", "/api/agents".to_owned(), Some(body))
         }
-        Request::Unregister { agent: name } => {
-            ("DELETE", format!("/api/agents/{}", in_path(name.as_str())), None)
-        }
+        Request::Unregister { agent: name } => (
+            "DELETE",
+            format!("/api/agents/{}", in_path(name.as_str())),
+            None,
+        ),
         Request::Reload => ("POST", "/api/reload".to_owned(), None),
-        Request::Recover { dry_run } => {
-            ("POST", "/api/recover".to_owned(), Some(json!({"dry_run": dry_run})))
-        }
+        Request::Recover { dry_run } => (
+            "POST",
+            "/api/recover".to_owned(),
+            Some(json!({"dry_run": dry_run})),
+        ),
     };
     let answered = send(socket, method, &path, body.as_ref(), patience)?;
     Ok(match answered.refusal() {

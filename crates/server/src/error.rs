@@ -39,7 +39,13 @@ pub struct ApiError {
 impl ApiError {
     /// A refusal.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, model_hint: None, inside: None }
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            model_hint: None,
+            inside: None,
+        }
     }
 
     /// The HTTP status.
@@ -89,15 +95,20 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body =
-            ProblemBody { error: Problem::new(self.code, self.message.clone(), self.hint.clone()) };
+        let body = ProblemBody {
+            error: Problem::new(self.code, self.message.clone(), self.hint.clone()),
+        };
         let mut response = json_bytes(self.status(), &body);
         if self.code == ErrorCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
         }
         if self.code == ErrorCode::RATE_LIMITED {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
         }
         // For whoever keeps the daemon's log.
         response.extensions_mut().insert(self);
@@ -153,10 +164,19 @@ impl From<AgentCommitError> for ApiError {
 }
 
 impl From<Refused> for ApiError {
-    fn from(Refused { code, message, hint }: Refused) -> Self {
+    fn from(
+        Refused {
+            code,
+            message,
+            hint,
+        }: Refused,
+    ) -> Self {
         match code {
             ErrorCode::INTERNAL => Self::internal(message),
-            code => Self { hint, ..Self::new(code, message) },
+            code => Self {
+                hint,
+                ..Self::new(code, message)
+            },
         }
     }
 }
@@ -194,7 +214,11 @@ impl From<ActError> for ApiError {
         let (hint, model_hint) = (error.hint(), error.model_hint().map(str::to_owned));
         match error {
             ActError::Store(error) => error.into(),
-            error => Self { hint, model_hint, ..Self::new(error.code(), error.to_string()) },
+            error => Self {
+                hint,
+                model_hint,
+                ..Self::new(error.code(), error.to_string())
+            },
         }
     }
 }
@@ -203,7 +227,10 @@ impl From<SessionError> for ApiError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Store(error) => error.into(),
-            error => Self { hint: error.hint(), ..Self::new(error.code(), error.to_string()) },
+            error => Self {
+                hint: error.hint(),
+                ..Self::new(error.code(), error.to_string())
+            },
         }
     }
 }

@@ -86,7 +86,13 @@ impl Default for Journal {
     fn default() -> Self {
         let (ring, from) = (broadcast::channel(RING).0, watch::channel(None).0);
         let (watched, ends) = (Notify::new(), watch::channel(false).0);
-        Self { ring, shared: AtomicU64::new(0), from, watched, ends }
+        Self {
+            ring,
+            shared: AtomicU64::new(0),
+            from,
+            watched,
+            ends,
+        }
     }
 }
 
@@ -125,7 +131,9 @@ impl Journal {
 
     /// Gives all watchers what came together.
     fn share(&self, mut batch: Batch) {
-        batch.before = self.shared.fetch_add(batch.events.len() as u64, Ordering::Relaxed);
+        batch.before = self
+            .shared
+            .fetch_add(batch.events.len() as u64, Ordering::Relaxed);
         // Nobody watches any more: nobody misses it.
         let _ = self.ring.send(Arc::new(batch));
     }
@@ -205,7 +213,11 @@ impl Journal {
     /// Shares out what came after; answers the newest.
     async fn share_after(&self, store: &dyn Store, mut after: u64) -> Result<u64, StoreError> {
         loop {
-            let query = EventQuery { after, limit: PAGE, ..every_event() };
+            let query = EventQuery {
+                after,
+                limit: PAGE,
+                ..every_event()
+            };
             let events = store.events(query).await?;
             let count = events.len();
             after = events.last().map_or(after, |event| event.id);
@@ -231,8 +243,17 @@ impl Journal {
         let newest = store.newest_event().await?;
         let after = wanted.after.map_or(newest, |after| after.min(newest));
         let expected = self.shared.load(Ordering::Relaxed);
-        let seen = WatchPosition { wanted, after, expected };
-        let watcher = Watcher { store: Arc::clone(store), ring, seen, stage: Stage::Hello };
+        let seen = WatchPosition {
+            wanted,
+            after,
+            expected,
+        };
+        let watcher = Watcher {
+            store: Arc::clone(store),
+            ring,
+            seen,
+            stage: Stage::Hello,
+        };
         let next = Box::pin(watcher.next(self.ends.subscribe()));
         let mut response = Response::new(Body::new(Stream { next }));
         let kind = HeaderValue::from_static("text/event-stream");
@@ -299,7 +320,11 @@ impl Watcher {
 
     async fn past(&mut self) -> Result<Option<Bytes>, Over> {
         let (after, query) = (self.seen.after, self.seen.wanted.query.clone());
-        let query = EventQuery { after, limit: PAST_PAGE, ..query };
+        let query = EventQuery {
+            after,
+            limit: PAST_PAGE,
+            ..query
+        };
         let read = self.store.events(query).await;
         let events = read.map_err(|_| Over)?;
         if events.len() < PAST_PAGE {
@@ -333,7 +358,10 @@ impl WatchPosition {
         let missed = batch.before.saturating_sub(self.expected);
         self.expected = batch.before + batch.events.len() as u64;
         let text = self.wanted_of(batch);
-        self.after = batch.events.last().map_or(self.after, |told| told.id.max(self.after));
+        self.after = batch
+            .events
+            .last()
+            .map_or(self.after, |told| told.id.max(self.after));
         match (missed, text.is_empty()) {
             (0, true) => None,
             (0, false) => Some(text),
@@ -345,12 +373,19 @@ impl WatchPosition {
     }
 
     fn wanted_of(&self, batch: &Batch) -> Bytes {
-        let is_new = batch.events.first().is_some_and(|told| told.id > self.after);
+        let is_new = batch
+            .events
+            .first()
+            .is_some_and(|told| told.id > self.after);
         if is_new && self.wanted.has_all() {
             return batch.text.clone();
         }
         let wanted = |told: &&Told| told.id > self.after && self.wanted.has(told);
-        let pieces = batch.events.iter().filter(wanted).map(|told| &batch.text[told.text.clone()]);
+        let pieces = batch
+            .events
+            .iter()
+            .filter(wanted)
+            .map(|told| &batch.text[told.text.clone()]);
         Bytes::from(pieces.collect::<Vec<_>>().concat())
     }
 }
@@ -385,7 +420,13 @@ fn batches(events: Vec<Event>) -> Vec<Batch> {
         let (from, id, kind) = (text.len(), event.id, event.kind);
         let (agent, task) = (event.agent.clone(), event.task.clone());
         write(&mut text, event);
-        told.push(Told { id, kind, agent, task, text: from..text.len() });
+        told.push(Told {
+            id,
+            kind,
+            agent,
+            task,
+            text: from..text.len(),
+        });
         if text.len() >= BATCH_BYTES {
             all.push(Batch::of(&mut told, &mut text));
         }
@@ -401,7 +442,11 @@ impl Batch {
         let mut text = std::mem::take(text);
         // It is kept for a while.
         text.shrink_to_fit();
-        Self { before: 0, events: std::mem::take(told), text: Bytes::from(text) }
+        Self {
+            before: 0,
+            events: std::mem::take(told),
+            text: Bytes::from(text),
+        }
     }
 }
 
@@ -414,8 +459,15 @@ fn write(text: &mut String, event: Event) {
         json = serde_json::to_string(&wire).expect("events are plain JSON");
     }
     let json = harmless_json(&json);
-    for piece in ["id: ", &wire.id.to_string(), "\nevent: ", &wire.kind, "\ndata: ", &json, "\n\n"]
-    {
+    for piece in [
+        "id: ",
+        &wire.id.to_string(),
+        "\nevent: ",
+        &wire.kind,
+        "\ndata: ",
+        &json,
+        "\n\n",
+    ] {
         text.push_str(piece);
     }
 }
@@ -443,30 +495,57 @@ mod tests {
     fn event(id: u64, agent: &str) -> Event {
         let agent = Some(AgentName::new(agent).unwrap());
         let (at, kind) = (Time::from_ms(0), EventKind::AgentState);
-        Event { id, at, kind, agent, task: None, step: None, fence: None, detail: Value::Null }
+        Event {
+            id,
+            at,
+            kind,
+            agent,
+            task: None,
+            step: None,
+            fence: None,
+            detail: Value::Null,
+        }
     }
 
     fn batch(before: u64, ids: Range<u64>) -> Batch {
         let name = |id: u64| if id.is_multiple_of(2) { "even" } else { "odd" };
         let events = ids.map(|id| event(id, name(id))).collect();
-        Batch { before, ..batches(events).pop().unwrap() }
+        Batch {
+            before,
+            ..batches(events).pop().unwrap()
+        }
     }
 
     fn seen(agent: Option<&str>, after: u64) -> WatchPosition {
         let agent = agent.map(|name| AgentName::new(name).unwrap());
-        let query = EventQuery { agent, ..every_event() };
-        WatchPosition { wanted: Wanted { after: None, query }, after, expected: 0 }
+        let query = EventQuery {
+            agent,
+            ..every_event()
+        };
+        WatchPosition {
+            wanted: Wanted { after: None, query },
+            after,
+            expected: 0,
+        }
     }
 
     fn ids(piece: Option<Bytes>) -> Vec<u64> {
         let text = String::from_utf8(piece.unwrap_or_default().to_vec()).unwrap();
-        text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+        text.lines()
+            .filter_map(|line| line.strip_prefix("id: ")?.parse().ok())
+            .collect()
     }
 
     #[test]
     fn a_stream_has_no_character_that_a_terminal_obeys() {
         let mut text = String::new();
-        write(&mut text, Event { detail: "a\u{202e}b\u{7f}".into(), ..event(1, "a") });
+        write(
+            &mut text,
+            Event {
+                detail: "a\u{202e}b\u{7f}".into(),
+                ..event(1, "a")
+            },
+        );
         assert!(text.contains(r"a\u202eb\u007f"), "{text}");
     }
 
@@ -496,10 +575,19 @@ mod tests {
 
     #[test]
     fn many_long_events_come_in_several_batches() {
-        let long = |id| Event { detail: Value::from("x".repeat(10_000)), ..event(id, "a") };
+        let long = |id| Event {
+            detail: Value::from("x".repeat(10_000)),
+            ..event(id, "a")
+        };
         let all = batches((1..=20).map(long).collect());
-        assert!(all.iter().all(|batch| batch.text.len() < BATCH_BYTES + EVENT_BYTES_MAX));
-        assert_eq!(all.iter().map(|batch| batch.events.len()).sum::<usize>(), 20);
+        assert!(
+            all.iter()
+                .all(|batch| batch.text.len() < BATCH_BYTES + EVENT_BYTES_MAX)
+        );
+        assert_eq!(
+            all.iter().map(|batch| batch.events.len()).sum::<usize>(),
+            20
+        );
         assert!(all.len() > 2);
     }
 }

@@ -45,20 +45,31 @@ pub(crate) fn check_content(
     match headers.get(header::CONTENT_TYPE) {
         None if !has_body => Ok(()),
         Some(kind) if is_json(kind.as_bytes()) => Ok(()),
-        _ => {
-            Err(ApiError::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, "only application/json is taken")
-                .hint("send Content-Type: application/json"))
-        }
+        _ => Err(ApiError::new(
+            ErrorCode::UNSUPPORTED_MEDIA_TYPE,
+            "only application/json is taken",
+        )
+        .hint("send Content-Type: application/json")),
     }
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
 fn is_json(kind: &[u8]) -> bool {
-    let end = kind.iter().position(|byte| *byte == b';').unwrap_or(kind.len());
-    kind[..end].trim_ascii().eq_ignore_ascii_case(b"application/json")
+    let end = kind
+        .iter()
+        .position(|byte| *byte == b';')
+        .unwrap_or(kind.len());
+    kind[..end]
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"application/json")
 }
 
 fn too_large(bytes_max: usize) -> ApiError {
@@ -74,11 +85,21 @@ pub(crate) async fn read_body(
     let (parts, body) = request.into_parts();
     // Thousands of strangers with a large body each would be a flood that nobody let in.
     let is_known = parts.extensions.get::<Caller>().is_some();
-    let bytes_max = if is_known { BODY_BYTES_MAX } else { STRANGERS_BODY_BYTES_MAX };
+    let bytes_max = if is_known {
+        BODY_BYTES_MAX
+    } else {
+        STRANGERS_BODY_BYTES_MAX
+    };
     let bytes = collect(body, bytes_max, wait_max).await?;
     check_depth(&bytes)?;
-    check_unambiguous(&bytes, Limits { bytes_max, depth_max: DEPTH_MAX })
-        .map_err(|error| ApiError::bad_request(format!("the JSON has a {error}")))?;
+    check_unambiguous(
+        &bytes,
+        Limits {
+            bytes_max,
+            depth_max: DEPTH_MAX,
+        },
+    )
+    .map_err(|error| ApiError::bad_request(format!("the JSON has a {error}")))?;
     Ok((Request::from_parts(parts, Body::from(bytes.clone())), bytes))
 }
 
@@ -94,7 +115,10 @@ pub(crate) async fn collect(
             Err(too_large(bytes_max))
         }
         Ok(Err(_)) => Err(ApiError::bad_request("the body broke off")),
-        Err(_) => Err(ApiError::new(ErrorCode::TOO_SLOW, "the body did not come in time")),
+        Err(_) => Err(ApiError::new(
+            ErrorCode::TOO_SLOW,
+            "the body did not come in time",
+        )),
     }
 }
 
@@ -127,22 +151,34 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Given<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let body = request.into_body().collect().await;
-        let bytes = body.map_err(|_| ApiError::bad_request("the body broke off"))?.to_bytes();
+        let bytes = body
+            .map_err(|_| ApiError::bad_request("the body broke off"))?
+            .to_bytes();
         parse(&bytes).map(Self)
     }
 }
 
 /// A body as what is asked for.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let bytes = if bytes.trim_ascii().is_empty() { b"{}" } else { bytes };
+    let bytes = if bytes.trim_ascii().is_empty() {
+        b"{}"
+    } else {
+        bytes
+    };
     let bad = |error: serde_json::Error| {
         let message = format!("the body is not what is asked for here: {error}");
-        if error.is_data() { ApiError::invalid(message) } else { ApiError::bad_request(message) }
+        if error.is_data() {
+            ApiError::invalid(message)
+        } else {
+            ApiError::bad_request(message)
+        }
     };
     // Readers also take a list for an object, member by member; nobody means that.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(bad)?;
-        return Err(ApiError::invalid("the body is not what is asked for here: write an object"));
+        return Err(ApiError::invalid(
+            "the body is not what is asked for here: write an object",
+        ));
     }
     serde_json::from_slice(bytes).map_err(bad)
 }
@@ -156,7 +192,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Path::<T>::from_request_parts(parts, state).await;
-        found.map(|Path(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
+        found
+            .map(|Path(value)| Self(value))
+            .map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
 
@@ -169,7 +207,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let found = Query::<T>::from_request_parts(parts, state).await;
-        found.map(|Query(value)| Self(value)).map_err(|error| ApiError::invalid(error.body_text()))
+        found
+            .map(|Query(value)| Self(value))
+            .map_err(|error| ApiError::invalid(error.body_text()))
     }
 }
 
@@ -198,8 +238,17 @@ mod tests {
             Ok(down) => u16::from(down.keep),
             Err(error) => error.code.status,
         };
-        assert_eq!((status(""), status(" {\"keep\": true}"), status("{}")), (0, 1, 0));
-        for (text, code) in [("[true]", 422), ("[]", 422), ("7", 422), ("[", 400), ("tru", 400)] {
+        assert_eq!(
+            (status(""), status(" {\"keep\": true}"), status("{}")),
+            (0, 1, 0)
+        );
+        for (text, code) in [
+            ("[true]", 422),
+            ("[]", 422),
+            ("7", 422),
+            ("[", 400),
+            ("tru", 400),
+        ] {
             assert_eq!(status(text), code, "{text}");
         }
     }

@@ -35,17 +35,26 @@ impl LastHeartbeat {
 
 impl LastHeartbeats {
     pub(crate) fn of(&self, agent: &AgentName) -> Option<LastHeartbeat> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent).cloned()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(agent)
+            .cloned()
     }
 
     pub(crate) fn forget(&self, agent: &AgentName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(agent);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(agent);
     }
 
     /// Whether the agent is known here.
     pub(crate) fn heard(&self, agent: &AgentName, beat: &Beat) -> bool {
         let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(sign) = signs.get_mut(agent) else { return false };
+        let Some(sign) = signs.get_mut(agent) else {
+            return false;
+        };
         sign.at = clock::now();
         sign.waiting_until = beat.waiting_until;
         if beat.status.is_some() {
@@ -57,8 +66,18 @@ impl LastHeartbeats {
     pub(crate) fn first(&self, agent: AgentName, beat: Beat) {
         let mut signs = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if signs.len() < AGENTS_MAX {
-            let Beat { waiting_until, status } = beat;
-            signs.insert(agent, LastHeartbeat { at: clock::now(), waiting_until, status });
+            let Beat {
+                waiting_until,
+                status,
+            } = beat;
+            signs.insert(
+                agent,
+                LastHeartbeat {
+                    at: clock::now(),
+                    waiting_until,
+                    status,
+                },
+            );
         }
     }
 }

@@ -40,7 +40,9 @@ impl Hosts {
 
     /// Whether a page from there is one of ours.
     pub(crate) fn is_ours(&self, origin: &str) -> bool {
-        let host = origin.strip_prefix(self.scheme).and_then(|rest| rest.strip_prefix("://"));
+        let host = origin
+            .strip_prefix(self.scheme)
+            .and_then(|rest| rest.strip_prefix("://"));
         host.is_some_and(|host| self.names.iter().any(|name| name == host))
     }
 }
@@ -56,7 +58,10 @@ pub(crate) fn check(
     let (Some(host), None) = (given.next(), given.next()) else {
         return Err(ApiError::bad_request("name one Host"));
     };
-    let named = [host.to_str().ok(), uri.authority().map(|authority| authority.as_str())];
+    let named = [
+        host.to_str().ok(),
+        uri.authority().map(|authority| authority.as_str()),
+    ];
     let is_known = |host: &str| match peer {
         Peer::Tcp { .. } => hosts.has(host),
         Peer::Socket => is_local_name(host),
@@ -95,8 +100,15 @@ mod tests {
 
     #[test]
     fn only_the_listed_hosts_are_served_over_tcp() {
-        let tcp = Peer::Tcp { ip: [127, 0, 0, 1].into() };
-        for host in ["127.0.0.1:7717", "localhost:7717", "LOCALHOST:7717", "[::1]:7717"] {
+        let tcp = Peer::Tcp {
+            ip: [127, 0, 0, 1].into(),
+        };
+        for host in [
+            "127.0.0.1:7717",
+            "localhost:7717",
+            "LOCALHOST:7717",
+            "[::1]:7717",
+        ] {
             assert_eq!(code(tcp, &[host], "/"), 200, "{host}");
         }
         assert_eq!(code(tcp, &["relight.example:7717"], "/"), 200);
@@ -115,7 +127,10 @@ mod tests {
         }
         assert_eq!(code(tcp, &[], "/"), 400);
         assert_eq!(code(tcp, &["localhost:7717", "localhost:7717"], "/"), 400);
-        assert_eq!(code(tcp, &["localhost:7717"], "http://evil.example/api/health"), 403);
+        assert_eq!(
+            code(tcp, &["localhost:7717"], "http://evil.example/api/health"),
+            403
+        );
     }
 
     #[test]
@@ -135,8 +150,13 @@ mod tests {
     fn an_origin_is_ours_by_scheme_host_and_port() {
         let hosts = Hosts::new(7717, false, &[]);
         assert!(hosts.is_ours("http://127.0.0.1:7717"));
-        for foreign in ["https://127.0.0.1:7717", "http://127.0.0.1", "null", "127.0.0.1:7717", ""]
-        {
+        for foreign in [
+            "https://127.0.0.1:7717",
+            "http://127.0.0.1",
+            "null",
+            "127.0.0.1:7717",
+            "",
+        ] {
             assert!(!hosts.is_ours(foreign), "{foreign}");
         }
         assert!(Hosts::new(443, true, &["a.example".to_owned()]).is_ours("https://a.example"));

@@ -116,7 +116,10 @@ async fn with_key(
         }
         Found::New => {}
     }
-    let forget = Forget { answers, key: Some(&key) };
+    let forget = Forget {
+        answers,
+        key: Some(&key),
+    };
     let (parts, body) = next.run(request).await.into_parts();
     let Ok(collected) = body.collect().await else {
         return ApiError::internal("an answer broke off").into_response();
@@ -155,14 +158,19 @@ fn replay(status: StatusCode, bytes: Bytes) -> Response {
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
     response
 }
 
 /// The key, and whose. Answers that hold a secret are not remembered.
 fn key_of(request: &Request) -> Result<Option<Key>, ApiError> {
-    let Some(key) = text_of(request.headers())? else { return Ok(None) };
+    let Some(key) = text_of(request.headers())? else {
+        return Ok(None);
+    };
     let caller = request.extensions().get::<Caller>();
     let Some(caller) = caller.filter(|_| !request.uri().path().starts_with("/api/login")) else {
         return Ok(None);
@@ -172,8 +180,13 @@ fn key_of(request: &Request) -> Result<Option<Key>, ApiError> {
 
 /// The key as it was given.
 pub(crate) fn text_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let Some(value) = headers.get(HEADER) else { return Ok(None) };
-    let text = value.to_str().ok().filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
+    let Some(value) = headers.get(HEADER) else {
+        return Ok(None);
+    };
+    let text = value
+        .to_str()
+        .ok()
+        .filter(|text| (1..=KEY_BYTES_MAX).contains(&text.len()));
     let text = text.ok_or_else(|| {
         ApiError::invalid(format!(
             "an Idempotency-Key has 1 to {KEY_BYTES_MAX} printable characters"
@@ -194,7 +207,10 @@ fn hash_of(request: &Request, body: &Bytes) -> blake3::Hash {
 
 impl IdempotentAnswers {
     pub(crate) fn new(body_wait_max: Duration) -> Arc<Self> {
-        Arc::new(Self { memory: Mutex::default(), body_wait_max })
+        Arc::new(Self {
+            memory: Mutex::default(),
+            body_wait_max,
+        })
     }
 
     /// What is known of a key. A new one is under way from now on.
@@ -203,13 +219,20 @@ impl IdempotentAnswers {
         memory.forget_old(now_ms);
         match memory.answers.get(key) {
             Some(entry) if entry.request != request => return Found::OtherRequest,
-            Some(Entry { answer: Some((status, bytes)), .. }) => {
+            Some(Entry {
+                answer: Some((status, bytes)),
+                ..
+            }) => {
                 return Found::Answered(*status, bytes.clone());
             }
             Some(Entry { answer: None, .. }) => return Found::UnderWay,
             None => {}
         }
-        let entry = Entry { request, at_ms: now_ms, answer: None };
+        let entry = Entry {
+            request,
+            at_ms: now_ms,
+            answer: None,
+        };
         memory.answers.insert(key.clone(), entry);
         memory.order.push_back(key.clone());
         Found::New
@@ -217,7 +240,9 @@ impl IdempotentAnswers {
 
     fn answered(&self, key: &Key, status: StatusCode, bytes: Bytes) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = memory.answers.get_mut(key) else { return };
+        let Some(entry) = memory.answers.get_mut(key) else {
+            return;
+        };
         let length = bytes.len();
         entry.answer = Some((status, bytes));
         memory.bytes += length;
@@ -250,7 +275,11 @@ impl AnswerCache {
     }
 
     fn remove(&mut self, key: &Key) {
-        if let Some(Entry { answer: Some((_, bytes)), .. }) = self.answers.remove(key) {
+        if let Some(Entry {
+            answer: Some((_, bytes)),
+            ..
+        }) = self.answers.remove(key)
+        {
             self.bytes -= bytes.len();
         }
     }
@@ -269,13 +298,25 @@ mod tests {
         let remembered = IdempotentAnswers::new(Duration::ZERO);
         let (one, other) = (blake3::hash(b"1"), blake3::hash(b"2"));
         assert!(matches!(remembered.find(&key("k"), one, 0), Found::New));
-        assert!(matches!(remembered.find(&key("k"), one, 0), Found::UnderWay));
+        assert!(matches!(
+            remembered.find(&key("k"), one, 0),
+            Found::UnderWay
+        ));
         remembered.answered(&key("k"), StatusCode::CREATED, Bytes::from_static(b"{}"));
-        assert!(matches!(remembered.find(&key("k"), one, 0), Found::Answered(..)));
-        assert!(matches!(remembered.find(&key("k"), other, 0), Found::OtherRequest));
+        assert!(matches!(
+            remembered.find(&key("k"), one, 0),
+            Found::Answered(..)
+        ));
+        assert!(matches!(
+            remembered.find(&key("k"), other, 0),
+            Found::OtherRequest
+        ));
         let others = ("token a".to_owned(), "k".to_owned());
         assert!(matches!(remembered.find(&others, other, 0), Found::New));
-        assert!(matches!(remembered.find(&key("k"), other, AGE_MS_MAX), Found::New));
+        assert!(matches!(
+            remembered.find(&key("k"), other, AGE_MS_MAX),
+            Found::New
+        ));
     }
 
     #[test]

@@ -34,24 +34,36 @@ static ROUTES: LazyLock<HashMap<(String, String), RouteFields>> = LazyLock::new(
             Some(body) => fields(&document, &body["content"]["application/json"]["schema"]),
         },
     };
-    operations.map(|(method, path, op)| ((method, path.clone()), known(op))).collect()
+    operations
+        .map(|(method, path, op)| ((method, path.clone()), known(op)))
+        .collect()
 });
 
 fn parameters(operation: &Value) -> BTreeSet<String> {
     let all = operation["parameters"].as_array().into_iter().flatten();
     let of_query = all.filter(|parameter| parameter["in"] == "query");
-    of_query.filter_map(|parameter| Some(parameter["name"].as_str()?.to_owned())).collect()
+    of_query
+        .filter_map(|parameter| Some(parameter["name"].as_str()?.to_owned()))
+        .collect()
 }
 
 /// The names in a schema; none where it names none.
 fn fields(document: &Value, schema: &Value) -> Option<BTreeSet<String>> {
     if let Some(reference) = schema["$ref"].as_str() {
-        let place = reference.strip_prefix('#').expect("references stay inside the file");
+        let place = reference
+            .strip_prefix('#')
+            .expect("references stay inside the file");
         return fields(document, document.pointer(place)?);
     }
     if let Some(parts) = schema["allOf"].as_array() {
         let parts = parts.iter().map(|part| fields(document, part));
-        return Some(parts.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect());
+        return Some(
+            parts
+                .collect::<Option<Vec<_>>>()?
+                .into_iter()
+                .flatten()
+                .collect(),
+        );
     }
     match schema["properties"].as_object() {
         Some(properties) => Some(properties.keys().cloned().collect()),
@@ -61,20 +73,26 @@ fn fields(document: &Value, schema: &Value) -> Option<BTreeSet<String>> {
 
 /// Checks the query, and the body where there is one, of a request that a route was found for.
 pub(crate) fn check(request: &Request, body: &[u8]) -> Result<(), ApiError> {
-    let Some(path) = request.extensions().get::<MatchedPath>() else { return Ok(()) };
+    let Some(path) = request.extensions().get::<MatchedPath>() else {
+        return Ok(());
+    };
     let key = (request.method().to_string(), path.as_str().to_owned());
-    let Some(known) = ROUTES.get(&key) else { return Ok(()) };
+    let Some(known) = ROUTES.get(&key) else {
+        return Ok(());
+    };
     if let Ok(Query(given)) = Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
         for (name, _) in given {
             check_name("query has the unknown name", &name, &known.query)?;
         }
     }
-    let (Some(known), false) = (&known.body, body.trim_ascii().is_empty()) else { return Ok(()) };
+    let (Some(known), false) = (&known.body, body.trim_ascii().is_empty()) else {
+        return Ok(());
+    };
     // What is not an object is refused with the reason by whoever reads it, and here where nobody does.
     match serde_json::from_slice::<HashMap<String, IgnoredAny>>(body) {
-        Ok(given) => {
-            given.keys().try_for_each(|name| check_name("body has the unknown field", name, known))
-        }
+        Ok(given) => given
+            .keys()
+            .try_for_each(|name| check_name("body has the unknown field", name, known)),
         Err(_) if known.is_empty() => Err(ApiError::invalid("this takes no body, or {}")),
         Err(_) => Ok(()),
     }

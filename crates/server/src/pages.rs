@@ -63,8 +63,11 @@ pub(crate) fn how_to_log_in(headers: &HeaderMap) -> Response {
 
 fn serve(name: &str, headers: &HeaderMap) -> Result<Response, ApiError> {
     let place = FILES.iter().position(|file| file.name == name);
-    let missing =
-        if FILES.is_empty() { "this daemon has no dashboard" } else { "there is no such file" };
+    let missing = if FILES.is_empty() {
+        "this daemon has no dashboard"
+    } else {
+        "there is no such file"
+    };
     let place = place.ok_or_else(|| ApiError::not_found(missing))?;
     let (file, tag) = (&FILES[place], &TAGS[place]);
     let mut response = match has_already(headers, tag) {
@@ -106,23 +109,34 @@ impl File {
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    headers.insert(name, HeaderValue::try_from(value).expect("plain text of ours"));
+    headers.insert(
+        name,
+        HeaderValue::try_from(value).expect("plain text of ours"),
+    );
 }
 
 /// Whether one of the tags that the browser has is this one.
 fn has_already(headers: &HeaderMap, tag: &str) -> bool {
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+    let known = headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     let bare = |one: &str| one.trim().trim_start_matches("W/").trim_matches('"') == tag;
     known.flat_map(|line| line.split(',')).any(bare)
 }
 
 /// Whether gzip is among what the browser can read, and not as what it refuses (`q=0`).
 fn takes_gzip(headers: &HeaderMap) -> bool {
-    let lines =
-        headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
+    let lines = headers
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|one| {
         let (name, rest) = one.split_once(';').unwrap_or((one, ""));
-        let weight = rest.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
+        let weight = rest
+            .trim()
+            .strip_prefix("q=")
+            .and_then(|weight| weight.parse::<f32>().ok());
         name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| weight > 0.0)
     })
 }
@@ -149,7 +163,10 @@ mod tests {
 
     #[test]
     fn all_files_together_are_small() {
-        let gzip: usize = FILES.iter().map(|file| file.gzip.len().min(file.plain.len())).sum();
+        let gzip: usize = FILES
+            .iter()
+            .map(|file| file.gzip.len().min(file.plain.len()))
+            .sum();
         assert!(gzip < 64_000, "{gzip} bytes");
     }
 }

@@ -117,7 +117,9 @@ impl Threads {
     }
 
     fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("it is taken only when it is dropped")
+        self.0
+            .as_ref()
+            .expect("it is taken only when it is dropped")
     }
 }
 
@@ -153,18 +155,31 @@ impl Server {
         let (ends, ending) = watch::channel(false);
         let (open, all_closed) = mpsc::channel(1);
         let header_wait_max = settings.header_wait_max;
-        let connections =
-            ConnectionContext { router: router(&app), ends: ending.clone(), open, header_wait_max };
+        let connections = ConnectionContext {
+            router: router(&app),
+            ends: ending.clone(),
+            open,
+            header_wait_max,
+        };
         let reader = app.clone();
         runtime.spawn(async move {
-            reader.journal.read(reader.backend.engine.store().as_ref(), ending).await;
+            reader
+                .journal
+                .read(reader.backend.engine.store().as_ref(), ending)
+                .await;
         });
         if let Some(listener) = listener {
             let tls = settings.tls.map(|tls| tls.0);
             runtime.spawn(listen::tcp(listener, tls, connections.clone()));
         }
         runtime.spawn(listen::socket(control, connections));
-        Ok(Self { ends, open: all_closed, app, skipped, _threads: threads })
+        Ok(Self {
+            ends,
+            open: all_closed,
+            app,
+            skipped,
+            _threads: threads,
+        })
     }
 
     /// The TCP address, with the port that the system chose.
@@ -179,7 +194,11 @@ impl Server {
 
     /// A link that logs a browser in, good once and for a minute.
     pub fn login_link(&self) -> Option<String> {
-        Some(format!("{}/login/{}", self.url()?, self.app.codes.give(Scope::Admin)))
+        Some(format!(
+            "{}/login/{}",
+            self.url()?,
+            self.app.codes.give(Scope::Admin)
+        ))
     }
 
     /// Why the usual address is not served, where it is not.
@@ -217,16 +236,23 @@ fn prepare(
     }
     let keyring = Keyring::open(&backend.home)?;
     let browser_sessions = BrowserSessions::open(&backend.home);
-    let bound = settings.listen.map(|address| bind(runtime, address)).transpose();
+    let bound = settings
+        .listen
+        .map(|address| bind(runtime, address))
+        .transpose();
     let (listener, skipped) = match bound {
         Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
         bound => (bound?, None),
     };
-    let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let address = listener
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok());
     let is_tls = settings.tls.is_some();
     let mut names = settings.hosts.clone();
     // `0.0.0.0` is where it listens, and nobody's name.
-    let named = address.map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
+    let named = address
+        .map(|address| address.ip())
+        .filter(|ip| !ip.is_unspecified());
     names.extend(named.map(host_of));
     let hosts = Hosts::new(address.map_or(0, |address| address.port()), is_tls, &names);
     let app = App::new(Shared {
@@ -242,7 +268,11 @@ fn prepare(
 /// What other machines can reach is served only with TLS, and when somebody said so.
 fn check_exposure(address: SocketAddr, settings: &Settings) -> Result<(), ServeError> {
     let exposed = |missing| Err(ServeError::Exposed { address, missing });
-    match (address.ip().is_loopback(), settings.allows_remote, &settings.tls) {
+    match (
+        address.ip().is_loopback(),
+        settings.allows_remote,
+        &settings.tls,
+    ) {
         (true, ..) | (false, true, Some(_)) => Ok(()),
         (false, false, _) => exposed("--allow-remote"),
         (false, true, None) => exposed("TLS ([daemon] tls_cert and tls_key)"),
@@ -271,7 +301,10 @@ mod tests {
     #[test]
     fn what_others_can_reach_needs_a_flag_and_tls() {
         let exposed = |address: &str, allows_remote| {
-            let settings = Settings { allows_remote, ..Settings::default() };
+            let settings = Settings {
+                allows_remote,
+                ..Settings::default()
+            };
             let checked = check_exposure(address.parse().unwrap(), &settings);
             checked.err().map(|error| error.to_string())
         };

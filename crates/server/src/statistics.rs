@@ -30,8 +30,15 @@ const TIMES_MAX: usize = 10_000;
 pub(crate) const BOUNDS_MS: [u64; 9] = [1, 5, 25, 100, 500, 2_500, 10_000, 60_000, 300_000];
 
 /// What becomes of tasks that lost their holder.
-pub(crate) const TASK_OUTCOMES: [&str; 7] =
-    ["resume", "reassign", "suspend", "defer", "give_up", "retries_used_up", "parked"];
+pub(crate) const TASK_OUTCOMES: [&str; 7] = [
+    "resume",
+    "reassign",
+    "suspend",
+    "defer",
+    "give_up",
+    "retries_used_up",
+    "parked",
+];
 
 const KINDS: [EventKind; 7] = [
     EventKind::AttemptDied,
@@ -129,19 +136,26 @@ impl Counts {
     /// one is counted from its first event.
     async fn begin(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.record = store.kept(RECORD).await?;
-        let record = self.record.clone().and_then(|record| serde_json::from_value(record).ok());
+        let record = self
+            .record
+            .clone()
+            .and_then(|record| serde_json::from_value(record).ok());
         let record: SavedTotals = match record {
             Some(record) => record,
             None => {
                 let newest = store.newest_event().await?;
                 // All events, unless reading them takes too long.
                 let after = if newest > WHOLE_MAX { newest } else { 0 };
-                SavedTotals { after, totals: Totals::default() }
+                SavedTotals {
+                    after,
+                    totals: Totals::default(),
+                }
             }
         };
         let since_ms = clock::now().as_ms() - i64::from(HOURS_MAX) * HOUR_MS;
         self.after = record.after.saturating_sub(FIRST_MAX);
-        self.read(store, record.after, Time::from_ms(since_ms)).await?;
+        self.read(store, record.after, Time::from_ms(since_ms))
+            .await?;
         self.after = record.after;
         self.totals = record.totals;
         self.has_begun = true;
@@ -156,12 +170,18 @@ impl Counts {
             return Ok(());
         }
         self.saved_ms = now_ms;
-        let record = SavedTotals { after: self.after, totals: self.totals.clone() };
+        let record = SavedTotals {
+            after: self.after,
+            totals: self.totals.clone(),
+        };
         let record = serde_json::to_value(record).expect("counts have string keys");
         if self.record.as_ref() == Some(&record) {
             return Ok(());
         }
-        if store.keep(RECORD, self.record.take(), record.clone()).await? {
+        if store
+            .keep(RECORD, self.record.take(), record.clone())
+            .await?
+        {
             self.record = Some(record);
         } else {
             self.record = store.kept(RECORD).await?;
@@ -173,10 +193,17 @@ impl Counts {
     async fn read(&mut self, store: &dyn Store, upto: u64, since: Time) -> Result<(), StoreError> {
         loop {
             let kinds = KINDS.to_vec();
-            let query = EventQuery { after: self.after, kinds, limit: PAGE, ..every_event() };
+            let query = EventQuery {
+                after: self.after,
+                kinds,
+                limit: PAGE,
+                ..every_event()
+            };
             let events = store.events(query).await?;
             self.after = events.last().map_or(self.after, |event| event.id);
-            let counted = events.iter().filter(|event| event.id <= upto && event.at >= since);
+            let counted = events
+                .iter()
+                .filter(|event| event.id <= upto && event.at >= since);
             counted.for_each(|event| self.count(event));
             if events.len() < PAGE || self.after >= upto {
                 return Ok(());
@@ -199,10 +226,18 @@ impl Counts {
                     // Somebody may have noticed it long after.
                     self.gone.insert(agent, event.moment("down_since"));
                 }
-                *self.deaths.entry(hour).or_default().entry(cause).or_default() += 1;
+                *self
+                    .deaths
+                    .entry(hour)
+                    .or_default()
+                    .entry(cause)
+                    .or_default() += 1;
             }
             EventKind::AttemptStarted => {
-                let died_at = event.agent.as_ref().and_then(|agent| self.gone.remove(agent));
+                let died_at = event
+                    .agent
+                    .as_ref()
+                    .and_then(|agent| self.gone.remove(agent));
                 if let Some(died_at) = died_at {
                     self.recovered(event.at, died_at);
                 }
@@ -216,7 +251,11 @@ impl Counts {
             }
             EventKind::TaskRecovery => {
                 if let Some(outcome) = event.detail["outcome"].as_str() {
-                    *self.totals.task_recoveries.entry(outcome.to_owned()).or_default() += 1;
+                    *self
+                        .totals
+                        .task_recoveries
+                        .entry(outcome.to_owned())
+                        .or_default() += 1;
                 }
             }
             EventKind::Alert if event.detail["alert"] == "undelivered" => {
@@ -247,7 +286,8 @@ impl Counts {
         let oldest = now_ms / HOUR_MS - i64::from(HOURS_MAX);
         self.deaths.retain(|hour, _| *hour >= oldest);
         self.recoveries.retain(|hour, _| *hour >= oldest);
-        self.steps.retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
+        self.steps
+            .retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
     }
 }
 
@@ -275,7 +315,16 @@ mod tests {
     fn event(id: u64, kind: EventKind, at_ms: i64, detail: serde_json::Value) -> Event {
         let agent = Some(AgentName::new("writer").unwrap());
         let at = Time::from_ms(at_ms);
-        Event { id, at, kind, agent, task: None, step: None, fence: None, detail }
+        Event {
+            id,
+            at,
+            kind,
+            agent,
+            task: None,
+            step: None,
+            fence: None,
+            detail,
+        }
     }
 
     #[test]

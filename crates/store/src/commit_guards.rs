@@ -50,7 +50,10 @@ pub(crate) fn assert_operation(operation: &Operation) {
     match operation {
         Operation::Commit(commit) | Operation::TryCommit(commit) => assert_shape(commit),
         Operation::CommitAgent(commit) => {
-            assert!(!commit.changes.iter().skip(1).any(creates), "an agent is created first");
+            assert!(
+                !commit.changes.iter().skip(1).any(creates),
+                "an agent is created first"
+            );
         }
         _ => {}
     }
@@ -58,8 +61,15 @@ pub(crate) fn assert_operation(operation: &Operation) {
 
 /// Checks the fence and the sequence number.
 pub(crate) fn guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
-    if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !task.lease.admits(*ours)) {
-        return Err(CommitError::Fenced { task: task.id.clone(), ours, newest: task.lease.fence });
+    if let Some(ours) = guard
+        .fence
+        .filter(|ours| fence_checked() && !task.lease.admits(*ours))
+    {
+        return Err(CommitError::Fenced {
+            task: task.id.clone(),
+            ours,
+            newest: task.lease.fence,
+        });
     }
     match guard.seq {
         Some(seq) if seq != task.seq => Err(CommitError::Moved(task.id.clone())),
@@ -69,9 +79,16 @@ pub(crate) fn guard(task: &Task, guard: Guard) -> Result<(), CommitError> {
 
 /// The same for an agent.
 pub(crate) fn agent_guard(agent: &Agent, guard: Guard) -> Result<(), AgentCommitError> {
-    if let Some(ours) = guard.fence.filter(|ours| fence_checked() && !agent.lease.admits(*ours)) {
+    if let Some(ours) = guard
+        .fence
+        .filter(|ours| fence_checked() && !agent.lease.admits(*ours))
+    {
         let (agent, newest) = (agent.name.clone(), agent.lease.fence);
-        return Err(AgentCommitError::Fenced { agent, ours, newest });
+        return Err(AgentCommitError::Fenced {
+            agent,
+            ours,
+            newest,
+        });
     }
     match guard.seq {
         Some(seq) if seq != agent.seq => Err(AgentCommitError::Moved(agent.name.clone())),
@@ -92,7 +109,9 @@ pub(crate) fn steps(
             after.states.clear();
             after.cleared = true;
         }
-        let Some(record) = change.step_record(commit.at, None) else { continue };
+        let Some(record) = change.step_record(commit.at, None) else {
+            continue;
+        };
         let known = match after.states.get(&record.key) {
             Some(state) => Some(*state),
             None if after.cleared => None,

@@ -90,17 +90,27 @@ impl DeferredCommit {
 
     /// For backends: whether it was written or cancelled.
     pub fn is_over(&self) -> bool {
-        self.0.lock().expect("nothing panics while it is locked").is_none()
+        self.0
+            .lock()
+            .expect("nothing panics while it is locked")
+            .is_none()
     }
 
     /// For backends: applies `look` to the commit; false when it was cancelled.
     pub fn looks(&self, look: impl FnOnce(&Commit) -> bool) -> bool {
-        self.0.lock().expect("nothing panics while it is locked").as_ref().is_some_and(look)
+        self.0
+            .lock()
+            .expect("nothing panics while it is locked")
+            .as_ref()
+            .is_some_and(look)
     }
 
     /// For backends: takes the commit to write it; none when it was cancelled.
     pub fn take(&self) -> Option<Commit> {
-        self.0.lock().expect("nothing panics while it is locked").take()
+        self.0
+            .lock()
+            .expect("nothing panics while it is locked")
+            .take()
     }
 }
 
@@ -223,16 +233,20 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// change that does not follow the step's newest record (`Change::follows`) is refused as
     /// `Moved`.
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        let done =
-            self.write(Operation::Commit(commit)).await.map_err(OperationRefusal::of_task)?;
+        let done = self
+            .write(Operation::Commit(commit))
+            .await
+            .map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
     /// Like `commit`, for callers that can take another task instead: if another writer has the
     /// task locked, it may return `Moved` instead of waiting.
     async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
-        let done =
-            self.write(Operation::TryCommit(commit)).await.map_err(OperationRefusal::of_task)?;
+        let done = self
+            .write(Operation::TryCommit(commit))
+            .await
+            .map_err(OperationRefusal::of_task)?;
         Ok(done.committed())
     }
 
@@ -285,7 +299,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Executes a removal.
     async fn remove(&self, removal: Removal) -> Result<OperationResult, StoreError> {
-        self.write(Operation::Remove(removal)).await.map_err(OperationRefusal::of_store)
+        self.write(Operation::Remove(removal))
+            .await
+            .map_err(OperationRefusal::of_store)
     }
 
     /// Removes finished or expired tasks with all their records, each only if it is still at the
@@ -303,8 +319,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// disk; commits of many agents are batched. A commit with a fence also renews its lease;
     /// without changes it only checks the guard.
     async fn commit_agent(&self, commit: AgentCommit) -> Result<Committed, AgentCommitError> {
-        let done =
-            self.write(Operation::CommitAgent(commit)).await.map_err(OperationRefusal::of_agent)?;
+        let done = self
+            .write(Operation::CommitAgent(commit))
+            .await
+            .map_err(OperationRefusal::of_agent)?;
         Ok(done.committed())
     }
 
@@ -328,7 +346,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Removes an agent without a holder, with its attempts and events, if it is still at this
     /// sequence number. Writes an event.
     async fn forget_agent(&self, name: &AgentName, seq: u64, at: Time) -> Result<bool, StoreError> {
-        Ok(self.remove(Removal::Agent(name.clone(), seq, at)).await?.changed())
+        Ok(self
+            .remove(Removal::Agent(name.clone(), seq, at))
+            .await?
+            .changed())
     }
 
     /// Commits these changes together, each only if its session is still at the sequence number it
@@ -382,7 +403,12 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     ) -> Result<bool, StoreError> {
         let name = name.to_owned();
         let done = self
-            .write(Operation::Keep { name, before, now, told })
+            .write(Operation::Keep {
+                name,
+                before,
+                now,
+                told,
+            })
             .await
             .map_err(OperationRefusal::of_store)?;
         Ok(done.changed())
@@ -396,7 +422,10 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Renews a lease. Does not count as progress.
     async fn renew(&self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
         let renewal = Operation::Renew(task.clone(), fence);
-        self.write(renewal).await.map(drop).map_err(OperationRefusal::of_task)
+        self.write(renewal)
+            .await
+            .map(drop)
+            .map_err(OperationRefusal::of_task)
     }
 
     /// Tasks that the claimant may take now (`Claimant::may_take`), best first. Held ones are left
@@ -422,13 +451,21 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<Joined, StoreError> {
         let join = Operation::JoinNode(Box::new(node), last, at);
-        Ok(self.write(join).await.map_err(OperationRefusal::of_store)?.joined())
+        Ok(self
+            .write(join)
+            .await
+            .map_err(OperationRefusal::of_store)?
+            .joined())
     }
 
     /// Renews a node's lease; false when it expired or the node joined again.
     async fn renew_node(&self, name: &NodeName, epoch: Epoch) -> Result<bool, StoreError> {
         let renewal = Operation::RenewNode(name.clone(), epoch);
-        Ok(self.write(renewal).await.map_err(OperationRefusal::of_store)?.changed())
+        Ok(self
+            .write(renewal)
+            .await
+            .map_err(OperationRefusal::of_store)?
+            .changed())
     }
 
     /// Ends a node's lease at once; false when it was another lease. Writes an event.
@@ -439,7 +476,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<bool, StoreError> {
         let leave = Operation::LeaveNode(name.clone(), epoch, at);
-        Ok(self.write(leave).await.map_err(OperationRefusal::of_store)?.changed())
+        Ok(self
+            .write(leave)
+            .await
+            .map_err(OperationRefusal::of_store)?
+            .changed())
     }
 
     /// Starts or ends a drain of a node: it finishes what runs and takes nothing new. False when
@@ -451,14 +492,22 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         at: Time,
     ) -> Result<bool, StoreError> {
         let drain = Operation::DrainNode(name.clone(), draining, at);
-        Ok(self.write(drain).await.map_err(OperationRefusal::of_store)?.changed())
+        Ok(self
+            .write(drain)
+            .await
+            .map_err(OperationRefusal::of_store)?
+            .changed())
     }
 
     /// Removes a node whose lease expired; false when it is valid or the node does not exist.
     /// Writes an event.
     async fn forget_node(&self, name: &NodeName, at: Time) -> Result<bool, StoreError> {
         let forget = Operation::ForgetNode(name.clone(), at);
-        Ok(self.write(forget).await.map_err(OperationRefusal::of_store)?.changed())
+        Ok(self
+            .write(forget)
+            .await
+            .map_err(OperationRefusal::of_store)?
+            .changed())
     }
 
     /// All nodes, by name.
@@ -477,9 +526,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         let mut mark = [0_i64; 5];
         for agent in &agents {
             let number = name_number(agent.name.as_str());
-            let free = if agent.lease.held.is_none() { number } else { 0 };
+            let free = if agent.lease.held.is_none() {
+                number
+            } else {
+                0
+            };
             for (sum, more) in
-                mark.iter_mut().zip([1, agent.lease.fence.0.cast_signed(), number, free, 0])
+                mark.iter_mut()
+                    .zip([1, agent.lease.fence.0.cast_signed(), number, free, 0])
             {
                 *sum = sum.wrapping_add(more);
             }

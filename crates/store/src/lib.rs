@@ -4,7 +4,11 @@
 
 #![cfg_attr(
     not(feature = "postgres"),
-    allow(dead_code, unused_imports, reason = "some of what both databases share only one needs")
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "some of what both databases share only one needs"
+    )
 )]
 
 mod apply;

@@ -28,7 +28,11 @@ pub fn on_upgrade(tell: impl Fn(&Upgrade) + Send + Sync + 'static) {
 /// A newly created store is not reported.
 pub(crate) fn tell(place: &str, found: u32, known: u32) {
     if let Some(tell) = LISTENER.get().filter(|_| found > 0) {
-        tell(&Upgrade { place: place.to_owned(), found, known });
+        tell(&Upgrade {
+            place: place.to_owned(),
+            found,
+            known,
+        });
     }
 }
 

@@ -22,17 +22,38 @@ fn agent(name: &str) -> AgentName {
 /// A new agent with its first attempt.
 fn created(name: &str) -> AgentCommit {
     let tag = AttemptTag::from_text(format!("{name}.1.0"));
-    let changes = vec![AgentChange::Created(Box::default()), AgentChange::Begun { number: 1, tag }];
-    AgentCommit { agent: agent(name), guard: Guard::default(), at: Time::from_ms(1), changes }
+    let changes = vec![
+        AgentChange::Created(Box::default()),
+        AgentChange::Begun { number: 1, tag },
+    ];
+    AgentCommit {
+        agent: agent(name),
+        guard: Guard::default(),
+        at: Time::from_ms(1),
+        changes,
+    }
 }
 
 fn events_of(name: &str) -> EventQuery {
     let (task, agent, kinds) = (None, Some(agent(name)), Vec::new());
-    EventQuery { after: 0, before: None, task, agent, kinds, limit: usize::MAX, newest: false }
+    EventQuery {
+        after: 0,
+        before: None,
+        task,
+        agent,
+        kinds,
+        limit: usize::MAX,
+        newest: false,
+    }
 }
 
 fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
+    AttemptQuery {
+        agent: None,
+        ended: false,
+        limit: usize::MAX,
+        before: None,
+    }
 }
 
 /// Writes into the file behind the store's back.
@@ -42,7 +63,10 @@ fn tamper(file: &Path, sql: &str) {
 }
 
 async fn names(store: &SqliteStore) -> Vec<String> {
-    let agents = store.agents(AgentQuery::default()).await.expect("a store that can be read");
+    let agents = store
+        .agents(AgentQuery::default())
+        .await
+        .expect("a store that can be read");
     agents.iter().map(|agent| agent.name.to_string()).collect()
 }
 
@@ -80,13 +104,19 @@ async fn a_commit_that_nobody_waits_for_any_more_is_made() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut commit = Box::pin(store.commit_agent(created("a")));
     assert_eq!(
-        commit.as_mut().poll(&mut Context::from_waker(Waker::noop())).map(drop),
+        commit
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .map(drop),
         Poll::Pending
     );
     drop(commit);
     other.execute_batch("COMMIT").unwrap();
     drop(store);
-    assert_eq!(names(&SqliteStore::open(&file, Use::Long).unwrap()).await, ["a"]);
+    assert_eq!(
+        names(&SqliteStore::open(&file, Use::Long).unwrap()).await,
+        ["a"]
+    );
 }
 
 #[tokio::test]
@@ -110,23 +140,38 @@ async fn one_bad_agent_hides_no_other_and_is_told_of() {
 #[tokio::test]
 async fn salvage_carries_agents_attempts_and_records_over() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, saved) = (folder.path().join("relight.db"), folder.path().join("saved.db"));
+    let (file, saved) = (
+        folder.path().join("relight.db"),
+        folder.path().join("saved.db"),
+    );
     let store = SqliteStore::open(&file, Use::Long).unwrap();
     for name in ["a", "lost"] {
         store.commit_agent(created(name)).await.unwrap();
     }
     assert!(store.keep("boots", None, json!([1, 2])).await.unwrap());
-    let (before, events) = (store.agent(&agent("a")).await, store.events(events_of("a")).await);
+    let (before, events) = (
+        store.agent(&agent("a")).await,
+        store.events(events_of("a")).await,
+    );
     tamper(&file, "DELETE FROM agent WHERE name = 'lost'");
     let report = salvage(&file, &saved).unwrap();
-    assert!(report.iter().all(|table| table.errors.is_empty()), "{report:?}");
+    assert!(
+        report.iter().all(|table| table.errors.is_empty()),
+        "{report:?}"
+    );
     let store = SqliteStore::open(&saved, Use::Long).unwrap();
     assert_eq!(store.agent(&agent("a")).await.unwrap(), before.unwrap());
     assert_eq!(store.events(events_of("a")).await.unwrap(), events.unwrap());
     assert_eq!(store.kept("boots").await.unwrap(), Some(json!([1, 2])));
     // A new agent takes the lost one's place, and nothing of it.
     let changes = vec![AgentChange::Created(Box::default())];
-    store.commit_agent(AgentCommit { changes, ..created("new") }).await.unwrap();
+    store
+        .commit_agent(AgentCommit {
+            changes,
+            ..created("new")
+        })
+        .await
+        .unwrap();
     assert_eq!(store.events(events_of("new")).await.unwrap().len(), 1);
     assert_eq!(store.attempts(all_attempts()).await.unwrap().len(), 1);
 }

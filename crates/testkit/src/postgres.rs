@@ -50,7 +50,9 @@ impl Cluster {
     /// The one that all tests of this process share; none, loudly, where the package is missing.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start(Durability::Unsynced)).as_ref()
+        SHARED
+            .get_or_init(|| Self::start(Durability::Unsynced))
+            .as_ref()
     }
 
     /// A new one.
@@ -74,11 +76,22 @@ impl Cluster {
             eprintln!("SKIPPED: there is no PostgreSQL (install the package postgresql)");
             return None;
         };
-        let folder = tempfile::Builder::new().prefix("relight-pg-").tempdir().expect("a folder");
+        let folder = tempfile::Builder::new()
+            .prefix("relight-pg-")
+            .tempdir()
+            .expect("a folder");
         let folder = folder.keep();
         let user = unprivileged(&folder);
         let (port, guardian) = (free_port(), None);
-        let mut cluster = Self { programs, folder, port, user, durability, place, guardian };
+        let mut cluster = Self {
+            programs,
+            folder,
+            port,
+            user,
+            durability,
+            place,
+            guardian,
+        };
         cluster.guardian = Some(cluster.guard());
         let certificate = tls.then(|| cluster.make_certificate());
         if certificate == Some(false) {
@@ -92,18 +105,42 @@ impl Cluster {
 
     /// A hot standby of this one, streaming from it under this name, on a port of its own.
     pub fn standby(&self, name: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("relight-pg-").tempdir().expect("a folder");
+        let folder = tempfile::Builder::new()
+            .prefix("relight-pg-")
+            .tempdir()
+            .expect("a folder");
         let folder = folder.keep();
         let user = unprivileged(&folder);
         let (programs, durability) = (self.programs.clone(), self.durability);
         let (port, place, guardian) = (free_port(), None, None);
-        let mut standby = Self { programs, folder, port, user, durability, place, guardian };
+        let mut standby = Self {
+            programs,
+            folder,
+            port,
+            user,
+            durability,
+            place,
+            guardian,
+        };
         standby.guardian = Some(standby.guard());
         let mut copy = standby.as_owner(&standby.program("pg_basebackup"));
-        copy.arg("-D").arg(standby.folder.join("data")).args(["-R", "-X", "stream", "-c", "fast"]);
-        copy.args(["-h", "127.0.0.1", "-U", "relight", "-p", &self.port.to_string()]);
+        copy.arg("-D")
+            .arg(standby.folder.join("data"))
+            .args(["-R", "-X", "stream", "-c", "fast"]);
+        copy.args([
+            "-h",
+            "127.0.0.1",
+            "-U",
+            "relight",
+            "-p",
+            &self.port.to_string(),
+        ]);
         let output = copy.output().expect("pg_basebackup runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let folder = standby.folder.display();
         // The last line counts; a standby tells the primary its cluster's name.
         standby.configure(&format!(
@@ -118,21 +155,37 @@ impl Cluster {
     /// Has a standby become a server that can be written to.
     pub fn promote(&self) {
         let mut promote = self.as_owner(&self.program("pg_ctl"));
-        promote.arg("-D").arg(self.folder.join("data")).args(["-w", "-t", "60", "-s", "promote"]);
+        promote
+            .arg("-D")
+            .arg(self.folder.join("data"))
+            .args(["-w", "-t", "60", "-s", "promote"]);
         promote.stdout(Stdio::null()).stderr(Stdio::null());
-        assert!(promote.status().expect("pg_ctl runs").success(), "the standby is promoted");
+        assert!(
+            promote.status().expect("pg_ctl runs").success(),
+            "the standby is promoted"
+        );
     }
 
     /// Freezes whatever sends to standbys: from now on they get nothing, as if the network were held up.
     pub fn freeze_senders(&self) {
         let pids = self.sql("SELECT pid FROM pg_stat_replication");
-        let frozen = command(Path::new("kill")).arg("-STOP").args(pids.lines()).status();
-        assert!(frozen.is_ok_and(|status| status.success()), "there is a standby to hold up");
+        let frozen = command(Path::new("kill"))
+            .arg("-STOP")
+            .args(pids.lines())
+            .status();
+        assert!(
+            frozen.is_ok_and(|status| status.success()),
+            "there is a standby to hold up"
+        );
     }
 
     /// Where it is, by TCP; `rest` begins with `?` where there is more to say.
     pub fn url(&self, rest: &str) -> String {
-        format!("postgres://relight@{}:{}/postgres{rest}", self.address(), self.port)
+        format!(
+            "postgres://relight@{}:{}/postgres{rest}",
+            self.address(),
+            self.port
+        )
     }
 
     /// Where it is, by its Unix socket.
@@ -142,7 +195,9 @@ impl Cluster {
     }
 
     fn address(&self) -> &str {
-        self.place.as_ref().map_or("127.0.0.1", |place| &place.address)
+        self.place
+            .as_ref()
+            .map_or("127.0.0.1", |place| &place.address)
     }
 
     /// Its port on the loopback.
@@ -171,11 +226,28 @@ impl Cluster {
             Some(_) => self.folder.display().to_string(),
             None => self.address().to_owned(),
         };
-        let target = format!("host={host} port={} user=relight dbname=postgres", self.port);
+        let target = format!(
+            "host={host} port={} user=relight dbname=postgres",
+            self.port
+        );
         let mut psql = command(&self.program("psql"));
-        psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c", sql, &target]);
+        psql.args([
+            "-X",
+            "-A",
+            "-t",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            "-c",
+            sql,
+            &target,
+        ]);
         let output = psql.output().expect("psql runs");
-        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{sql}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
@@ -197,10 +269,18 @@ impl Cluster {
     fn signal(&self, signal: &str) {
         let file = self.folder.join("data/postmaster.pid");
         let text = std::fs::read_to_string(file).expect("the server runs");
-        let leader = text.lines().next().expect("its first line is the pid").to_owned();
+        let leader = text
+            .lines()
+            .next()
+            .expect("its first line is the pid")
+            .to_owned();
         let mut all = vec![leader.clone()];
         all.extend(children(&leader));
-        let sent = command(Path::new("kill")).arg(signal).args(&all).stderr(Stdio::null()).status();
+        let sent = command(Path::new("kill"))
+            .arg(signal)
+            .args(&all)
+            .stderr(Stdio::null())
+            .status();
         assert!(sent.is_ok(), "kill runs");
     }
 
@@ -209,8 +289,14 @@ impl Cluster {
         for _ in 0..STARTS_MAX {
             let data = self.folder.join("data");
             let mut start = self.as_owner(&self.program("pg_ctl"));
-            start.arg("-D").arg(&data).args(["-w", "-t", "60", "-s", "start", "-l"]);
-            start.arg(self.folder.join("log")).stdout(Stdio::null()).stderr(Stdio::null());
+            start
+                .arg("-D")
+                .arg(&data)
+                .args(["-w", "-t", "60", "-s", "start", "-l"]);
+            start
+                .arg(self.folder.join("log"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             if start.status().expect("pg_ctl runs").success() {
                 return;
             }
@@ -236,9 +322,22 @@ impl Cluster {
         let config = self.folder.join("openssl.conf");
         std::fs::write(&config, lines).expect("it can be written");
         let mut openssl = self.as_owner(Path::new("openssl"));
-        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
-        openssl.args(["-nodes", "-days", "2", "-config"]).arg(&config).arg("-keyout");
-        openssl.arg(self.folder.join("server.key")).arg("-out").arg(self.folder.join("server.crt"));
+        openssl.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+        ]);
+        openssl
+            .args(["-nodes", "-days", "2", "-config"])
+            .arg(&config)
+            .arg("-keyout");
+        openssl
+            .arg(self.folder.join("server.key"))
+            .arg("-out")
+            .arg(self.folder.join("server.crt"));
         openssl.stdout(Stdio::null()).stderr(Stdio::null());
         openssl.status().is_ok_and(|status| status.success())
     }
@@ -246,11 +345,21 @@ impl Cluster {
     fn init(&self, tls: bool) {
         let data = self.folder.join("data");
         let mut init = self.as_owner(&self.program("initdb"));
-        init.arg("-D").arg(&data).args(["-U", "relight", "-A", "trust", "-E", "UTF8"]);
+        init.arg("-D")
+            .arg(&data)
+            .args(["-U", "relight", "-A", "trust", "-E", "UTF8"]);
         init.args(["--locale=C", "-N"]);
         let output = init.output().expect("initdb runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let fsync = if self.durability == Durability::Synced { "on" } else { "off" };
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let fsync = if self.durability == Durability::Synced {
+            "on"
+        } else {
+            "off"
+        };
         let folder = self.folder.display();
         let settings = match tls {
             true => format!(
@@ -296,23 +405,35 @@ impl Cluster {
         guard.arg("-c").arg(script).arg(&self.folder);
         // A signal to the tests' group must not end it before its work is done.
         std::os::unix::process::CommandExt::process_group(&mut guard, 0);
-        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        guard
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         guard.spawn().expect("sh runs")
     }
 
     /// PostgreSQL refuses to run as root.
     fn as_owner(&self, program: &Path) -> Command {
-        let Some((uid, gid)) = self.user else { return command(program) };
+        let Some((uid, gid)) = self.user else {
+            return command(program);
+        };
         let mut wrapped = match &self.place {
             Some(place) => {
                 let mut entered = command(Path::new("nsenter"));
-                entered.arg(format!("--net={}", place.namespace.display())).arg("setpriv");
+                entered
+                    .arg(format!("--net={}", place.namespace.display()))
+                    .arg("setpriv");
                 entered
             }
             None => command(Path::new("setpriv")),
         };
-        wrapped.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
-        wrapped.arg("--clear-groups").arg(program).current_dir(&self.folder);
+        wrapped
+            .arg(format!("--reuid={uid}"))
+            .arg(format!("--regid={gid}"));
+        wrapped
+            .arg("--clear-groups")
+            .arg(program)
+            .current_dir(&self.folder);
         wrapped
     }
 }
@@ -339,7 +460,9 @@ fn command(program: &Path) -> Command {
 
 /// The processes whose parent this is.
 fn children(leader: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
+    let all = std::fs::read_dir("/proc")
+        .expect("there is a /proc")
+        .flatten();
     let pids = all.filter_map(|entry| entry.file_name().into_string().ok());
     let is_child = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -357,7 +480,10 @@ fn programs() -> Option<PathBuf> {
         .filter_map(|entry| {
             let version = entry.file_name().to_str()?.parse().ok()?;
             let programs = entry.path().join("bin");
-            programs.join("postgres").exists().then_some((version, programs))
+            programs
+                .join("postgres")
+                .exists()
+                .then_some((version, programs))
         })
         .collect();
     found.sort();
@@ -377,11 +503,15 @@ fn unprivileged(folder: &Path) -> Option<(u32, u32)> {
     }
     let users = std::fs::read_to_string("/etc/passwd").expect("the system has users");
     let ids = |name: &str| {
-        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let line = users
+            .lines()
+            .find(|line| line.starts_with(&format!("{name}:")))?;
         let mut fields = line.split(':').skip(2).map(|field| field.parse().ok());
         Some((fields.next()??, fields.next()??))
     };
-    let (uid, gid) = ids("postgres").or_else(|| ids("nobody")).expect("nobody is somebody");
+    let (uid, gid) = ids("postgres")
+        .or_else(|| ids("nobody"))
+        .expect("nobody is somebody");
     chown(folder, Some(uid), Some(gid)).expect("root may");
     let mode = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(folder, mode).expect("root may");

@@ -3,7 +3,10 @@
 //! A number that rises is a decision, and its commit says why. `UPDATE_TIDY=1 cargo test -p
 //! relight-testkit --test tidy` writes the numbers anew.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -45,7 +48,9 @@ fn the_numbers_only_fall() {
     let sources: Vec<Source> = CRATES.into_iter().flat_map(sources_of).collect();
     let found = measure(&sources);
     if is_update() {
-        let lines = found.iter().map(|(name, (number, _))| format!("{name} = {number}\n"));
+        let lines = found
+            .iter()
+            .map(|(name, (number, _))| format!("{name} = {number}\n"));
         let text: String = lines.collect();
         std::fs::write(NUMBERS, format!("# May only fall; see tidy.rs.\n{text}")).unwrap();
     }
@@ -60,13 +65,20 @@ fn the_numbers_only_fall() {
         let allowed = told.get(name).copied().unwrap_or(0);
         let is_stale = number + number / 50 + 10 < allowed;
         if *number > allowed {
-            wrong.push(format!("{name} is {number}, {allowed} are allowed: {where_}"));
+            wrong.push(format!(
+                "{name} is {number}, {allowed} are allowed: {where_}"
+            ));
         } else if is_stale {
-            wrong
-                .push(format!("{name} fell from {allowed} to {number}: write the new number down"));
+            wrong.push(format!(
+                "{name} fell from {allowed} to {number}: write the new number down"
+            ));
         }
     }
-    assert!(wrong.is_empty(), "UPDATE_TIDY=1 writes new numbers\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "UPDATE_TIDY=1 writes new numbers\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// ARCHITECTURE.md stays short, and every test that it names exists.
@@ -83,12 +95,17 @@ fn the_architecture_is_short_and_names_tests_that_exist() {
     let sources = rust_files(&root.join("crates"));
     for name in named {
         let definition = format!("fn {name}(");
-        assert!(sources.iter().any(|source| source.contains(&definition)), "no test {name}");
+        assert!(
+            sources.iter().any(|source| source.contains(&definition)),
+            "no test {name}"
+        );
     }
 }
 
 fn rust_files(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let texts = entries.flat_map(|entry| match entry.extension() {
         Some(end) if end == "rs" => vec![std::fs::read_to_string(&entry).unwrap()],
         _ if entry.is_dir() => rust_files(&entry),
@@ -113,12 +130,23 @@ const NETWORK: [&str; 10] = [
 
 #[test]
 fn the_library_without_features_has_no_network() {
-    for package in ["relight-redact", "relight-core", "relight-store", "relight-runtime", "relight"]
-    {
+    for package in [
+        "relight-redact",
+        "relight-core",
+        "relight-store",
+        "relight-runtime",
+        "relight",
+    ] {
         let without = dependencies(package, &["--no-default-features"]);
         assert!(without.contains("serde_json"), "{package}: {without:?}");
-        let network: Vec<_> = NETWORK.iter().filter(|name| without.contains(**name)).collect();
-        assert!(network.is_empty(), "{package} without features needs {network:?}");
+        let network: Vec<_> = NETWORK
+            .iter()
+            .filter(|name| without.contains(**name))
+            .collect();
+        assert!(
+            network.is_empty(),
+            "{package} without features needs {network:?}"
+        );
     }
     let all = dependencies("relight-cli", &[]);
     assert!(
@@ -128,7 +156,10 @@ fn the_library_without_features_has_no_network() {
 }
 
 /// The names of all that it is built of.
-#[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a tool of the test, not a part of the product"
+)]
 fn dependencies(package: &str, options: &[&str]) -> BTreeSet<String> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args([
@@ -142,14 +173,29 @@ fn dependencies(package: &str, options: &[&str]) -> BTreeSet<String> {
         package,
     ]);
     // Whoever builds the whole workspace with the same features wants to know of this package alone.
-    cargo.args(options).env("CARGO_RESOLVER_FEATURE_UNIFICATION", "selected");
-    let answer = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    cargo
+        .args(options)
+        .env("CARGO_RESOLVER_FEATURE_UNIFICATION", "selected");
+    let answer = cargo
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(
+        answer.status.success(),
+        "{}",
+        String::from_utf8_lossy(&answer.stderr)
+    );
     let text = String::from_utf8(answer.stdout).unwrap();
-    text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    text.lines()
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test asks its caller, not the product's user"
+)]
 fn is_update() -> bool {
     std::env::var_os("UPDATE_TIDY").is_some_and(|value| value == "1")
 }
@@ -162,17 +208,36 @@ fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
     };
     for krate in CRATES {
         let files = || sources.iter().filter(move |source| source.krate == krate);
-        tell(&format!("lines_{krate}"), files().map(|source| source.lines).sum(), String::new());
+        tell(
+            &format!("lines_{krate}"),
+            files().map(|source| source.lines).sum(),
+            String::new(),
+        );
         let cycle = largest_cycle(files());
-        tell(&format!("modules_in_a_cycle_{krate}"), cycle.len(), cycle.join(", "));
+        tell(
+            &format!("modules_in_a_cycle_{krate}"),
+            cycle.len(),
+            cycle.join(", "),
+        );
         let statics = files().flat_map(|source| {
-            source.statics.iter().map(|name| format!("{} {name}", source.path.display()))
+            source
+                .statics
+                .iter()
+                .map(|name| format!("{} {name}", source.path.display()))
         });
         let statics: Vec<String> = statics.collect();
-        tell(&format!("mutable_statics_{krate}"), statics.len(), statics.join(", "));
+        tell(
+            &format!("mutable_statics_{krate}"),
+            statics.len(),
+            statics.join(", "),
+        );
     }
     let longest = sources.iter().max_by_key(|source| source.lines).unwrap();
-    tell("lines_of_a_file", longest.lines, longest.path.display().to_string());
+    tell(
+        "lines_of_a_file",
+        longest.lines,
+        longest.path.display().to_string(),
+    );
     let functions = sources.iter().flat_map(|source| &source.functions);
     let longest = functions.max_by_key(|function| function.lines).unwrap();
     tell("lines_of_a_function", longest.lines, longest.name.clone());
@@ -180,8 +245,11 @@ fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
     for name in sources.iter().flat_map(|source| &source.types) {
         *types.entry(name).or_default() += 1;
     }
-    let twice: Vec<&str> =
-        types.into_iter().filter(|(_, n)| *n > 1).map(|(name, _)| name).collect();
+    let twice: Vec<&str> = types
+        .into_iter()
+        .filter(|(_, n)| *n > 1)
+        .map(|(name, _)| name)
+        .collect();
     tell("type_names_used_twice", twice.len(), twice.join(", "));
     let small = small_helpers(sources);
     tell("small_functions_called_once", small.len(), small.join(", "));
@@ -200,9 +268,12 @@ fn small_helpers(sources: &[Source]) -> Vec<String> {
         let count = words.get(&(source.krate, function.name.as_str()));
         function.is_private && function.lines <= SMALL_LINES_MAX + 2 && count == Some(&2)
     };
-    let helpers = sources
-        .iter()
-        .flat_map(|source| source.functions.iter().filter(|function| is_helper(source, function)));
+    let helpers = sources.iter().flat_map(|source| {
+        source
+            .functions
+            .iter()
+            .filter(|function| is_helper(source, function))
+    });
     helpers.map(|function| function.name.clone()).collect()
 }
 
@@ -215,10 +286,14 @@ fn largest_cycle<'s>(sources: impl Iterator<Item = &'s Source>) -> Vec<String> {
         let others = source.uses.iter().filter(|used| **used != module).cloned();
         needs.entry(module.clone()).or_default().extend(others);
     }
-    let reaches: BTreeMap<&String, BTreeSet<&String>> =
-        needs.keys().map(|module| (module, reached(&needs, module))).collect();
+    let reaches: BTreeMap<&String, BTreeSet<&String>> = needs
+        .keys()
+        .map(|module| (module, reached(&needs, module)))
+        .collect();
     let groups = needs.keys().map(|module| {
-        let back = reaches[module].iter().filter(|other| reaches[**other].contains(module));
+        let back = reaches[module]
+            .iter()
+            .filter(|other| reaches[**other].contains(module));
         back.map(|other| (*other).clone()).collect::<Vec<String>>()
     });
     groups.max_by_key(Vec::len).unwrap_or_default()
@@ -228,7 +303,10 @@ fn reached<'n>(needs: &'n BTreeMap<String, BTreeSet<String>>, from: &str) -> BTr
     let mut found = BTreeSet::new();
     let mut open: Vec<&str> = vec![from];
     while let Some(module) = open.pop() {
-        for (other, _) in needs[module].iter().filter_map(|other| needs.get_key_value(other)) {
+        for (other, _) in needs[module]
+            .iter()
+            .filter_map(|other| needs.get_key_value(other))
+        {
             if found.insert(other) {
                 open.push(other);
             }
@@ -238,11 +316,17 @@ fn reached<'n>(needs: &'n BTreeMap<String, BTreeSet<String>>, from: &str) -> BTr
 }
 
 fn sources_of(krate: &'static str) -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(krate).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .join(krate)
+        .join("src");
     let mut open = vec![root.clone()];
     let (mut found, mut tests) = (Vec::new(), Vec::new());
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for entry in std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             if entry.is_dir() {
                 open.push(entry);
             } else if entry.extension().is_some_and(|end| end == "rs") {
@@ -259,7 +343,9 @@ fn sources_of(krate: &'static str) -> Vec<Source> {
         }
     }
     let is_test = |path: &Path| {
-        tests.iter().any(|test| path.starts_with(test) || path == test.with_extension("rs"))
+        tests
+            .iter()
+            .any(|test| path.starts_with(test) || path == test.with_extension("rs"))
     };
     found.retain(|source| !is_test(&source.path));
     found
@@ -271,7 +357,11 @@ fn read(krate: &'static str, root: &Path, path: &Path) -> (Source, Vec<String>) 
     let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut seen = Seen::default();
     seen.visit_file(&file);
-    let is_cut = |line: &usize| seen.cuts.iter().any(|(from, to)| (*from..=*to).contains(line));
+    let is_cut = |line: &usize| {
+        seen.cuts
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(line))
+    };
     let (mut lines, mut words, mut uses) = (BTreeSet::new(), HashMap::new(), BTreeSet::new());
     walk(text.parse().unwrap(), &[], &mut |tree, before| {
         let (from, to) = (tree.span().start().line, tree.span().end().line);
@@ -377,7 +467,14 @@ impl Seen {
     fn function(&mut self, name: &syn::Ident, item: Span, block: Span, is_private: bool) {
         let lines = block.end().line - block.start().line + 1;
         let name = name.to_string();
-        self.functions.push((item.start().line, Function { name, lines, is_private }));
+        self.functions.push((
+            item.start().line,
+            Function {
+                name,
+                lines,
+                is_private,
+            },
+        ));
     }
 }
 

@@ -48,7 +48,11 @@ fn name(number: usize) -> String {
 /// Registers the agents that beat.
 pub(crate) fn register(door: &Door) -> anyhow::Result<()> {
     for number in 0..CONNECTIONS {
-        door.ask("POST", "/api/agents", Some(&format!("{{\"name\":\"{}\"}}", name(number))))?;
+        door.ask(
+            "POST",
+            "/api/agents",
+            Some(&format!("{{\"name\":\"{}\"}}", name(number))),
+        )?;
     }
     Ok(())
 }
@@ -57,7 +61,10 @@ pub(crate) fn rows(stage: &Stage, daemon: &Daemon) -> anyhow::Result<Vec<Row>> {
     register(&daemon.socket)?;
     let time = Duration::from_millis(stage.pick(1_000, 250));
     let socket = stage.folder().join("axum.sock");
-    let floors = [Floor::start(stage, None)?, Floor::start(stage, Some(&socket))?];
+    let floors = [
+        Floor::start(stage, None)?,
+        Floor::start(stage, Some(&socket))?,
+    ];
     let costs: [[RefCell<Costs>; 2]; 2] = Default::default();
     let mut contest = Contest::default();
     for (place, door) in [&daemon.tcp, &daemon.socket].into_iter().enumerate() {
@@ -73,7 +80,13 @@ pub(crate) fn rows(stage: &Stage, daemon: &Daemon) -> anyhow::Result<Vec<Row>> {
     let results = contest.run(stage.pick(7, 3))?;
     let rows = |place: usize, over: &str| {
         let [of_floor, of_daemon] = &costs[place];
-        rows_of(&results, place, over, &of_floor.borrow(), &of_daemon.borrow())
+        rows_of(
+            &results,
+            place,
+            over,
+            &of_floor.borrow(),
+            &of_daemon.borrow(),
+        )
     };
     Ok([rows(0, "TCP"), rows(1, "the socket")].concat())
 }
@@ -91,7 +104,9 @@ fn measure(door: &Door, pid: u32, time: Duration, costs: &mut Costs) -> anyhow::
     let flooded = flood(door, Beater::many(door, CONNECTIONS), time)?;
     let spent = Work::of(&[pid])?.since(before);
     costs.shares = Shares::of(flooded, spent, time);
-    costs.cpu_us.push(spent.cpu_ms * 1e3 / (flooded.per_second * time.as_secs_f64()));
+    costs
+        .cpu_us
+        .push(spent.cpu_ms * 1e3 / (flooded.per_second * time.as_secs_f64()));
     Ok(flooded.per_second)
 }
 
@@ -104,11 +119,17 @@ fn rows_of(
 ) -> Vec<Row> {
     let cpu = |costs: &Costs| Samples::new(costs.cpu_us.clone());
     vec![
-        Row::new(format!("heartbeats over {over}, {CONNECTIONS} connections"), "beats/s")
-            .figure(results.get(&format!("relight {place}")))
-            .beside("bare axum, the same load", results.get(&format!("axum {place}")))
-            .target(Target::TimesFloorMin(0.5))
-            .note(Some(of_daemon.shares.text())),
+        Row::new(
+            format!("heartbeats over {over}, {CONNECTIONS} connections"),
+            "beats/s",
+        )
+        .figure(results.get(&format!("relight {place}")))
+        .beside(
+            "bare axum, the same load",
+            results.get(&format!("axum {place}")),
+        )
+        .target(Target::TimesFloorMin(0.5))
+        .note(Some(of_daemon.shares.text())),
         Row::new(format!("processor time of a heartbeat over {over}"), "µs")
             .figure(Some(&cpu(of_daemon)))
             .beside("bare axum", Some(&cpu(of_floor))),

@@ -37,11 +37,18 @@ impl Daemon {
     /// One that was started already.
     pub(crate) fn of(home: &Home, supervisor: Supervisor) -> anyhow::Result<Daemon> {
         let (tcp, socket) = doors(home, &supervisor)?;
-        Ok(Daemon { supervisor: Some(supervisor), tcp, socket })
+        Ok(Daemon {
+            supervisor: Some(supervisor),
+            tcp,
+            socket,
+        })
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.supervisor.as_ref().expect("it is taken only when it is dropped").pid()
+        self.supervisor
+            .as_ref()
+            .expect("it is taken only when it is dropped")
+            .pid()
     }
 }
 
@@ -59,15 +66,28 @@ pub(crate) fn doors(home: &Home, supervisor: &Supervisor) -> anyhow::Result<(Doo
     let address = || -> anyhow::Result<Option<String>> {
         let said = fs::read_to_string(home.said())?;
         // The last one: the file is of all daemons that were here.
-        let found = said.rsplit_once(SERVING).and_then(|(_, rest)| rest.split(';').next());
+        let found = said
+            .rsplit_once(SERVING)
+            .and_then(|(_, rest)| rest.split(';').next());
         Ok(found.map(str::to_owned))
     };
     clock::becomes(LISTEN_MAX, || Ok(address()?.is_some()))?;
     let address = address()?.with_context(|| format!("no address: {}", home.last_said()))?;
-    let token = fs::read_to_string(home.folder.join("token"))?.trim().to_owned();
+    let token = fs::read_to_string(home.folder.join("token"))?
+        .trim()
+        .to_owned();
     let socket = Place::Socket(home.folder.join("relight.sock"));
-    let tcp = Door { place: Place::Tcp(address.parse()?), token: token.clone() };
-    Ok((tcp, Door { place: socket, token }))
+    let tcp = Door {
+        place: Place::Tcp(address.parse()?),
+        token: token.clone(),
+    };
+    Ok((
+        tcp,
+        Door {
+            place: socket,
+            token,
+        },
+    ))
 }
 
 /// axum alone, over TCP or at a socket.
@@ -79,7 +99,11 @@ pub(crate) struct Floor {
 impl Floor {
     pub(crate) fn start(stage: &Stage, socket: Option<&Path>) -> anyhow::Result<Floor> {
         let mut command = Command::new(stage.floor("floor-axum"));
-        command.args(socket).env_clear().stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+            .args(socket)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
         let mut process = command.spawn()?;
         let mut line = String::new();
         let stdout = process.stdout.take().context("standard output is a pipe")?;
@@ -89,7 +113,13 @@ impl Floor {
             None => Place::Tcp(line.trim().parse()?),
         };
         // As long as one of the daemon's.
-        Ok(Floor { process, door: Door { place, token: "x".repeat(64) } })
+        Ok(Floor {
+            process,
+            door: Door {
+                place,
+                token: "x".repeat(64),
+            },
+        })
     }
 
     pub(crate) fn pid(&self) -> u32 {

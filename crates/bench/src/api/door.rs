@@ -87,9 +87,10 @@ impl Door {
     /// A request without a body, with these headers beside the usual ones.
     pub(crate) fn plain_request(&self, method: &str, path: &str, headers: &str) -> Vec<u8> {
         let (host, token) = match &self.place {
-            Place::Tcp(address) => {
-                (address.to_string(), format!("authorization: Bearer {}\r\n", self.token))
-            }
+            Place::Tcp(address) => (
+                address.to_string(),
+                format!("authorization: Bearer {}\r\n", self.token),
+            ),
             Place::Socket(_) => ("localhost".to_owned(), String::new()),
         };
         format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{token}{headers}\r\n").into_bytes()
@@ -105,7 +106,11 @@ impl Door {
         let mut stream = self.connect()?;
         let answer = stream.ask(&self.request(method, path, body))?;
         let text = String::from_utf8_lossy(&answer.body);
-        ensure!(answer.status < 300, "{method} {path}: {} {text}", answer.status);
+        ensure!(
+            answer.status < 300,
+            "{method} {path}: {} {text}",
+            answer.status
+        );
         serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))
     }
 }
@@ -121,11 +126,19 @@ impl Stream {
                 let body_bytes = head.body_bytes.context("an answer that goes on")?;
                 if read.len() >= head.bytes + body_bytes {
                     let body = read[head.bytes..head.bytes + body_bytes].to_vec();
-                    return Ok(Answer { status: head.status, body, bytes: read.len() });
+                    return Ok(Answer {
+                        status: head.status,
+                        body,
+                        bytes: read.len(),
+                    });
                 }
             }
             let count = self.read(&mut chunk)?;
-            ensure!(count > 0, "the connection was closed after {} bytes", read.len());
+            ensure!(
+                count > 0,
+                "the connection was closed after {} bytes",
+                read.len()
+            );
             read.extend_from_slice(&chunk[..count]);
         }
     }
@@ -141,16 +154,25 @@ impl Stream {
 impl Head {
     /// None while not all of it is there.
     pub(crate) fn parse(read: &[u8]) -> anyhow::Result<Option<Head>> {
-        let Some(end) = memmem::find(read, b"\r\n\r\n") else { return Ok(None) };
+        let Some(end) = memmem::find(read, b"\r\n\r\n") else {
+            return Ok(None);
+        };
         let text = std::str::from_utf8(&read[..end])?;
         let status = text.get(9..12).and_then(|code| code.parse().ok());
-        let Some(status) = status else { bail!("an answer begins with {text:?}") };
+        let Some(status) = status else {
+            bail!("an answer begins with {text:?}")
+        };
         let length = text.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then_some(value.trim())
+            name.eq_ignore_ascii_case("content-length")
+                .then_some(value.trim())
         });
         let body_bytes = length.map(str::parse).transpose()?;
-        Ok(Some(Head { status, bytes: end + 4, body_bytes }))
+        Ok(Some(Head {
+            status,
+            bytes: end + 4,
+            body_bytes,
+        }))
     }
 }
 
@@ -192,7 +214,11 @@ mod tests {
     #[test]
     fn a_head_is_read_once_it_is_whole() {
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-        let head = Head { status: 200, bytes: 38, body_bytes: Some(2) };
+        let head = Head {
+            status: 200,
+            bytes: 38,
+            body_bytes: Some(2),
+        };
         assert_eq!(Head::parse(text).unwrap(), Some(head));
         assert_eq!(Head::parse(&text[..37]).unwrap(), None);
         let stream = Head::parse(b"HTTP/1.1 200 OK\r\n\r\n").unwrap().unwrap();

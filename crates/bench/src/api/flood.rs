@@ -37,7 +37,10 @@ struct Caller<C> {
 }
 
 /// Nobody is silent for longer.
-const SILENCE_MAX: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+const SILENCE_MAX: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
 
 /// Asks from as many connections as there are clients, until the time is over.
 pub(crate) fn flood<C: Client>(
@@ -61,7 +64,11 @@ pub(crate) fn flood_until<C: Client>(
         stream.set_nonblocking()?;
         let place = epoll::EventData::new_u64(number as u64);
         epoll::add(&epoll, &stream, place, epoll::EventFlags::IN)?;
-        callers.push(Caller { client, stream, read: Vec::with_capacity(4 << 10) });
+        callers.push(Caller {
+            client,
+            stream,
+            read: Vec::with_capacity(4 << 10),
+        });
     }
     let (began, began_cpu) = (Instant::now(), thread_seconds());
     for caller in &mut callers {
@@ -71,7 +78,11 @@ pub(crate) fn flood_until<C: Client>(
     while !is_over(began) {
         ready.clear();
         epoll::wait(&epoll, spare_capacity(&mut ready), Some(&SILENCE_MAX))?;
-        ensure!(!ready.is_empty(), "nobody was answered for {} s", SILENCE_MAX.tv_sec);
+        ensure!(
+            !ready.is_empty(),
+            "nobody was answered for {} s",
+            SILENCE_MAX.tv_sec
+        );
         for event in &ready {
             let place = { event.data }.u64() as usize;
             if callers[place].listen()? {
@@ -102,12 +113,17 @@ impl<C: Client> Caller<C> {
         };
         ensure!(count > 0, "a connection was closed");
         self.read.extend_from_slice(&chunk[..count]);
-        let Some(head) = Head::parse(&self.read)? else { return Ok(false) };
+        let Some(head) = Head::parse(&self.read)? else {
+            return Ok(false);
+        };
         let whole = head.bytes + head.body_bytes.unwrap_or(0);
         if self.read.len() < whole {
             return Ok(false);
         }
-        if !self.client.is_answered(head.status, &self.read[head.bytes..whole]) {
+        if !self
+            .client
+            .is_answered(head.status, &self.read[head.bytes..whole])
+        {
             bail!("answered with {}", String::from_utf8_lossy(&self.read));
         }
         self.read.clear();

@@ -48,8 +48,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let files = named_files(&daemon.tcp)?;
     let first = load(&daemon.tcp, &files)?;
     let rounds = stage.pick(20, 3);
-    let again: Vec<Loaded> =
-        (0..rounds).map(|_| load(&daemon.tcp, &files)).collect::<anyhow::Result<_>>()?;
+    let again: Vec<Loaded> = (0..rounds)
+        .map(|_| load(&daemon.tcp, &files))
+        .collect::<anyhow::Result<_>>()?;
     let one = |value: f64| Samples::new(vec![value]);
     let times = Samples::new(again.iter().map(Loaded::ms).collect());
     let beside = format!("{agents} agents, {events} events");
@@ -59,9 +60,12 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             .figure(Some(&one(first.bytes as f64 / 1e3)))
             .target(Target::ValueMax(150.0))
             .note(Some(note)),
-        Row::new(format!("dashboard, first load of a new daemon, {beside}"), "ms")
-            .figure(Some(&one(first.ms())))
-            .target(Target::ValueMax(1_000.0)),
+        Row::new(
+            format!("dashboard, first load of a new daemon, {beside}"),
+            "ms",
+        )
+        .figure(Some(&one(first.ms())))
+        .target(Target::ValueMax(1_000.0)),
         Row::new("dashboard, each further load", "ms").figure(Some(&times)),
     ];
     for path in LISTS {
@@ -80,17 +84,26 @@ fn list_row(door: &Door, path: &str, rounds: usize) -> anyhow::Result<Row> {
         times.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let note = format!("{:.1} kB", bytes as f64 / 1e3);
-    Ok(Row::new(format!("GET {path}"), "ms").figure(Some(&Samples::new(times))).note(Some(note)))
+    Ok(Row::new(format!("GET {path}"), "ms")
+        .figure(Some(&Samples::new(times)))
+        .note(Some(note)))
 }
 
 /// Agents that died and came back, and tasks whose steps were done; how many events in all.
 fn make_past(stage: &Stage, home: &Path, agents: usize, events: usize) -> anyhow::Result<u64> {
     let library = stage.runtime.block_on(Library::open(home))?;
-    stage.runtime.block_on(library.add_agents_with_a_past(agents))?;
+    stage
+        .runtime
+        .block_on(library.add_agents_with_a_past(agents))?;
     let so_far = stage.runtime.block_on(library.newest_event())? as usize;
     let holders = Holder::start(&stage.runtime, &library, "past", TASKS)?;
     let each = events.saturating_sub(so_far).div_ceil(TASKS);
-    per_second(&stage.runtime, Carrier::Tasks, holders, Until::Written(each))?;
+    per_second(
+        &stage.runtime,
+        Carrier::Tasks,
+        holders,
+        Until::Written(each),
+    )?;
     stage.runtime.block_on(library.newest_event())
 }
 
@@ -118,14 +131,20 @@ fn load(door: &Door, files: &BTreeSet<String>) -> anyhow::Result<Loaded> {
     for path in FIRST_VIEW {
         ask(door, &mut stream, path, &mut bytes)?;
     }
-    Ok(Loaded { took: began.elapsed(), bytes, files: files.len() + 1 })
+    Ok(Loaded {
+        took: began.elapsed(),
+        bytes,
+        files: files.len() + 1,
+    })
 }
 
 /// The files that the page names; its scripts are all named there, so that none waits for another.
 fn named_files(door: &Door) -> anyhow::Result<BTreeSet<String>> {
     let answer = door.connect()?.ask(&door.plain_request("GET", "/", ""))?;
     let text = String::from_utf8(answer.body)?;
-    let named = text.split(['"', '\'']).filter(|word| word.starts_with("/assets/"));
+    let named = text
+        .split(['"', '\''])
+        .filter(|word| word.starts_with("/assets/"));
     let files: BTreeSet<String> = named.map(str::to_owned).collect();
     ensure!(files.len() > 10, "the page names only {files:?}");
     Ok(files)

@@ -15,7 +15,10 @@ pub(crate) struct Shares {
 impl Shares {
     /// What load and daemon spent within a time.
     pub(crate) fn of(flooded: Flooded, daemon: Work, time: Duration) -> Shares {
-        Shares { load: flooded.load_share, daemon: daemon.cpu_ms / 1e3 / time.as_secs_f64() }
+        Shares {
+            load: flooded.load_share,
+            daemon: daemon.cpu_ms / 1e3 / time.as_secs_f64(),
+        }
     }
 
     pub(crate) fn text(self) -> String {

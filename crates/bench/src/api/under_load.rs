@@ -52,7 +52,9 @@ fn table(results: &Results, waits: &Samples) -> Vec<Row> {
     let what = format!("kill to successor while {CONNECTIONS} connections beat");
     let row = Row::new(&what, "ms").figure(results.get(RELIGHT));
     vec![
-        row.clone().beside(FLOOR, results.get(FLOOR)).target(Target::TimesFloorMax(2.0)),
+        row.clone()
+            .beside(FLOOR, results.get(FLOOR))
+            .target(Target::TimesFloorMax(2.0)),
         Row::new(format!("{what}, p99"), "ms")
             .figure(p99(RELIGHT).as_ref())
             .beside(format!("{FLOOR}, p99"), p99(FLOOR).as_ref())

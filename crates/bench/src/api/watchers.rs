@@ -32,7 +32,10 @@ const SAMPLED_EVERY: usize = 50;
 const SENT: &str = "sent-";
 /// No watcher is so far behind at the end.
 const BEHIND_MAX: Duration = Duration::from_secs(20);
-const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let home = stage.subfolder("watched")?;
@@ -58,8 +61,11 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             .figure(Some(&one(more)))
             .target(Target::ValueMax(100.0))
             .note(Some(note)),
-        Row::new(format!("{what}, from before the write until it is read"), "ms")
-            .figure(Some(&lag)),
+        Row::new(
+            format!("{what}, from before the write until it is read"),
+            "ms",
+        )
+        .figure(Some(&lag)),
         Row::new(format!("{what}, the same, p99"), "ms").figure(Some(&p99)),
         Row::new(format!("{what}, events that somebody missed"), "")
             .figure(Some(&one(found.missed as f64)))
@@ -102,7 +108,11 @@ fn watch(
         is_over.store(true, Ordering::Relaxed);
         let (crowd, watchers_share) = watching.join().expect("a watcher does not panic")?;
         let (written, lags_ms) = (written?, crowd.lags_ms());
-        let seen = crowd.watchers.iter().map(|watcher| watcher.events.min(written)).sum::<usize>();
+        let seen = crowd
+            .watchers
+            .iter()
+            .map(|watcher| watcher.events.min(written))
+            .sum::<usize>();
         Ok(Found {
             memory_max_kib,
             lags_ms,
@@ -140,7 +150,8 @@ async fn write_evenly(mut task: Task, time: Duration) -> anyhow::Result<usize> {
     let (began, mut written) = (Instant::now(), 0);
     while began.elapsed() < time {
         rounds.tick().await;
-        task.step(&format!("{SENT}{}", monotonic_ns()), "done").await?;
+        task.step(&format!("{SENT}{}", monotonic_ns()), "done")
+            .await?;
         written += 1;
     }
     Ok(written)
@@ -178,7 +189,13 @@ impl Crowd {
             stream.set_nonblocking()?;
             let is_sampled = number % SAMPLED_EVERY == 0;
             let (rest, lags_ns) = (Vec::new(), Vec::new());
-            watchers.push(Watcher { stream, rest, events: 0, lags_ns, is_sampled });
+            watchers.push(Watcher {
+                stream,
+                rest,
+                events: 0,
+                lags_ns,
+                is_sampled,
+            });
         }
         Ok(Crowd { watchers })
     }
@@ -246,7 +263,9 @@ impl Watcher {
         }
         for at in sent {
             self.events += 1;
-            let digits = text[at + SENT.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+            let digits = text[at + SENT.len()..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit());
             let ns = digits.fold(0_u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
             self.lags_ns.push(now.saturating_sub(ns));
         }

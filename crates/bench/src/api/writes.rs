@@ -43,7 +43,15 @@ impl<'d> Writer<'d> {
             let started = door.ask("POST", &format!("/api/tasks/{task}/start"), Some("{}"))?;
             let fence = started["fence"].as_u64().context("a fence")?;
             let end = serde_json::json!({"fence": fence, "output": result}).to_string();
-            Ok(Writer { door, task, fence, step: 0, is_begun: false, end, request: Vec::new() })
+            Ok(Writer {
+                door,
+                task,
+                fence,
+                step: 0,
+                is_begun: false,
+                end,
+                request: Vec::new(),
+            })
         };
         (0..count).map(start).collect()
     }
@@ -52,8 +60,11 @@ impl<'d> Writer<'d> {
 impl Client for Writer<'_> {
     fn next(&mut self) -> &[u8] {
         let begin = format!("{{\"fence\":{}}}", self.fence);
-        let (verb, body) =
-            if self.is_begun { ("end", self.end.as_str()) } else { ("begin", begin.as_str()) };
+        let (verb, body) = if self.is_begun {
+            ("end", self.end.as_str())
+        } else {
+            ("begin", begin.as_str())
+        };
         self.step += usize::from(!self.is_begun);
         self.is_begun = !self.is_begun;
         let path = format!("/api/tasks/{}/steps/step-{}/{verb}", self.task, self.step);
@@ -68,7 +79,9 @@ impl Client for Writer<'_> {
 
 pub(crate) fn rows(stage: &Stage, daemon: &Daemon) -> anyhow::Result<Vec<Row>> {
     let time = Duration::from_millis(stage.pick(1_000, 250));
-    let library = stage.runtime.block_on(Library::open(&stage.subfolder("library")?))?;
+    let library = stage
+        .runtime
+        .block_on(Library::open(&stage.subfolder("library")?))?;
     let shares: [Cell<Shares>; AT_ONCE.len() * DOORS.len()] = Default::default();
     let mut contest = Contest::default();
     for (place, at_once) in AT_ONCE.into_iter().enumerate() {
@@ -76,7 +89,12 @@ pub(crate) fn rows(stage: &Stage, daemon: &Daemon) -> anyhow::Result<Vec<Row>> {
         contest.enter(by_library(at_once), move |round| {
             let name = format!("library-{at_once}-{round}");
             let holders = Holder::start(&stage.runtime, library, &name, at_once)?;
-            per_second(&stage.runtime, Carrier::Tasks, holders, Until::Elapsed(time))
+            per_second(
+                &stage.runtime,
+                Carrier::Tasks,
+                holders,
+                Until::Elapsed(time),
+            )
         });
         for (over, door) in [&daemon.tcp, &daemon.socket].into_iter().enumerate() {
             let share = &shares[place * DOORS.len() + over];
@@ -103,13 +121,21 @@ pub(crate) fn rows(stage: &Stage, daemon: &Daemon) -> anyhow::Result<Vec<Row>> {
 }
 
 fn row(results: &Results, over: usize, at_once: usize, shares: Shares) -> Row {
-    let connections = if at_once == 1 { "connection" } else { "connections" };
+    let connections = if at_once == 1 {
+        "connection"
+    } else {
+        "connections"
+    };
     let what = format!("step writes over {}, {at_once} {connections}", DOORS[over]);
     let row = Row::new(what, "writes/s")
         .figure(results.get(&over_http(over, at_once)))
         .beside(by_library(at_once), results.get(&by_library(at_once)))
         .note(Some(shares.text()));
-    if at_once == JUDGED { row.target(Target::TimesFloorMin(0.5)) } else { row }
+    if at_once == JUDGED {
+        row.target(Target::TimesFloorMin(0.5))
+    } else {
+        row
+    }
 }
 
 fn by_library(at_once: usize) -> String {

@@ -135,11 +135,13 @@ impl From<RestartChoice> for RestartRule {
 
 /// `up`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
+#[command(
+    after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
     Supervises all agents of relight.toml in the foreground. The file is searched in this folder, then\n\
     in $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the agents and end it\n\
     (exit code 143 or 130; 0 after relight down).\n\
-    Exit code 75: it is already running; 78: the configuration is wrong, with line and column.")]
+    Exit code 75: it is already running; 78: the configuration is wrong, with line and column."
+)]
 pub(crate) struct UpArguments {
     /// The configuration
     #[arg(long, value_name = "FILE")]
@@ -172,8 +174,10 @@ pub(crate) struct UpArguments {
 
 /// `dashboard`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight dashboard\n  relight dashboard --print\n\n\
-    The link logs one browser in, once, within a minute. Exit code 69: no daemon is running.")]
+#[command(
+    after_help = "Examples:\n  relight dashboard\n  relight dashboard --print\n\n\
+    The link logs one browser in, once, within a minute. Exit code 69: no daemon is running."
+)]
 pub(crate) struct DashboardArguments {
     /// Print the link instead of opening it
     #[arg(long)]
@@ -184,8 +188,10 @@ pub(crate) struct DashboardArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
     /// Print the admin token; create it if there is none
-    #[command(after_help = "Example:\n  curl -H \"Authorization: Bearer $(relight token show)\" \
-        http://127.0.0.1:7717/api/agents")]
+    #[command(
+        after_help = "Example:\n  curl -H \"Authorization: Bearer $(relight token show)\" \
+        http://127.0.0.1:7717/api/agents"
+    )]
     Show,
     /// Replace the admin token; the old one is invalid at once, and every browser is logged out
     #[command(after_help = "Example:\n  relight token rotate")]
@@ -229,8 +235,10 @@ pub(crate) struct RevokeArguments {
 
 /// `down`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
-    The next relight up starts these agents again. Exit code 69: no daemon is running.")]
+#[command(
+    after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
+    The next relight up starts these agents again. Exit code 69: no daemon is running."
+)]
 pub(crate) struct DownArguments {
     /// Keep the agents running; the next relight up adopts them
     #[arg(long)]
@@ -261,11 +269,13 @@ pub(crate) struct NamesArguments {
 
 /// `logs`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
+#[command(
+    after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
     On a terminal colours are kept and all other control sequences are removed; into a pipe or file\n\
     the bytes are unchanged. Recognised secrets are always redacted. With -f it continues across\n\
     restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when its output is closed. Exit code\n\
-    1: there is no such agent, or no such attempt.")]
+    1: there is no such agent, or no such attempt."
+)]
 pub(crate) struct LogsArguments {
     /// The agent
     pub(crate) name: AgentName,
@@ -288,10 +298,12 @@ pub(crate) struct LogsArguments {
 
 /// `deaths`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight deaths\n  relight deaths writer\n  \
+#[command(
+    after_help = "Examples:\n  relight deaths\n  relight deaths writer\n  \
     relight deaths writer --attempt 7 --json\n\n\
     Newest first. With a name the newest post-mortem follows: last output, last step, steps done,\n\
-    in doubt and next, memory and CPU time. Exit code 1: no such agent, or no such attempt.")]
+    in doubt and next, memory and CPU time. Exit code 1: no such agent, or no such attempt."
+)]
 pub(crate) struct DeathsArguments {
     /// Only this agent, with the newest post-mortem
     pub(crate) name: Option<AgentName>,
@@ -305,13 +317,15 @@ pub(crate) struct DeathsArguments {
 
 /// `beat`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight beat\n  relight beat --status 'reading 40 files'\n  \
+#[command(
+    after_help = "Examples:\n  relight beat\n  relight beat --status 'reading 40 files'\n  \
     relight beat --waiting-until 30m\n\n\
     Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, which any sd_notify\n\
     library can use too (WATCHDOG=1). Exit code 75: no supervisor listens. If a failed beat must\n\
     not end a script, write: relight beat || true\n\n\
     The beat of an agent that reports by itself goes to the daemon, renews its leases and is answered:\n\
-    exit code 77, it was stopped or restarted, or does not hold its task any more; 75, it has to wait.")]
+    exit code 77, it was stopped or restarted, or does not hold its task any more; 75, it has to wait."
+)]
 pub(crate) struct BeatArguments {
     /// The agent [default: the one whose $NOTIFY_SOCKET this is]
     pub(crate) name: Option<AgentName>,
@@ -331,14 +345,16 @@ pub(crate) struct BeatArguments {
 
 /// `recover`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n  \
+#[command(
+    after_help = "Examples:\n  relight recover --dry-run\n  relight recover\n  \
     relight recover report-7 --resume\n  relight recover --all --status failed --restart --rate 2/s\n  \
     relight recover report-7 report-8 --hand-over writer-2\n\n\
     Without arguments, records the death of every holder that is gone and applies the strategy of its\n\
     work, without confirmation. --dry-run lists all waiting work, why it waits, and what will happen\n\
     to it. With --resume, --restart, --abandon or --hand-over you decide about the named tasks, or\n\
     about --all that wait; a task that is being worked on is not changed. Exit code 1: something\n\
-    failed, the rest was done; 78: the configuration is wrong.")]
+    failed, the rest was done; 78: the configuration is wrong."
+)]
 pub(crate) struct RecoverArguments {
     /// The tasks to decide about
     #[arg(value_name = "TASK")]
@@ -456,14 +472,18 @@ pub(crate) struct PresetTestArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TranscriptCommand {
     /// Find what a crash did to an agent's transcript
-    #[command(after_help = "Examples:\n  relight transcript check --agent writer\n  \
+    #[command(
+        after_help = "Examples:\n  relight transcript check --agent writer\n  \
         relight transcript check ~/.claude/projects/-srv-app/*.jsonl\n\n\
-        Exit code 0: sound; 1: something was found that repair can fix; 65: it cannot be repaired.")]
+        Exit code 0: sound; 1: something was found that repair can fix; 65: it cannot be repaired."
+    )]
     Check(TranscriptArguments),
     /// Repair a transcript so that its program can resume it; the damaged file is kept beside it
-    #[command(after_help = "Example:\n  relight transcript repair --agent writer\n\n\
+    #[command(
+        after_help = "Example:\n  relight transcript repair --agent writer\n\n\
         Exit code 0: sound or repaired; 65: it cannot be repaired; 75: its program is running or has it\n\
-        open.")]
+        open."
+    )]
     Repair(TranscriptArguments),
 }
 
@@ -471,7 +491,11 @@ pub(crate) enum TranscriptCommand {
 #[derive(Debug, Args)]
 pub(crate) struct TranscriptArguments {
     /// The transcripts
-    #[arg(value_name = "FILE", required_unless_present = "agent", conflicts_with = "agent")]
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "agent",
+        conflicts_with = "agent"
+    )]
     pub(crate) files: Vec<PathBuf>,
     /// The transcript of this agent's session
     #[arg(long, value_name = "NAME")]

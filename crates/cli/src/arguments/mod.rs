@@ -91,10 +91,20 @@ fn complain(words: &[OsString], error: &clap::Error) -> ! {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// Folder of the state [default: $RELIGHT_HOME, else $XDG_STATE_HOME/relight, else ~/.local/state/relight]
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
     pub(crate) home: Option<PathBuf>,
     /// Where the store is: sqlite:PATH or postgres://USER@HOST/DATABASE [default: $RELIGHT_STORE, else [store] url of the configuration, else relight.db in the home folder]
-    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        help_heading = "Global options"
+    )]
     pub(crate) store: Option<String>,
     /// Print one JSON document on standard output (JSON lines if it streams)
     #[arg(long, global = true, help_heading = "Global options")]

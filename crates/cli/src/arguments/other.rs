@@ -91,10 +91,12 @@ pub(crate) struct InflightArguments {}
 
 /// `doctor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\
+#[command(
+    after_help = "Examples:\n  relight doctor\n  relight doctor --salvage rescued.db\n\n\
     One line per finding: ok, warning or problem. Exit code 0: nothing worse than a warning; 65: the\n\
     store is damaged; 74, 75 or 78: as the store's error says; 1: another problem. With --salvage,\n\
-    0: everything was copied; 65: something could not be read. The damaged file is never changed.")]
+    0: everything was copied; 65: something could not be read. The damaged file is never changed."
+)]
 pub(crate) struct DoctorArguments {
     /// Read every page of the store, not only its header
     #[arg(long)]
@@ -138,10 +140,12 @@ pub(crate) struct EventsArguments {
 
 /// `mcp`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  relight mcp\n  relight setup mcp --for claude --merge\n\n\
+#[command(
+    after_help = "Examples:\n  relight mcp\n  relight setup mcp --for claude --merge\n\n\
     An MCP client starts it. It needs no daemon. Tasks that the agent starts are held by this process,\n\
     or under relight run and up by the agent's attempt. When its input ends, or on SIGTERM, it finishes\n\
-    running calls and exits with 0; the tasks that it held can then be resumed.")]
+    running calls and exits with 0; the tasks that it held can then be resumed."
+)]
 pub(crate) struct McpArguments {
     /// The agent to serve [default: $RELIGHT_AGENT]
     #[arg(long, value_name = "NAME")]
@@ -169,8 +173,10 @@ pub(crate) enum SetupCommand {
     )]
     Skill(SkillArguments),
     /// Write a relight.toml with all keys, commented
-    #[command(after_help = "Examples:\n  relight setup config\n  relight setup config --print\n\n\
-        Exit code 1: the file exists, and --force was not given.")]
+    #[command(
+        after_help = "Examples:\n  relight setup config\n  relight setup config --print\n\n\
+        Exit code 1: the file exists, and --force was not given."
+    )]
     Config(ConfigArguments),
     /// Print the entry for an MCP client's configuration, or merge it in
     #[command(after_help = "Examples:\n  relight setup mcp --for claude\n  \
@@ -221,7 +227,14 @@ impl SetupHooksArguments {
     /// Install them in this folder.
     pub(crate) fn of(program: HookProgram) -> Self {
         let (check, print, remove, project, user) = (false, false, false, false, false);
-        Self { program, check, print, remove, project, user }
+        Self {
+            program,
+            check,
+            print,
+            remove,
+            project,
+            user,
+        }
     }
 }
 
@@ -271,7 +284,15 @@ impl SetupMcpArguments {
     /// Merge the entry of a process into the client's own file.
     pub(crate) fn merged(client: McpClient) -> Self {
         let (file, agent, url) = (None, None, String::new());
-        Self { client, merge: true, file, http: false, url, agent, force: false }
+        Self {
+            client,
+            merge: true,
+            file,
+            http: false,
+            url,
+            agent,
+            force: false,
+        }
     }
 }
 

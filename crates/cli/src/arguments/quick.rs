@@ -55,10 +55,16 @@ fn step(words: &[OsString], verb: &str) -> Option<Cli> {
 fn session(words: &[OsString], verb: &str) -> Option<Cli> {
     let done = Command::Session;
     match verb {
-        "begin" => read(words, ["session", "begin"], |a| done(SessionCommand::Begin(a))),
+        "begin" => read(words, ["session", "begin"], |a| {
+            done(SessionCommand::Begin(a))
+        }),
         "end" => read(words, ["session", "end"], |a| done(SessionCommand::End(a))),
-        "touch" => read(words, ["session", "touch"], |a| done(SessionCommand::Touch(a))),
-        "show" => read(words, ["session", "show"], |a| done(SessionCommand::Show(a))),
+        "touch" => read(words, ["session", "touch"], |a| {
+            done(SessionCommand::Touch(a))
+        }),
+        "show" => read(words, ["session", "show"], |a| {
+            done(SessionCommand::Show(a))
+        }),
         _ => None,
     }
 }
@@ -68,9 +74,15 @@ fn checkpoint(words: &[OsString], verb: &str) -> Option<Cli> {
     let path = |verb| ["checkpoint", verb];
     match verb {
         "start" => read(words, path("start"), |a| done(CheckpointCommand::Start(a))),
-        "update" => read(words, path("update"), |a| done(CheckpointCommand::Update(a))),
-        "complete" => read(words, path("complete"), |a| done(CheckpointCommand::Complete(a))),
-        "resume" => read(words, path("resume"), |a| done(CheckpointCommand::Resume(a))),
+        "update" => read(words, path("update"), |a| {
+            done(CheckpointCommand::Update(a))
+        }),
+        "complete" => read(words, path("complete"), |a| {
+            done(CheckpointCommand::Complete(a))
+        }),
+        "resume" => read(words, path("resume"), |a| {
+            done(CheckpointCommand::Resume(a))
+        }),
         _ => None,
     }
 }
@@ -85,7 +97,10 @@ fn only_verb<A: Args + FromArgMatches>(
     let found = parser.try_get_matches_from(words).ok()?;
     let of_verb = found.subcommand()?.1;
     let global = Global::from_arg_matches(of_verb).ok()?;
-    Some(Cli { global, command: command(A::from_arg_matches(of_verb).ok()?) })
+    Some(Cli {
+        global,
+        command: command(A::from_arg_matches(of_verb).ok()?),
+    })
 }
 
 fn read<A: Args + FromArgMatches>(
@@ -99,7 +114,10 @@ fn read<A: Args + FromArgMatches>(
     let found = parser.try_get_matches_from(words).ok()?;
     let of_verb = found.subcommand()?.1.subcommand()?.1;
     let global = Global::from_arg_matches(of_verb).ok()?;
-    Some(Cli { global, command: command(A::from_arg_matches(of_verb).ok()?) })
+    Some(Cli {
+        global,
+        command: command(A::from_arg_matches(of_verb).ok()?),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use clap::{Arg, Command, CommandFactory};
 use super::Cli;
 use crate::exit::Exit;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/commands.md"
+);
 
 #[test]
 fn the_page_of_commands_is_what_the_flags_say() {
@@ -17,8 +20,10 @@ fn the_page_of_commands_is_what_the_flags_say() {
 
 #[test]
 fn the_page_of_limits_is_what_the_code_says() {
-    const LIMITS_PAGE: &str =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
+    const LIMITS_PAGE: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/limits.md"
+    );
     let mut text =
         "<!-- Made from crates/core/src/limits.rs by `UPDATE_DOCS=1 cargo test -p relight-cli`. -->\n\
          # Limits\n\n\
@@ -48,7 +53,10 @@ fn every_command_that_does_something_has_an_example() {
     let mut command = Cli::command();
     command.build();
     for command in doers(&command) {
-        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help = command
+            .get_after_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         assert!(help.starts_with("Example"), "{}", name(command));
     }
 }
@@ -59,11 +67,20 @@ pub(crate) fn assert_page(path: &str, wanted: &str) {
         std::fs::write(path, wanted).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
-    assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p relight-cli; first: {differs:?}");
+    let differs = wanted
+        .lines()
+        .zip(found.lines())
+        .find(|(wanted, found)| wanted != found);
+    assert!(
+        found == wanted,
+        "UPDATE_DOCS=1 cargo test -p relight-cli; first: {differs:?}"
+    );
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test asks its caller, not the product's user"
+)]
 fn is_update() -> bool {
     std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1")
 }
@@ -77,7 +94,12 @@ fn page() -> String {
         .to_owned();
     for command in doers(&command) {
         let about = about(command);
-        let _ = writeln!(text, "- [`{}`](#{}): {about}", name(command), anchor(command));
+        let _ = writeln!(
+            text,
+            "- [`{}`](#{}): {about}",
+            name(command),
+            anchor(command)
+        );
     }
     text += "\n## Global options\n\nBefore or after the command.\n\n";
     text += &table(command.get_arguments().filter(|arg| is_global(arg)));
@@ -101,17 +123,32 @@ fn exit_codes() -> String {
 fn section(command: &Command) -> String {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    let mut text =
-        format!("\n## {}\n\n{}.\n\n```text\n{usage}\n```\n", name(command), about(command));
-    let own: Vec<&Arg> =
-        command.get_arguments().filter(|arg| !is_global(arg) && !arg.is_hide_set()).collect();
+    let mut text = format!(
+        "\n## {}\n\n{}.\n\n```text\n{usage}\n```\n",
+        name(command),
+        about(command)
+    );
+    let own: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|arg| !is_global(arg) && !arg.is_hide_set())
+        .collect();
     if !own.is_empty() {
         let _ = write!(text, "\n{}", table(own.into_iter()));
     }
-    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let help = command
+        .get_after_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let (example, rest) = help.split_once("\n\n").unwrap_or((&help, ""));
-    let lines = example.lines().skip(1).map(|line| line.strip_prefix("  ").unwrap_or(line));
-    let _ = write!(text, "\n```sh\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
+    let lines = example
+        .lines()
+        .skip(1)
+        .map(|line| line.strip_prefix("  ").unwrap_or(line));
+    let _ = write!(
+        text,
+        "\n```sh\n{}\n```\n",
+        lines.collect::<Vec<_>>().join("\n")
+    );
     if !rest.is_empty() {
         let _ = writeln!(text, "\n{rest}");
     }
@@ -149,8 +186,11 @@ fn spelled(argument: &Arg) -> String {
         .collect();
     let takes_value = argument.get_action().takes_values();
     let values = argument.get_value_names().unwrap_or_default().join(" ");
-    let values =
-        if values.is_empty() { argument.get_id().to_string().to_uppercase() } else { values };
+    let values = if values.is_empty() {
+        argument.get_id().to_string().to_uppercase()
+    } else {
+        values
+    };
     match (names.is_empty(), takes_value) {
         (true, _) => values,
         (false, true) => format!("{} {values}", names.join(", ")),
@@ -160,14 +200,23 @@ fn spelled(argument: &Arg) -> String {
 }
 
 fn meaning(argument: &Arg) -> String {
-    let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    let defaults: Vec<String> =
-        argument.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect();
+    let mut text = argument
+        .get_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .map(|v| v.to_string_lossy().into_owned())
+        .collect();
     if argument.get_action().takes_values() && !defaults.is_empty() {
         let _ = write!(text, " [default: {}]", defaults.join(" "));
     }
-    let words: Vec<String> =
-        argument.get_possible_values().iter().map(|v| v.get_name().to_owned()).collect();
+    let words: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .map(|v| v.get_name().to_owned())
+        .collect();
     if argument.get_action().takes_values() && !words.is_empty() {
         let _ = write!(text, " [one of: {}]", words.join(", "));
     }
@@ -184,11 +233,17 @@ fn is_of_clap(argument: &Arg) -> bool {
 }
 
 fn about(command: &Command) -> String {
-    command.get_about().map(ToString::to_string).unwrap_or_default()
+    command
+        .get_about()
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 fn name(command: &Command) -> String {
-    command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()
+    command
+        .get_bin_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned()
 }
 
 fn anchor(command: &Command) -> String {

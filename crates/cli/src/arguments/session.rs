@@ -22,9 +22,11 @@ pub(crate) enum SessionCommand {
     )]
     Begin(SessionBeginArguments),
     /// End a turn; clears only its own mark
-    #[command(after_help = "Example:\n  relight session end telegram:dm:42 --generation 7\n\n\
+    #[command(
+        after_help = "Example:\n  relight session end telegram:dm:42 --generation 7\n\n\
         Exit code 77: the turn is not the newest, or its mark was removed; nothing was changed. 1: there\n\
-        is no such session.")]
+        is no such session."
+    )]
     End(SessionEndArguments),
     /// Record activity in a session whose turns are not marked
     #[command(

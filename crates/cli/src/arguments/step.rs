@@ -27,8 +27,10 @@ pub(crate) enum StepCommand {
     )]
     Begin(StepBeginArguments),
     /// Record that a step has run
-    #[command(after_help = "Examples:\n  relight step end publish --output result.txt\n  \
-        relight step end draft --cost 0.12 --turns 4")]
+    #[command(
+        after_help = "Examples:\n  relight step end publish --output result.txt\n  \
+        relight step end draft --cost 0.12 --turns 4"
+    )]
     End(StepEndArguments),
     /// List the steps of a task
     #[command(after_help = "Example:\n  relight step list --task report-7")]

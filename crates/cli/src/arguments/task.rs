@@ -42,15 +42,19 @@ pub(crate) enum TaskCommand {
     #[command(after_help = "Example:\n  relight task review report-7")]
     Review(ReviewArguments),
     /// Record that a task failed; its strategy decides what happens next
-    #[command(after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
+    #[command(
+        after_help = "Example:\n  relight task fail report-7 --reason 'the API is gone'\n\n\
         Prints whether it may be taken again. Exit code 0 for every decision; 78: the configuration is\n\
         wrong. If the strategy fails, hangs or gives an invalid answer, that is printed on standard\n\
-        error and recorded, and fail-and-reassign decides instead.")]
+        error and recorded, and fail-and-reassign decides instead."
+    )]
     Fail(FailArguments),
     /// Add cost and model turns to a task
-    #[command(after_help = "Example:\n  relight task spend report-7 --cost 0.25 --turns 3\n\n\
+    #[command(
+        after_help = "Example:\n  relight task spend report-7 --cost 0.25 --turns 3\n\n\
         Counts towards cost_max of [queue] and is never reset. Exceeding it stops nothing: the holder\n\
-        may finish, and the next recovery parks the task. step run and step end take the same flags.")]
+        may finish, and the next recovery parks the task. step run and step end take the same flags."
+    )]
     Spend(SpendArguments),
     /// Block a task until a person acts
     #[command(after_help = "Example:\n  relight task block report-7 --reason 'needs a review'")]
@@ -105,7 +109,12 @@ pub(crate) struct NewArguments {
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<IdempotencyKey>,
     /// Priority; larger goes first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub(crate) priority: i32,
     /// A skill that an agent needs to take it (repeat for more)
     #[arg(long = "skill", value_name = "WORD", value_parser = values::skill)]

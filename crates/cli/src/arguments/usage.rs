@@ -11,19 +11,29 @@ use relight_core::shell::shell_word;
 
 /// Whether the answer, and so the error too, is wanted as JSON. Asked before the flags are understood.
 pub(crate) fn wants_json(words: &[OsString]) -> bool {
-    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
+    words
+        .iter()
+        .take_while(|word| *word != "--")
+        .any(|word| word == "--json")
 }
 
 /// What is wrong with the command line, and what to type instead.
 pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
     let told = UsageMessage::of(error);
-    let UsageMessage { message, tip, usage } = &told;
+    let UsageMessage {
+        message,
+        tip,
+        usage,
+    } = &told;
     let given = context(error, ContextKind::InvalidArg);
     let (message, hint) = match (error.kind(), given) {
         (ErrorKind::ValueValidation, Some(flag)) => match number_trouble(error, message) {
             Some(trouble) => {
                 let value = context(error, ContextKind::InvalidValue).unwrap_or_default();
-                (format!("invalid value '{value}' for '{flag}': {trouble}"), None)
+                (
+                    format!("invalid value '{value}' for '{flag}': {trouble}"),
+                    None,
+                )
             }
             None => (message.clone(), None),
         },
@@ -54,7 +64,10 @@ fn with_short_words(mut message: String, words: &[OsString]) -> String {
         let word = word.to_string_lossy();
         // `--flag=value` is repeated without its flag.
         let value = word.split_once('=').map_or(&*word, |(_, value)| value);
-        for long in [&*word, value].into_iter().filter(|text| text.len() > SHOWN_MAX) {
+        for long in [&*word, value]
+            .into_iter()
+            .filter(|text| text.len() > SHOWN_MAX)
+        {
             let short = format!("{}…", &long[..long.floor_char_boundary(SHOWN_MAX)]);
             message = message.replace(long, &short);
         }
@@ -72,7 +85,11 @@ struct UsageMessage {
 impl UsageMessage {
     fn of(error: &clap::Error) -> Self {
         let text = error.render().to_string();
-        let mut told = Self { message: String::new(), tip: None, usage: None };
+        let mut told = Self {
+            message: String::new(),
+            tip: None,
+            usage: None,
+        };
         let mut is_message = true;
         for line in text.lines() {
             let (line, is_part) = (line.trim(), line.starts_with("  "));
@@ -115,14 +132,17 @@ fn number_trouble(error: &clap::Error, message: &str) -> Option<&'static str> {
 
 /// `-1`, `-5s`: a value, and not a flag.
 fn is_negative(word: &str) -> bool {
-    word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    word.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn no_negative_value(value: &str, words: &[OsString]) -> String {
     // Of `-5s` clap knows only `-5`.
     let begins = |word: &OsString| word.to_string_lossy().starts_with(value);
     let at = words.iter().position(begins).unwrap_or_default();
-    let value = words.get(at).map_or(value.into(), |word| word.to_string_lossy());
+    let value = words
+        .get(at)
+        .map_or(value.into(), |word| word.to_string_lossy());
     let flag = at.checked_sub(1).and_then(|before| words[before].to_str());
     match flag.filter(|flag| flag.starts_with('-')) {
         Some(flag) => format!("invalid value '{value}' for '{flag}': it must not be negative"),
@@ -132,12 +152,26 @@ fn no_negative_value(value: &str, words: &[OsString]) -> String {
 
 /// The same command line with `--` before the command that is to be run.
 fn with_dashes(command: &str, words: &[OsString]) -> String {
-    let at = words.iter().position(|word| word == command).unwrap_or(words.len());
+    let at = words
+        .iter()
+        .position(|word| word == command)
+        .unwrap_or(words.len());
     let quoted = |words: &[OsString]| -> String {
-        words.iter().map(|word| format!(" {}", shell_word(&word.to_string_lossy()))).collect()
+        words
+            .iter()
+            .map(|word| format!(" {}", shell_word(&word.to_string_lossy())))
+            .collect()
     };
     let (before, after) = words.split_at(at);
     let before = before.get(1..).unwrap_or_default();
-    let before: Vec<OsString> = before.iter().filter(|word| *word != "--json").cloned().collect();
-    format!("put -- before the command: relight{} --{}", quoted(&before), quoted(after))
+    let before: Vec<OsString> = before
+        .iter()
+        .filter(|word| *word != "--json")
+        .cloned()
+        .collect();
+    format!(
+        "put -- before the command: relight{} --{}",
+        quoted(&before),
+        quoted(after)
+    )
 }

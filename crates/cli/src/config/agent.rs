@@ -17,8 +17,9 @@ use super::section::Section;
 use crate::values;
 
 /// Variables that every agent gets from the daemon; a star stands for any end.
-const PASSED: [&str; 11] =
-    ["PATH", "HOME", "LANG", "LC_*", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_*"];
+const PASSED: [&str; 11] = [
+    "PATH", "HOME", "LANG", "LC_*", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR", "XDG_*",
+];
 
 /// Variables that were meant for the daemon itself, which no agent inherits.
 const OF_DAEMON: [&str; 8] = [
@@ -84,8 +85,9 @@ impl AgentConfig {
         let takes = [("claim", Takes::Claim), ("start", Takes::Start)];
         section.required("name", "an agent needs a `name`");
         let has_command = section.required("command", "an agent needs a `command`");
-        let name = section
-            .optional("name", |text| AgentName::new(text).map_err(|error| error.to_string()));
+        let name = section.optional("name", |text| {
+            AgentName::new(text).map_err(|error| error.to_string())
+        });
         let is_whole = name.is_some() && has_command;
         let agent = Self {
             // All its keys are read, so that all mistakes are told.
@@ -97,8 +99,9 @@ impl AgentConfig {
             env: variables(section),
             env_pass: section.each("env_pass", variable_name).unwrap_or_default(),
             env_inherit: section.flag("env_inherit"),
-            task: section
-                .optional("task", |text| TaskId::strict(text).map_err(|error| error.to_string())),
+            task: section.optional("task", |text| {
+                TaskId::strict(text).map_err(|error| error.to_string())
+            }),
             exit_completes: section.flag("exit_completes"),
             signs: section.each("signs", sign),
             resume_args: section.words("resume_args"),
@@ -114,7 +117,11 @@ impl AgentConfig {
         };
         if agent.takes == Takes::Start && agent.task.is_some() {
             let text = "an agent that is started with tasks of the queue has none of its own";
-            section.problem("task", text, Some("leave out `task`, or write takes = \"claim\""));
+            section.problem(
+                "task",
+                text,
+                Some("leave out `task`, or write takes = \"claim\""),
+            );
         }
         is_whole.then_some(agent)
     }
@@ -166,7 +173,9 @@ impl AgentConfig {
     fn gets(&self, name: &OsStr, preset: &Preset) -> bool {
         let is_in = |patterns: &[&str]| patterns.iter().any(|pattern| is_like(name, pattern));
         let asked = self.env_pass.iter().any(|pattern| is_like(name, pattern));
-        let of_preset = preset.config_dir_variable().is_some_and(|variable| name == variable);
+        let of_preset = preset
+            .config_dir_variable()
+            .is_some_and(|variable| name == variable);
         !is_in(&OF_DAEMON) && (self.env_inherit || asked || of_preset || is_in(&PASSED))
     }
 
@@ -191,9 +200,12 @@ pub(crate) fn short_environment(
 ) -> Vec<(Word, Word)> {
     let is_in = |name: &OsStr| PASSED.iter().any(|pattern| is_like(name, pattern));
     let of_preset = |name: &OsStr| preset.config_dir_variable().is_some_and(|it| name == it);
-    let gets = daemon.iter().filter(|(name, _)| is_in(name) || of_preset(name));
-    let pairs: BTreeMap<Word, Word> =
-        gets.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect();
+    let gets = daemon
+        .iter()
+        .filter(|(name, _)| is_in(name) || of_preset(name));
+    let pairs: BTreeMap<Word, Word> = gets
+        .map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into()))
+        .collect();
     pairs.into_iter().collect()
 }
 
@@ -209,7 +221,11 @@ fn command_words(section: &Section<'_>) -> Vec<String> {
     if let Some([] | [_]) = words.as_deref()
         && words.iter().flatten().all(String::is_empty)
     {
-        section.problem("command", "the command is empty", Some("write [\"PROGRAM\", \"ARG\", …]"));
+        section.problem(
+            "command",
+            "the command is empty",
+            Some("write [\"PROGRAM\", \"ARG\", …]"),
+        );
     }
     words.unwrap_or_default()
 }
@@ -222,7 +238,10 @@ fn preset(text: &str, known: &[String]) -> Result<String, String> {
     Err(match nearest(text, known()) {
         Some(nearest) => format!("there is no such preset; did you mean `{nearest}`?"),
         None => {
-            format!("there is no such preset; known are {}", known().collect::<Vec<_>>().join(", "))
+            format!(
+                "there is no such preset; known are {}",
+                known().collect::<Vec<_>>().join(", ")
+            )
         }
     })
 }
@@ -230,7 +249,11 @@ fn preset(text: &str, known: &[String]) -> Result<String, String> {
 /// Without `.` in it, so that two ways of writing a folder are one.
 fn join(folder: &Path, below: &str) -> PathBuf {
     let joined: PathBuf = folder.join(below).components().collect();
-    if joined.as_os_str().is_empty() { PathBuf::from(".") } else { joined }
+    if joined.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        joined
+    }
 }
 
 fn variables(section: &Section<'_>) -> BTreeMap<String, String> {
@@ -240,7 +263,10 @@ fn variables(section: &Section<'_>) -> BTreeMap<String, String> {
             section.problem_at(at.clone(), &format!("bad variable {name:?}"), Some(&why));
         }
     }
-    pairs.into_iter().map(|(_, name, value)| (name, value)).collect()
+    pairs
+        .into_iter()
+        .map(|(_, name, value)| (name, value))
+        .collect()
 }
 
 fn variable_name(text: &str) -> Result<String, String> {
@@ -254,14 +280,23 @@ fn variable_name(text: &str) -> Result<String, String> {
 }
 
 fn sign(text: &str) -> Result<SignSource, String> {
-    let found = SignSource::DECLARED.into_iter().find(|sign| sign.as_str() == text);
+    let found = SignSource::DECLARED
+        .into_iter()
+        .find(|sign| sign.as_str() == text);
     found.ok_or_else(|| {
-        format!("known are {}", SignSource::DECLARED.map(SignSource::as_str).join(", "))
+        format!(
+            "known are {}",
+            SignSource::DECLARED.map(SignSource::as_str).join(", ")
+        )
     })
 }
 
 fn not_empty(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("write a name".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() {
+        Err("write a name".to_owned())
+    } else {
+        Ok(text.to_owned())
+    }
 }
 
 fn session_id(text: &str) -> Result<String, String> {
@@ -283,12 +318,15 @@ fn ladder(section: &Section<'_>) -> Option<Vec<StopRung>> {
             })
         });
         let wait = rung.optional_span("wait");
-        signal.filter(|_| has_signal).map(|signal| StopRung { signal, wait })
+        signal
+            .filter(|_| has_signal)
+            .map(|signal| StopRung { signal, wait })
     };
     let rungs: Vec<StopRung> = rungs.iter().filter_map(read).collect();
     (!rungs.is_empty()).then_some(rungs)
 }
 
 fn placement(text: &str) -> Result<Placement, String> {
-    text.parse().map_err(|error| format!("{error}; write any, a node's name, or label:NAME"))
+    text.parse()
+        .map_err(|error| format!("{error}; write any, a node's name, or label:NAME"))
 }

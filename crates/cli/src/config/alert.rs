@@ -34,7 +34,10 @@ pub(crate) struct AlertConfig {
 impl AlertConfig {
     /// The same for whoever does not look for stale work.
     pub(crate) fn without_stale(self) -> Self {
-        Self { stale: None, ..self }
+        Self {
+            stale: None,
+            ..self
+        }
     }
 
     pub(super) fn read(section: &Section<'_>, folder: &Path) -> Self {

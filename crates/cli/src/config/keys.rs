@@ -22,7 +22,9 @@ static DEFAULT_TEXT: LazyLock<String> = LazyLock::new(|| {
 });
 
 static DEFAULTS: LazyLock<DeTable<'static>> = LazyLock::new(|| {
-    DeTable::parse(&DEFAULT_TEXT).expect("default.toml is valid TOML").into_inner()
+    DeTable::parse(&DEFAULT_TEXT)
+        .expect("default.toml is valid TOML")
+        .into_inner()
 });
 
 /// One table of `default.toml`.
@@ -56,7 +58,10 @@ pub(super) enum Mark {
 
 /// The names of all tables.
 pub(super) fn table_names() -> Vec<&'static str> {
-    TABLES.iter().map(|table| table.header.trim_matches(['[', ']'])).collect()
+    TABLES
+        .iter()
+        .map(|table| table.header.trim_matches(['[', ']']))
+        .collect()
 }
 
 /// The keys of the table with this header.
@@ -85,7 +90,8 @@ pub(super) fn marked(line: &str) -> Option<(Mark, &str)> {
     if let Some(rest) = rest.strip_prefix("~ ") {
         return Some((Mark::Example, rest));
     }
-    rest.starts_with(|c: char| c.is_ascii_lowercase()).then_some((Mark::Default, rest))
+    rest.starts_with(|c: char| c.is_ascii_lowercase())
+        .then_some((Mark::Default, rest))
 }
 
 pub(super) fn tables() -> Vec<KeyTable> {
@@ -95,11 +101,20 @@ pub(super) fn tables() -> Vec<KeyTable> {
         let (mark, setting) = marked(line).unwrap_or((Mark::Default, line));
         if setting.starts_with('[') {
             let about = std::mem::take(&mut comment);
-            tables.push(KeyTable { header: setting, about, settings: Vec::new() });
+            tables.push(KeyTable {
+                header: setting,
+                about,
+                settings: Vec::new(),
+            });
         } else if let Some((key, value)) = setting.split_once(" = ").filter(|_| setting != line) {
             let why = std::mem::take(&mut comment);
             let table = tables.last_mut().expect("a setting is in a table");
-            table.settings.push(Setting { mark, key, value, why });
+            table.settings.push(Setting {
+                mark,
+                key,
+                value,
+                why,
+            });
         } else {
             let text = line.trim_start_matches('#').trim();
             comment = match text.is_empty() {

@@ -112,13 +112,18 @@ impl Config {
     pub(crate) fn load(source: &Source, presets: Option<&Path>) -> Result<Self, Failure> {
         let file = &source.file;
         let content = source.read().map_err(|error| {
-            Failure::new(Exit::Config, format!("cannot read {}: {error}", file.display())).hint(
-                "give --config FILE; relight setup config writes a relight.toml in this folder",
+            Failure::new(
+                Exit::Config,
+                format!("cannot read {}: {error}", file.display()),
             )
+            .hint("give --config FILE; relight setup config writes a relight.toml in this folder")
         })?;
         content.refuse_stranger()?;
         let config = Self::parse(&content.text, file, &Preset::names(presets))?;
-        Ok(Self { origin: Some(content.origin()), ..config })
+        Ok(Self {
+            origin: Some(content.origin()),
+            ..config
+        })
     }
 
     /// The store that a file names, whatever else is wrong in it; none where it names none. For commands
@@ -129,9 +134,17 @@ impl Config {
         }
         let table =
             DeTable::parse(&content.text).map_err(|mistake| mistake.message().to_owned())?;
-        let store = table.get_ref().get("store").and_then(|value| value.get_ref().as_table());
-        let Some(url) = store.and_then(|store| store.get("url")) else { return Ok(None) };
-        let url = url.get_ref().as_str().ok_or("url in [store] is not a text")?;
+        let store = table
+            .get_ref()
+            .get("store")
+            .and_then(|value| value.get_ref().as_table());
+        let Some(url) = store.and_then(|store| store.get("url")) else {
+            return Ok(None);
+        };
+        let url = url
+            .get_ref()
+            .as_str()
+            .ok_or("url in [store] is not a text")?;
         Ok(Some(from_folder(url, &folder_of(&content.source.file))))
     }
 
@@ -155,7 +168,11 @@ impl Config {
             return Err(problems.into_error(text, file));
         }
         let config = Self::from_table(table.get_ref(), folder_of(file), presets, &problems);
-        if problems.is_empty() { Ok(config) } else { Err(problems.into_error(text, file)) }
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(problems.into_error(text, file))
+        }
     }
 
     fn from_table(
@@ -224,7 +241,8 @@ impl Log {
 impl DaemonConfig {
     fn read(section: &Section<'_>, folder: &Path) -> Self {
         let address = |text: &str| {
-            text.parse().map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())
+            text.parse()
+                .map_err(|_| "write ADDRESS:PORT, such as 127.0.0.1:7717".to_owned())
         };
         let file = |key| section.optional(key, |path| Ok(folder.join(path)));
         let tls = file("tls_cert").zip(file("tls_key"));
@@ -252,7 +270,9 @@ fn agents<'t>(
     let mut names: BTreeSet<AgentName> = BTreeSet::new();
     let mut agents = Vec::new();
     for section in top.agents(recovery) {
-        let Some(agent) = AgentConfig::read(&section, folder, presets) else { continue };
+        let Some(agent) = AgentConfig::read(&section, folder, presets) else {
+            continue;
+        };
         if !names.insert(agent.name.clone()) {
             let text = format!("there is an agent {:?} already", agent.name.as_str());
             section.problem("name", &text, None);
@@ -272,7 +292,9 @@ fn store_url(text: &str) -> Result<String, String> {
 
 /// The URL with the path of a file counted from this folder.
 fn from_folder(url: &str, folder: &Path) -> String {
-    let path = url.strip_prefix("sqlite:").map(|path| path.strip_prefix("//").unwrap_or(path));
+    let path = url
+        .strip_prefix("sqlite:")
+        .map(|path| path.strip_prefix("//").unwrap_or(path));
     match path {
         Some(path) if !path.is_empty() => format!("sqlite:{}", folder.join(path).display()),
         _ => url.to_owned(),
@@ -300,10 +322,18 @@ fn bytes(text: &str) -> Result<u64, String> {
         ("GiB", 1 << 30),
     ];
     let bad = || "write a size such as 10MB or 512KiB".to_owned();
-    let digits_end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits_end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (count, unit) = text.split_at(digits_end);
-    let (_, unit) = units.iter().find(|(name, _)| *name == unit).ok_or_else(bad)?;
-    let bytes = count.parse().ok().and_then(|count: u64| count.checked_mul(*unit));
+    let (_, unit) = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(bad)?;
+    let bytes = count
+        .parse()
+        .ok()
+        .and_then(|count: u64| count.checked_mul(*unit));
     match bytes {
         Some(bytes @ 1_000..) => Ok(bytes),
         Some(_) => Err("write at least 1kB, such as 10MB".to_owned()),

@@ -24,7 +24,11 @@ pub(crate) struct NodeConfig {
 impl NodeConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let name = |text: &str| NodeName::new(text).map_err(|error| error.to_string());
-        let label = |text: &str| NodeName::new(text).map(String::from).map_err(|e| e.to_string());
+        let label = |text: &str| {
+            NodeName::new(text)
+                .map(String::from)
+                .map_err(|e| e.to_string())
+        };
         let node = Self {
             name: section.optional("name", name),
             lease: section.span("lease"),
@@ -56,7 +60,9 @@ impl NodeConfig {
 }
 
 fn address(text: &str) -> Result<String, String> {
-    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    let is_url = ["http://", "https://"]
+        .iter()
+        .any(|scheme| text.starts_with(scheme));
     let is_plain = text.chars().all(|c| c.is_ascii_graphic()) && !text.contains('@');
     if is_url && is_plain {
         return Ok(text.to_owned());

@@ -38,8 +38,14 @@ impl Problems {
     pub(super) fn into_error(self, text: &str, file: &Path) -> ConfigError {
         let mut found = self.0.into_inner();
         found.sort_by_key(|problem| (problem.place.start, problem.place.end));
-        let problems = found.iter().map(|found| ConfigProblem::new(found, text)).collect();
-        ConfigError { file: file.to_path_buf(), problems }
+        let problems = found
+            .iter()
+            .map(|found| ConfigProblem::new(found, text))
+            .collect();
+        ConfigError {
+            file: file.to_path_buf(),
+            problems,
+        }
     }
 }
 
@@ -91,7 +97,9 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, problem) in self.problems.iter().take(TOLD_MAX).enumerate() {
             let gap = if at > 0 { "\n\n" } else { "" };
-            let ConfigProblem { line, column, text, .. } = problem;
+            let ConfigProblem {
+                line, column, text, ..
+            } = problem;
             write!(f, "{gap}{}:{line}:{column}: {text}", self.file.display())?;
             problem.picture(f)?;
         }
@@ -106,7 +114,11 @@ impl ConfigProblem {
     fn picture(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hint = self.hint.as_deref().unwrap_or_default();
         let Some(shown) = &self.shown else {
-            return if hint.is_empty() { Ok(()) } else { write!(f, "\n  {hint}") };
+            return if hint.is_empty() {
+                Ok(())
+            } else {
+                write!(f, "\n  {hint}")
+            };
         };
         let number = self.line.to_string();
         let left = " ".repeat(number.len());

@@ -27,7 +27,9 @@ pub(crate) struct QueueConfig {
 impl QueueConfig {
     pub(super) fn read(section: &Section<'_>) -> Self {
         let cost = section.parsed("cost_max", |text| {
-            text.parse().map(|Cost(micros)| micros).map_err(|error| error.to_string())
+            text.parse()
+                .map(|Cost(micros)| micros)
+                .map_err(|error| error.to_string())
         });
         Self {
             attempts_max: section.count("attempts_max", 1..=u32::MAX),

@@ -14,7 +14,10 @@ use relight_runtime::alerts::AlertTiming;
 use super::Config;
 use super::keys::{DEFAULT, KeyTable, Mark, Setting, marked, tables};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
+const PAGE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../docs/reference/configuration.md"
+);
 
 #[test]
 fn the_default_file_as_it_is_says_nothing() {
@@ -23,7 +26,13 @@ fn the_default_file_as_it_is_says_nothing() {
 
 #[test]
 fn the_defaults_of_the_file_are_those_of_the_library() {
-    let Config { recovery, queue, sessions, alert, .. } = Config::default();
+    let Config {
+        recovery,
+        queue,
+        sessions,
+        alert,
+        ..
+    } = Config::default();
     assert_eq!(recovery.policy, RestartPolicy::default());
     assert_eq!(recovery.strategy, STRATEGY_DEFAULT);
     assert_eq!(recovery.step_silence_max, Some(STEP_SILENCE_MAX));
@@ -34,7 +43,11 @@ fn the_defaults_of_the_file_are_those_of_the_library() {
 
 #[test]
 fn every_line_of_the_default_file_is_valid() {
-    let all = parse(&uncommented(&[Mark::Default, Mark::Required, Mark::Example]));
+    let all = parse(&uncommented(&[
+        Mark::Default,
+        Mark::Required,
+        Mark::Example,
+    ]));
     assert!(all.store_url.is_some() && all.agents[0].stop.is_some());
 }
 
@@ -53,7 +66,11 @@ fn uncommented(marks: &[Mark]) -> String {
         Some((mark, rest)) if marks.contains(&mark) => rest,
         _ => line,
     };
-    DEFAULT.lines().map(uncomment).collect::<Vec<_>>().join("\n")
+    DEFAULT
+        .lines()
+        .map(uncomment)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn page() -> String {
@@ -66,16 +83,34 @@ fn page() -> String {
                     Durations are written `90s`, `10m`, `2h` or `7d`, sizes `10MB` or `512KiB`. \
                     Relative paths start at the folder of the file.\n"
         .to_owned();
-    for KeyTable { header, about, settings } in tables() {
-        let _ = write!(text, "\n## `{header}`\n\n{about}\n\n| key | default | |\n|---|---|---|\n");
-        for Setting { mark, key, value, why } in settings {
+    for KeyTable {
+        header,
+        about,
+        settings,
+    } in tables()
+    {
+        let _ = write!(
+            text,
+            "\n## `{header}`\n\n{about}\n\n| key | default | |\n|---|---|---|\n"
+        );
+        for Setting {
+            mark,
+            key,
+            value,
+            why,
+        } in settings
+        {
             let value = value.replace('|', "\\|");
             let default = match mark {
                 Mark::Default => format!("`{value}`"),
                 Mark::Required => format!("required, such as `{value}`"),
                 Mark::Example => format!("none, such as `{value}`"),
             };
-            let _ = writeln!(text, "| `{key}` | {default} | {} |", why.replace('|', "\\|"));
+            let _ = writeln!(
+                text,
+                "| `{key}` | {default} | {} |",
+                why.replace('|', "\\|")
+            );
         }
     }
     text += "\n## An example\n\n```toml\n[recovery]\ncooldown = \"30s\"\n\n[[agent]]\nname = \"writer\"\n\

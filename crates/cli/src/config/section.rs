@@ -33,7 +33,10 @@ struct Mistake {
 
 enum MistakeKind {
     /// It has this type instead of the expected one.
-    Type { found: &'static str, expected: String },
+    Type {
+        found: &'static str,
+        expected: String,
+    },
     /// It has the right type; this is the hint.
     Value(String),
 }
@@ -49,7 +52,12 @@ impl<'t> Section<'t> {
             problems,
             keys: Vec::new(),
         };
-        nowhere.child("the file".to_owned(), Some(table), keys::table_names(), Vec::new())
+        nowhere.child(
+            "the file".to_owned(),
+            Some(table),
+            keys::table_names(),
+            Vec::new(),
+        )
     }
 
     /// The table of this name; an empty one when the file has none.
@@ -58,7 +66,10 @@ impl<'t> Section<'t> {
         let table = self.get(name).and_then(|value| match value.get_ref() {
             DeValue::Table(table) => Some(table),
             _ => {
-                self.report(name, &[wrong_type(value, format!("a table: write {header}"))]);
+                self.report(
+                    name,
+                    &[wrong_type(value, format!("a table: write {header}"))],
+                );
                 None
             }
         });
@@ -88,7 +99,9 @@ impl<'t> Section<'t> {
         keys: &[&'static str],
         defaults: &[&'t DeTable<'t>],
     ) -> Vec<Section<'t>> {
-        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(value) = self.get(key) else {
+            return Vec::new();
+        };
         let DeValue::Array(items) = value.get_ref() else {
             self.report(key, &[wrong_type(value, wanted)]);
             return Vec::new();
@@ -97,7 +110,10 @@ impl<'t> Section<'t> {
             DeValue::Table(table) => {
                 let name = format!("[[{key}]]");
                 let section = self.child(name, Some(table), keys.to_vec(), defaults.to_vec());
-                Some(Section { place: item.span(), ..section })
+                Some(Section {
+                    place: item.span(),
+                    ..section
+                })
             }
             _ => {
                 self.report(key, &[wrong_type(item, wanted)]);
@@ -118,10 +134,18 @@ impl<'t> Section<'t> {
         for (key, _) in table.into_iter().flatten() {
             if !keys.contains(&&**key.get_ref()) {
                 let text = format!("unknown key `{}` in {name}", key.get_ref());
-                self.problems.add(key.span(), &text, Some(&known(key.get_ref(), &keys)));
+                self.problems
+                    .add(key.span(), &text, Some(&known(key.get_ref(), &keys)));
             }
         }
-        Section { name, table, defaults, place: 0..0, problems: self.problems, keys }
+        Section {
+            name,
+            table,
+            defaults,
+            place: 0..0,
+            problems: self.problems,
+            keys,
+        }
     }
 
     pub(super) fn has(&self, key: &'static str) -> bool {
@@ -174,14 +198,20 @@ impl<'t> Section<'t> {
                     u32::MAX => String::new(),
                     end => format!(" to {end}"),
                 };
-                vec![bad(value, format!("write a number from {}{upto}", range.start()))]
+                vec![bad(
+                    value,
+                    format!("write a number from {}{upto}", range.start()),
+                )]
             })
         })
     }
 
     pub(super) fn flag(&self, key: &'static str) -> bool {
         self.or_default(key, |value| {
-            value.get_ref().as_bool().ok_or_else(|| vec![wrong_type(value, "true or false")])
+            value
+                .get_ref()
+                .as_bool()
+                .ok_or_else(|| vec![wrong_type(value, "true or false")])
         })
     }
 
@@ -190,7 +220,10 @@ impl<'t> Section<'t> {
         self.parsed(key, |text| {
             let found = words.iter().find(|(word, _)| *word == text);
             found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-                known(text, &words.iter().map(|(word, _)| *word).collect::<Vec<_>>())
+                known(
+                    text,
+                    &words.iter().map(|(word, _)| *word).collect::<Vec<_>>(),
+                )
             })
         })
     }
@@ -199,7 +232,11 @@ impl<'t> Section<'t> {
     pub(super) fn words(&self, key: &'static str) -> Option<Vec<String>> {
         self.each(key, |word| {
             let has_nul = word.contains('\0');
-            if has_nul { Err("no NUL can be in it".to_owned()) } else { Ok(word.to_owned()) }
+            if has_nul {
+                Err("no NUL can be in it".to_owned())
+            } else {
+                Ok(word.to_owned())
+            }
         })
     }
 
@@ -218,12 +255,21 @@ impl<'t> Section<'t> {
                         Err(more) => mistakes.extend(more),
                     }
                 }
-                if mistakes.is_empty() { Ok(parsed) } else { Err(mistakes) }
+                if mistakes.is_empty() {
+                    Ok(parsed)
+                } else {
+                    Err(mistakes)
+                }
             }
             DeValue::String(text) => {
-                let words: Vec<String> =
-                    text.split_whitespace().map(|it| format!("{it:?}")).collect();
-                Err(vec![bad(value, format!("write an array: {key} = [{}]", words.join(", ")))])
+                let words: Vec<String> = text
+                    .split_whitespace()
+                    .map(|it| format!("{it:?}"))
+                    .collect();
+                Err(vec![bad(
+                    value,
+                    format!("write an array: {key} = [{}]", words.join(", ")),
+                )])
             }
             _ => Err(vec![wrong_type(value, "an array of texts")]),
         };
@@ -232,9 +278,14 @@ impl<'t> Section<'t> {
 
     /// A table of texts, each with the place of its name.
     pub(super) fn pairs(&self, key: &'static str) -> Vec<(Range<usize>, String, String)> {
-        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(value) = self.get(key) else {
+            return Vec::new();
+        };
         let DeValue::Table(table) = value.get_ref() else {
-            self.report(key, &[wrong_type(value, "a table: write { NAME = \"value\" }")]);
+            self.report(
+                key,
+                &[wrong_type(value, "a table: write { NAME = \"value\" }")],
+            );
             return Vec::new();
         };
         let pair = |(name, value): (&'t Spanned<Cow<'t, str>>, &'t Value<'t>)| {
@@ -247,7 +298,9 @@ impl<'t> Section<'t> {
 
     /// Reports a problem of a key's value, or of the table when the key is not there.
     pub(super) fn problem(&self, key: &'static str, text: &str, hint: Option<&str>) {
-        let place = self.get(key).map_or_else(|| self.place.clone(), Spanned::span);
+        let place = self
+            .get(key)
+            .map_or_else(|| self.place.clone(), Spanned::span);
         self.problems.add(place, text, hint);
     }
 
@@ -275,11 +328,17 @@ impl<'t> Section<'t> {
             Some(Err(mistakes)) => self.report(key, &mistakes),
             None => {}
         }
-        self.defaults.iter().find_map(|table| find(table, key).and_then(|it| read(it).ok()))
+        self.defaults
+            .iter()
+            .find_map(|table| find(table, key).and_then(|it| read(it).ok()))
     }
 
     fn get(&self, key: &'static str) -> Option<&'t Value<'t>> {
-        assert!(self.keys.contains(&key), "`{key}` is a key of {} in default.toml", self.name);
+        assert!(
+            self.keys.contains(&key),
+            "`{key}` is a key of {} in default.toml",
+            self.name
+        );
         find(self.table?, key)
     }
 
@@ -287,9 +346,10 @@ impl<'t> Section<'t> {
         for Mistake { place, kind } in mistakes {
             let name = &self.name;
             let (text, hint) = match kind {
-                MistakeKind::Type { found, expected } => {
-                    (format!("`{key}` in {name} is {found}"), format!("expected {expected}"))
-                }
+                MistakeKind::Type { found, expected } => (
+                    format!("`{key}` in {name} is {found}"),
+                    format!("expected {expected}"),
+                ),
                 MistakeKind::Value(hint) => (format!("bad `{key}` in {name}"), hint.clone()),
             };
             self.problems.add(place.clone(), &text, Some(&hint));
@@ -298,7 +358,10 @@ impl<'t> Section<'t> {
 }
 
 fn find<'t>(table: &'t DeTable<'t>, key: &str) -> Option<&'t Value<'t>> {
-    table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    table
+        .iter()
+        .find(|(name, _)| name.get_ref() == key)
+        .map(|(_, value)| value)
 }
 
 fn parse_text<T>(
@@ -313,7 +376,10 @@ fn parse_text<T>(
 
 fn span(value: &Value<'_>) -> Result<Span, Vec<Mistake>> {
     let DeValue::String(text) = value.get_ref() else {
-        return Err(vec![wrong_type(value, "a duration in quotes, such as \"90s\" or \"10m\"")]);
+        return Err(vec![wrong_type(
+            value,
+            "a duration in quotes, such as \"90s\" or \"10m\"",
+        )]);
     };
     let hint = "write a number and a unit, such as \"90s\" or \"10m\"";
     text.parse().map_err(|_| vec![bad(value, hint)])
@@ -328,7 +394,10 @@ fn known(word: &str, all: &[&str]) -> String {
 }
 
 fn bad(value: &Value<'_>, hint: impl Into<String>) -> Mistake {
-    Mistake { place: value.span(), kind: MistakeKind::Value(hint.into()) }
+    Mistake {
+        place: value.span(),
+        kind: MistakeKind::Value(hint.into()),
+    }
 }
 
 fn wrong_type(value: &Value<'_>, expected: impl Into<String>) -> Mistake {
@@ -341,5 +410,11 @@ fn wrong_type(value: &Value<'_>, expected: impl Into<String>) -> Mistake {
         DeValue::Array(_) => "an array",
         DeValue::Table(_) => "a table",
     };
-    Mistake { place: value.span(), kind: MistakeKind::Type { found, expected: expected.into() } }
+    Mistake {
+        place: value.span(),
+        kind: MistakeKind::Type {
+            found,
+            expected: expected.into(),
+        },
+    }
 }

@@ -41,7 +41,10 @@ pub(crate) struct Origin {
 impl Source {
     /// One that somebody named.
     pub(crate) fn named(file: impl Into<PathBuf>) -> Self {
-        Self { file: file.into(), is_found_here: false }
+        Self {
+            file: file.into(),
+            is_found_here: false,
+        }
     }
 
     /// The file to read: the given one, else `relight.toml` here, else the user's.
@@ -55,7 +58,10 @@ impl Source {
             return users.filter(|file| file.exists()).map(Self::named);
         }
         let is_the_users = users.is_some_and(|users| is_same(&found, &users));
-        Some(Self { file: found, is_found_here: !is_the_users })
+        Some(Self {
+            file: found,
+            is_found_here: !is_the_users,
+        })
     }
 
     /// Reads it. What is not a regular file is an error, and is not waited for.
@@ -67,14 +73,20 @@ impl Source {
             false => None,
         };
         let text = file::read_text(opened, FILE_BYTES_MAX)?;
-        Ok(Content { source: self.clone(), text, stranger })
+        Ok(Content {
+            source: self.clone(),
+            text,
+            stranger,
+        })
     }
 }
 
 impl Content {
     /// Refuses a file of the working folder that others can write.
     pub(crate) fn refuse_stranger(&self) -> Result<(), Failure> {
-        let Some(stranger) = self.stranger else { return Ok(()) };
+        let Some(stranger) = self.stranger else {
+            return Ok(());
+        };
         let file = self.source.file.display();
         let failure = Failure::new(Exit::Config, format!("{file} is refused: {stranger}"));
         let name_it = format!("name it: --config {file}, or RELIGHT_CONFIG={file}");
@@ -88,18 +100,24 @@ impl Content {
 
     pub(crate) fn origin(&self) -> Origin {
         let hash = blake3::hash(self.text.as_bytes()).to_hex().to_string();
-        Origin { source: self.source.clone(), hash }
+        Origin {
+            source: self.source.clone(),
+            hash,
+        }
     }
 }
 
 /// Who could lead a link elsewhere: its owner.
 fn stranger_of_link(file: &Path) -> Option<Stranger> {
     use std::os::unix::fs::MetadataExt as _;
-    let link = std::fs::symlink_metadata(file).ok().filter(std::fs::Metadata::is_symlink)?;
+    let link = std::fs::symlink_metadata(file)
+        .ok()
+        .filter(std::fs::Metadata::is_symlink)?;
     let is_ours = link.uid() == 0 || link.uid() == rustix::process::geteuid().as_raw();
     (!is_ours).then(|| Stranger::Owner(link.uid()))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    one.canonicalize()
+        .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }

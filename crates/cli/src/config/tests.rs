@@ -214,7 +214,9 @@ fn a_line_with_a_secret_is_not_shown() {
     let told = mistakes(&text);
     assert!(told.starts_with("relight.toml:4:"), "{told}");
     assert!(!told.contains(&secret), "{told}");
-    let told = mistakes(&format!("[[agent]]\nname = \"a\"\ncommand = \"x {secret}\"\n"));
+    let told = mistakes(&format!(
+        "[[agent]]\nname = \"a\"\ncommand = \"x {secret}\"\n"
+    ));
     assert!(!told.contains(&secret), "{told}");
 }
 
@@ -222,8 +224,15 @@ fn a_line_with_a_secret_is_not_shown() {
 fn hostile_files_are_mistakes_and_no_panic() {
     let deep = format!("x = {}", "[".repeat(10_000));
     let many = "[[agent]]\n".repeat(300);
-    for text in ["\u{feff}=", "a\0b", "é = \u{202e}", "[[agent]]\nname = \"ä\"", &deep, &many, "]"]
-    {
+    for text in [
+        "\u{feff}=",
+        "a\0b",
+        "é = \u{202e}",
+        "[[agent]]\nname = \"ä\"",
+        &deep,
+        &many,
+        "]",
+    ] {
         let told = mistakes(text);
         assert!(told.starts_with("relight.toml:"), "{told}");
         assert!(told.lines().count() < 300);
@@ -253,8 +262,17 @@ fn the_file_is_looked_for_in_order() {
     assert_eq!(find(None), Some(Source::named(of_user)));
     let of_here = here.path().join("relight.toml");
     std::fs::write(&of_here, "").unwrap();
-    assert_eq!(find(None), Some(Source { file: of_here, is_found_here: true }));
-    assert_eq!(find(Some(Path::new("x.toml"))), Some(Source::named("x.toml")));
+    assert_eq!(
+        find(None),
+        Some(Source {
+            file: of_here,
+            is_found_here: true
+        })
+    );
+    assert_eq!(
+        find(Some(Path::new("x.toml"))),
+        Some(Source::named("x.toml"))
+    );
     // In the folder of the user's own file it is that one.
     let folder = user.path().join("relight");
     let own = Source::find(None, &folder, Some(user.path())).unwrap();
@@ -271,7 +289,10 @@ fn folders_count_from_the_file() {
         config.agents[0].folder.clone()
     };
     assert_eq!(folder(""), Path::new("/etc/relight"));
-    assert_eq!(folder("folder = \"work/./a\""), Path::new("/etc/relight/work/a"));
+    assert_eq!(
+        folder("folder = \"work/./a\""),
+        Path::new("/etc/relight/work/a")
+    );
     assert_eq!(folder("folder = \"/srv\""), Path::new("/srv"));
     assert_eq!(agent("").folder, Path::new("."));
 }
@@ -301,7 +322,10 @@ fn environment(agent: &AgentConfig, preset: &str) -> Vec<String> {
 #[test]
 fn an_agent_gets_a_short_list_and_what_was_asked_for() {
     let plain = environment(&agent(""), "generic");
-    assert_eq!(plain, ["HOME=/root", "LC_ALL=C", "PATH=/bin", "XDG_CACHE_HOME=/c"]);
+    assert_eq!(
+        plain,
+        ["HOME=/root", "LC_ALL=C", "PATH=/bin", "XDG_CACHE_HOME=/c"]
+    );
     let asked =
         agent("env_pass = [\"OPENAI_API_KEY\", \"AWS_*\"]\nenv = { HOME = \"/h\", A = \"1\" }");
     assert_eq!(
@@ -323,7 +347,10 @@ fn an_agent_gets_a_short_list_and_what_was_asked_for() {
 fn even_an_agent_that_inherits_gets_nothing_of_relight() {
     let all = environment(&agent("env_inherit = true"), "generic").join(" ");
     assert!(all.contains("OTHER=1"), "{all}");
-    assert!(!all.contains("RELIGHT_") && !all.contains("NOTIFY_SOCKET"), "{all}");
+    assert!(
+        !all.contains("RELIGHT_") && !all.contains("NOTIFY_SOCKET"),
+        "{all}"
+    );
     let told = mistakes(&format!("{AGENT}env_pass = [\"RELIGHT_TOKEN\"]"));
     assert!(told.contains("Relight sets its own variables"), "{told}");
 }

@@ -43,7 +43,10 @@ impl Alerting {
         let environment = environment.clone();
         let say = move |text: &str| output::note(&environment, text);
         let courier = AlertDelivery::start(engine, sinks, config.alert.pace, say).await?;
-        Ok(Self { courier: Some(courier), watches })
+        Ok(Self {
+            courier: Some(courier),
+            watches,
+        })
     }
 
     /// Tells what is left, for a moment; the rest is told by whoever comes next.
@@ -119,6 +122,9 @@ fn bad_secret(error: secret::SecretError) -> Failure {
             "relight alerts secret prints one that was made, when none is given".to_owned()
         }
     };
-    Failure::new(Exit::Config, format!("webhooks cannot be signed: {}", with_causes(&error)))
-        .hint(hint)
+    Failure::new(
+        Exit::Config,
+        format!("webhooks cannot be signed: {}", with_causes(&error)),
+    )
+    .hint(hint)
 }

@@ -36,7 +36,11 @@ fn list(environment: &Environment, arguments: &AlertListArguments) -> Outcome {
     };
     let alerts: Vec<Value> = found.alerts.iter().map(told_json).collect();
     let sinks: Vec<Value> = found.sinks.iter().map(sink_json).collect();
-    output::answer(environment, &json!({"alerts": alerts, "sinks": sinks}), &text);
+    output::answer(
+        environment,
+        &json!({"alerts": alerts, "sinks": sinks}),
+        &text,
+    );
     Ok(0)
 }
 
@@ -62,8 +66,14 @@ fn trouble(sink: &SinkOverview) -> Option<String> {
         ));
     }
     let why = sink.why.as_deref()?;
-    let next = sink.next_at.map(|at| format!(", the next one at {at}")).unwrap_or_default();
-    Some(output::one_line(&format!("{name}: {} tries{next}: {why}", sink.tries)))
+    let next = sink
+        .next_at
+        .map(|at| format!(", the next one at {at}"))
+        .unwrap_or_default();
+    Some(output::one_line(&format!(
+        "{name}: {} tries{next}: {why}",
+        sink.tries
+    )))
 }
 
 fn told_json(told: &AlertRecord) -> Value {
@@ -111,7 +121,11 @@ fn test(environment: &Environment, arguments: &SinksArguments) -> Outcome {
 }
 
 fn send(environment: &Environment, arguments: &SinksArguments) -> Outcome {
-    let AlertContext { engine, sinks, config } = AlertContext::find(environment, arguments)?;
+    let AlertContext {
+        engine,
+        sinks,
+        config,
+    } = AlertContext::find(environment, arguments)?;
     let sending = deliver_now(&engine, sinks, config.alert.pace);
     let deliveries = supervision::runtime()?.block_on(sending)?;
     let value = |one: &Delivery| json!({"sink": one.sink, "sent": one.sent, "error": one.failed, "busy": one.is_busy});
@@ -156,10 +170,16 @@ impl AlertContext {
         let home = environment.store_folder(&engine)?;
         let sinks = alerting::sinks(&environment, &config, &home)?;
         if sinks.is_empty() {
-            return Err(Failure::new(Exit::Config, "nobody is to be told: [alert] is empty").hint(
-                "write command = […] or webhook = \"https://…\" below [alert] in relight.toml",
-            ));
+            return Err(
+                Failure::new(Exit::Config, "nobody is to be told: [alert] is empty").hint(
+                    "write command = […] or webhook = \"https://…\" below [alert] in relight.toml",
+                ),
+            );
         }
-        Ok(Self { engine, sinks, config })
+        Ok(Self {
+            engine,
+            sinks,
+            config,
+        })
     }
 }

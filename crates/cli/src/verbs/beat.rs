@@ -25,7 +25,9 @@ const PATIENCE: Span = Span::from_secs(10);
 
 pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outcome {
     if let Some(name) = &arguments.name
-        && !AgentFolder::of(&environment.state_folder()?, name).path().exists()
+        && !AgentFolder::of(&environment.state_folder()?, name)
+            .path()
+            .exists()
     {
         return report(environment, name, arguments);
     }
@@ -39,7 +41,9 @@ pub(crate) fn run(environment: &Environment, arguments: &BeatArguments) -> Outco
 
 /// Tells the daemon that an agent lives which reports by itself.
 fn report(environment: &Environment, name: &AgentName, arguments: &BeatArguments) -> Outcome {
-    let until = arguments.waiting_until.and_then(|until| until.after(clock::now()).ok());
+    let until = arguments
+        .waiting_until
+        .and_then(|until| until.after(clock::now()).ok());
     let body = json!({
         "waiting_until": until, "status": arguments.status, "attempt": arguments.attempt,
         "task": arguments.task,
@@ -117,7 +121,10 @@ fn send(addresses: Vec<String>, signs: &[NotifySign]) -> Result<String, Failure>
 }
 
 fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
 }
 
 fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<String>, Failure> {
@@ -127,22 +134,27 @@ fn addresses(environment: &Environment, name: Option<&AgentName>) -> Result<Vec<
     }
     let found = environment.get("NOTIFY_SOCKET").map(str::to_owned);
     found.map(|address| vec![address]).ok_or_else(|| {
-        Failure::new(Exit::Usage, "no agent is named, and NOTIFY_SOCKET is not set")
-            .hint("relight beat NAME, or call it inside an agent under relight run or up")
+        Failure::new(
+            Exit::Usage,
+            "no agent is named, and NOTIFY_SOCKET is not set",
+        )
+        .hint("relight beat NAME, or call it inside an agent under relight run or up")
     })
 }
 
 fn failure(address: &str, error: &io::Error) -> Failure {
     use io::ErrorKind::{InvalidInput, TimedOut, WouldBlock};
     match error.kind() {
-        _ if is_nobody(error) => {
-            Failure::new(Exit::Busy, format!("nobody listens for signs of life at {address}"))
-                .hint("relight ps says who supervises what; relight up or run adopts it")
-        }
-        WouldBlock | TimedOut => {
-            Failure::new(Exit::Busy, format!("whoever listens at {address} does not read"))
-                .hint("try again")
-        }
+        _ if is_nobody(error) => Failure::new(
+            Exit::Busy,
+            format!("nobody listens for signs of life at {address}"),
+        )
+        .hint("relight ps says who supervises what; relight up or run adopts it"),
+        WouldBlock | TimedOut => Failure::new(
+            Exit::Busy,
+            format!("whoever listens at {address} does not read"),
+        )
+        .hint("try again"),
         InvalidInput => Failure::new(Exit::Usage, format!("{address} is not an address: {error}"))
             .hint("beat from inside the agent, by NOTIFY_SOCKET"),
         _ => Failure::new(Exit::Io, format!("cannot beat at {address}: {error}")),

@@ -23,14 +23,24 @@ pub(crate) fn run(environment: &Environment, arguments: &CheckArguments) -> Outc
     let engine = open_if_there(environment)?;
     let roots = roots(environment, arguments)?;
     let report = block_on(look(engine.as_ref(), &roots, arguments.stale, now))?;
-    let lines: Vec<String> =
-        report.alerts.iter().map(|alert| output::one_line(&line(alert))).collect();
-    let text = if lines.is_empty() { "OK".to_owned() } else { lines.join("\n") };
+    let lines: Vec<String> = report
+        .alerts
+        .iter()
+        .map(|alert| output::one_line(&line(alert)))
+        .collect();
+    let text = if lines.is_empty() {
+        "OK".to_owned()
+    } else {
+        lines.join("\n")
+    };
     if let Some(log) = &arguments.log {
         append(log, &text, now)?;
     }
-    let items: Vec<Value> =
-        if environment.json { report.alerts.iter().map(alert_json).collect() } else { Vec::new() };
+    let items: Vec<Value> = if environment.json {
+        report.alerts.iter().map(alert_json).collect()
+    } else {
+        Vec::new()
+    };
     let value = json!({"ok": items.is_empty(), "alerts": items, "checked": report.checked});
     output::answer(environment, &value, &text);
     Ok(code(&report))
@@ -43,7 +53,10 @@ fn open_if_there(environment: &Environment) -> Result<Option<Engine>, Failure> {
     {
         let log = PathBuf::from(format!("{}-wal", path.display()));
         if !path.exists() && !log.exists() {
-            let text = format!("there is no store {}; only files were checked", path.display());
+            let text = format!(
+                "there is no store {}; only files were checked",
+                path.display()
+            );
             output::note(environment, &text);
             return Ok(None);
         }
@@ -54,7 +67,10 @@ fn open_if_there(environment: &Environment) -> Result<Option<Engine>, Failure> {
 /// What was named, else the folder in use here; that one need not be there.
 fn roots(environment: &Environment, arguments: &CheckArguments) -> Result<Vec<PathBuf>, Failure> {
     if let Some(root) = arguments.roots.iter().find(|root| !root.is_dir()) {
-        return Err(Failure::new(Exit::Usage, format!("{} is not a folder", root.display())));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{} is not a folder", root.display()),
+        ));
     }
     if !arguments.roots.is_empty() {
         return Ok(arguments.roots.clone());
@@ -67,7 +83,11 @@ fn roots(environment: &Environment, arguments: &CheckArguments) -> Result<Vec<Pa
             PathBuf::from("memory/checkpoints")
         }
     };
-    Ok(if usual.is_dir() { vec![usual] } else { Vec::new() })
+    Ok(if usual.is_dir() {
+        vec![usual]
+    } else {
+        Vec::new()
+    })
 }
 
 async fn look(
@@ -90,7 +110,10 @@ async fn look(
 }
 
 fn code(report: &CheckReport) -> u8 {
-    let damaged = report.alerts.iter().any(|alert| matches!(alert, CheckFinding::Damaged { .. }));
+    let damaged = report
+        .alerts
+        .iter()
+        .any(|alert| matches!(alert, CheckFinding::Damaged { .. }));
     match (damaged, report.alerts.is_empty()) {
         (true, _) => Exit::Data as u8,
         (false, false) => Exit::No as u8,
@@ -100,10 +123,24 @@ fn code(report: &CheckReport) -> u8 {
 
 fn line(alert: &CheckFinding) -> String {
     match alert {
-        CheckFinding::Stale { id, status, agent, age, file } => {
-            let agent = agent.as_deref().map(|agent| format!(" agent={agent}")).unwrap_or_default();
-            let file = file.as_ref().map(|file| format!(" file={}", file.display()));
-            format!("ALERT stale {id} status={status}{agent} age={age}{}", file.unwrap_or_default())
+        CheckFinding::Stale {
+            id,
+            status,
+            agent,
+            age,
+            file,
+        } => {
+            let agent = agent
+                .as_deref()
+                .map(|agent| format!(" agent={agent}"))
+                .unwrap_or_default();
+            let file = file
+                .as_ref()
+                .map(|file| format!(" file={}", file.display()));
+            format!(
+                "ALERT stale {id} status={status}{agent} age={age}{}",
+                file.unwrap_or_default()
+            )
         }
         CheckFinding::Damaged { file, reason } => {
             format!("ALERT damaged {}: {reason}", file.display())
@@ -113,7 +150,13 @@ fn line(alert: &CheckFinding) -> String {
 
 fn alert_json(alert: &CheckFinding) -> Value {
     match alert {
-        CheckFinding::Stale { id, status, agent, age, file } => json!({
+        CheckFinding::Stale {
+            id,
+            status,
+            agent,
+            age,
+            file,
+        } => json!({
             "kind": "stale", "id": id, "status": status, "agent": agent,
             "age_ms": age.as_ms(), "file": file,
         }),

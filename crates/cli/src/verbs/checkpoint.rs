@@ -64,12 +64,27 @@ fn update(environment: &Environment, given: UpdateArguments) -> Outcome {
         notes: given.notes,
         ..UpdateRequest::default()
     };
-    change_workflow(environment, &given.folder, given.workflow, given.fence, change)
+    change_workflow(
+        environment,
+        &given.folder,
+        given.workflow,
+        given.fence,
+        change,
+    )
 }
 
 fn complete(environment: &Environment, given: CompleteArguments) -> Outcome {
-    let change = UpdateRequest { status: Some(WorkflowStatus::Done), ..UpdateRequest::default() };
-    change_workflow(environment, &given.folder, given.workflow, given.fence, change)
+    let change = UpdateRequest {
+        status: Some(WorkflowStatus::Done),
+        ..UpdateRequest::default()
+    };
+    change_workflow(
+        environment,
+        &given.folder,
+        given.workflow,
+        given.fence,
+        change,
+    )
 }
 
 fn change_workflow(
@@ -80,19 +95,33 @@ fn change_workflow(
     change: UpdateRequest,
 ) -> Outcome {
     let fence = environment.right(&workflow, fence)?.fence();
-    let request = CheckpointUpdate { workflow, fence, change };
-    saved_answer(environment, &block_on(request.run(&workflows(environment, folder)?))?)
+    let request = CheckpointUpdate {
+        workflow,
+        fence,
+        change,
+    };
+    saved_answer(
+        environment,
+        &block_on(request.run(&workflows(environment, folder)?))?,
+    )
 }
 
 fn import(environment: &Environment, given: CheckpointImportArguments) -> Outcome {
     let workflows = workflows(environment, &given.folder)?;
-    let request = CheckpointImport { file: given.file, force: given.force };
+    let request = CheckpointImport {
+        file: given.file,
+        force: given.force,
+    };
     saved_answer(environment, &block_on(request.run(&workflows))?)
 }
 
 /// What was committed; exit code 73 when its file could not be written.
 fn saved_answer(environment: &Environment, written: &Written<CheckpointSaved>) -> Outcome {
-    let CheckpointSaved { workflow, outcome, state } = &written.answer;
+    let CheckpointSaved {
+        workflow,
+        outcome,
+        state,
+    } = &written.answer;
     let mut text = match (*outcome, state) {
         ("started", Some(state)) if state.replaced.is_some() => {
             format!("workflow {workflow} started anew")
@@ -122,7 +151,9 @@ fn saved_answer(environment: &Environment, written: &Written<CheckpointSaved>) -
         tell_set_aside(environment, &written.set_aside);
         if !state.left_open.is_empty() {
             let names = state.left_open.join(", ");
-            output::alert(&format!("workflow {workflow} is done with steps left open: {names}"));
+            output::alert(&format!(
+                "workflow {workflow} is done with steps left open: {names}"
+            ));
         }
     }
     output::answer(environment, written, &text);
@@ -130,7 +161,10 @@ fn saved_answer(environment: &Environment, written: &Written<CheckpointSaved>) -
 }
 
 fn copy_check<T>(written: &Written<T>) -> Outcome {
-    written.file_error.as_ref().map_or(Ok(0), |error| Err(not_copied(error)))
+    written
+        .file_error
+        .as_ref()
+        .map_or(Ok(0), |error| Err(not_copied(error)))
 }
 
 fn tell_set_aside(environment: &Environment, reports: &[SetAside]) {
@@ -157,7 +191,10 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     let (workflows, mut reports) = (Dialect::new(engine, folder), Vec::new());
     let resumed = block_on(request.run(&workflows, holder, limits, &mut reports));
     tell_set_aside(environment, &reports);
-    let is_nothing = matches!(resumed, Err(ActError::Workflow(WorkflowError::Nothing { .. })));
+    let is_nothing = matches!(
+        resumed,
+        Err(ActError::Workflow(WorkflowError::Nothing { .. }))
+    );
     if any && !environment.json && is_nothing {
         // What the original script answers when there is nothing to continue.
         output::line("NO_CHECKPOINT");
@@ -191,22 +228,40 @@ fn list(environment: &Environment, given: &CheckpointListArguments) -> Outcome {
 
 /// The columns of the original script: workflow, status, current step, time of the last change.
 fn list_row(checkpoint: &Checkpoint) -> [String; 4] {
-    let current = checkpoint.current_step.clone().unwrap_or_else(|| "-".to_owned());
+    let current = checkpoint
+        .current_step
+        .clone()
+        .unwrap_or_else(|| "-".to_owned());
     let updated_at = Time::from(checkpoint.updated_at).to_string();
-    [checkpoint.workflow_id.clone(), checkpoint.status.as_str().to_owned(), current, updated_at]
+    [
+        checkpoint.workflow_id.clone(),
+        checkpoint.status.as_str().to_owned(),
+        current,
+        updated_at,
+    ]
 }
 
 /// What the columns have no place for.
 fn list_notes(environment: &Environment, listed: &CheckpointList) {
     let is_empty = listed.items.is_empty() && listed.unknown.is_empty();
     if is_empty && listed.damaged.is_empty() {
-        output::note(environment, "no workflows here; relight checkpoint start begins one");
+        output::note(
+            environment,
+            "no workflows here; relight checkpoint start begins one",
+        );
     }
     for found in &listed.unknown {
-        let text = format!("not in the store: {} ({})", found.file.display(), found.workflow);
+        let text = format!(
+            "not in the store: {} ({})",
+            found.file.display(),
+            found.workflow
+        );
         output::note(environment, &text);
     }
-    for (word, files) in [("damaged", &listed.damaged), ("set aside", &listed.quarantined)] {
+    for (word, files) in [
+        ("damaged", &listed.damaged),
+        ("set aside", &listed.quarantined),
+    ] {
         for bad in files {
             let text = format!("{word}: {}: {}", bad.file.display(), bad.reason);
             output::note(environment, &text);

@@ -24,8 +24,13 @@ use crate::work::{Work, find_config};
 /// The configuration: the given one, else the one that is found.
 pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
     find_config(environment, given)?.ok_or_else(|| {
-        Failure::new(Exit::Config, "there is no relight.toml here, nor in the user's configuration")
-            .hint("relight setup config writes one; or give --config FILE; relight run -- CMD needs none")
+        Failure::new(
+            Exit::Config,
+            "there is no relight.toml here, nor in the user's configuration",
+        )
+        .hint(
+            "relight setup config writes one; or give --config FILE; relight run -- CMD needs none",
+        )
     })
 }
 
@@ -55,7 +60,10 @@ pub(super) fn specs(
         None => Ok(specs),
         Some(twice) => Err(Failure::new(
             Exit::Config,
-            format!("two agents would be called {}: one of a pool, and one of its own", twice.name),
+            format!(
+                "two agents would be called {}: one of a pool, and one of its own",
+                twice.name
+            ),
         )
         .hint("give one of them another name in relight.toml")),
     }
@@ -80,11 +88,13 @@ fn pool(agent: &AgentConfig, spec: AgentSpec) -> Result<Vec<AgentSpec>, Failure>
 /// Refuses strategies of agents that could not be asked when they are needed.
 pub(super) fn check_strategies(config: &Config, work: &Work) -> Result<(), Failure> {
     for agent in &config.agents {
-        work.strategies.check(&agent.recovery.strategy).map_err(|error| {
-            let text = format!("agent {}: {error}", agent.name);
-            Failure::new(Exit::Config, text)
-                .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
-        })?;
+        work.strategies
+            .check(&agent.recovery.strategy)
+            .map_err(|error| {
+                let text = format!("agent {}: {error}", agent.name);
+                Failure::new(Exit::Config, text)
+                    .hint("write exec = [\"PROGRAM\", …] in [recovery] of relight.toml")
+            })?;
     }
     Ok(())
 }
@@ -106,12 +116,17 @@ fn spec(
 ) -> Result<AgentSpec, Failure> {
     let preset = supervision::preset(environment, Some(&agent.preset))?;
     let mut plan = agent.plan();
-    engine.check_agent(&agent.name, plan.task.as_ref(), &plan.skills).map_err(|error| {
-        // The name may be the secret.
-        let name = engine.redactor().text(agent.name.as_str());
-        Failure::new(Exit::Config, format!("agent {name} of relight.toml: {error}"))
+    engine
+        .check_agent(&agent.name, plan.task.as_ref(), &plan.skills)
+        .map_err(|error| {
+            // The name may be the secret.
+            let name = engine.redactor().text(agent.name.as_str());
+            Failure::new(
+                Exit::Config,
+                format!("agent {name} of relight.toml: {error}"),
+            )
             .hint("correct its `name`, `task` or `skills`")
-    })?;
+        })?;
     // The shim that starts it does not stand where we do.
     let folder = std::path::absolute(&plan.folder)
         .map_err(|error| cannot_use(Path::new(&plan.folder), &error))?;
@@ -140,7 +155,10 @@ fn spec(
         user: user(agent)?,
         until: None,
         placement: agent.placement.clone(),
-        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+        log_limits: LogLimits {
+            file_bytes_max: config.log.file_max,
+            files_max: config.log.files,
+        },
     })
 }
 

@@ -79,7 +79,9 @@ fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentName>, Failu
     let agents = block_on(engine.store().agents(AgentQuery::default()))?;
     let mut meant = Vec::new();
     for name in names {
-        let of_pool = agents.iter().filter(|agent| agent.plan.pool.as_ref() == Some(name));
+        let of_pool = agents
+            .iter()
+            .filter(|agent| agent.plan.pool.as_ref() == Some(name));
         let pool: Vec<AgentName> = of_pool.map(|agent| agent.name.clone()).collect();
         let is_agent = agents.iter().any(|agent| agent.name == *name);
         match is_agent || pool.is_empty() {
@@ -95,7 +97,13 @@ fn tell(environment: &Environment, changed: &Changed) {
         output::json_line(changed);
         return;
     }
-    let Changed { agent, previous_state, state, task_interrupted, .. } = changed;
+    let Changed {
+        agent,
+        previous_state,
+        state,
+        task_interrupted,
+        ..
+    } = changed;
     let mut text = format!("{agent}: {previous_state} → {state}");
     if let Some(task) = task_interrupted {
         text += &format!(" (its task {task} is interrupted)");
@@ -110,7 +118,10 @@ fn change(
     request: &Request,
     name: &AgentName,
 ) -> Result<Changed, Failure> {
-    let sockets = [run_socket(&AgentFolder::of(home, name)), daemon_socket(home)];
+    let sockets = [
+        run_socket(&AgentFolder::of(home, name)),
+        daemon_socket(home),
+    ];
     let mut supervisor_pid = 0;
     let mut request = request.clone();
     for _ in 0..ROUNDS_MAX {
@@ -135,7 +146,10 @@ fn change(
         let supervisor = Holding::of(&agent, engine.holders());
         let supervisor = supervisor.filter(|supervisor| supervisor.alive);
         match &supervisor {
-            None | Some(Holding { elsewhere: Some(_), .. }) => {
+            None
+            | Some(Holding {
+                elsewhere: Some(_), ..
+            }) => {
                 let is_free = supervisor.is_none();
                 match ask_node(environment, &request, patience)? {
                     Some(RemoteDelivery::Done(changed)) => return Ok(changed),
@@ -161,7 +175,9 @@ fn ask_node(
     request: &Request,
     patience: Span,
 ) -> Result<Option<RemoteDelivery>, Failure> {
-    let Some((name, verb)) = request.wish() else { return Ok(None) };
+    let Some((name, verb)) = request.wish() else {
+        return Ok(None);
+    };
     let engine = environment.long_engine()?;
     let asked = remote_command_sender::ask(engine.holders(), name, verb, patience);
     match supervision::runtime()?.block_on(asked) {
@@ -188,7 +204,12 @@ fn ask_first(
 }
 
 fn is_stopped_already(agent: &Agent, request: &Request) -> bool {
-    let is_stopped = matches!(agent.state, AgentState::Stopped { by: Stopper::Person });
+    let is_stopped = matches!(
+        agent.state,
+        AgentState::Stopped {
+            by: Stopper::Person
+        }
+    );
     is_stopped && matches!(request, Request::Stop { .. })
 }
 
@@ -208,8 +229,10 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         return supervision::runtime()?.block_on(stop_alone(environment, agent));
     }
     let name = &agent.name;
-    let failure =
-        Failure::new(Exit::Unreachable, format!("nobody supervises agent {name} just now"));
+    let failure = Failure::new(
+        Exit::Unreachable,
+        format!("nobody supervises agent {name} just now"),
+    );
     Err(match agent.state.kind() {
         AgentStateKind::Running => failure.hint(format!(
             "{}; relight stop {name} ends it",
@@ -272,12 +295,24 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     let (mut supervisor, _notices) =
         Supervisor::new(engine, settings).map_err(|error| cannot_use(&home, &error))?;
     let spec = unnoticed_deaths::spec_of(agent, preset);
-    supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
+    supervisor
+        .acquire(spec, AcquireMode::HoldBack, false)
+        .await?;
     let stopped = supervisor.stop(&name).expect("it was just taken up").await;
     supervisor.leave().await;
-    let lost = || Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"));
+    let lost = || {
+        Failure::new(
+            Exit::Fenced,
+            format!("agent {name} has another supervisor now"),
+        )
+    };
     let stopped = stopped.map_err(|_| lost())?;
-    Ok(Changed::new(name, previous_state, stopped.state, stopped.task_cancelled))
+    Ok(Changed::new(
+        name,
+        previous_state,
+        stopped.state,
+        stopped.task_cancelled,
+    ))
 }
 
 fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
@@ -305,7 +340,9 @@ pub(super) fn no_answer(of: &str, error: &AskError) -> Failure {
 
 pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outcome {
     let socket = daemon_socket(&environment.state_folder()?);
-    let request = Request::Down { keep_agents: arguments.keep_agents };
+    let request = Request::Down {
+        keep_agents: arguments.keep_agents,
+    };
     let reply = match client::ask(&socket, &request, PATIENCE) {
         Err(AskError::Nobody(_)) => {
             return Err(Failure::new(Exit::Unreachable, "no daemon runs here")
@@ -325,7 +362,11 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
         let text = format!("the daemon (pid {}) is still ending", ending.pid);
         return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
     }
-    let how = if arguments.keep_agents { "left running" } else { "stopped" };
+    let how = if arguments.keep_agents {
+        "left running"
+    } else {
+        "stopped"
+    };
     let text = format!("the daemon has ended; agents {how}: {}", ending.agents);
     let value = json!({"pid": ending.pid, "agents": ending.agents, "kept": arguments.keep_agents});
     output::answer(environment, &value, &text);
@@ -336,14 +377,24 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
 fn longest_grace(environment: &Environment) -> Result<Span, Failure> {
     let engine = environment.engine()?;
     let agents = block_on(engine.store().agents(AgentQuery::default()))?;
-    let longest = agents.iter().map(|agent| agent.plan.grace).max().unwrap_or_default();
-    Ok(Span::from_ms(longest.as_ms().saturating_add(PATIENCE.as_ms())))
+    let longest = agents
+        .iter()
+        .map(|agent| agent.plan.grace)
+        .max()
+        .unwrap_or_default();
+    Ok(Span::from_ms(
+        longest.as_ms().saturating_add(PATIENCE.as_ms()),
+    ))
 }
 
 /// Waits for the end of a process that said it would.
 fn has_ended(pid: u32, patience: Span) -> bool {
-    let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else { return true };
-    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+    let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else {
+        return true;
+    };
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return true;
+    };
     let limit = Timespec::try_from(patience.as_duration()).ok();
     poll(&mut [PollFd::new(&process, PollFlags::IN)], limit.as_ref()).is_ok_and(|ready| ready > 0)
 }

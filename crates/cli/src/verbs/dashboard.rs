@@ -37,7 +37,10 @@ pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> 
     }
     output::answer(environment, &code, &code.url);
     if !arguments.print {
-        output::note(environment, "open it in a browser within a minute; it works once");
+        output::note(
+            environment,
+            "open it in a browser within a minute; it works once",
+        );
     }
     Ok(0)
 }
@@ -46,7 +49,10 @@ pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> 
 fn open(url: &str) -> bool {
     OPENERS.iter().any(|opener| {
         let mut command = process::command(opener, &[url]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     })
 }
@@ -56,8 +62,9 @@ fn no_answer(error: &AskError) -> Failure {
         AskError::Nobody(_) => {
             Failure::new(Exit::Unreachable, "no daemon runs here").hint("relight up starts it")
         }
-        AskError::Broken(_) | AskError::TooSlow(_) => {
-            Failure::new(Exit::Unreachable, format!("the daemon: {}", with_causes(error)))
-        }
+        AskError::Broken(_) | AskError::TooSlow(_) => Failure::new(
+            Exit::Unreachable,
+            format!("the daemon: {}", with_causes(error)),
+        ),
     }
 }

@@ -19,7 +19,11 @@ pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Out
     let engine = environment.engine()?;
     let deaths = block_on(deaths(engine.store().as_ref(), arguments))?;
     let values: Vec<&Value> = deaths.iter().map(|death| &death.json).collect();
-    output::answer(environment, &json!({"items": values, "next": null}), &text(arguments, &deaths));
+    output::answer(
+        environment,
+        &json!({"items": values, "next": null}),
+        &text(arguments, &deaths),
+    );
     Ok(0)
 }
 
@@ -61,7 +65,9 @@ impl DeadAttempt {
 
     /// Of many finished steps only some are kept.
     fn done_text(&self) -> Option<String> {
-        let PostMortem { done, done_count, .. } = &self.post_mortem;
+        let PostMortem {
+            done, done_count, ..
+        } = &self.post_mortem;
         let names = done.join(", ");
         let is_all = *done_count <= done.len() as u64;
         match (done.is_empty(), is_all) {
@@ -76,11 +82,24 @@ impl DeadAttempt {
         let list = |steps: &[String]| (!steps.is_empty()).then(|| steps.join(", "));
         let count = |count: u32| (count > 0).then(|| count.to_string());
         let facts = [
-            ("agent", Some(format!("{}, attempt {}", self.agent, self.number))),
+            (
+                "agent",
+                Some(format!("{}, attempt {}", self.agent, self.number)),
+            ),
             ("node", self.node.as_ref().map(ToString::to_string)),
-            ("died", Some(format!("{} after {}", death.at, self.ended.lived_in_words()))),
+            (
+                "died",
+                Some(format!(
+                    "{} after {}",
+                    death.at,
+                    self.ended.lived_in_words()
+                )),
+            ),
             ("last sign", death.last_sign.map(|at| at.to_string())),
-            ("cause", Some(format!("{}: {}", self.ended.cause, self.ended.in_words()))),
+            (
+                "cause",
+                Some(format!("{}: {}", self.ended.cause, self.ended.in_words())),
+            ),
             ("note", death.note.clone()),
             ("task", found.task.clone()),
             ("last step", found.last_step.clone()),
@@ -89,14 +108,20 @@ impl DeadAttempt {
             ("next", found.next.clone()),
             (
                 "memory",
-                found.memory_max_kib.map(|kib| format!("{} MiB at most", kib.div_ceil(1024))),
+                found
+                    .memory_max_kib
+                    .map(|kib| format!("{} MiB at most", kib.div_ceil(1024))),
             ),
             ("cpu", found.cpu_ms.map(|ms| Span::from_ms(ms).to_string())),
             ("leftovers", count(found.leftovers)),
             ("survivors", count(found.survivors)),
         ];
-        let present = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        let rows: Vec<_> = present.map(|(name, value)| vec![name.to_owned(), value]).collect();
+        let present = facts
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        let rows: Vec<_> = present
+            .map(|(name, value)| vec![name.to_owned(), value])
+            .collect();
         let mut text = output::facts(&rows);
         if !found.last_output.trim().is_empty() {
             text += "\n\nlast output:\n";
@@ -112,7 +137,10 @@ async fn deaths(
 ) -> Result<Vec<DeadAttempt>, Failure> {
     let mut limit = arguments.newest;
     if let Some(name) = &arguments.name {
-        let agent = store.agent(name).await?.ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
+        let agent = store
+            .agent(name)
+            .await?
+            .ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
         if let Some(number) = arguments.attempt {
             // They are numbered in order: the wanted one is so far from the newest.
             limit = agent.attempt_number.saturating_sub(number) as usize + 1;
@@ -147,8 +175,19 @@ async fn newest(
     };
     let mut deaths = Vec::new();
     for name in names {
-        let query = AttemptQuery { agent: Some(name), ended: true, limit, before: None };
-        deaths.extend(store.attempts(query).await?.into_iter().filter_map(DeadAttempt::of));
+        let query = AttemptQuery {
+            agent: Some(name),
+            ended: true,
+            limit,
+            before: None,
+        };
+        deaths.extend(
+            store
+                .attempts(query)
+                .await?
+                .into_iter()
+                .filter_map(DeadAttempt::of),
+        );
     }
     // A stable order: those of one agent keep theirs where two died at one moment.
     deaths.sort_by_key(|death| std::cmp::Reverse(death.ended.death.at));

@@ -6,8 +6,10 @@ use std::path::Path;
 /// The name of what a command runs: its script, module or tool where the program only interprets
 /// that, else the program's own.
 pub(crate) fn of(command: &[OsString]) -> String {
-    let words: Vec<String> =
-        command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     name_of(&words)
 }
 
@@ -24,8 +26,11 @@ struct Interpreter {
 }
 
 const PYTHON: Interpreter = interpreter("c", &["-W", "-X"], &[]);
-const NODE: Interpreter =
-    interpreter("ep", &["-r", "--require", "--import", "--loader", "--env-file"], &[]);
+const NODE: Interpreter = interpreter(
+    "ep",
+    &["-r", "--require", "--import", "--loader", "--env-file"],
+    &[],
+);
 const BUN: Interpreter = interpreter("e", &["-r", "--preload", "--cwd"], &["run", "x"]);
 const DENO: Interpreter = interpreter("", &["-c", "--config", "--import-map"], &["run"]);
 const SHELL: Interpreter = interpreter("c", &["-o", "+o", "-O", "+O", "--rcfile"], &[]);
@@ -34,7 +39,15 @@ const PERL: Interpreter = interpreter("eE", &["-I", "-M"], &[]);
 const PHP: Interpreter = interpreter("r", &["-d", "-c"], &[]);
 const NPX: Interpreter = wrapper(&["-p", "--package"], &[]);
 const UV: Interpreter = wrapper(
-    &["--with", "--with-requirements", "-p", "--python", "--project", "--directory", "--from"],
+    &[
+        "--with",
+        "--with-requirements",
+        "-p",
+        "--python",
+        "--project",
+        "--directory",
+        "--from",
+    ],
     &["run", "tool"],
 );
 const ENV: Interpreter = wrapper(&["-u", "--unset", "-C", "--chdir"], &[]);
@@ -44,14 +57,24 @@ const fn interpreter(
     with_value: &'static [&'static str],
     passed_over: &'static [&'static str],
 ) -> Interpreter {
-    Interpreter { is_wrapper: false, code, with_value, passed_over }
+    Interpreter {
+        is_wrapper: false,
+        code,
+        with_value,
+        passed_over,
+    }
 }
 
 const fn wrapper(
     with_value: &'static [&'static str],
     passed_over: &'static [&'static str],
 ) -> Interpreter {
-    Interpreter { is_wrapper: true, code: "", with_value, passed_over }
+    Interpreter {
+        is_wrapper: true,
+        code: "",
+        with_value,
+        passed_over,
+    }
 }
 
 impl Interpreter {
@@ -99,9 +122,13 @@ impl Interpreter {
 fn name_of(words: &[String]) -> String {
     let mut words = words;
     loop {
-        let Some((program, arguments)) = words.split_first() else { return String::new() };
+        let Some((program, arguments)) = words.split_first() else {
+            return String::new();
+        };
         let program = file_name(program);
-        let Some(interpreter) = Interpreter::of(&program) else { return program };
+        let Some(interpreter) = Interpreter::of(&program) else {
+            return program;
+        };
         match interpreter.inner(arguments) {
             // Each time there are fewer words.
             Some(inner) if interpreter.is_wrapper => words = inner,
@@ -112,7 +139,11 @@ fn name_of(words: &[String]) -> String {
 }
 
 fn file_name(word: &str) -> String {
-    Path::new(word).file_name().unwrap_or_default().to_string_lossy().into_owned()
+    Path::new(word)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]

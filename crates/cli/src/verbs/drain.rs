@@ -36,14 +36,26 @@ pub(crate) fn run(environment: &Environment, arguments: &DrainArguments) -> Outc
         };
         tell(environment, mark.since, &running);
         let has_waited_in_vain = arguments.wait.is_some() && running.count() > 0;
-        Ok(if has_waited_in_vain { Exit::No as u8 } else { 0 })
+        Ok(if has_waited_in_vain {
+            Exit::No as u8
+        } else {
+            0
+        })
     })
 }
 
 fn cancel(environment: &Environment, engine: &Engine) -> Outcome {
     let was_set = block_on(drain::cancel(engine.store().as_ref()))?;
-    let text = if was_set { "work begins again" } else { "nothing was draining" };
-    output::answer(environment, &json!({"draining": false, "was_draining": was_set}), text);
+    let text = if was_set {
+        "work begins again"
+    } else {
+        "nothing was draining"
+    };
+    output::answer(
+        environment,
+        &json!({"draining": false, "was_draining": was_set}),
+        text,
+    );
     Ok(0)
 }
 
@@ -68,11 +80,19 @@ async fn still_running(
     engine: &Engine,
 ) -> Result<StillRunning, Failure> {
     let home = environment.store_folder(engine)?;
-    let Inflight { held, mut running, mut sessions, .. } = inflight::look(engine, &home).await?;
+    let Inflight {
+        held,
+        mut running,
+        mut sessions,
+        ..
+    } = inflight::look(engine, &home).await?;
     sessions.retain(|turn| turn.lives == Some(true));
     let mut agents = inflight::running_agents(engine).await?;
     // A step that drains does not wait for itself, nor does an agent.
-    let own = (environment.get("RELIGHT_TASK"), environment.get("RELIGHT_STEP"));
+    let own = (
+        environment.get("RELIGHT_TASK"),
+        environment.get("RELIGHT_STEP"),
+    );
     running.retain(|open| own != (Some(open.task.as_str()), Some(open.step.name.as_str())));
     let own = environment.get("RELIGHT_AGENT");
     agents.retain(|agent| own != Some(agent.name.as_str()));
@@ -87,7 +107,12 @@ async fn still_running(
             at_work.push(agent.name);
         }
     }
-    Ok(StillRunning { tasks: held, steps: running, sessions, agents: at_work })
+    Ok(StillRunning {
+        tasks: held,
+        steps: running,
+        sessions,
+        agents: at_work,
+    })
 }
 
 /// Until nothing runs, or the time is over; what runs then. Deaths are told by nobody: it is looked for
@@ -102,7 +127,9 @@ async fn wait(
         .flatten()
         .map_or(Span::from_secs(5), |config| config.queue.sweep);
     let deadline = most.map(|most| Instant::now() + most.as_duration());
-    let agent = environment.get("RELIGHT_AGENT").and_then(|name| AgentName::new(name).ok());
+    let agent = environment
+        .get("RELIGHT_AGENT")
+        .and_then(|name| AgentName::new(name).ok());
     let _declared = DeclaredWait::begin(most, engine, agent.as_ref()).await;
     let mut told = usize::MAX;
     loop {
@@ -148,7 +175,11 @@ fn running_text(running: &StillRunning) -> String {
         if running.tasks.len() > NAMED_MAX {
             named.push("…".to_owned());
         }
-        parts.push(format!("{} tasks still run: {}", running.tasks.len(), named.join(", ")));
+        parts.push(format!(
+            "{} tasks still run: {}",
+            running.tasks.len(),
+            named.join(", ")
+        ));
     }
     if !running.steps.is_empty() {
         let one = |it: &OpenStep| format!("{} of task {}", it.step, it.task);
@@ -156,19 +187,32 @@ fn running_text(running: &StillRunning) -> String {
         if running.steps.len() > NAMED_MAX {
             named.push("…".to_owned());
         }
-        parts.push(format!("{} steps still run: {}", running.steps.len(), named.join(", ")));
+        parts.push(format!(
+            "{} steps still run: {}",
+            running.steps.len(),
+            named.join(", ")
+        ));
     }
     if let Some(first) = running.agents.first() {
-        let mut named: Vec<&str> =
-            running.agents.iter().take(NAMED_MAX).map(AgentName::as_str).collect();
+        let mut named: Vec<&str> = running
+            .agents
+            .iter()
+            .take(NAMED_MAX)
+            .map(AgentName::as_str)
+            .collect();
         if running.agents.len() > NAMED_MAX {
             named.push("…");
         }
         let (count, named) = (running.agents.len(), named.join(", "));
-        parts.push(format!("{count} agents still run: {named} (relight stop {first} ends one)"));
+        parts.push(format!(
+            "{count} agents still run: {named} (relight stop {first} ends one)"
+        ));
     }
     if !running.sessions.is_empty() {
-        parts.push(format!("{} turns of sessions are in flight", running.sessions.len()));
+        parts.push(format!(
+            "{} turns of sessions are in flight",
+            running.sessions.len()
+        ));
     }
     parts.join("; ")
 }

@@ -28,14 +28,22 @@ pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Out
     let engine = environment.engine()?;
     let store = engine.store().as_ref();
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
-    let reader = EventReader { environment, arguments, store };
+    let reader = EventReader {
+        environment,
+        arguments,
+        store,
+    };
     runtime.block_on(async {
         let start = reader.start().await?;
         let (printed, end) = reader.print_after(start).await?;
         if printed == 0 {
             reader.say_that_there_is_nothing();
         }
-        if arguments.follow { reader.follow(end).await } else { Ok(0) }
+        if arguments.follow {
+            reader.follow(end).await
+        } else {
+            Ok(0)
+        }
     })
 }
 
@@ -53,9 +61,19 @@ struct EventReader<'a> {
 
 impl EventReader<'_> {
     fn query(&self, after: u64, limit: usize, newest: bool) -> EventQuery {
-        let EventsArguments { task, agent, kinds, .. } = self.arguments;
+        let EventsArguments {
+            task, agent, kinds, ..
+        } = self.arguments;
         let (task, agent, kinds) = (task.clone(), agent.clone(), kinds.clone());
-        EventQuery { after, before: None, task, agent, kinds, limit, newest }
+        EventQuery {
+            after,
+            before: None,
+            task,
+            agent,
+            kinds,
+            limit,
+            newest,
+        }
     }
 
     /// After which event the printing starts.
@@ -140,7 +158,14 @@ impl EventReader<'_> {
     }
 
     fn say_that_there_is_nothing(&self) {
-        let EventsArguments { task, agent, kinds, after, follow, .. } = self.arguments;
+        let EventsArguments {
+            task,
+            agent,
+            kinds,
+            after,
+            follow,
+            ..
+        } = self.arguments;
         let is_narrow = task.is_some() || agent.is_some() || !kinds.is_empty() || after.is_some();
         let text = match (is_narrow, *follow) {
             (_, true) => "nothing yet; waiting",
@@ -168,11 +193,19 @@ pub(super) fn end_when_nobody_reads() {
 fn line(event: &Event) -> String {
     let none = || "–".to_owned();
     let agent = event.agent.as_ref().map(ToString::to_string);
-    let task = event.task.as_ref().map(ToString::to_string).or(agent).unwrap_or_else(none);
+    let task = event
+        .task
+        .as_ref()
+        .map(ToString::to_string)
+        .or(agent)
+        .unwrap_or_else(none);
     let step = event.step.as_ref().map_or_else(none, ToString::to_string);
     let (at, kind) = (event.at.to_string(), event.kind.as_str());
     let detail = detail(&event.detail);
-    let text = format!("{at:<24}  {:>6}  {kind:<18}  {task}  {step}  {detail}", event.id);
+    let text = format!(
+        "{at:<24}  {:>6}  {kind:<18}  {task}  {step}  {detail}",
+        event.id
+    );
     terminal_filter::clean(&one_line(text.trim_end()))
 }
 
@@ -180,7 +213,10 @@ fn line(event: &Event) -> String {
 fn detail(value: &Value) -> String {
     let mut words = Vec::new();
     if let Value::Object(fields) = value {
-        let change = fields.get("from").and_then(Value::as_str).zip(fields.get("to"));
+        let change = fields
+            .get("from")
+            .and_then(Value::as_str)
+            .zip(fields.get("to"));
         if let Some((from, to)) = change {
             words.push(format!("{from} → {}", word(to)));
         }
@@ -234,7 +270,10 @@ mod tests {
         let change = json!({"from": "created", "to": "in_progress", "reason": null});
         let lines = [
             line(&event(EventKind::TaskStatus, change)),
-            line(&event(EventKind::TaskCreated, json!({"title": null, "agent": "writer"}))),
+            line(&event(
+                EventKind::TaskCreated,
+                json!({"title": null, "agent": "writer"}),
+            )),
             line(&event(EventKind::StepsCleared, Value::Null)),
         ];
         insta::assert_snapshot!(lines.join("\n"), @r"
@@ -248,7 +287,10 @@ mod tests {
     fn an_agents_text_stays_on_its_line_and_is_cut() {
         let detail = json!({"reason": format!("a\n\u{1b}[2Jb{}", "é".repeat(200))});
         let text = line(&event(EventKind::TaskStatus, detail));
-        assert!(text.contains(r"reason=a\n\u{1b}[2Jb") && text.ends_with("é…"), "{text}");
+        assert!(
+            text.contains(r"reason=a\n\u{1b}[2Jb") && text.ends_with("é…"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), 1);
     }
 }

@@ -85,8 +85,12 @@ fn observe(
     let engine = environment.engine()?;
     let given = environment.own_task()?;
     let program_name = program.as_str();
-    let conversation =
-        Conversation { engine: &engine, program: program_name, payload: &payload, given };
+    let conversation = Conversation {
+        engine: &engine,
+        program: program_name,
+        payload: &payload,
+        given,
+    };
     block_on(async {
         match (event, payload.tool.as_ref().zip(rule)) {
             (HookEvent::BeforeTool, Some((tool, rule))) => {
@@ -117,7 +121,10 @@ fn observe(
 
 fn read() -> Result<Payload, Failure> {
     let mut bytes = Vec::new();
-    let input = std::io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+    let input = std::io::stdin()
+        .lock()
+        .take(INPUT_BYTES_MAX)
+        .read_to_end(&mut bytes);
     input.map_err(|error| Failure::new(Exit::Io, format!("standard input: {error}")))?;
     let bad = |why: String| Failure::new(Exit::Data, format!("standard input: {why}"));
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
@@ -126,7 +133,9 @@ fn read() -> Result<Payload, Failure> {
 
 /// Tells the supervisor, where there is one, that its agent lives and which conversation it has.
 fn show_life(environment: &Environment, program: HookProgram, payload: &Payload) {
-    let Some(address) = environment.get("NOTIFY_SOCKET") else { return };
+    let Some(address) = environment.get("NOTIFY_SOCKET") else {
+        return;
+    };
     let session = NotifySign::Session(program.as_str().to_owned(), payload.session.clone());
     // Its next event tells again.
     let _ = notify::try_send(address, &[NotifySign::Alive, session]);
@@ -134,7 +143,9 @@ fn show_life(environment: &Environment, program: HookProgram, payload: &Payload)
 
 /// Of the configuration that `up` would find. One that cannot be used leaves the defaults.
 fn tool_rules(environment: &Environment) -> ToolRules {
-    let content = environment.config_file(None).and_then(|source| source.read().ok());
+    let content = environment
+        .config_file(None)
+        .and_then(|source| source.read().ok());
     let content = content.filter(|content| content.refuse_stranger().is_ok());
     let rules = Config::tool_rules_of(content.as_ref().map_or("", |content| &content.text));
     let defaults = Config::tool_rules_of("");
@@ -148,7 +159,10 @@ fn tool_rules(environment: &Environment) -> ToolRules {
     match approved {
         Ok(()) => rules,
         Err(failure) => {
-            log(environment, &format!("{}; the default rules of tools apply", failure.message));
+            log(
+                environment,
+                &format!("{}; the default rules of tools apply", failure.message),
+            );
             defaults
         }
     }
@@ -162,7 +176,11 @@ async fn tell(
     conversation: &Conversation<'_>,
 ) -> Result<Option<Value>, Failure> {
     let payload = conversation.payload;
-    if payload.source.as_deref().is_some_and(|source| matches!(source, "clear" | "compact")) {
+    if payload
+        .source
+        .as_deref()
+        .is_some_and(|source| matches!(source, "clear" | "compact"))
+    {
         return Ok(None);
     }
     let text = match environment.get("RELIGHT_ATTEMPT") {

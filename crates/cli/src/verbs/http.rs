@@ -97,13 +97,23 @@ fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failur
 
 /// Those that the configuration names; other nodes call this one by its address.
 fn hosts(config: &Config) -> Vec<String> {
-    let address = config.node.address.as_deref().and_then(|text| text.split_once("://"));
+    let address = config
+        .node
+        .address
+        .as_deref()
+        .and_then(|text| text.split_once("://"));
     let authority = address.map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
     let host = authority.map(|authority| match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
     });
-    config.daemon.hosts.iter().cloned().chain(host.map(str::to_owned)).collect()
+    config
+        .daemon
+        .hosts
+        .iter()
+        .cloned()
+        .chain(host.map(str::to_owned))
+        .collect()
 }
 
 fn refused(error: &ServeError) -> Failure {

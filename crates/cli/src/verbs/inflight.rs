@@ -28,12 +28,21 @@ fn in_words(found: &Inflight, now: Time) -> String {
             parts.push(format!("{title}\n  {}", lines.join("\n  ")));
         }
     };
-    part("in doubt: may or may not have happened", lines(&found.in_doubt, |it| doubt(it, now)));
+    part(
+        "in doubt: may or may not have happened",
+        lines(&found.in_doubt, |it| doubt(it, now)),
+    );
     part("holder gone", lines(&found.lost, |it| lost(it, now)));
     part("held", lines(&found.held, |it| held(it, now)));
-    part("running, of tasks that nobody holds", lines(&found.running, |it| running(it, now)));
+    part(
+        "running, of tasks that nobody holds",
+        lines(&found.running, |it| running(it, now)),
+    );
     part("agents without a supervisor", lines(&found.agents, agent));
-    part("sessions with a turn in flight", lines(&found.sessions, |it| turn(it, now)));
+    part(
+        "sessions with a turn in flight",
+        lines(&found.sessions, |it| turn(it, now)),
+    );
     parts.join("\n")
 }
 
@@ -42,7 +51,15 @@ fn lines<T>(all: &[T], line: impl Fn(&T) -> String) -> Vec<String> {
 }
 
 fn doubt(doubt: &OpenStep, now: Time) -> String {
-    let OpenStep { task, status, step, rule, since, call, .. } = doubt;
+    let OpenStep {
+        task,
+        status,
+        step,
+        rule,
+        since,
+        call,
+        ..
+    } = doubt;
     let then = match rule {
         _ if call.is_some() => "a tool call: its agent is told when it starts again",
         RepeatRule::Keyed => "the next step run repeats it with the same key",
@@ -59,25 +76,59 @@ fn doubt(doubt: &OpenStep, now: Time) -> String {
 
 /// What a person types who found out.
 pub(super) fn resolve_command(task: &TaskId, step: &StepKey) -> String {
-    format!("{} --happened (or --did-not)", relight_core::alert::resolve_command(task, step))
+    format!(
+        "{} --happened (or --did-not)",
+        relight_core::alert::resolve_command(task, step)
+    )
 }
 
 fn lost(holding: &Holding, now: Time) -> String {
-    let Holding { task, holder, since, .. } = holding;
+    let Holding {
+        task,
+        holder,
+        since,
+        ..
+    } = holding;
     let age = now.since(*since);
     format!("task {task} · {holder}, taken {age} ago; relight recover applies its strategy")
 }
 
 fn held(holding: &Holding, now: Time) -> String {
-    let Holding { task, holder, since, agent, steps, .. } = holding;
-    let agent = agent.as_ref().map(|agent| format!(" · {agent}")).unwrap_or_default();
-    let at = if steps.is_empty() { String::new() } else { format!(" · at {}", steps.join(", ")) };
-    format!("task {task}{agent} · {holder}, for {}{at}", now.since(*since))
+    let Holding {
+        task,
+        holder,
+        since,
+        agent,
+        steps,
+        ..
+    } = holding;
+    let agent = agent
+        .as_ref()
+        .map(|agent| format!(" · {agent}"))
+        .unwrap_or_default();
+    let at = if steps.is_empty() {
+        String::new()
+    } else {
+        format!(" · at {}", steps.join(", "))
+    };
+    format!(
+        "task {task}{agent} · {holder}, for {}{at}",
+        now.since(*since)
+    )
 }
 
 fn running(open: &OpenStep, now: Time) -> String {
-    let OpenStep { task, status, step, since, .. } = open;
-    format!("task {task} ({status}) · step {step}, for {}", now.since(*since))
+    let OpenStep {
+        task,
+        status,
+        step,
+        since,
+        ..
+    } = open;
+    format!(
+        "task {task} ({status}) · step {step}, for {}",
+        now.since(*since)
+    )
 }
 
 fn agent(found: &Unsupervised) -> String {
@@ -92,8 +143,21 @@ fn agent(found: &Unsupervised) -> String {
 }
 
 fn turn(turn: &OpenTurn, now: Time) -> String {
-    let OpenTurn { session, generation, since, owner, lives } = turn;
+    let OpenTurn {
+        session,
+        generation,
+        since,
+        owner,
+        lives,
+    } = turn;
     let owner = owner.as_deref().unwrap_or("nobody knows whose");
-    let gone = if *lives == Some(false) { ", gone; relight recover decides about it" } else { "" };
-    format!("{session} · turn {generation} · {owner}, for {}{gone}", now.since(*since))
+    let gone = if *lives == Some(false) {
+        ", gone; relight recover decides about it"
+    } else {
+        ""
+    };
+    format!(
+        "{session} · turn {generation} · {owner}, for {}{gone}",
+        now.since(*since)
+    )
 }

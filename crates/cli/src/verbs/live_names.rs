@@ -39,11 +39,16 @@ enum Noun {
 
 /// The words that may stand for the last one of these.
 pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
-    let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    let words: Vec<&str> = words
+        .iter()
+        .map(|word| word.to_str().unwrap_or_default())
+        .collect();
     let mut command = Cli::command();
     command.build();
     let line = TypedLine::read(&command, &words);
-    let Some(noun) = line.noun else { return Vec::new() };
+    let Some(noun) = line.noun else {
+        return Vec::new();
+    };
     let environment = Environment::read(&Global {
         home: line.home.map(Into::into),
         store: line.store.map(Into::into),
@@ -61,8 +66,16 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
 
 impl<'w> TypedLine<'w> {
     fn read(root: &Command, words: &[&'w str]) -> Self {
-        let mut line = TypedLine { noun: None, flag: "", typed: "", home: None, store: None };
-        let Some((typed, before)) = words.split_last() else { return line };
+        let mut line = TypedLine {
+            noun: None,
+            flag: "",
+            typed: "",
+            home: None,
+            store: None,
+        };
+        let Some((typed, before)) = words.split_last() else {
+            return line;
+        };
         let (mut command, mut pending, mut position) = (root, None::<&Arg>, 1);
         for word in before.iter().skip(1) {
             if let Some(arg) = pending.take() {
@@ -112,9 +125,14 @@ fn flag<'c, 'w>(command: &'c Command, word: &'w str) -> Option<(&'c Arg, Option<
     };
     let is_named = |arg: &&Arg| match name.strip_prefix("--") {
         Some(long) => arg.get_long() == Some(long),
-        None => name.strip_prefix('-').is_some_and(|it| it.chars().last() == arg.get_short()),
+        None => name
+            .strip_prefix('-')
+            .is_some_and(|it| it.chars().last() == arg.get_short()),
     };
-    command.get_arguments().find(is_named).map(|arg| (arg, value))
+    command
+        .get_arguments()
+        .find(is_named)
+        .map(|arg| (arg, value))
 }
 
 fn takes_value(arg: &Arg) -> bool {
@@ -125,7 +143,9 @@ fn takes_value(arg: &Arg) -> bool {
 fn positional(command: &Command, position: usize) -> Option<&Arg> {
     let mut arguments = command.get_positionals().filter(|arg| !arg.is_last_set());
     let at = |arg: &&Arg| {
-        let is_several = arg.get_num_args().is_some_and(|count| count.max_values() > 1);
+        let is_several = arg
+            .get_num_args()
+            .is_some_and(|count| count.max_values() > 1);
         arg.get_index() == Some(position) || is_several && arg.get_index() < Some(position)
     };
     arguments.find(at)
@@ -133,7 +153,9 @@ fn positional(command: &Command, position: usize) -> Option<&Arg> {
 
 fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
     let parsed_as = arg.get_value_parser().type_id();
-    let is_preset = command.get_bin_name().is_some_and(|name| name.contains(" presets "));
+    let is_preset = command
+        .get_bin_name()
+        .is_some_and(|name| name.contains(" presets "));
     if parsed_as == TypeId::of::<TaskId>() {
         Some(Noun::Task)
     } else if parsed_as == TypeId::of::<AgentName>() {
@@ -155,16 +177,26 @@ fn of_store(environment: &Environment, noun: Noun, typed: &str) -> Option<Vec<St
             let agents = store.agents(AgentQuery::default()).await?;
             return Ok(agents.iter().map(|agent| agent.name.to_string()).collect());
         }
-        let (ended, open): (Vec<_>, Vec<_>) =
-            TaskStatus::ALL.into_iter().partition(|status| status.is_terminal());
+        let (ended, open): (Vec<_>, Vec<_>) = TaskStatus::ALL
+            .into_iter()
+            .partition(|status| status.is_terminal());
         let names = tasks(store.as_ref(), open).await?;
         let is_any = names.iter().any(|name| name.starts_with(typed));
-        if is_any { Ok(names) } else { tasks(store.as_ref(), ended).await }
+        if is_any {
+            Ok(names)
+        } else {
+            tasks(store.as_ref(), ended).await
+        }
     });
     names.ok()
 }
 
 async fn tasks(store: &dyn Store, statuses: Vec<TaskStatus>) -> Result<Vec<String>, StoreError> {
-    let tasks = store.tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+    let tasks = store
+        .tasks(TaskQuery {
+            statuses,
+            ..TaskQuery::default()
+        })
+        .await?;
     Ok(tasks.iter().map(|task| task.id.to_string()).collect())
 }

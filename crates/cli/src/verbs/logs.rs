@@ -59,7 +59,9 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
         None => print_end(&log, arguments, &mut printer).map_err(|error| failure(&error))?,
     };
     if let Some(watch) = watch {
-        watch.follow(&log, end, &mut printer).map_err(|error| failure(&error))?;
+        watch
+            .follow(&log, end, &mut printer)
+            .map_err(|error| failure(&error))?;
         return Ok(0);
     }
     printer.finish();
@@ -97,10 +99,18 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<LogRange, Fail
     let name = &agent.name;
     // They are numbered in order: the wanted one is so far from the newest.
     let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
-    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit, before: None };
+    let query = AttemptQuery {
+        agent: Some(name.clone()),
+        ended: false,
+        limit,
+        before: None,
+    };
     let attempts = block_on(engine.store().attempts(query))?;
     let log = |attempt: &Attempt| attempt.log.map(LogPosition::from);
-    let from = attempts.iter().find(|attempt| attempt.number == number).and_then(log);
+    let from = attempts
+        .iter()
+        .find(|attempt| attempt.number == number)
+        .and_then(log);
     let Some(from) = from else {
         let text = format!("there is no output of attempt {number} of agent {name}");
         return Err(Failure::of(ErrorCode::NOT_FOUND, text).hint(format!("relight deaths {name}")));
@@ -116,9 +126,15 @@ fn print_end(
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
     let start = LogPosition::START;
-    let from = if arguments.all { start } else { log.last_lines_from(arguments.lines, start)? };
+    let from = if arguments.all {
+        start
+    } else {
+        log.last_lines_from(arguments.lines, start)?
+    };
     look_before(log, from, printer)?;
-    each_chunk(log, &LogRange { from, to: None }, |_, chunk| printer.print(chunk))
+    each_chunk(log, &LogRange { from, to: None }, |_, chunk| {
+        printer.print(chunk)
+    })
 }
 
 fn print_part(
@@ -127,9 +143,15 @@ fn print_part(
     part: &LogRange,
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
-    let from = if arguments.all { part.from } else { last_lines_of(log, part, arguments.lines)? };
+    let from = if arguments.all {
+        part.from
+    } else {
+        last_lines_of(log, part, arguments.lines)?
+    };
     look_before(log, from, printer)?;
-    each_chunk(log, &LogRange { from, to: part.to }, |_, chunk| printer.print(chunk))
+    each_chunk(log, &LogRange { from, to: part.to }, |_, chunk| {
+        printer.print(chunk)
+    })
 }
 
 /// What stands before the first line that is wanted tells of it: a key may have begun there.
@@ -138,7 +160,10 @@ fn look_before(log: &AgentLog, from: LogPosition, printer: &mut Printer<'_>) -> 
     if offset == from.offset {
         return Ok(());
     }
-    let before = LogRange { from: LogPosition { offset, ..from }, to: Some(from) };
+    let before = LogRange {
+        from: LogPosition { offset, ..from },
+        to: Some(from),
+    };
     each_chunk(log, &before, |_, chunk| printer.pass_over(chunk)).map(drop)
 }
 
@@ -147,9 +172,15 @@ fn last_lines_of(log: &AgentLog, part: &LogRange, count: usize) -> io::Result<Lo
     let mut starts = VecDeque::from([part.from]);
     let mut last_end = part.from;
     let end = each_chunk(log, part, |at, chunk| {
-        last_end = LogPosition { offset: at.offset + chunk.len() as u64, ..at };
+        last_end = LogPosition {
+            offset: at.offset + chunk.len() as u64,
+            ..at
+        };
         for (index, _) in chunk.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
-            starts.push_back(LogPosition { offset: at.offset + index as u64 + 1, ..at });
+            starts.push_back(LogPosition {
+                offset: at.offset + index as u64 + 1,
+                ..at
+            });
             // One more than wanted: the last may have nothing after it.
             if starts.len() > count.saturating_add(1) {
                 starts.pop_front();
@@ -177,7 +208,10 @@ fn each_chunk(
         if count == 0 {
             return Ok(end);
         }
-        let at = LogPosition { offset: end.offset - count as u64, ..end };
+        let at = LogPosition {
+            offset: end.offset - count as u64,
+            ..end
+        };
         match part.to {
             Some(to) if at >= to => return Ok(to),
             Some(to) if end > to => {
@@ -204,7 +238,11 @@ impl Watch {
         let interrupted = signal(SignalKind::interrupt())?;
         let terminated = signal(SignalKind::terminate())?;
         drop(entered);
-        Ok(Self { runtime, interrupted, terminated })
+        Ok(Self {
+            runtime,
+            interrupted,
+            terminated,
+        })
     }
 
     /// Prints what comes, until somebody ends it.
@@ -276,7 +314,12 @@ impl<'a> Printer<'a> {
                 OutputForm::Clean(TerminalFilter::new(output::has_colours(environment)))
             }
         };
-        Self { arguments, form, stream: redactor.stream(), has_printed: false }
+        Self {
+            arguments,
+            form,
+            stream: redactor.stream(),
+            has_printed: false,
+        }
     }
 
     fn pass_over(&mut self, chunk: &[u8]) {

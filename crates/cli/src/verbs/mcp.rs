@@ -31,7 +31,9 @@ pub(crate) fn run(environment: &Environment, arguments: &McpArguments) -> Outcom
         let ending = async {
             signals.next().await;
         };
-        mcp::serve_stdio(stdio, ending).await.map_err(|error| failure(&error))
+        mcp::serve_stdio(stdio, ending)
+            .await
+            .map_err(|error| failure(&error))
     });
     // A thread may still wait for input that never comes.
     runtime.shutdown_background();
@@ -43,8 +45,14 @@ fn stdio(environment: &Environment, arguments: &McpArguments) -> Result<Stdio, F
     let home = environment.store_folder(&engine)?;
     let agent = environment.agent(arguments.agent.as_ref())?;
     let notes = environment.clone();
-    let own = environment.get("NOTIFY_SOCKET").map(|address| vec![address.to_owned()]);
-    let by_name = || agent.as_ref().map(|name| notify::addresses(&AgentFolder::of(&home, name)));
+    let own = environment
+        .get("NOTIFY_SOCKET")
+        .map(|address| vec![address.to_owned()]);
+    let by_name = || {
+        agent
+            .as_ref()
+            .map(|name| notify::addresses(&AgentFolder::of(&home, name)))
+    };
     Ok(Stdio {
         checkpoints: environment.checkpoint_folder(arguments.dir.as_deref())?,
         limits: work::start_limits(environment, None, false)?,

@@ -32,14 +32,21 @@ pub(super) fn identity(
         Some(name) => name,
         None => host_name()?,
     };
-    for (what, text) in std::iter::once(("node name", name.as_str()))
-        .chain(config.node.labels.iter().map(|label| ("label of the node", label.as_str())))
-    {
+    for (what, text) in std::iter::once(("node name", name.as_str())).chain(
+        config
+            .node
+            .labels
+            .iter()
+            .map(|label| ("label of the node", label.as_str())),
+    ) {
         environment.check_name(what, text)?;
     }
     let (home, store) = (environment.home()?, environment.local_store()?);
     let file = NodeFile::planned(&home, &name, store).map_err(|error| cannot_use(&home, &error))?;
-    assert!(door::belong_to(&name), "nothing has asked for this process's identity yet");
+    assert!(
+        door::belong_to(&name),
+        "nothing has asked for this process's identity yet"
+    );
     Ok(Some(file))
 }
 
@@ -62,8 +69,11 @@ pub(super) fn keep(
 fn host_name() -> Result<NodeName, Failure> {
     let system = rustix::system::uname();
     NodeName::new(system.nodename().to_string_lossy()).map_err(|error| {
-        Failure::new(Exit::Config, format!("the host's name cannot name a node: {error}"))
-            .hint("write name = \"NAME\" in [node] of relight.toml, or give --node NAME")
+        Failure::new(
+            Exit::Config,
+            format!("the host's name cannot name a node: {error}"),
+        )
+        .hint("write name = \"NAME\" in [node] of relight.toml, or give --node NAME")
     })
 }
 
@@ -82,7 +92,9 @@ pub(super) async fn join(
         ttl: config.node.lease,
         process: Some(process::me().clone()),
     };
-    Membership::join(engine, node, config.node.renew).await.map_err(refused)
+    Membership::join(engine, node, config.node.renew)
+        .await
+        .map_err(refused)
 }
 
 fn refused(error: JoinError) -> Failure {

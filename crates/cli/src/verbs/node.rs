@@ -30,12 +30,17 @@ fn list(environment: &Environment, store: &dyn Store) -> Outcome {
     })?;
     let agents = |node: &Node| held.get(&node.new.name).copied().unwrap_or(0);
     if environment.json {
-        let items: Vec<Value> = nodes.iter().map(|node| to_json(node, agents(node))).collect();
+        let items: Vec<Value> = nodes
+            .iter()
+            .map(|node| to_json(node, agents(node)))
+            .collect();
         output::json(&json!({"items": items, "next": null}));
     } else if nodes.is_empty() {
         output::line("no nodes: this store has no fleet; relight up --node NAME makes the first");
     } else {
-        let header = ["node", "state", "lease", "agents", "labels", "version", "since", "address"];
+        let header = [
+            "node", "state", "lease", "agents", "labels", "version", "since", "address",
+        ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         rows.extend(nodes.iter().map(|node| row(node, agents(node))));
         output::line(&output::table(&rows));
@@ -49,9 +54,17 @@ fn row(node: &Node, agents: u64) -> Vec<String> {
     vec![
         new.name.to_string(),
         node.state().as_str().to_owned(),
-        if node.is_live() { format!("{} of {}", node.left, new.ttl) } else { none() },
+        if node.is_live() {
+            format!("{} of {}", node.left, new.ttl)
+        } else {
+            none()
+        },
         agents.to_string(),
-        if new.labels.is_empty() { none() } else { new.labels.join(" ") },
+        if new.labels.is_empty() {
+            none()
+        } else {
+            new.labels.join(" ")
+        },
         new.version.clone(),
         node.joined_at.to_string(),
         new.address.clone().unwrap_or_else(none),
@@ -89,13 +102,19 @@ fn change(
         }
         false => format!("node {name} takes things up again"),
     };
-    output::answer(environment, &json!({"name": name, "draining": draining}), &text);
+    output::answer(
+        environment,
+        &json!({"name": name, "draining": draining}),
+        &text,
+    );
     Ok(0)
 }
 
 fn remove(environment: &Environment, store: &dyn Store, name: &NodeName) -> Outcome {
     if !block_on(store.forget_node(name, clock::now()))? {
-        let is_there = block_on(store.nodes())?.iter().any(|node| node.new.name == *name);
+        let is_there = block_on(store.nodes())?
+            .iter()
+            .any(|node| node.new.name == *name);
         return Err(match is_there {
             true => Failure::new(Exit::Busy, format!("the lease of node {name} lasts"))
                 .hint("relight down on that machine ends it"),

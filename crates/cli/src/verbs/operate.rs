@@ -47,12 +47,18 @@ pub(super) fn file_check<T>(written: &Written<T>) -> Result<(), Failure> {
     for report in &written.set_aside {
         output::alert(&terminal_filter::clean(&set_aside_text(report)));
     }
-    written.file_error.as_ref().map_or(Ok(()), |error| Err(not_copied(error)))
+    written
+        .file_error
+        .as_ref()
+        .map_or(Ok(()), |error| Err(not_copied(error)))
 }
 
 /// The store has it, its file has not.
 pub(super) fn not_copied(error: &FileCopyError) -> Failure {
-    let text = format!("saved in the store, but not in {}: {}", error.path, error.reason);
+    let text = format!(
+        "saved in the store, but not in {}: {}",
+        error.path, error.reason
+    );
     Failure::new(Exit::FileCopy, text).hint("the next update writes it again")
 }
 
@@ -61,6 +67,14 @@ pub(super) fn set_aside_text(report: &SetAside) -> String {
         Some(place) => format!("set aside as {}", place.display()),
         None => "left in place".to_owned(),
     };
-    let what = if report.is_damaged { "is damaged" } else { "is not used" };
-    format!("{} {what}: {} ({place})", report.file.display(), report.reason)
+    let what = if report.is_damaged {
+        "is damaged"
+    } else {
+        "is not used"
+    };
+    format!(
+        "{} {what}: {} ({place})",
+        report.file.display(),
+        report.reason
+    )
 }

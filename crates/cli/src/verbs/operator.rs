@@ -35,12 +35,22 @@ const ABANDONED: &str = "abandoned by a person";
 /// What a person asked for; none when a strategy decides.
 pub(super) fn verb(arguments: &RecoverArguments) -> Option<OperatorCommand> {
     let deed = &arguments.deed;
-    let reason = || Some(arguments.reason.clone().unwrap_or_else(|| ABANDONED.to_owned()));
+    let reason = || {
+        Some(
+            arguments
+                .reason
+                .clone()
+                .unwrap_or_else(|| ABANDONED.to_owned()),
+        )
+    };
     let flags = [
         deed.resume.then_some(OperatorCommand::Resume),
         deed.restart.then_some(OperatorCommand::Restart),
-        deed.abandon.then(|| OperatorCommand::Abandon { reason: reason() }),
-        deed.hand_over.clone().map(|agent| OperatorCommand::HandOver { agent }),
+        deed.abandon
+            .then(|| OperatorCommand::Abandon { reason: reason() }),
+        deed.hand_over
+            .clone()
+            .map(|agent| OperatorCommand::HandOver { agent }),
     ];
     flags.into_iter().flatten().next()
 }
@@ -68,15 +78,23 @@ pub(super) fn act(
         } else {
             arguments.tasks.clone()
         };
-        let mut all =
-            Deeds { environment, context, verb, dry_run: arguments.dry_run, done: vec![] };
+        let mut all = Deeds {
+            environment,
+            context,
+            verb,
+            dry_run: arguments.dry_run,
+            done: vec![],
+        };
         all.run(&tasks, rate).await;
         Ok(all.tell())
     })
 }
 
 pub(super) fn filter(arguments: &RecoverArguments) -> Filter {
-    Filter { statuses: arguments.statuses.clone(), agent: arguments.agent.clone() }
+    Filter {
+        statuses: arguments.statuses.clone(),
+        agent: arguments.agent.clone(),
+    }
 }
 
 /// What was done, task by task.
@@ -131,7 +149,11 @@ impl Deeds<'_> {
         let value = json!({"dry_run": self.dry_run, "action": word(self.verb), "tasks": items});
         let done = self.done.iter().filter_map(|(_, done)| done.as_ref().ok());
         let lines: Vec<String> = done.map(|done| self.in_words(done)).collect();
-        let text = if self.done.is_empty() { "no task waits".to_owned() } else { lines.join("\n") };
+        let text = if self.done.is_empty() {
+            "no task waits".to_owned()
+        } else {
+            lines.join("\n")
+        };
         output::answer(self.environment, &value, &text);
         let mut code = 0;
         for (_, done) in &self.done {
@@ -191,9 +213,10 @@ async fn one(
         }),
     };
     let done = match done {
-        Ok(task) if matches!(verb, OperatorCommand::Abandon { .. }) => {
-            Ok(Done { task, command: None })
-        }
+        Ok(task) if matches!(verb, OperatorCommand::Abandon { .. }) => Ok(Done {
+            task,
+            command: None,
+        }),
         Ok(task) => match operator::command_to_continue(&context.engine, &task).await {
             Ok(command) => Ok(Done { task, command }),
             Err(error) => Err(error.into()),
@@ -205,14 +228,17 @@ async fn one(
 
 /// Of a task that nobody left behind.
 fn nothing_to_recover(id: &TaskId, status: TaskStatus) -> Failure {
-    Failure::of(ErrorCode::ILLEGAL, format!("task {id} is {status}: there is nothing to recover"))
-        .hint(match status {
-            TaskStatus::Created => format!("nobody has begun it; relight task start {id} does"),
-            TaskStatus::Completed | TaskStatus::Cancelled => {
-                "it has ended; new work needs a new id".to_owned()
-            }
-            _ => format!("relight task show {id}"),
-        })
+    Failure::of(
+        ErrorCode::ILLEGAL,
+        format!("task {id} is {status}: there is nothing to recover"),
+    )
+    .hint(match status {
+        TaskStatus::Created => format!("nobody has begun it; relight task start {id} does"),
+        TaskStatus::Completed | TaskStatus::Cancelled => {
+            "it has ended; new work needs a new id".to_owned()
+        }
+        _ => format!("relight task show {id}"),
+    })
 }
 
 fn item(id: &TaskId, done: &Result<Done, Failure>) -> Value {
@@ -240,7 +266,9 @@ fn word(verb: &OperatorCommand) -> &'static str {
 }
 
 fn whose(task: &Task) -> &str {
-    task.agent.as_ref().map_or("whoever takes it", |agent| agent.as_str())
+    task.agent
+        .as_ref()
+        .map_or("whoever takes it", |agent| agent.as_str())
 }
 
 /// Everything that waits, with all that a person needs.
@@ -262,7 +290,12 @@ pub(super) async fn list(
 
 /// A task on the desk: what it is, why, how far, and what becomes of it.
 pub(super) fn waiting_text(waiting: &AwaitingOperator) -> String {
-    let AwaitingOperator { task, status, strategy, .. } = waiting;
+    let AwaitingOperator {
+        task,
+        status,
+        strategy,
+        ..
+    } = waiting;
     let mut text = format!("task {task} is {status}");
     if waiting.then == Then::Recovered {
         text += ", and its holder is gone";
@@ -272,12 +305,26 @@ pub(super) fn waiting_text(waiting: &AwaitingOperator) -> String {
     }
     let mut facts = vec![format!("strategy {strategy}")];
     facts.extend(waiting.agent.as_ref().map(|agent| format!("agent {agent}")));
-    facts.extend(waiting.last_step.as_ref().map(|step| format!("last step {step}")));
-    facts.extend(waiting.next_step.as_ref().map(|step| format!("next step {step}")));
+    facts.extend(
+        waiting
+            .last_step
+            .as_ref()
+            .map(|step| format!("last step {step}")),
+    );
+    facts.extend(
+        waiting
+            .next_step
+            .as_ref()
+            .map(|step| format!("next step {step}")),
+    );
     if !waiting.in_doubt.is_empty() {
         facts.push(format!("in doubt {}", waiting.in_doubt.join(", ")));
     }
-    format!("{text}\n    {}\n    {}", facts.join(" · "), then_text(waiting, clock::now()))
+    format!(
+        "{text}\n    {}\n    {}",
+        facts.join(" · "),
+        then_text(waiting, clock::now())
+    )
 }
 
 fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
@@ -287,7 +334,10 @@ fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
         None => "now".to_owned(),
     };
     // The agent of a task that anybody may take is the one that had it last.
-    let agent = waiting.agent.as_ref().filter(|_| waiting.then != Then::Taken);
+    let agent = waiting
+        .agent
+        .as_ref()
+        .filter(|_| waiting.then != Then::Taken);
     let agent = agent.map_or("whoever takes it", |agent| agent.as_str());
     if let Some(command) = &waiting.command {
         return format!("waits in the queue for {agent}, {when}: {command}");
@@ -310,7 +360,10 @@ fn then_text(waiting: &AwaitingOperator, now: Time) -> String {
 
 /// What a strategy of Relight's own would make of a task.
 fn foreseen_text(foreseen: &Recovered) -> String {
-    let strategy = foreseen.strategy.as_deref().unwrap_or("no strategy is asked");
+    let strategy = foreseen
+        .strategy
+        .as_deref()
+        .unwrap_or("no strategy is asked");
     let what = match foreseen.outcome.as_deref() {
         Some("reassign") => "failed, and whoever can do it may take it",
         Some("retries_used_up") => "failed, and no retry is left",

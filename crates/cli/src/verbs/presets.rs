@@ -38,10 +38,16 @@ fn list(environment: &Environment) -> u8 {
             Err(error) => (None, Some(with_causes(error))),
         };
         values.push(json!({"name": name, "about": about, "error": error}));
-        let text = about.map(str::to_owned).or(error.map(|error| format!("not valid: {error}")));
+        let text = about
+            .map(str::to_owned)
+            .or(error.map(|error| format!("not valid: {error}")));
         rows.push(vec![name, text.unwrap_or_default()]);
     }
-    output::answer(environment, &json!({"items": values, "next": null}), &output::table(&rows));
+    output::answer(
+        environment,
+        &json!({"items": values, "next": null}),
+        &output::table(&rows),
+    );
     0
 }
 
@@ -54,7 +60,11 @@ fn show(environment: &Environment, name: &str) -> Outcome {
 
 fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
     let preset = find(environment, &arguments.name)?;
-    let given: Vec<Word> = arguments.command.iter().map(|word| word.as_os_str().into()).collect();
+    let given: Vec<Word> = arguments
+        .command
+        .iter()
+        .map(|word| word.as_os_str().into())
+        .collect();
     let session = preset.new_session(SESSION.to_owned());
     let first = Launch {
         first: true,
@@ -65,18 +75,36 @@ fn test(environment: &Environment, arguments: &PresetTestArguments) -> Outcome {
         resume_args: None,
         has_terminal: arguments.tty,
     };
-    let resumed = Launch { first: false, session: Some(SESSION), ..first };
-    let anew = Launch { anew: true, session: first.session, ..resumed };
+    let resumed = Launch {
+        first: false,
+        session: Some(SESSION),
+        ..first
+    };
+    let anew = Launch {
+        anew: true,
+        session: first.session,
+        ..resumed
+    };
     let texts = |launch| -> Option<Vec<String>> {
         let is_given = !given.is_empty();
-        is_given.then(|| preset.command(&given, launch).iter().map(Word::to_text).collect())
+        is_given.then(|| {
+            preset
+                .command(&given, launch)
+                .iter()
+                .map(Word::to_text)
+                .collect()
+        })
     };
     let tested = Tested {
         first: texts(first),
         resumed: texts(resumed),
         anew: texts(anew),
         variables: preset.environment(resumed),
-        ladder: preset.ladder(GRACE).iter().map(|rung| (rung.signal, rung.wait)).collect(),
+        ladder: preset
+            .ladder(GRACE)
+            .iter()
+            .map(|rung| (rung.signal, rung.wait))
+            .collect(),
         signs: preset.signs().iter().map(|sign| sign.as_str()).collect(),
     };
     output::answer(environment, &tested.to_json(&preset), &tested.text());
@@ -98,8 +126,11 @@ impl Tested {
     fn to_json(&self, preset: &Preset) -> Value {
         let rung =
             |(signal, wait): &(i32, Span)| json!({"signal": signal, "wait_ms": wait.as_ms()});
-        let variables: serde_json::Map<String, Value> =
-            self.variables.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let variables: serde_json::Map<String, Value> = self
+            .variables
+            .iter()
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
         json!({
             "preset": preset.name(),
             "first": self.first,
@@ -137,7 +168,11 @@ impl Tested {
 fn shown(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/=:@%+,-".contains(c);
     let is_simple = !word.is_empty() && word.chars().all(is_plain);
-    if is_simple { word.to_owned() } else { shell_quote(word) }
+    if is_simple {
+        word.to_owned()
+    } else {
+        shell_quote(word)
+    }
 }
 
 pub(super) fn find(environment: &Environment, name: &str) -> Result<Preset, Failure> {

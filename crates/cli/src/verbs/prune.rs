@@ -58,8 +58,10 @@ fn not_here() -> Failure {
 
 /// What would go. Old sessions are counted: there may be one for every conversation that ever was.
 fn foretell(environment: &Environment, found: &[Candidate], sessions: &[OldSession]) {
-    let mut text: Vec<String> =
-        found.iter().map(|one| format!("would remove {} ({})", one.id, one.why)).collect();
+    let mut text: Vec<String> = found
+        .iter()
+        .map(|one| format!("would remove {} ({})", one.id, one.why))
+        .collect();
     if !sessions.is_empty() {
         text.push(format!("would remove {} old sessions", sessions.len()));
     }
@@ -71,7 +73,14 @@ fn foretell(environment: &Environment, found: &[Candidate], sessions: &[OldSessi
 }
 
 fn tell_removed(environment: &Environment, pruned: &Pruned) {
-    let Pruned { tasks, events, attempts, sessions, temporary_files, .. } = pruned;
+    let Pruned {
+        tasks,
+        events,
+        attempts,
+        sessions,
+        temporary_files,
+        ..
+    } = pruned;
     let mut parts = vec![format!("{} tasks", tasks.len()), format!("{events} events")];
     parts.extend((*attempts > 0).then(|| format!("{attempts} attempts")));
     parts.extend((*sessions > 0).then(|| format!("{sessions} sessions")));
@@ -86,5 +95,8 @@ fn tell_removed(environment: &Environment, pruned: &Pruned) {
 }
 
 fn items(found: &[Candidate]) -> Vec<Value> {
-    found.iter().map(|one| json!({"id": one.id, "why": one.why})).collect()
+    found
+        .iter()
+        .map(|one| json!({"id": one.id, "why": one.why}))
+        .collect()
 }

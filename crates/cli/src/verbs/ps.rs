@@ -28,8 +28,10 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
                 Ok(List { items, next: None })
             }
             None => {
-                let query =
-                    AgentQuery { states: arguments.states.clone(), ..AgentQuery::default() };
+                let query = AgentQuery {
+                    states: arguments.states.clone(),
+                    ..AgentQuery::default()
+                };
                 context.list_agents(query, &mut signs, here).await
             }
         }
@@ -54,7 +56,9 @@ fn restarts_text(agent: &Agent) -> String {
 }
 
 fn last_death_text(agent: &Agent, now: Time) -> String {
-    let Some(death) = &agent.last_death else { return none() };
+    let Some(death) = &agent.last_death else {
+        return none();
+    };
     let ago = now.since(death.at);
     match death.cause.as_str() {
         // What else there is to say about these the cause does not say.
@@ -72,7 +76,15 @@ fn task_text(agent: &Agent) -> Option<String> {
 fn supervisor_text(agent: &Agent) -> String {
     match (&agent.supervisor, agent.truth) {
         (_, Truth::Orphaned) => "none: orphaned".to_owned(),
-        (Some(Supervisor { kind, pid, alive: true, .. }), _) => {
+        (
+            Some(Supervisor {
+                kind,
+                pid,
+                alive: true,
+                ..
+            }),
+            _,
+        ) => {
             format!("{} {pid}", kind.unwrap_or("pid"))
         }
         (_, Truth::DiedUnnoticed | Truth::Forgotten | Truth::Unheard) => "none".to_owned(),
@@ -96,28 +108,46 @@ fn row(agent: &Agent, now: Time) -> Vec<String> {
 
 /// One agent, a line a fact.
 fn facts(agent: &Agent, now: Time) -> Vec<Vec<String>> {
-    let last_sign = agent.last_sign_at.map(|at| format!("{} ago", now.since(at)));
+    let last_sign = agent
+        .last_sign_at
+        .map(|at| format!("{} ago", now.since(at)));
     let facts = [
         ("agent", Some(agent.name.clone())),
         ("state", Some(agent.detail.clone())),
         ("since", Some(to_second(agent.since))),
         ("attempt", Some(agent.attempt.to_string())),
         ("pid", agent.pid.map(|pid| pid.to_string())),
-        ("restarts", Some(format!("{} (in a row / in all)", restarts_text(agent)))),
-        ("last death", agent.last_death.as_ref().map(|_| last_death_text(agent, now))),
+        (
+            "restarts",
+            Some(format!("{} (in a row / in all)", restarts_text(agent))),
+        ),
+        (
+            "last death",
+            agent
+                .last_death
+                .as_ref()
+                .map(|_| last_death_text(agent, now)),
+        ),
         ("last sign", last_sign),
         ("says", agent.status_text.clone()),
         ("task", task_text(agent)),
         ("supervisor", Some(supervisor_text(agent))),
         ("node", agent.node.clone()),
         ("session", agent.session.clone()),
-        ("round", (agent.iteration > 0).then(|| agent.iteration.to_string())),
+        (
+            "round",
+            (agent.iteration > 0).then(|| agent.iteration.to_string()),
+        ),
         ("preset", Some(agent.preset.clone())),
         ("command", Some(agent.command.join(" "))),
         ("folder", Some(agent.folder.clone())),
     ];
-    let present = facts.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    present.map(|(name, value)| vec![name.to_owned(), value]).collect()
+    let present = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    present
+        .map(|(name, value)| vec![name.to_owned(), value])
+        .collect()
 }
 
 /// The colour of its state's first word.
@@ -136,8 +166,17 @@ const YELLOW: &str = "\u{1b}[33m";
 const GREEN: &str = "\u{1b}[32m";
 const PLAIN: &str = "\u{1b}[0m";
 
-const HEADER: [&str; 9] =
-    ["agent", "state", "attempt", "pid", "since", "restarts", "last death", "task", "supervisor"];
+const HEADER: [&str; 9] = [
+    "agent",
+    "state",
+    "attempt",
+    "pid",
+    "since",
+    "restarts",
+    "last death",
+    "task",
+    "supervisor",
+];
 
 fn print(environment: &Environment, arguments: &PsArguments, agents: &[Agent]) {
     let now = clock::now();
@@ -157,12 +196,20 @@ fn print(environment: &Environment, arguments: &PsArguments, agents: &[Agent]) {
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
     rows.extend(agents.iter().map(|agent| row(agent, now)));
     if agents.iter().any(|agent| agent.node.is_some()) {
-        let nodes = agents.iter().map(|agent| agent.node.clone().unwrap_or_else(none));
+        let nodes = agents
+            .iter()
+            .map(|agent| agent.node.clone().unwrap_or_else(none));
         let column = std::iter::once("node".to_owned()).chain(nodes);
-        rows.iter_mut().zip(column).for_each(|(row, node)| row.push(node));
+        rows.iter_mut()
+            .zip(column)
+            .for_each(|(row, node)| row.push(node));
     }
     let text = output::table(&rows);
-    output::line(&if output::has_colours(environment) { paint(&text, agents) } else { text });
+    output::line(&if output::has_colours(environment) {
+        paint(&text, agents)
+    } else {
+        text
+    });
 }
 
 /// Colours each state where it stands, after the name; the table laid it out without colours.

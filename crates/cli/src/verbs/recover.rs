@@ -62,7 +62,11 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
     for failure in &report.failed {
         output::failure(environment.json, failure);
     }
-    Ok(if report.failed.is_empty() { 0 } else { Exit::No as u8 })
+    Ok(if report.failed.is_empty() {
+        0
+    } else {
+        Exit::No as u8
+    })
 }
 
 /// What a recovery found, and what became of it.
@@ -99,15 +103,24 @@ impl Report {
             false => told(&self.findings, &self.decided),
         };
         let verb = if self.dry_run { "would become" } else { "is" };
-        lines.extend(self.sessions.iter().map(|session| session_in_words(session, verb)));
-        if lines.is_empty() { "nothing to recover".to_owned() } else { lines.join("\n") }
+        lines.extend(
+            self.sessions
+                .iter()
+                .map(|session| session_in_words(session, verb)),
+        );
+        if lines.is_empty() {
+            "nothing to recover".to_owned()
+        } else {
+            lines.join("\n")
+        }
     }
 
     fn foreseen(&self) -> Vec<String> {
         let is_agent = |finding: &&Discrepancy| matches!(finding, Discrepancy::Agent { .. });
         let of_agents = self.findings.iter().filter(is_agent);
-        let mut lines: Vec<String> =
-            of_agents.map(|finding| in_words(finding, "would be")).collect();
+        let mut lines: Vec<String> = of_agents
+            .map(|finding| in_words(finding, "would be"))
+            .collect();
         lines.extend(self.waiting.iter().map(waiting_text));
         // One that has a lease and is not at work is on no desk.
         let on_desk = |id: &TaskId| self.waiting.iter().any(|waiting| waiting.task == *id);
@@ -159,7 +172,10 @@ pub(super) async fn recover(
 /// Only sessions whose turn was marked: whether one that never was has been cut off is for its gateway
 /// to say, which knows that it starts.
 fn marked(rules: &Rules) -> Rules {
-    Rules { window: Span::ZERO, ..*rules }
+    Rules {
+        window: Span::ZERO,
+        ..*rules
+    }
 }
 
 /// Gives tasks of workers to their strategies; those of agents are put right with their agents.
@@ -171,7 +187,10 @@ async fn sweep_workers(recoverer: &Recoverer) -> Result<Vec<Failure>, Failure> {
     let mut found = lost(recoverer.engine()).await?;
     found.retain(is_a_workers);
     let swept = sweep(recoverer, found).await.into_iter();
-    Ok(swept.filter_map(Result::err).map(|(_, error)| Failure::from(error)).collect())
+    Ok(swept
+        .filter_map(Result::err)
+        .map(|(_, error)| Failure::from(error))
+        .collect())
 }
 
 /// What a strategy decided about a task, and how it is told.
@@ -225,7 +244,9 @@ fn told(findings: &[Discrepancy], decided: &[DecidedTask]) -> Vec<String> {
             None => in_words(finding, "is"),
         });
     }
-    let others = decided.iter().filter(|decided| !named.contains(&decided.recovered.task));
+    let others = decided
+        .iter()
+        .filter(|decided| !named.contains(&decided.recovered.task));
     lines.extend(others.map(|decided| decided.text.clone()));
     lines
 }
@@ -249,7 +270,10 @@ async fn put_right(environment: &Environment, work: Work) -> Result<Vec<String>,
     for (name, error) in &refused {
         output::note(environment, &format!("{name} is left alone: {error}"));
     }
-    Ok(refused.into_iter().map(|(name, _)| name.to_string()).collect())
+    Ok(refused
+        .into_iter()
+        .map(|(name, _)| name.to_string())
+        .collect())
 }
 
 fn in_words(finding: &Discrepancy, verb: &str) -> String {
@@ -258,7 +282,10 @@ fn in_words(finding: &Discrepancy, verb: &str) -> String {
             "agent {agent} lives without a supervisor; its relight up or relight run adopts it \
              (relight start {agent} says which); relight stop {agent} ends it"
         ),
-        Discrepancy::Agent { agent, lives: false } => {
+        Discrepancy::Agent {
+            agent,
+            lives: false,
+        } => {
             format!(
                 "agent {agent} died unnoticed; its death {verb} recorded (relight deaths {agent})"
             )

@@ -63,7 +63,10 @@ pub(super) fn spec(
         until: None,
         strategy: None,
         placement: Placement::Any,
-        log_limits: LogLimits { file_bytes_max: config.log.file_max, files_max: config.log.files },
+        log_limits: LogLimits {
+            file_bytes_max: config.log.file_max,
+            files_max: config.log.files,
+        },
     })
 }
 

@@ -50,9 +50,16 @@ use crate::terminal_filter::TerminalFilter;
 use crate::work::{Work, find_config};
 use crate::{output, trust};
 
-#[expect(clippy::needless_pass_by_value, reason = "every verb takes its arguments over")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every verb takes its arguments over"
+)]
 pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome {
-    log::settle(environment.get(log::VARIABLE), arguments.log_format, LogFormat::default())?;
+    log::settle(
+        environment.get(log::VARIABLE),
+        arguments.log_format,
+        LogFormat::default(),
+    )?;
     supervision::runtime()?.block_on(supervise(environment, &arguments))
 }
 
@@ -77,9 +84,15 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let name = spec.name.clone();
     let keeps_terminal = spec.input == Input::Terminal;
     let folder = AgentFolder::of(&home, &name);
-    folder.create().map_err(|error| cannot_use(folder.path(), &error))?;
+    folder
+        .create()
+        .map_err(|error| cannot_use(folder.path(), &error))?;
     let is_shown = !environment.json && !keeps_terminal;
-    let mut shown = if is_shown { from_here_on(environment, arguments, &folder) } else { None };
+    let mut shown = if is_shown {
+        from_here_on(environment, arguments, &folder)
+    } else {
+        None
+    };
     let known = engine.store().agent(&name).await?;
     let begin = begin(&engine, known.as_ref(), &spec).await?;
     if begin == AcquireMode::Wake {
@@ -117,7 +130,10 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let (ended_before, signal) = match signals.interrupt(taking).await {
         (Some(taken), signal) => (taken?, signal),
         (None, signal) => {
-            output::note(environment, &format!("{name} was not taken up: told to end"));
+            output::note(
+                environment,
+                &format!("{name} was not taken up: told to end"),
+            );
             return Ok(signal.map_or(Exit::Busy as u8, supervision::code_of_signal));
         }
     };
@@ -128,7 +144,12 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     let mut reception = reception(&folder, arguments.take_over)?;
     let mut told = None;
     if let Some(signal) = signal {
-        end(&supervisor, SignalRequest::End(signal), keeps_terminal, &mut told);
+        end(
+            &supervisor,
+            SignalRequest::End(signal),
+            keeps_terminal,
+            &mut told,
+        );
     }
     let mut condition_holds = None;
     let mut waited_for_drain = false;
@@ -193,7 +214,17 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    finish(environment, &name, &view, &RunResult { told, condition_holds, ended_before, task })
+    finish(
+        environment,
+        &name,
+        &view,
+        &RunResult {
+            told,
+            condition_holds,
+            ended_before,
+            task,
+        },
+    )
 }
 
 /// Nobody renews a lease for this agent: were this machine cut off, others could neither wait for its end
@@ -212,12 +243,17 @@ fn refuse_a_shared_store(environment: &Environment) -> Result<(), Failure> {
 /// The same where nodes share a file: who holds something in the home of a node counts as that node's, and
 /// is taken over with it.
 async fn refuse_beside_a_node(environment: &Environment, engine: &Engine) -> Result<(), Failure> {
-    let Some(own) = environment.node()? else { return Ok(()) };
+    let Some(own) = environment.node()? else {
+        return Ok(());
+    };
     let nodes = engine.store().nodes().await?;
     if nodes.iter().all(|node| node.new.name != own.name) {
         return Ok(());
     }
-    let text = format!("relight run cannot guard an agent in the home of node {}", own.name);
+    let text = format!(
+        "relight run cannot guard an agent in the home of node {}",
+        own.name
+    );
     Err(Failure::new(Exit::Config, text).hint(format!(
         "write it into relight.toml as an [[agent]], and relight up; or take another home: \
          --home DIR; relight node remove {} forgets a node that is gone",
@@ -229,8 +265,10 @@ async fn refuse_beside_a_node(environment: &Environment, engine: &Engine) -> Res
 /// who is told of alerts. One that is wrong is no reason not to run; one whose commands nobody approved is.
 fn config(environment: &Environment) -> Result<Option<Config>, Failure> {
     let config = find_config(environment, None).unwrap_or_else(|failure| {
-        let text =
-            format!("the default strategies are used and no alerts are sent: {}", failure.message);
+        let text = format!(
+            "the default strategies are used and no alerts are sent: {}",
+            failure.message
+        );
         output::note(environment, &text);
         None
     });
@@ -249,21 +287,36 @@ async fn alerting(
     config: Option<Config>,
     home: &Path,
 ) -> Alerting {
-    let Some(config) = config else { return Alerting::default() };
-    let config = Config { alert: config.alert.without_stale(), ..config };
-    Alerting::start(environment, engine, &config, home).await.unwrap_or_else(|failure| {
-        output::note(environment, &format!("no alerts are sent: {}", failure.message));
-        Alerting::default()
-    })
+    let Some(config) = config else {
+        return Alerting::default();
+    };
+    let config = Config {
+        alert: config.alert.without_stale(),
+        ..config
+    };
+    Alerting::start(environment, engine, &config, home)
+        .await
+        .unwrap_or_else(|failure| {
+            output::note(
+                environment,
+                &format!("no alerts are sent: {}", failure.message),
+            );
+            Alerting::default()
+        })
 }
 
 /// A loop whose condition cannot be asked would have no end.
 fn check_condition(spec: &AgentSpec) -> Result<(), Failure> {
-    let Some(until) = &spec.until else { return Ok(()) };
+    let Some(until) = &spec.until else {
+        return Ok(());
+    };
     let checked = supervision::check_program(until, &spec.environment, &spec.plan.folder);
     checked.map_err(|failure| {
-        Failure::new(Exit::Usage, format!("--until cannot be asked: {}", failure.message))
-            .hint("--until takes a program and its arguments, not a line of shell: bash -c '…'")
+        Failure::new(
+            Exit::Usage,
+            format!("--until cannot be asked: {}", failure.message),
+        )
+        .hint("--until takes a program and its arguments, not a line of shell: bash -c '…'")
     })
 }
 
@@ -276,13 +329,26 @@ fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option
 
 /// The number of the newest attempt that ended.
 async fn newest_end(engine: &Engine, name: &AgentName) -> Result<Option<u32>, Failure> {
-    let newest = AttemptQuery { agent: Some(name.clone()), ended: true, limit: 1, before: None };
-    Ok(engine.store().attempts(newest).await?.pop().map(|attempt| attempt.number))
+    let newest = AttemptQuery {
+        agent: Some(name.clone()),
+        ended: true,
+        limit: 1,
+        before: None,
+    };
+    Ok(engine
+        .store()
+        .attempts(newest)
+        .await?
+        .pop()
+        .map(|attempt| attempt.number))
 }
 
 fn lost(name: &AgentName) -> Failure {
-    Failure::new(Exit::Fenced, format!("agent {name} has another supervisor now"))
-        .hint(format!("relight ps {name} shows it"))
+    Failure::new(
+        Exit::Fenced,
+        format!("agent {name} has another supervisor now"),
+    )
+    .hint(format!("relight ps {name} shows it"))
 }
 
 /// The first signal stops the agent, a further one hurries. Ctrl-C in a terminal that the agent has is
@@ -346,7 +412,9 @@ async fn begin(
     if leader.is_none() {
         supervision::check_program(&spec.command, &spec.environment, &spec.plan.folder)?;
     }
-    let Some(known) = known else { return Ok(AcquireMode::Wake) };
+    let Some(known) = known else {
+        return Ok(AcquireMode::Wake);
+    };
     let (before, wanted) = (&known.plan, &spec.plan);
     let is_another = before.command != wanted.command || before.folder != wanted.folder;
     if is_another && !before.command.is_empty() {
@@ -357,7 +425,10 @@ async fn begin(
     Ok(match known.state {
         AgentState::Stopped { .. }
         | AgentState::Terminated { .. }
-        | AgentState::Suspended { why: Pause::Incurable, .. }
+        | AgentState::Suspended {
+            why: Pause::Incurable,
+            ..
+        }
         | AgentState::Crashed { again_at: None } => AcquireMode::Start,
         AgentState::Created
         | AgentState::Running { .. }
@@ -369,7 +440,9 @@ async fn begin(
 /// An agent that was cut off keeps its task until it has come to rest, and so does the command that is
 /// printed for it.
 fn keep_task(plan: &mut AgentPlan, known: Option<&Agent>) {
-    let Some(task) = known.and_then(|known| known.plan.task.clone()) else { return };
+    let Some(task) = known.and_then(|known| known.plan.task.clone()) else {
+        return;
+    };
     if plan.task.is_some() {
         return;
     }
@@ -387,7 +460,14 @@ fn is_new_work(begin: AcquireMode, known: Option<&Agent>) -> bool {
 
 fn is_paused_by_drain(view: &AgentView) -> bool {
     let why = &view.agent.state;
-    view.at_rest && matches!(why, AgentState::Suspended { why: Pause::Draining, .. })
+    view.at_rest
+        && matches!(
+            why,
+            AgentState::Suspended {
+                why: Pause::Draining,
+                ..
+            }
+        )
 }
 
 /// What runs under the name is not what was asked for, and is neither adopted nor ended.
@@ -423,7 +503,9 @@ async fn put_right(
     let preset = supervision::preset(environment, Some(&known.plan.preset))
         .or_else(|_| supervision::preset(environment, None))?;
     let spec = unnoticed_deaths::spec_of(known, preset);
-    supervisor.acquire(spec, AcquireMode::HoldBack, false).await?;
+    supervisor
+        .acquire(spec, AcquireMode::HoldBack, false)
+        .await?;
     supervisor.leave().await;
     Ok(())
 }
@@ -437,7 +519,10 @@ fn tell_what_was_missed(environment: &Environment, notice: &Notice) {
         Cause::Completed => "had completed".to_owned(),
         cause => format!("had died ({cause}, {})", ended.in_words()),
     };
-    let text = format!("{}: attempt {number} {how} while nobody watched", notice.agent);
+    let text = format!(
+        "{}: attempt {number} {how} while nobody watched",
+        notice.agent
+    );
     output::note(environment, &text);
 }
 
@@ -450,7 +535,9 @@ async fn check_task(
     id: &TaskId,
     begin: AcquireMode,
 ) -> Result<(), Failure> {
-    let Some(task) = engine.store().task(id).await? else { return Ok(()) };
+    let Some(task) = engine.store().task(id).await? else {
+        return Ok(());
+    };
     let is_retried = begin != AcquireMode::Wake && task.agent.as_ref() == Some(name);
     if task.status == TaskStatus::Failed && !is_retried {
         return Err(ActError::from(illegal(&task, TaskStatus::InProgress)).into());
@@ -466,8 +553,9 @@ async fn check_task(
     let who = who_holds(&held, task.agent.as_ref());
     let text = format!("task {id} is held by {who} since {}", held.since);
     let id = output::shell_word(id.as_str());
-    Err(Failure::new(Exit::Busy, text)
-        .hint(format!("relight task show {id}; relight task release {id} --force takes it away")))
+    Err(Failure::new(Exit::Busy, text).hint(format!(
+        "relight task show {id}; relight task release {id} --force takes it away"
+    )))
 }
 
 async fn show_next(shown: Option<&mut Show>) {
@@ -500,12 +588,18 @@ impl Show {
             }
             let _ = done.send(());
         })?;
-        Ok(Self { follow, chunks, written })
+        Ok(Self {
+            follow,
+            chunks,
+            written,
+        })
     }
 
     /// Shows the next piece, once the one before it is taken. May be given up at any time.
     async fn next(&mut self) {
-        let Ok(place) = self.chunks.reserve().await else { return std::future::pending().await };
+        let Ok(place) = self.chunks.reserve().await else {
+            return std::future::pending().await;
+        };
         match self.follow.next().await {
             Ok(chunk) => place.send(chunk.to_vec()),
             Err(_) => std::future::pending().await,
@@ -553,12 +647,30 @@ fn finish(
     view: &AgentView,
     ending: &RunResult,
 ) -> Outcome {
-    let RunResult { told, condition_holds, ended_before, ref task } = *ending;
+    let RunResult {
+        told,
+        condition_holds,
+        ended_before,
+        ref task,
+    } = *ending;
     let last = view.last_attempt.as_ref();
     let nothing_ended = nothing_ended(view, ended_before);
-    let ended = last.filter(|_| !nothing_ended).and_then(|attempt| attempt.ended.as_ref());
-    let waits = matches!(view.agent.state, AgentState::Suspended { why: Pause::Task, .. });
-    let is_finished = matches!(view.agent.state, AgentState::Stopped { by: Stopper::Itself });
+    let ended = last
+        .filter(|_| !nothing_ended)
+        .and_then(|attempt| attempt.ended.as_ref());
+    let waits = matches!(
+        view.agent.state,
+        AgentState::Suspended {
+            why: Pause::Task,
+            ..
+        }
+    );
+    let is_finished = matches!(
+        view.agent.state,
+        AgentState::Stopped {
+            by: Stopper::Itself
+        }
+    );
     let is_loop = view.agent.plan.is_loop();
     let (code, whose) = match ended {
         _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
@@ -570,11 +682,10 @@ fn finish(
             (Exit::No as u8, "relight")
         }
         // A round that ended well does not make up for a loop that did not.
-        Some(RecordedDeath { cause: Cause::Completed, .. })
-            if is_loop && !is_finished && told.is_none() =>
-        {
-            (Exit::No as u8, "relight")
-        }
+        Some(RecordedDeath {
+            cause: Cause::Completed,
+            ..
+        }) if is_loop && !is_finished && told.is_none() => (Exit::No as u8, "relight"),
         // Nothing was started, for its task was over already.
         None if is_finished && told.is_none() => (over(environment, task.as_ref()), "relight"),
         ended => code(ended, told),
@@ -597,12 +708,16 @@ fn finish(
 
 /// Whether no attempt has ended since this run began.
 fn nothing_ended(view: &AgentView, ended_before: Option<u32>) -> bool {
-    view.last_attempt.as_ref().is_none_or(|attempt| Some(attempt.number) == ended_before)
+    view.last_attempt
+        .as_ref()
+        .is_none_or(|attempt| Some(attempt.number) == ended_before)
 }
 
 /// The code of a run that started nothing; says why.
 fn over(environment: &Environment, task: Option<&Task>) -> u8 {
-    let Some(Task { id, status, .. }) = task else { return 0 };
+    let Some(Task { id, status, .. }) = task else {
+        return 0;
+    };
     let (rest, code) = match status {
         TaskStatus::Completed => ("there is nothing left to do", 0),
         _ => ("nothing was run", Exit::Busy as u8),
@@ -618,7 +733,9 @@ fn code(ended: Option<&RecordedDeath>, told: Option<i32>) -> (u8, &'static str) 
     if let Some(signal) = told {
         return (of_signal(signal), "relight");
     }
-    let Some(ended) = ended else { return (Exit::No as u8, "relight") };
+    let Some(ended) = ended else {
+        return (Exit::No as u8, "relight");
+    };
     match (ended.cause, ended.death.how) {
         // Killed after its work was done: the caller wants to know of the work.
         (Cause::Signal, _) if ended.death.has_said_success() => (0, "agent"),
@@ -632,7 +749,11 @@ fn code(ended: Option<&RecordedDeath>, told: Option<i32>) -> (u8, &'static str) 
 
 /// What to supervise, as the flags say it.
 fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec, Failure> {
-    let command: Vec<Word> = arguments.command.iter().map(|word| word.as_os_str().into()).collect();
+    let command: Vec<Word> = arguments
+        .command
+        .iter()
+        .map(|word| word.as_os_str().into())
+        .collect();
     let preset = supervision::preset(environment, arguments.preset.as_deref())?;
     let folder = folder(arguments)?;
     let policy = RestartPolicy {
@@ -656,7 +777,9 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         defer: arguments.defer,
         exit_completes: arguments.exit_completes,
         labels: [(FOREGROUND.to_owned(), "true".to_owned())].into(),
-        iterations_max: arguments.is_loop.then(|| arguments.max_iterations.unwrap_or(0)),
+        iterations_max: arguments
+            .is_loop
+            .then(|| arguments.max_iterations.unwrap_or(0)),
         ..AgentPlan::default()
     };
     let resume_args: Vec<Word> = arguments
@@ -673,9 +796,20 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         signs: preset.sign_sources(),
         preset: Arc::new(preset),
         resume_args: (!resume_args.is_empty()).then_some(resume_args),
-        input: if arguments.tty { Input::Terminal } else { own_input() },
-        user: arguments.user.as_deref().map(supervision::user).transpose()?,
-        until: arguments.until.clone().map(|words| words.0.into_iter().map(Word::from).collect()),
+        input: if arguments.tty {
+            Input::Terminal
+        } else {
+            own_input()
+        },
+        user: arguments
+            .user
+            .as_deref()
+            .map(supervision::user)
+            .transpose()?,
+        until: arguments
+            .until
+            .clone()
+            .map(|words| words.0.into_iter().map(Word::from).collect()),
         ladder: None,
         strategy: None,
         placement: Placement::Any,
@@ -688,7 +822,10 @@ fn typed(redactor: &Redactor, plan: &AgentPlan) -> Typed {
     let words = std::env::args_os().skip(1).take_while(|word| word != "--");
     let words = words.filter(|word| word != "--take-over").map(Word::from);
     let flags = supervision::readable(redactor, &words.collect::<Vec<Word>>());
-    Typed { folder: output::here().unwrap_or_else(|| plan.folder.clone()), flags }
+    Typed {
+        folder: output::here().unwrap_or_else(|| plan.folder.clone()),
+        flags,
+    }
 }
 
 /// What is piped or redirected into `relight run` is for the agent; a terminal stays ours.
@@ -709,19 +846,31 @@ fn name(arguments: &RunArguments) -> Result<AgentName, Failure> {
     }
     let file = default_name::of(&arguments.command);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let text: String = file.chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    let text: String = file
+        .chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect();
     AgentName::new(text.trim_start_matches('-')).map_err(|error| {
         Failure::new(Exit::Usage, error.to_string()).hint("give the agent a name: --name NAME")
     })
 }
 
 fn folder(arguments: &RunArguments) -> Result<PathBuf, Failure> {
-    let given = arguments.folder.clone().unwrap_or_else(|| PathBuf::from("."));
+    let given = arguments
+        .folder
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("."));
     let folder = std::fs::canonicalize(&given).map_err(|error| {
-        Failure::new(Exit::Usage, format!("cannot use the folder {}: {error}", given.display()))
+        Failure::new(
+            Exit::Usage,
+            format!("cannot use the folder {}: {error}", given.display()),
+        )
     })?;
     if folder.is_dir() {
         return Ok(folder);
     }
-    Err(Failure::new(Exit::Usage, format!("{} is not a folder", given.display())))
+    Err(Failure::new(
+        Exit::Usage,
+        format!("{} is not a folder", given.display()),
+    ))
 }

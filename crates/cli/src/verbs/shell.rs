@@ -44,7 +44,11 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
     if !arguments.words.is_empty() {
         let names = live_names::candidates(&arguments.words);
         output::write_out(
-            names.iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes(),
+            names
+                .iter()
+                .map(|name| format!("{name}\n"))
+                .collect::<String>()
+                .as_bytes(),
         );
         return Ok(0);
     }
@@ -52,7 +56,10 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
     clap_complete::generate(arguments.shell, &mut Cli::command(), "relight", &mut script);
     let script = String::from_utf8(script).expect("the flags are UTF-8");
     let with = |first: &str| {
-        assert!(script.contains("_relight() {"), "the generated function has this name");
+        assert!(
+            script.contains("_relight() {"),
+            "the generated function has this name"
+        );
         script.replacen("_relight() {", &format!("{first}_relight_static() {{"), 1)
     };
     let script = match arguments.shell {
@@ -95,12 +102,19 @@ fn write_pages(environment: &Environment, command: Command, folder: &Path) -> Ou
 }
 
 fn page(command: Command) -> Vec<u8> {
-    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned();
     let manual = Man::new(command).source(concat!("relight ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
-    manual.render(&mut text).expect("writing to memory cannot fail");
+    manual
+        .render(&mut text)
+        .expect("writing to memory cannot fail");
     let text = String::from_utf8(text).expect("the flags are UTF-8");
-    let mut text = text.replacen(".SH EXTRA\n", ".SH EXAMPLES\n", 1).into_bytes();
+    let mut text = text
+        .replacen(".SH EXTRA\n", ".SH EXAMPLES\n", 1)
+        .into_bytes();
     text.extend(exit_status().into_bytes());
     if name != "relight" {
         text.extend(b".SH \"SEE ALSO\"\n\\fBrelight\\fR(1)\n");

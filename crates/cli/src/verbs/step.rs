@@ -55,7 +55,12 @@ impl StepContext {
         let right = environment.right(&task, of.fence)?;
         let context = context(environment)?;
         let key = step::key(&context.engine, name, Some(of.occurrence));
-        Ok(Self { context, task, key, right })
+        Ok(Self {
+            context,
+            task,
+            key,
+            right,
+        })
     }
 
     pub(super) async fn act(&self, event: TaskEvent) -> Result<Acted, ActError> {
@@ -65,11 +70,18 @@ impl StepContext {
     /// Records the begin; what to do is what was decided in the commit.
     pub(super) async fn begin(&self, rule: RepeatRule) -> Result<StepAdvice, ActError> {
         let engine = &self.context.engine;
-        Ok(step::begin(engine, &self.task, self.right, &self.key, rule).await?.0)
+        Ok(step::begin(engine, &self.task, self.right, &self.key, rule)
+            .await?
+            .0)
     }
 
     pub(super) async fn step(&self) -> Result<Option<Step>, Failure> {
-        Ok(self.context.engine.store().step(&self.task, &self.key).await?)
+        Ok(self
+            .context
+            .engine
+            .store()
+            .step(&self.task, &self.key)
+            .await?)
     }
 
     /// Only a person may continue from here.
@@ -89,10 +101,20 @@ pub(super) fn resolve_hint(task: &TaskId, key: &StepKey) -> String {
 }
 
 fn begin(environment: &Environment, arguments: StepBeginArguments) -> Outcome {
-    let StepBeginArguments { name, of, repeat: rule } = arguments;
+    let StepBeginArguments {
+        name,
+        of,
+        repeat: rule,
+    } = arguments;
     let task = environment.task(of.task)?;
     let fence = environment.right(&task, of.fence)?.fence();
-    let request = StepBegin { task, step: name, occurrence: Some(of.occurrence), fence, rule };
+    let request = StepBegin {
+        task,
+        step: name,
+        occurrence: Some(of.occurrence),
+        fence,
+        rule,
+    };
     let written = operate(environment, request, |begun| {
         let key = key_of(&begun.step, begun.occurrence);
         let word = match begun.advice {
@@ -101,30 +123,56 @@ fn begin(environment: &Environment, arguments: StepBeginArguments) -> Outcome {
             StepAdvice::Again => "go again, with the same key",
             StepAdvice::Go => "go",
         };
-        format!("step {key}: {word} (idempotency key {})", begun.idempotency_key)
+        format!(
+            "step {key}: {word} (idempotency key {})",
+            begun.idempotency_key
+        )
     })?;
     let begun = written.answer;
     match begun.advice {
         StepAdvice::Go | StepAdvice::Again => Ok(0),
         StepAdvice::Finished => Ok(1),
-        StepAdvice::Ask | StepAdvice::Wait => {
-            Err(in_doubt(&begun.task, &key_of(&begun.step, begun.occurrence)))
-        }
+        StepAdvice::Ask | StepAdvice::Wait => Err(in_doubt(
+            &begun.task,
+            &key_of(&begun.step, begun.occurrence),
+        )),
     }
 }
 
 fn key_of(step: &StepName, occurrence: u32) -> StepKey {
-    StepKey { name: step.clone(), occurrence }
+    StepKey {
+        name: step.clone(),
+        occurrence,
+    }
 }
 
 fn end(environment: &Environment, arguments: StepEndArguments) -> Outcome {
-    let StepEndArguments { name, of, failed, usage, output } = arguments;
-    let output = output.map(|path| read_output(&path)).transpose()?.unwrap_or_default();
+    let StepEndArguments {
+        name,
+        of,
+        failed,
+        usage,
+        output,
+    } = arguments;
+    let output = output
+        .map(|path| read_output(&path))
+        .transpose()?
+        .unwrap_or_default();
     let task = environment.task(of.task)?;
     let fence = environment.right(&task, of.fence)?.fence();
     let (cost, turns) = (usage.cost, usage.turns);
     let (step, occurrence, exit_code) = (name, Some(of.occurrence), None);
-    let request = StepEnd { task, step, occurrence, fence, failed, output, exit_code, cost, turns };
+    let request = StepEnd {
+        task,
+        step,
+        occurrence,
+        fence,
+        failed,
+        output,
+        exit_code,
+        cost,
+        turns,
+    };
     operate(environment, request, |ended| {
         let word = match ended.is_repeated {
             true if ended.outcome == StepState::Skipped => "was skipped",
@@ -140,7 +188,10 @@ fn end(environment: &Environment, arguments: StepEndArguments) -> Outcome {
 /// Reads in parts: an output that is too long to keep is not held in memory either.
 fn read_output(path: &Path) -> Result<Output, Failure> {
     let cannot = |error: std::io::Error| {
-        Failure::new(Exit::Usage, format!("cannot read {}: {error}", path.display()))
+        Failure::new(
+            Exit::Usage,
+            format!("cannot read {}: {error}", path.display()),
+        )
     };
     let mut from: Box<dyn Read> = if path == Path::new("-") {
         Box::new(std::io::stdin())
@@ -171,7 +222,11 @@ fn list(environment: &Environment, arguments: StepListArguments) -> Outcome {
         "in_doubt": view.progress.in_doubt,
         "next_step": view.progress.next_step,
     });
-    output::answer(environment, &value, &steps_text(&view.steps, &view.progress));
+    output::answer(
+        environment,
+        &value,
+        &steps_text(&view.steps, &view.progress),
+    );
     Ok(0)
 }
 
@@ -197,16 +252,34 @@ pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
     for name in to_do.filter(|name| !recorded(name)) {
         rows.push(vec![name.clone(), "to do".to_owned()]);
     }
-    if rows.len() == 1 { "no steps yet".to_owned() } else { output::table(&rows) }
+    if rows.len() == 1 {
+        "no steps yet".to_owned()
+    } else {
+        output::table(&rows)
+    }
 }
 
 fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
-    let ResolveArguments { name: step, of, answer } = arguments;
+    let ResolveArguments {
+        name: step,
+        of,
+        answer,
+    } = arguments;
     let (task, happened) = (environment.task(of.task)?, answer.happened);
     let (occurrence, fence) = (Some(of.occurrence), of.fence.map(Fence));
-    let request = StepResolve { task, step, occurrence, fence, happened };
+    let request = StepResolve {
+        task,
+        step,
+        occurrence,
+        fence,
+        happened,
+    };
     operate(environment, request, |resolved| {
-        let word = if happened { "counts as finished" } else { "may be run again" };
+        let word = if happened {
+            "counts as finished"
+        } else {
+            "may be run again"
+        };
         let key = key_of(&resolved.step, resolved.occurrence);
         format!("step {key} of task {} {word}", resolved.task)
     })?;
@@ -214,10 +287,20 @@ fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {
 }
 
 fn skip(environment: &Environment, arguments: SkipArguments) -> Outcome {
-    let SkipArguments { name: step, of, reason } = arguments;
+    let SkipArguments {
+        name: step,
+        of,
+        reason,
+    } = arguments;
     let task = environment.task(of.task)?;
     let fence = environment.right(&task, of.fence)?.fence();
-    let request = StepSkip { task, step, occurrence: Some(of.occurrence), fence, reason };
+    let request = StepSkip {
+        task,
+        step,
+        occurrence: Some(of.occurrence),
+        fence,
+        reason,
+    };
     operate(environment, request, |skipped| {
         let key = key_of(&skipped.step, skipped.occurrence);
         format!("step {key} of task {} is skipped", skipped.task)

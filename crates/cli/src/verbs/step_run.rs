@@ -56,13 +56,15 @@ pub(super) fn run(environment: &Environment, arguments: &StepRunArguments) -> Ou
 /// `--verify` alone means the rule; beside another rule it would be passed over without a word.
 fn rule(arguments: &StepRunArguments) -> Result<RepeatRule, Failure> {
     match (arguments.repeat, &arguments.verify) {
-        (Some(RepeatRule::Verify), None) => {
-            Err(Failure::new(Exit::Usage, "--repeat verify needs --verify COMMAND"))
-        }
+        (Some(RepeatRule::Verify), None) => Err(Failure::new(
+            Exit::Usage,
+            "--repeat verify needs --verify COMMAND",
+        )),
         (None | Some(RepeatRule::Verify), Some(_)) => Ok(RepeatRule::Verify),
-        (Some(rule), Some(_)) => {
-            Err(Failure::new(Exit::Usage, format!("--verify does not go with --repeat {rule}")))
-        }
+        (Some(rule), Some(_)) => Err(Failure::new(
+            Exit::Usage,
+            format!("--verify does not go with --repeat {rule}"),
+        )),
         (rule, None) => Ok(rule.unwrap_or_default()),
     }
 }
@@ -120,17 +122,28 @@ async fn step(
 
 fn warn_of_other_rule(environment: &Environment, before: Option<&Step>, asked: RepeatRule) {
     if let Some(step) = before.filter(|step| step.is_open() && step.rule != asked) {
-        let text = format!("step {} was begun with the rule {}, which holds", step.key, step.rule);
+        let text = format!(
+            "step {} was begun with the rule {}, which holds",
+            step.key, step.rule
+        );
         output::note(environment, &text);
     }
 }
 
 /// What was recorded, without running anything.
 async fn replay(environment: &Environment, place: &StepContext) -> Outcome {
-    let recorded = place.context.engine.store().output(&place.task, &place.key).await?;
+    let recorded = place
+        .context
+        .engine
+        .store()
+        .output(&place.task, &place.key)
+        .await?;
     let recorded = recorded.unwrap_or_default();
     if let Some(cut) = &recorded.cut {
-        let text = format!("the output had {} bytes; head and tail were kept", cut.bytes);
+        let text = format!(
+            "the output had {} bytes; head and tail were kept",
+            cut.bytes
+        );
         output::note(environment, &text);
     }
     if recorded.redacted {
@@ -154,15 +167,23 @@ async fn ask(
     place: &StepContext,
     arguments: &StepRunArguments,
 ) -> Result<Option<u8>, Failure> {
-    let Some(question) = &arguments.verify else { return Err(place.in_doubt()) };
+    let Some(question) = &arguments.verify else {
+        return Err(place.in_doubt());
+    };
     let mut command = Command::from(process::command("sh", &["-c", question.as_str()]));
     command.stdout(Stdio::null()).stdin(Stdio::null());
     hand_over(&mut command, place);
-    let status = command.status().await.map_err(|error| cannot_start("sh", &error))?;
+    let status = command
+        .status()
+        .await
+        .map_err(|error| cannot_start("sh", &error))?;
     match status.code() {
         Some(0) => {
             resolve(place, true).await?;
-            output::note(environment, &format!("step {} had happened; it is finished", place.key));
+            output::note(
+                environment,
+                &format!("step {} had happened; it is finished", place.key),
+            );
             Ok(Some(0))
         }
         Some(1) => {
@@ -185,15 +206,38 @@ async fn block(place: &StepContext, why: &str) -> Result<Acted, ActError> {
     let alert = Alert::task_blocked(&place.task, key, &format!("it is in doubt and {why}"));
     let reason = format!("step {key} is in doubt and {why}");
     let alert = TaskEvent::Note(EventKind::Alert, alert.detail());
-    let events = vec![alert, TaskEvent::Block { reason, is_told: true }];
-    place.context.engine.act_in_turn(&place.task, place.right, |_| Ok(events.clone())).await
+    let events = vec![
+        alert,
+        TaskEvent::Block {
+            reason,
+            is_told: true,
+        },
+    ];
+    place
+        .context
+        .engine
+        .act_in_turn(&place.task, place.right, |_| Ok(events.clone()))
+        .await
 }
 
 /// The command's answer is recorded as the end of the try in doubt, under the same lease.
 async fn resolve(place: &StepContext, happened: bool) -> Result<(), Failure> {
-    let outcome = if happened { StepOutcome::Done } else { StepOutcome::Failed };
-    let output = Some(Output { exit_code: i32::from(!happened), ..Output::default() });
-    place.act(TaskEvent::StepEnd { key: place.key.clone(), outcome, output }).await?;
+    let outcome = if happened {
+        StepOutcome::Done
+    } else {
+        StepOutcome::Failed
+    };
+    let output = Some(Output {
+        exit_code: i32::from(!happened),
+        ..Output::default()
+    });
+    place
+        .act(TaskEvent::StepEnd {
+            key: place.key.clone(),
+            outcome,
+            output,
+        })
+        .await?;
     Ok(())
 }
 
@@ -204,7 +248,10 @@ async fn execute(
     rule: RepeatRule,
     running: Option<&RunningStep>,
 ) -> Outcome {
-    let (program, rest) = arguments.command.split_first().expect("clap asks for a command");
+    let (program, rest) = arguments
+        .command
+        .split_first()
+        .expect("clap asks for a command");
     let mut command = Command::from(process::command(program, rest));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     hand_over(&mut command, place);
@@ -214,7 +261,10 @@ async fn execute(
         Err(error) => {
             let failure = cannot_start(program, &error);
             let code = failure.exit as u8;
-            let output = Output { exit_code: i32::from(code), ..Output::default() };
+            let output = Output {
+                exit_code: i32::from(code),
+                ..Output::default()
+            };
             end(place, StepOutcome::Failed, output.clone(), Usage::default()).await?;
             if environment.json {
                 output::json(&report(place, &output, How::Ended, "relight", false));
@@ -238,7 +288,10 @@ async fn execute(
     let mut output = ran.stdout.into_output(i32::from(verdict.code()));
     output.stderr = ran.stderr.text();
     if let Some(limit) = arguments.timeout.filter(|_| ran.ending.timed_out) {
-        let text = format!("step {} took longer than --timeout {limit} and was stopped", place.key);
+        let text = format!(
+            "step {} took longer than --timeout {limit} and was stopped",
+            place.key
+        );
         output.stderr += &format!("relight: {text}\n");
         if matches!(verdict, Verdict::Ended(..)) {
             output::alert(&text);
@@ -256,7 +309,13 @@ async fn execute(
         }
     };
     if environment.json {
-        output::json(&report(place, &output, how, ran.ending.whose(verdict), ran.ending.timed_out));
+        output::json(&report(
+            place,
+            &output,
+            how,
+            ran.ending.whose(verdict),
+            ran.ending.timed_out,
+        ));
     }
     if how == How::CutOff {
         output::failure(false, &cut_off(place, rule, &ran.ending));
@@ -275,7 +334,9 @@ async fn execute(
 /// somebody else took meanwhile is noticed when the step's end is recorded.
 async fn keep_lease(place: &StepContext) -> std::convert::Infallible {
     let task = place.context.engine.task(&place.task).await.ok();
-    let ttl = task.and_then(|task| task.lease.held).and_then(|held| held.ttl);
+    let ttl = task
+        .and_then(|task| task.lease.held)
+        .and_then(|held| held.ttl);
     loop {
         match (ttl, place.right) {
             (Some(ttl), Right::Fence(fence)) => {
@@ -290,7 +351,10 @@ async fn keep_lease(place: &StepContext) -> std::convert::Infallible {
 /// What the command may want to know.
 fn hand_over(command: &mut Command, place: &StepContext) {
     command
-        .env("RELIGHT_IDEMPOTENCY_KEY", place.key.idempotency_key(&place.task))
+        .env(
+            "RELIGHT_IDEMPOTENCY_KEY",
+            place.key.idempotency_key(&place.task),
+        )
         .env("RELIGHT_TASK", place.task.as_str())
         .env("RELIGHT_STEP", place.key.name.as_str());
     match place.right.fence() {
@@ -307,7 +371,11 @@ async fn end(
     usage: Usage,
 ) -> Result<(), Failure> {
     let (task, key, ended) = (&place.task, place.key.clone(), (outcome, output));
-    place.context.engine.end_step(task, place.right, key, ended, usage).await?;
+    place
+        .context
+        .engine
+        .end_step(task, place.right, key, ended, usage)
+        .await?;
     // The command's own exit code counts; a file copy that is behind is mended by the next verb.
     let _ = operate::refresh(&place.context, &place.task).await;
     Ok(())
@@ -321,8 +389,10 @@ fn cut_off(place: &StepContext, rule: RepeatRule, ending: &CommandEnd) -> Failur
         (false, None, Some(signal)) => format!("killed by signal {signal}"),
         (false, None, None) => format!("{}, as of a signal", ending.status),
     };
-    let text =
-        format!("step {} of task {} was cut off ({why}) and is in doubt", place.key, place.task);
+    let text = format!(
+        "step {} of task {} was cut off ({why}) and is in doubt",
+        place.key, place.task
+    );
     let failure = Failure::of(ErrorCode::NOT_REPEATED, text);
     match rule {
         RepeatRule::Keyed => failure.hint("run it again; it gets the same idempotency key"),
@@ -377,7 +447,11 @@ impl CommandEnd {
 
     /// Whose exit code it is.
     fn whose(&self, verdict: Verdict) -> &'static str {
-        if verdict.code() == status_byte(self.status) { "step" } else { "relight" }
+        if verdict.code() == status_byte(self.status) {
+            "step"
+        } else {
+            "relight"
+        }
     }
 }
 
@@ -406,18 +480,30 @@ async fn watch(
         out.write_all(part).and_then(|()| out.flush())
     };
     let write_err = |part: &[u8]| std::io::stderr().write_all(part);
-    let copy_out = copy(out, outward, write_out, over.clone(), |part| stdout.push(part));
+    let copy_out = copy(out, outward, write_out, over.clone(), |part| {
+        stdout.push(part)
+    });
     let outward = Some(tokio::io::stderr());
     let copy_err = copy(err, outward, write_err, over, |part| stderr.push(part));
     let wait = async {
-        let result = wait(&mut child, group, arguments.timeout.and_then(Span::as_limit)).await;
+        let result = wait(
+            &mut child,
+            group,
+            arguments.timeout.and_then(Span::as_limit),
+        )
+        .await;
         let _ = ended.send(true);
         result
     };
     let (result, lost, _) = tokio::join!(wait, copy_out, copy_err);
     let ending =
         result.map_err(|error| Failure::new(Exit::Io, format!("lost the command: {error}")))?;
-    Ok(Ran { ending, stdout, stderr, lost })
+    Ok(Ran {
+        ending,
+        stdout,
+        stderr,
+        lost,
+    })
 }
 
 /// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
@@ -508,7 +594,9 @@ async fn copy(
     let mut after_end = 0;
     let mut lost = None;
     while after_end <= PIPE_BYTES_MAX {
-        let Some(count) = next_part(&mut from, &mut part, &mut over).await else { break };
+        let Some(count) = next_part(&mut from, &mut part, &mut over).await else {
+            break;
+        };
         if *over.borrow() {
             after_end += count;
         }
@@ -568,7 +656,11 @@ impl Tail {
 
     /// Whole lines, when something was cut off.
     fn text(&self) -> String {
-        let bytes = if self.1 { from_a_line(&self.0) } else { &self.0 };
+        let bytes = if self.1 {
+            from_a_line(&self.0)
+        } else {
+            &self.0
+        };
         String::from_utf8_lossy(bytes).into_owned()
     }
 }
@@ -622,7 +714,11 @@ fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
             .hint("the host has no room for it now: run the step again later; nothing was run");
     }
     let is_missing = error.kind() == std::io::ErrorKind::NotFound;
-    let exit = if is_missing { Exit::NotFound } else { Exit::NotExecutable };
+    let exit = if is_missing {
+        Exit::NotFound
+    } else {
+        Exit::NotExecutable
+    };
     Failure::new(exit, text)
         .hint("correct the command and run the step again; it is recorded as failed")
 }

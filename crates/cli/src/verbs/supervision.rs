@@ -56,8 +56,9 @@ const NOT_PASSED_ON: [&str; 21] = [
 ];
 
 /// What every program expects to find.
-const SHORT_LIST: [&str; 9] =
-    ["PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR"];
+const SHORT_LIST: [&str; 9] = [
+    "PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR",
+];
 
 /// How long a command on a machine that is no node holds an agent after its last commit.
 const MOMENT: Span = Span::from_secs(60);
@@ -77,8 +78,10 @@ pub(crate) fn settings(
     environment: &Environment,
     home: &Path,
 ) -> Result<SupervisorSettings, Failure> {
-    let mut places =
-        vec![(Word::from("RELIGHT_HOME"), environment.home()?.into_os_string().into())];
+    let mut places = vec![(
+        Word::from("RELIGHT_HOME"),
+        environment.home()?.into_os_string().into(),
+    )];
     if let Some(url) = environment.local_store()? {
         places.push((Word::from("RELIGHT_STORE"), Word::from(url)));
     }
@@ -104,7 +107,10 @@ pub(crate) fn settings_for_a_moment(
 ) -> Result<SupervisorSettings, Failure> {
     let is_no_node = environment.is_shared()? && fleet::node().is_none();
     let settings = settings(environment, home)?;
-    Ok(SupervisorSettings { hold: is_no_node.then_some(MOMENT), ..settings })
+    Ok(SupervisorSettings {
+        hold: is_no_node.then_some(MOMENT),
+        ..settings
+    })
 }
 
 /// Which cgroup agents are to be in.
@@ -118,7 +124,11 @@ pub(crate) fn cgroup_setting(environment: &Environment) -> CgroupSetting {
 
 /// With what the configuration says of work.
 pub(crate) fn with_work(settings: SupervisorSettings, work: Work) -> SupervisorSettings {
-    SupervisorSettings { strategies: work.strategies, policy: work.policy, ..settings }
+    SupervisorSettings {
+        strategies: work.strategies,
+        policy: work.policy,
+        ..settings
+    }
 }
 
 /// The environment that `relight run` passes on: all of its own, or the short list.
@@ -129,12 +139,16 @@ pub(crate) fn passed_on(environment: &Environment, short: bool) -> Vec<(Word, Wo
     };
     let pairs = environment.variables_for_agents();
     let pairs = pairs.iter().filter(|(name, _)| is_passed_on(name));
-    pairs.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect()
+    pairs
+        .map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into()))
+        .collect()
 }
 
 /// What an agent of the daemon gets without being asked for.
 pub(crate) fn is_in_the_short_list(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+    let Some(name) = name.to_str() else {
+        return false;
+    };
     SHORT_LIST.contains(&name) || name.starts_with("LC_") || name.starts_with("XDG_")
 }
 
@@ -149,7 +163,9 @@ pub(crate) fn bind(socket: &Path, take_over: bool) -> Result<Option<Control>, Fa
 
 /// The preset, with the user's own ones before the built-in ones.
 pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Preset, Failure> {
-    let folder = environment.config_folder().map(|folder| folder.join("presets"));
+    let folder = environment
+        .config_folder()
+        .map(|folder| folder.join("presets"));
     Preset::by_name(name.unwrap_or("generic"), folder.as_deref()).map_err(|error| {
         Failure::new(Exit::Config, with_causes(&error)).hint("relight presets list shows all")
     })
@@ -158,7 +174,11 @@ pub(crate) fn preset(environment: &Environment, name: Option<&str>) -> Result<Pr
 /// A command for people to read, and for the store to keep: without secrets.
 pub(crate) fn readable(redactor: &Redactor, command: &[Word]) -> Vec<String> {
     let words: Vec<String> = command.iter().map(Word::to_text).collect();
-    redactor.command(&words).into_iter().map(|word| limits::COMMAND.shorten(word)).collect()
+    redactor
+        .command(&words)
+        .into_iter()
+        .map(|word| limits::COMMAND.shorten(word))
+        .collect()
 }
 
 /// Says before anything is started that it could not be.
@@ -169,7 +189,11 @@ pub(crate) fn check_program(
 ) -> Result<(), Failure> {
     limits::COMMAND.check(command.iter().map(|word| word.to_text().len()).sum())?;
     program::check(command, environment, Path::new(folder)).map_err(|error| {
-        let exit = if error.code == 127 { Exit::NotFound } else { Exit::NotExecutable };
+        let exit = if error.code == 127 {
+            Exit::NotFound
+        } else {
+            Exit::NotExecutable
+        };
         Failure::new(exit, error.note)
     })
 }
@@ -188,17 +212,26 @@ pub(crate) fn user(name: &str) -> Result<(u32, u32), Failure> {
     if own.is_root() || found.0 == own.as_raw() {
         return Ok(found);
     }
-    Err(Failure::new(Exit::Usage, format!("only root can run an agent as {name}")))
+    Err(Failure::new(
+        Exit::Usage,
+        format!("only root can run an agent as {name}"),
+    ))
 }
 
 /// What a client of a `run` may ask for beside its agent: the end.
 pub(crate) fn end_or_answer(supervisor: &Supervisor, call: ControlCall, told: &mut Option<i32>) {
-    let Some(call) = supervisor.answer(call, told.is_some()) else { return };
+    let Some(call) = supervisor.answer(call, told.is_some()) else {
+        return;
+    };
     let reply = match call.request {
         Request::Down { .. } => {
             *told = Some(15);
             drop(supervisor.shut_down());
-            ControlReply::ok(&ShutdownSummary { pid: std::process::id(), agents: 1, problem: None })
+            ControlReply::ok(&ShutdownSummary {
+                pid: std::process::id(),
+                agents: 1,
+                problem: None,
+            })
         }
         _ => ControlReply::error(ErrorCode::CONFLICT, "only a daemon can do that", None),
     };
@@ -230,7 +263,9 @@ pub(crate) fn stopped_unrecorded(error: &str) -> Failure {
 /// Says on standard error what happened, where a person wants to know.
 pub(crate) fn say(environment: &Environment, notice: &Notice) {
     let verbose = environment.verbose > 0;
-    let Some((text, is_loud)) = in_words(&notice.what) else { return };
+    let Some((text, is_loud)) = in_words(&notice.what) else {
+        return;
+    };
     let is_alert = matches!(notice.what, What::Alert(_));
     let is_wanted = (is_loud || verbose) && !environment.quiet;
     if !(is_alert || is_wanted) {
@@ -243,7 +278,11 @@ pub(crate) fn say(environment: &Environment, notice: &Notice) {
         _ => None,
     };
     let agent = Some(notice.agent.as_str());
-    output::say(&Line { agent, task, ..Line::of(level, event, &text) });
+    output::say(&Line {
+        agent,
+        task,
+        ..Line::of(level, event, &text)
+    });
 }
 
 /// What a program that collects logs knows it by: the journal's word where there is one.
@@ -278,18 +317,50 @@ fn kind_of(what: &What) -> (Level, &'static str) {
 /// What happened in words, and whether it is worth saying to everybody.
 fn in_words(what: &What) -> Option<(String, bool)> {
     Some(match what {
-        What::Started { number, resumed, process, down } => {
-            let back = down.map(|down| format!(", back after {down}")).unwrap_or_default();
-            (format!("attempt {number} started (pid {}){back}", process.pid), *resumed)
+        What::Started {
+            number,
+            resumed,
+            process,
+            down,
+        } => {
+            let back = down
+                .map(|down| format!(", back after {down}"))
+                .unwrap_or_default();
+            (
+                format!("attempt {number} started (pid {}){back}", process.pid),
+                *resumed,
+            )
         }
-        What::Adopted { number, process, without_shim } => {
-            let how = if *without_shim { ", without its shim" } else { "" };
-            (format!("attempt {number} lives and is adopted (pid {}{how})", process.pid), true)
+        What::Adopted {
+            number,
+            process,
+            without_shim,
+        } => {
+            let how = if *without_shim {
+                ", without its shim"
+            } else {
+                ""
+            };
+            (
+                format!(
+                    "attempt {number} lives and is adopted (pid {}{how})",
+                    process.pid
+                ),
+                true,
+            )
         }
         What::Died { number, ended } => {
             let lived = ended.lived_in_words();
-            let note = ended.death.note.as_ref().map_or_else(String::new, |n| format!(" ({n})"));
-            let verb = if ended.cause == Cause::Completed { "ended" } else { "died" };
+            let note = ended
+                .death
+                .note
+                .as_ref()
+                .map_or_else(String::new, |n| format!(" ({n})"));
+            let verb = if ended.cause == Cause::Completed {
+                "ended"
+            } else {
+                "died"
+            };
             let how = ended.in_words();
             let cause = ended.cause;
             let text = format!("attempt {number} {verb} after {lived}: {cause}, {how}{note}");
@@ -298,33 +369,63 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Reported { number } => (format!("it reports; attempt {number} begins"), true),
         What::Silent { number, silent_ms } => {
             let silent = Span::from_ms(*silent_ms);
-            (format!("no report for {silent}; attempt {number} counts as hung"), true)
+            (
+                format!("no report for {silent}; attempt {number} counts as hung"),
+                true,
+            )
         }
         What::Hung { silent_ms } => {
             let silent = Span::from_ms(*silent_ms);
-            (format!("no sign of life for {silent}; it is being stopped"), true)
+            (
+                format!("no sign of life for {silent}; it is being stopped"),
+                true,
+            )
         }
-        What::AskedForRestart => ("it asked to be restarted; it is being stopped".to_owned(), true),
-        What::TimedOut => ("the attempt takes too long; it is being stopped".to_owned(), true),
-        What::Waiting { until, deferred: false } => {
-            (format!("the next attempt starts at {until}"), true)
-        }
-        What::Waiting { until, deferred: true } => {
-            (format!("it asked to be resumed later; it resumes at {until}"), true)
-        }
-        What::TaskWaits { task, status, command } => {
-            (format!("it waits: its task {task} is {status}; try: {command}"), true)
-        }
+        What::AskedForRestart => (
+            "it asked to be restarted; it is being stopped".to_owned(),
+            true,
+        ),
+        What::TimedOut => (
+            "the attempt takes too long; it is being stopped".to_owned(),
+            true,
+        ),
+        What::Waiting {
+            until,
+            deferred: false,
+        } => (format!("the next attempt starts at {until}"), true),
+        What::Waiting {
+            until,
+            deferred: true,
+        } => (
+            format!("it asked to be resumed later; it resumes at {until}"),
+            true,
+        ),
+        What::TaskWaits {
+            task,
+            status,
+            command,
+        } => (
+            format!("it waits: its task {task} is {status}; try: {command}"),
+            true,
+        ),
         What::TaskRecovered { task, status } => {
             let text = format!("its task {task} lost its holder, and is {status} now");
             (text, true)
         }
-        What::Swept { stopped: 1, survivors: 0 } => {
-            ("stopped a process that an earlier attempt left behind".to_owned(), true)
-        }
-        What::Swept { stopped, survivors: 0 } => {
-            (format!("stopped what an earlier attempt left behind ({stopped} processes)"), true)
-        }
+        What::Swept {
+            stopped: 1,
+            survivors: 0,
+        } => (
+            "stopped a process that an earlier attempt left behind".to_owned(),
+            true,
+        ),
+        What::Swept {
+            stopped,
+            survivors: 0,
+        } => (
+            format!("stopped what an earlier attempt left behind ({stopped} processes)"),
+            true,
+        ),
         What::Swept { stopped, survivors } => {
             let text = format!(
                 "stopped {stopped} processes of an earlier attempt; {survivors} cannot be stopped"
@@ -334,11 +435,15 @@ fn in_words(what: &What) -> Option<(String, bool)> {
         What::Round { done } => (format!("round {done} is done"), true),
         What::Alert(text) => (format!("ALERT {text}"), true),
         What::Trouble(text) => (text.clone(), true),
-        What::StoppedUnrecorded(error) => {
-            (format!("it is stopped, but that cannot be recorded: {error}"), true)
-        }
+        What::StoppedUnrecorded(error) => (
+            format!("it is stopped, but that cannot be recorded: {error}"),
+            true,
+        ),
         What::Lost => ("another supervisor has it now".to_owned(), true),
-        What::NodeLost => ("given up, for the lease of this node ran out".to_owned(), true),
+        What::NodeLost => (
+            "given up, for the lease of this node ran out".to_owned(),
+            true,
+        ),
         What::Asked { .. } | What::AtRest => return None,
     })
 }

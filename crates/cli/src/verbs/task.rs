@@ -53,24 +53,61 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
         TaskCommand::Spend(given) => spend(environment, given),
         TaskCommand::Block(given) => {
             let (task, fence) = holder(environment, given.which)?;
-            act(environment, TaskBlock { task, fence, reason: given.reason })
+            act(
+                environment,
+                TaskBlock {
+                    task,
+                    fence,
+                    reason: given.reason,
+                },
+            )
         }
         TaskCommand::Defer(given) => {
             let (task, fence) = holder(environment, given.which)?;
-            act(environment, TaskDefer { task, fence, until: given.until, reason: given.reason })
+            act(
+                environment,
+                TaskDefer {
+                    task,
+                    fence,
+                    until: given.until,
+                    reason: given.reason,
+                },
+            )
         }
         TaskCommand::Release(given) => {
             let (force, shown) = (given.force, given.which.fence.map(Fence));
             let (task, own) = holder(environment, given.which)?;
-            act(environment, TaskRelease { task, fence: if force { shown } else { own }, force })
+            act(
+                environment,
+                TaskRelease {
+                    task,
+                    fence: if force { shown } else { own },
+                    force,
+                },
+            )
         }
         TaskCommand::Cancel(given) => {
             let (task, fence) = (environment.task(given.id)?, None);
-            act(environment, TaskCancel { task, fence, reason: given.reason })
+            act(
+                environment,
+                TaskCancel {
+                    task,
+                    fence,
+                    reason: given.reason,
+                },
+            )
         }
         TaskCommand::Retry(given) => {
             let (task, fence) = (environment.task(given.id)?, None);
-            act(environment, TaskRetry { task, fence, agent: given.agent, force: given.force })
+            act(
+                environment,
+                TaskRetry {
+                    task,
+                    fence,
+                    agent: given.agent,
+                    force: given.force,
+                },
+            )
         }
         TaskCommand::Show(given) => show(environment, given.id),
         TaskCommand::List(given) => list(environment, given),
@@ -80,7 +117,10 @@ pub(crate) fn run(environment: &Environment, command: TaskCommand) -> Outcome {
 
 fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
     let (strategies, definition) = definition(environment, arguments.new)?;
-    let request = TaskAdd { id: arguments.id, definition };
+    let request = TaskAdd {
+        id: arguments.id,
+        definition,
+    };
     let added = block_on(request.run(&operate::context(environment)?, &strategies))?;
     let view::Task { id, status, .. } = &added.task;
     let text = match added.outcome {
@@ -136,10 +176,25 @@ fn start(environment: &Environment, mut arguments: TaskStartArguments) -> Outcom
     let is_named = arguments.holder.owner_pid.is_some();
     let (strategies, definition) = definition(environment, arguments.new)?;
     let (fence, force) = (arguments.fence.map(Fence), arguments.force);
-    let request = TaskStart { task, definition, lease, fence, force };
-    let taker = Taker { is_named, fence: known, ..holder.into() };
+    let request = TaskStart {
+        task,
+        definition,
+        lease,
+        fence,
+        force,
+    };
+    let taker = Taker {
+        is_named,
+        fence: known,
+        ..holder.into()
+    };
     let written = block_on(request.run(&context, &strategies, limits, taker))?;
-    print_started(environment, &context.engine, &written.answer, arguments.export)?;
+    print_started(
+        environment,
+        &context.engine,
+        &written.answer,
+        arguments.export,
+    )?;
     operate::file_check(&written)?;
     Ok(0)
 }
@@ -154,7 +209,11 @@ fn refresh_failure(error: RefreshError) -> Failure {
 fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
     let mut words = arguments.words;
     let names_a_task = words.first().is_some_and(|word| !word.contains('='));
-    let id = if names_a_task { Some(words.remove(0)) } else { None };
+    let id = if names_a_task {
+        Some(words.remove(0))
+    } else {
+        None
+    };
     let id = id.map(TaskId::new).transpose();
     let id = id.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let pairs: Result<BTreeMap<_, _>, _> = words.iter().map(|word| values::pair(word)).collect();
@@ -163,9 +222,21 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
         return Err(Failure::new(Exit::Usage, "nothing to set; write KEY=VALUE"));
     }
     let count = pairs.len();
-    let (task, fence) = holder(environment, TaskEndArguments { id, fence: arguments.fence })?;
-    let request = TaskSet { task, fence, set: pairs };
-    operate(environment, request, |task| format!("task {}: {count} set", task.id))?;
+    let (task, fence) = holder(
+        environment,
+        TaskEndArguments {
+            id,
+            fence: arguments.fence,
+        },
+    )?;
+    let request = TaskSet {
+        task,
+        fence,
+        set: pairs,
+    };
+    operate(environment, request, |task| {
+        format!("task {}: {count} set", task.id)
+    })?;
     Ok(0)
 }
 
@@ -181,20 +252,38 @@ fn holder(
 
 fn spend(environment: &Environment, given: SpendArguments) -> Outcome {
     let (task, fence) = holder(environment, given.which)?;
-    let request = TaskSpend { task, fence, cost: given.usage.cost, turns: given.usage.turns };
+    let request = TaskSpend {
+        task,
+        fence,
+        cost: given.usage.cost,
+        turns: given.usage.turns,
+    };
     operate(environment, request, |task| {
-        format!("task {} has cost {} in {} turns", task.id, task.cost, task.turns)
+        format!(
+            "task {} has cost {} in {} turns",
+            task.id, task.cost, task.turns
+        )
     })?;
     Ok(0)
 }
 
 fn done(environment: &Environment, given: DoneArguments) -> Outcome {
     let (task, fence) = holder(environment, given.which)?;
-    let request = TaskDone { task: task.clone(), fence, force: given.force };
+    let request = TaskDone {
+        task: task.clone(),
+        fence,
+        force: given.force,
+    };
     let written = operate(environment, request, status_text)?;
     if written.task.steps_open > 0 {
-        let steps = block_on(environment.engine()?.view(&task))?.progress.in_doubt.join(", ");
-        output::note(environment, &format!("it ended with steps in doubt: {steps}"));
+        let steps = block_on(environment.engine()?.view(&task))?
+            .progress
+            .in_doubt
+            .join(", ");
+        output::note(
+            environment,
+            &format!("it ended with steps in doubt: {steps}"),
+        );
     }
     Ok(0)
 }
@@ -215,7 +304,11 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
     let text = view_text(&view, strategy, holders);
-    output::answer(environment, &view::WholeTask::new(view, strategy, holders), &text);
+    output::answer(
+        environment,
+        &view::WholeTask::new(view, strategy, holders),
+        &text,
+    );
     Ok(0)
 }
 
@@ -229,12 +322,29 @@ fn strategy_in_effect(environment: &Environment, task: &Task) -> Option<String> 
 }
 
 fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
-    let TaskListArguments { statuses, agent, limit, after } = given;
-    let which = TaskList { statuses, agent, after, ..TaskList::default() };
+    let TaskListArguments {
+        statuses,
+        agent,
+        limit,
+        after,
+    } = given;
+    let which = TaskList {
+        statuses,
+        agent,
+        after,
+        ..TaskList::default()
+    };
     let context = operate::context(environment)?;
-    let (page, holders) = (block_on(which.run(&context, limit))?, context.engine.holders());
+    let (page, holders) = (
+        block_on(which.run(&context, limit))?,
+        context.engine.holders(),
+    );
     let (text, next) = (list_text(&page.tasks, holders), page.next.clone());
-    output::answer(environment, &json!({"items": page.items(holders), "next": next}), &text);
+    output::answer(
+        environment,
+        &json!({"items": page.items(holders), "next": next}),
+        &text,
+    );
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }
@@ -242,15 +352,25 @@ fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
 }
 
 fn states(environment: &Environment) -> u8 {
-    let rows: Vec<Value> =
-        TRANSITIONS.iter().map(|(from, to)| json!({"from": from, "to": to})).collect();
+    let rows: Vec<Value> = TRANSITIONS
+        .iter()
+        .map(|(from, to)| json!({"from": from, "to": to}))
+        .collect();
     let mut text = vec![vec!["from".to_owned(), "to".to_owned()]];
     for (from, to) in TRANSITIONS {
         let to: Vec<&str> = to.iter().map(|status| status.as_str()).collect();
-        let to = if to.is_empty() { "– (the end)".to_owned() } else { to.join(", ") };
+        let to = if to.is_empty() {
+            "– (the end)".to_owned()
+        } else {
+            to.join(", ")
+        };
         text.push(vec![from.to_string(), to]);
     }
-    output::answer(environment, &json!({"transitions": rows}), &output::table(&text));
+    output::answer(
+        environment,
+        &json!({"transitions": rows}),
+        &output::table(&text),
+    );
     0
 }
 
@@ -269,7 +389,11 @@ pub(super) fn print_started(
     let mut text = format!(
         "task {} {} (fence {})",
         started.view.task.id,
-        if started.resumed { "goes on" } else { "started" },
+        if started.resumed {
+            "goes on"
+        } else {
+            "started"
+        },
         started.fence
     );
     if !progress.done_steps.is_empty() {
@@ -306,10 +430,20 @@ fn state_file(
 /// The shell lines of `--export`. Context of a task that was exported before does not stay behind.
 fn export_text(environment: &Environment, started: &Started, state_file: Option<&Path>) -> String {
     let (context, json) = small_context(environment, &started.view.task);
-    let next = started.view.progress.next_step.as_deref().unwrap_or_default();
-    let mut pairs: BTreeMap<String, String> =
-        context.iter().map(|(key, value)| (context_variable(key), value.clone())).collect();
-    let gone = environment.variables().iter().filter_map(|(name, _)| name.to_str());
+    let next = started
+        .view
+        .progress
+        .next_step
+        .as_deref()
+        .unwrap_or_default();
+    let mut pairs: BTreeMap<String, String> = context
+        .iter()
+        .map(|(key, value)| (context_variable(key), value.clone()))
+        .collect();
+    let gone = environment
+        .variables()
+        .iter()
+        .filter_map(|(name, _)| name.to_str());
     let is_name = |name: &str| name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric());
     let is_ours = |name: &str| name.starts_with(CONTEXT) && is_name(name);
     let gone = gone.filter(|name| is_ours(name) && !pairs.contains_key(*name));
@@ -325,8 +459,13 @@ fn export_text(environment: &Environment, started: &Started, state_file: Option<
     pairs.extend(
         state_file.map(|file| ("RELIGHT_STATE_FILE".to_owned(), file.display().to_string())),
     );
-    let exported = pairs.iter().map(|(name, value)| format!("export {name}={}", quoted(value)));
-    gone.into_iter().chain(exported).collect::<Vec<String>>().join("\n")
+    let exported = pairs
+        .iter()
+        .map(|(name, value)| format!("export {name}={}", quoted(value)));
+    gone.into_iter()
+        .chain(exported)
+        .collect::<Vec<String>>()
+        .join("\n")
 }
 
 /// A value for `eval`. A terminal gets the escapes that bash and zsh read, where it would obey a
@@ -360,6 +499,12 @@ const CONTEXT: &str = "RELIGHT_CONTEXT_";
 
 /// A name that any shell takes: `pull-request` is `RELIGHT_CONTEXT_PULL_REQUEST`.
 fn context_variable(key: &str) -> String {
-    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
     format!("{CONTEXT}{}", key.chars().map(letter).collect::<String>())
 }

@@ -22,20 +22,36 @@ use crate::{block_on, output};
 pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let work = Work::find(environment, arguments.config.config.as_deref())?;
     let context = context(environment)?;
-    let agent = environment.agent(arguments.agent.as_ref())?.ok_or_else(|| {
-        Failure::new(Exit::Usage, "nobody said which agent wants work")
-            .hint("relight task claim --agent NAME; inside an agent of Relight it is known")
-    })?;
+    let agent = environment
+        .agent(arguments.agent.as_ref())?
+        .ok_or_else(|| {
+            Failure::new(Exit::Usage, "nobody said which agent wants work")
+                .hint("relight task claim --agent NAME; inside an agent of Relight it is known")
+        })?;
     let store = context.engine.store().as_ref();
     let (holder, lease) = environment.holder(&arguments.holder, Some(&agent), store)?;
     let (skills, wait) = (arguments.skills.clone(), arguments.wait);
-    let request = TaskClaim { agent, skills, wait, lease };
+    let request = TaskClaim {
+        agent,
+        skills,
+        wait,
+        lease,
+    };
     let queue = work.queue(context.engine.clone());
     let claimed = block_on(request.run(&context, &queue, work.sweep, &holder.into()))?;
-    let nothing =
-        || Failure::of(ErrorCode::NOTHING, format!("there is no task for {}", request.agent));
+    let nothing = || {
+        Failure::of(
+            ErrorCode::NOTHING,
+            format!("there is no task for {}", request.agent),
+        )
+    };
     let written = claimed.ok_or_else(nothing)?;
-    print_started(environment, &context.engine, &written.answer, arguments.export)?;
+    print_started(
+        environment,
+        &context.engine,
+        &written.answer,
+        arguments.export,
+    )?;
     file_check(&written)?;
     Ok(0)
 }
@@ -48,7 +64,12 @@ pub(super) fn fail(environment: &Environment, arguments: FailArguments) -> Outco
     let context = context(environment)?;
     let recoverer = work.recoverer(context.engine.clone());
     let force = arguments.force || environment.is_person();
-    let request = TaskFail { task, fence, reason: arguments.reason, force };
+    let request = TaskFail {
+        task,
+        fence,
+        reason: arguments.reason,
+        force,
+    };
     let failed = block_on(request.run(&context, &recoverer))?;
     let recovered = &failed.answer.recovery;
     if let Some(trouble) = &recovered.trouble {
@@ -76,10 +97,16 @@ pub(super) fn recovered_text(recovered: &Recovered, task: &Task, command: Option
         Some(at) => format!("from {at} on"),
         None => "at once".to_owned(),
     };
-    let agent = task.agent.as_ref().map_or("whoever takes it", AgentName::as_str);
+    let agent = task
+        .agent
+        .as_ref()
+        .map_or("whoever takes it", AgentName::as_str);
     let outcome = recovered.outcome.as_deref().unwrap_or_default();
     let resume = Decision::Resume.as_str();
-    let defer = Decision::Defer { until: clock::now() }.as_str();
+    let defer = Decision::Defer {
+        until: clock::now(),
+    }
+    .as_str();
     match recovered.status {
         TaskStatus::Failed if outcome == Decision::GiveUp.as_str() => {
             format!("task {id} failed; its strategy gives it up (relight task retry {id} --force)")
@@ -113,7 +140,10 @@ pub(super) fn recovered_text(recovered: &Recovered, task: &Task, command: Option
             format!("task {id} is deferred; it may be taken {when}")
         }
         TaskStatus::Suspended => {
-            let reason = recovered.reason.as_deref().unwrap_or("its strategy wants that");
+            let reason = recovered
+                .reason
+                .as_deref()
+                .unwrap_or("its strategy wants that");
             format!("task {id} is suspended and waits for a person: {reason}")
         }
         status => match &recovered.reason {

@@ -23,14 +23,37 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holde
     };
     row("title", task.spec.title.clone());
     row("agent", task.agent.as_ref().map(ToString::to_string));
-    row("holder", task.lease.held.as_ref().map(|held| holder_text(held, holders)));
+    row(
+        "holder",
+        task.lease
+            .held
+            .as_ref()
+            .map(|held| holder_text(held, holders)),
+    );
     row("fence", Some(task.lease.fence.to_string()));
-    row("needs", (!task.spec.needs.is_empty()).then(|| task.spec.needs.join(", ")));
+    row(
+        "needs",
+        (!task.spec.needs.is_empty()).then(|| task.spec.needs.join(", ")),
+    );
     row("strategy", Some(strategy_text(task, strategy)));
-    let given_up = if tally.given_up { ", given up by its strategy" } else { "" };
-    row("retries", Some(format!("{} of {}{given_up}", task.retries, task.max_retries())));
+    let given_up = if tally.given_up {
+        ", given up by its strategy"
+    } else {
+        ""
+    };
+    row(
+        "retries",
+        Some(format!(
+            "{} of {}{given_up}",
+            task.retries,
+            task.max_retries()
+        )),
+    );
     row("starts", Some(starts_text(task)));
-    row("cost", (tally.cost_micros > 0).then(|| Cost(tally.cost_micros).to_string()));
+    row(
+        "cost",
+        (tally.cost_micros > 0).then(|| Cost(tally.cost_micros).to_string()),
+    );
     row("turns", (tally.turns > 0).then(|| tally.turns.to_string()));
     row("updated", Some(ago(task)));
     row("not before", task.not_before.map(|at| at.to_string()));
@@ -71,7 +94,9 @@ pub(super) fn list_text(tasks: &[(Task, Option<usize>)], holders: &Holders) -> S
         rows.push(vec![
             task.id.to_string(),
             status_mark(task, holders),
-            task.agent.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string),
+            task.agent
+                .as_ref()
+                .map_or_else(|| "–".to_owned(), ToString::to_string),
             steps,
             ago(task),
             task.spec.title.clone().unwrap_or_default(),
@@ -82,9 +107,16 @@ pub(super) fn list_text(tasks: &[(Task, Option<usize>)], holders: &Holders) -> S
 
 /// Nothing is called running whose holder is gone; what waits says for what.
 fn status_mark(task: &Task, holders: &Holders) -> String {
-    let is_gone = task.lease.held.as_ref().is_some_and(|held| !holders.is_alive(held));
+    let is_gone = task
+        .lease
+        .held
+        .as_ref()
+        .is_some_and(|held| !holders.is_alive(held));
     let now = clock::now();
-    let waits = task.not_before.filter(|at| *at > now).map(|at| format!("in {}", at.since(now)));
+    let waits = task
+        .not_before
+        .filter(|at| *at > now)
+        .map(|at| format!("in {}", at.since(now)));
     let note = match task.status {
         TaskStatus::InProgress if is_gone => Some("holder gone".to_owned()),
         TaskStatus::Failed if task.tally.given_up => Some("given up".to_owned()),
@@ -110,7 +142,10 @@ fn strategy_text(task: &Task, in_effect: Option<&str>) -> String {
 fn starts_text(task: &Task) -> String {
     match task.tally.recoveries {
         0 => task.starts.to_string(),
-        recoveries => format!("{} ({recoveries} recovered since a step was finished)", task.starts),
+        recoveries => format!(
+            "{} ({recoveries} recovered since a step was finished)",
+            task.starts
+        ),
     }
 }
 

@@ -18,11 +18,19 @@ pub(crate) fn run(environment: &Environment, command: &TokenCommand) -> Outcome 
     match command {
         TokenCommand::Show => {
             let token = tokens::show(&home)?;
-            output::answer(environment, &json!({"token": token, "scope": Scope::Admin}), &token);
+            output::answer(
+                environment,
+                &json!({"token": token, "scope": Scope::Admin}),
+                &token,
+            );
         }
         TokenCommand::Rotate => {
             let token = tokens::rotate(&home)?;
-            output::answer(environment, &json!({"token": token, "scope": Scope::Admin}), &token);
+            output::answer(
+                environment,
+                &json!({"token": token, "scope": Scope::Admin}),
+                &token,
+            );
         }
         TokenCommand::New(arguments) => make(environment, &home, arguments)?,
         TokenCommand::List => list(environment, &tokens::list(&home)?),
@@ -35,7 +43,10 @@ pub(crate) fn run(environment: &Environment, command: &TokenCommand) -> Outcome 
 fn home(environment: &Environment) -> Result<PathBuf, Failure> {
     use std::os::unix::fs::DirBuilderExt as _;
     let home = environment.state_folder()?;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&home);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&home);
     made.map_err(|error| cannot_use(&home, &error))?;
     Ok(home)
 }
@@ -49,18 +60,29 @@ fn make(
         limits::TOKEN_NAME.check(name.len())?;
         environment.check_name("token name", name)?;
     }
-    let scope = if arguments.operate { Scope::Operate } else { Scope::Read };
+    let scope = if arguments.operate {
+        Scope::Operate
+    } else {
+        Scope::Read
+    };
     let (record, secret) = tokens::new(home, arguments.name.as_deref(), scope)?;
     let mut value = record_json(&record);
     value["token"] = json!(secret);
     output::answer(environment, &value, &secret);
-    output::note(environment, &format!("its id is {}; it is shown this once", record.id));
+    output::note(
+        environment,
+        &format!("its id is {}; it is shown this once", record.id),
+    );
     Ok(())
 }
 
 fn list(environment: &Environment, records: &[TokenRecord]) {
     let values: Vec<Value> = records.iter().map(record_json).collect();
-    let mut rows = vec![["id", "scope", "name", "created"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["id", "scope", "name", "created"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for record in records {
         let name = record.name.clone().unwrap_or_default();
         let created = record.created_at.to_string();
@@ -79,7 +101,13 @@ fn list(environment: &Environment, records: &[TokenRecord]) {
 }
 
 fn record_json(record: &TokenRecord) -> Value {
-    let TokenRecord { id, name, scope, created_at, .. } = record;
+    let TokenRecord {
+        id,
+        name,
+        scope,
+        created_at,
+        ..
+    } = record;
     json!({"id": id, "name": name, "scope": scope, "created_at": created_at})
 }
 

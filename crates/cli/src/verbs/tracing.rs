@@ -30,7 +30,9 @@ fn collector(
     environment: &Environment,
     config: &Config,
 ) -> Result<Option<Collector>, BadCollector> {
-    let is_disabled = environment.get("OTEL_SDK_DISABLED").is_some_and(|word| word == "true");
+    let is_disabled = environment
+        .get("OTEL_SDK_DISABLED")
+        .is_some_and(|word| word == "true");
     if is_disabled {
         return Ok(None);
     }
@@ -46,5 +48,7 @@ fn collector(
     let headers = environment
         .get("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
         .or_else(|| environment.get("OTEL_EXPORTER_OTLP_HEADERS"));
-    collector.with_headers(headers.unwrap_or_default()).map(Some)
+    collector
+        .with_headers(headers.unwrap_or_default())
+        .map(Some)
 }

@@ -26,7 +26,11 @@ pub(crate) fn run(environment: &Environment, command: &TranscriptCommand) -> Out
     };
     let mut reports = Vec::new();
     for (path, format) in files(environment, arguments, repairs)? {
-        let act = if repairs { transcripts::repair } else { transcripts::check };
+        let act = if repairs {
+            transcripts::repair
+        } else {
+            transcripts::check
+        };
         reports.push(act(&path, format)?);
     }
     let redactor = environment.redactor_for_output();
@@ -37,7 +41,11 @@ pub(crate) fn run(environment: &Environment, command: &TranscriptCommand) -> Out
         lines.push(in_words(report, &calls));
         items.push(in_json(report, &calls));
     }
-    output::answer(environment, &json!({"items": items, "next": null}), &lines.join("\n"));
+    output::answer(
+        environment,
+        &json!({"items": items, "next": null}),
+        &lines.join("\n"),
+    );
     Ok(reports.iter().map(code).max().unwrap_or(0))
 }
 
@@ -81,16 +89,35 @@ fn in_words(report: &TranscriptReport, calls: &[OpenCall]) -> String {
         }
     }];
     lines.extend(report.examination.findings.iter().map(finding_in_words));
-    for OpenCall { name, arguments, .. } in calls {
+    for OpenCall {
+        name, arguments, ..
+    } in calls
+    {
         lines.push(format!("  in doubt: {name} {arguments}"));
     }
-    lines.iter().map(|line| output::one_line(line)).collect::<Vec<_>>().join("\n")
+    lines
+        .iter()
+        .map(|line| output::one_line(line))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn finding_in_words(finding: &Finding) -> String {
-    let Finding { kind, line, offset, bytes, tool } = finding;
-    let tool = tool.as_deref().map(|tool| format!(" ({tool})")).unwrap_or_default();
-    format!("  line {line}, byte {offset}: {}{tool}; {bytes} bytes cut", kind.in_words())
+    let Finding {
+        kind,
+        line,
+        offset,
+        bytes,
+        tool,
+    } = finding;
+    let tool = tool
+        .as_deref()
+        .map(|tool| format!(" ({tool})"))
+        .unwrap_or_default();
+    format!(
+        "  line {line}, byte {offset}: {}{tool}; {bytes} bytes cut",
+        kind.in_words()
+    )
 }
 
 fn files(
@@ -113,7 +140,12 @@ fn files(
 }
 
 fn refuse_while_alive(store: &dyn Store, name: &AgentName) -> Result<(), Failure> {
-    let query = AttemptQuery { agent: Some(name.clone()), ended: false, limit: 1, before: None };
+    let query = AttemptQuery {
+        agent: Some(name.clone()),
+        ended: false,
+        limit: 1,
+        before: None,
+    };
     let newest = block_on(store.attempts(query))?.into_iter().next();
     let running = newest.and_then(|attempt| attempt.process.filter(process::is_alive));
     match running {
@@ -126,20 +158,27 @@ fn refuse_while_alive(store: &dyn Store, name: &AgentName) -> Result<(), Failure
 }
 
 fn of_agent(environment: &Environment, agent: &Agent) -> Result<(PathBuf, Format), Failure> {
-    let Agent { name, session, plan, .. } = agent;
+    let Agent {
+        name,
+        session,
+        plan,
+        ..
+    } = agent;
     let nothing = |text: String| Failure::of(ErrorCode::NOT_FOUND, text);
     let session = session.as_deref().ok_or_else(|| {
         nothing(format!("agent {name} has no session"))
             .hint("its preset learns it when the agent runs; or name the FILE")
     })?;
     let preset = presets::find(environment, &plan.preset)?;
-    preset.transcript(session, |variable| environment.path(variable)).ok_or_else(|| {
-        nothing(format!(
-            "no transcript of session {session} was found for preset {}",
-            preset.name()
-        ))
-        .hint("name the FILE; docs/guides/transcripts.md says where programs keep them")
-    })
+    preset
+        .transcript(session, |variable| environment.path(variable))
+        .ok_or_else(|| {
+            nothing(format!(
+                "no transcript of session {session} was found for preset {}",
+                preset.name()
+            ))
+            .hint("name the FILE; docs/guides/transcripts.md says where programs keep them")
+        })
 }
 
 impl From<TranscriptError> for Failure {

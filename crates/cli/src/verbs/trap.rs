@@ -28,7 +28,10 @@ pub(crate) fn run(environment: &Environment, command: &TrapCommand) -> Outcome {
 /// Calls this very program, wherever the loop goes and whatever its `PATH` becomes.
 fn snippet(environment: &Environment) -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(|error| {
-        Failure::new(Exit::Io, format!("cannot find out where this program is: {error}"))
+        Failure::new(
+            Exit::Io,
+            format!("cannot find out where this program is: {error}"),
+        )
     })?;
     let mut call = vec![shell_quote(&program.to_string_lossy())];
     for (flag, value) in environment.flags_for_state()? {
@@ -62,7 +65,10 @@ fn interrupt(environment: &Environment, id: &TaskId, right: Right, reason: Strin
     block_on(async {
         let task = context.engine.task(id).await?;
         if is_left_behind(&task, right) {
-            context.engine.act(id, right, TaskEvent::Interrupt { reason }).await?;
+            context
+                .engine
+                .act(id, right, TaskEvent::Interrupt { reason })
+                .await?;
             operate::refresh(&context, id).await?;
         }
         Ok(0)

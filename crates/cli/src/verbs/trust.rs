@@ -19,13 +19,23 @@ pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outc
         return list(environment, &home);
     }
     let path = arguments.path.as_deref().unwrap_or(Path::new("."));
-    let file = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
+    let file = if path.is_dir() {
+        path.join(FILE_NAME)
+    } else {
+        path.to_owned()
+    };
     if arguments.remove {
         return remove(environment, &home, &file);
     }
-    let source = Source { file: std::path::absolute(&file).unwrap_or(file), is_found_here: true };
+    let source = Source {
+        file: std::path::absolute(&file).unwrap_or(file),
+        is_found_here: true,
+    };
     let config = Config::load(&source, environment.presets_folder().as_deref())?;
-    let origin = config.origin.as_ref().expect("a file that was loaded has an origin");
+    let origin = config
+        .origin
+        .as_ref()
+        .expect("a file that was loaded has an origin");
     let Approval { path, hash, .. } = trust::approve(&home, origin)?;
     let keys = trust::keys(&config);
     let mut text = format!("approved {path}");
@@ -35,7 +45,11 @@ pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outc
     if keys.is_empty() {
         text += "\n  nothing in it needs approval";
     }
-    output::answer(environment, &json!({"path": path, "hash": hash, "keys": keys}), &text);
+    output::answer(
+        environment,
+        &json!({"path": path, "hash": hash, "keys": keys}),
+        &text,
+    );
     Ok(0)
 }
 
@@ -50,7 +64,10 @@ fn shown(config: &Config, key: &str) -> String {
         }
         trust::HOOKS => format!("ignored {:?}, …", config.hooks.ignored),
         _ => {
-            match StoreUrl::parse(config.store_url.as_deref().unwrap_or_default(), Path::new("")) {
+            match StoreUrl::parse(
+                config.store_url.as_deref().unwrap_or_default(),
+                Path::new(""),
+            ) {
                 Ok(StoreUrl::Sqlite(path)) => format!("sqlite:{}", path.display()),
                 Ok(StoreUrl::Postgres(url)) => url.to_string(),
                 Ok(StoreUrl::Memory) => "memory:".to_owned(),
@@ -79,7 +96,11 @@ fn list(environment: &Environment, home: &Path) -> Outcome {
     let mut items: Vec<Value> = Vec::new();
     for approval in &all {
         let now = state(approval);
-        let Approval { path, hash, approved_at } = approval;
+        let Approval {
+            path,
+            hash,
+            approved_at,
+        } = approval;
         items.push(json!({"path": path, "hash": hash, "approved_at": approved_at, "now": now}));
         rows.push(vec![path.clone(), now.to_owned(), approved_at.to_string()]);
     }

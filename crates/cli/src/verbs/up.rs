@@ -43,9 +43,15 @@ const LAST_SPANS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
     let config = configured::load(environment, arguments.config.as_deref())?;
-    log::settle(environment.get(log::VARIABLE), arguments.log_format, config.log.format)?;
+    log::settle(
+        environment.get(log::VARIABLE),
+        arguments.log_format,
+        config.log.format,
+    )?;
     environment.approve_by_use(&config);
-    let environment = environment.with_store(config.store_url.clone()).with_agents(&config);
+    let environment = environment
+        .with_store(config.store_url.clone())
+        .with_agents(&config);
     let environment = environment.deciding(None);
     environment.warn_of_password_in_flag();
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
@@ -77,15 +83,25 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         Some(identity) => Some(membership::join(identity, &config, &engine).await?),
         None => None,
     };
-    let fleet = membership.as_ref().map(|membership| membership.fleet().clone());
+    let fleet = membership
+        .as_ref()
+        .map(|membership| membership.fleet().clone());
     let node = match &fleet {
-        Some(fleet) => Some((fleet.name().clone(), FleetKey::of(engine.store().as_ref()).await?)),
+        Some(fleet) => Some((
+            fleet.name().clone(),
+            FleetKey::of(engine.store().as_ref()).await?,
+        )),
         None => None,
     };
-    let mut settings = SupervisorSettings { fleet, ..supervision::settings(environment, &home)? };
+    let mut settings = SupervisorSettings {
+        fleet,
+        ..supervision::settings(environment, &home)?
+    };
     if settings.fleet.is_some() {
         let lease = format!("{}ms", config.node.lease.as_ms());
-        settings.places.push((Word::from(NODE_LEASE), Word::from(lease)));
+        settings
+            .places
+            .push((Word::from(NODE_LEASE), Word::from(lease)));
     }
     let work = Work::of(&config)?;
     configured::check_strategies(&config, &work)?;
@@ -111,7 +127,14 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         node,
     };
     let (server, reception) = http::start(ground, threads, control)?;
-    let host = UpHost { environment, arguments, server, alerting, telemetry, config };
+    let host = UpHost {
+        environment,
+        arguments,
+        server,
+        alerting,
+        telemetry,
+        config,
+    };
     let settings = DaemonSettings {
         take_over: arguments.take_over,
         paused: arguments.paused,
@@ -138,12 +161,14 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
         }
         DaemonEnd::StoreReplaced(error) => Err(supervision::agents_live_on(&error)),
         DaemonEnd::Unrecorded(error) => Err(supervision::stopped_unrecorded(&error)),
-        DaemonEnd::AgentsTaken => {
-            Err(Failure::new(Exit::Fenced, "another daemon has all agents now"))
-        }
-        DaemonEnd::NodeTaken(name) => {
-            Err(Failure::new(Exit::Fenced, format!("another daemon is node {name} now")))
-        }
+        DaemonEnd::AgentsTaken => Err(Failure::new(
+            Exit::Fenced,
+            "another daemon has all agents now",
+        )),
+        DaemonEnd::NodeTaken(name) => Err(Failure::new(
+            Exit::Fenced,
+            format!("another daemon is node {name} now"),
+        )),
     }
 }
 
@@ -171,7 +196,12 @@ impl UpHost<'_> {
         let queue = configured::queue_settings(&config.queue);
         self.environment.approve_by_use(&config);
         self.config = config;
-        Ok(Configuration { specs, queue, strategies: work.strategies, policy: work.policy })
+        Ok(Configuration {
+            specs,
+            queue,
+            strategies: work.strategies,
+            policy: work.policy,
+        })
     }
 }
 
@@ -198,14 +228,18 @@ impl Host for UpHost<'_> {
             return self.say(&format!("serving {url}; relight dashboard opens it"));
         }
         if let Some(link) = self.server.login_link() {
-            self.say(&format!("dashboard: {link} (once, within a minute; then relight dashboard)"));
+            self.say(&format!(
+                "dashboard: {link} (once, within a minute; then relight dashboard)"
+            ));
         }
     }
 
     async fn reload(&mut self, engine: &Engine) -> Result<Configuration, String> {
-        self.read_again(engine).await.map_err(|Failure { message, hint, .. }| {
-            hint.map_or_else(|| message.clone(), |hint| format!("{message}; {hint}"))
-        })
+        self.read_again(engine)
+            .await
+            .map_err(|Failure { message, hint, .. }| {
+                hint.map_or_else(|| message.clone(), |hint| format!("{message}; {hint}"))
+            })
     }
 
     fn preset(&self, name: &str) -> Preset {

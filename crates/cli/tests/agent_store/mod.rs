@@ -26,7 +26,10 @@ pub(crate) fn alive() -> ProcessIdentity {
 
 /// Somebody who had our pid before us.
 pub(crate) fn dead() -> ProcessIdentity {
-    ProcessIdentity { start: 1, ..alive() }
+    ProcessIdentity {
+        start: 1,
+        ..alive()
+    }
 }
 
 /// One agent of a stage.
@@ -38,8 +41,13 @@ pub(crate) struct Told {
 impl Told {
     pub(crate) fn of(stage: &Stage, name: &str) -> Self {
         let home = stage.folder.path().join("home");
-        let store = StoreUrl::Sqlite(home.join("relight.db")).open(Use::Short).unwrap();
-        let told = Self { store, name: AgentName::new(name).unwrap() };
+        let store = StoreUrl::Sqlite(home.join("relight.db"))
+            .open(Use::Short)
+            .unwrap();
+        let told = Self {
+            store,
+            name: AgentName::new(name).unwrap(),
+        };
         AgentFolder::of(&home, &told.name).create().unwrap();
         let plan = AgentPlan {
             command: vec!["./writer.sh".to_owned()],
@@ -52,8 +60,16 @@ impl Told {
 
     pub(crate) fn commit(&self, changes: Vec<AgentChange>) {
         let (agent, guard, at) = (self.name.clone(), Guard::default(), clock::now());
-        let commit = AgentCommit { agent, guard, at, changes };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let commit = AgentCommit {
+            agent,
+            guard,
+            at,
+            changes,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(self.store.commit_agent(commit)).unwrap();
     }
 
@@ -78,9 +94,21 @@ impl Told {
         let (shim, log) = (Some(process.clone()), Some(log));
         let since = clock::now();
         self.commit(vec![
-            AgentChange::Begun { number, tag: tag.clone() },
-            AgentChange::Spawned { number, process, shim, log },
-            AgentChange::State(AgentState::Running { attempt: tag, since, ending: None }),
+            AgentChange::Begun {
+                number,
+                tag: tag.clone(),
+            },
+            AgentChange::Spawned {
+                number,
+                process,
+                shim,
+                log,
+            },
+            AgentChange::State(AgentState::Running {
+                attempt: tag,
+                since,
+                ending: None,
+            }),
         ]);
         self
     }
@@ -123,7 +151,10 @@ impl Told {
         self.commit(vec![
             AgentChange::Ended {
                 number,
-                ended: Box::new(RecordedDeath { cause: Cause::Failed, death }),
+                ended: Box::new(RecordedDeath {
+                    cause: Cause::Failed,
+                    death,
+                }),
                 post_mortem: Box::new(post_mortem),
             },
             AgentChange::State(AgentState::Crashed { again_at: None }),

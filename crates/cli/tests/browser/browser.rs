@@ -24,7 +24,10 @@ impl Browser {
             eprintln!("SKIPPED: there is no chromium or no chromedriver (chromium-driver) here");
             return None;
         };
-        let browser = Arc::new(Self { driver, turn: Mutex::new(()) });
+        let browser = Arc::new(Self {
+            driver,
+            turn: Mutex::new(()),
+        });
         *shared = Arc::downgrade(&browser);
         Some(browser)
     }

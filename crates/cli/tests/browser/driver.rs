@@ -42,21 +42,36 @@ impl Driver {
         let config = Agent::config_builder().http_status_as_error(false);
         let agent: Agent = config.timeout_global(Some(CALL_MAX)).build().into();
         let session = format!("http://127.0.0.1:{port}/session");
-        let mut driver = Self { process, agent, session, _folder: folder };
+        let mut driver = Self {
+            process,
+            agent,
+            session,
+            _folder: folder,
+        };
         let begun = driver.post("", &json!({"capabilities": {"alwaysMatch": wanted()}}));
-        driver.session = format!("{}/{}", driver.session, begun["sessionId"].as_str().unwrap());
+        driver.session = format!(
+            "{}/{}",
+            driver.session,
+            begun["sessionId"].as_str().unwrap()
+        );
         Some(driver)
     }
 
     /// A command with its values.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
-        self.try_post(path, body).unwrap_or_else(|error| panic!("{path}: {error}"))
+        self.try_post(path, body)
+            .unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// The same, where it may be refused.
     pub(crate) fn try_post(&self, path: &str, body: &Value) -> Result<Value, String> {
-        let request = self.agent.post(self.url(path)).header("Content-Type", "application/json");
-        let answer = request.send(body.to_string()).map_err(|error| error.to_string())?;
+        let request = self
+            .agent
+            .post(self.url(path))
+            .header("Content-Type", "application/json");
+        let answer = request
+            .send(body.to_string())
+            .map_err(|error| error.to_string())?;
         read(answer)
     }
 
@@ -72,7 +87,10 @@ impl Driver {
 
     /// A command of the browser's own protocol, for what WebDriver cannot say.
     pub(crate) fn devtools(&self, command: &str, values: &Value) -> Value {
-        self.post("/goog/cdp/execute", &json!({"cmd": command, "params": values}))
+        self.post(
+            "/goog/cdp/execute",
+            &json!({"cmd": command, "params": values}),
+        )
     }
 
     fn url(&self, path: &str) -> String {
@@ -88,11 +106,21 @@ impl Drop for Driver {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a tool of the test, not a part of the product"
+)]
 fn program(folder: &Path) -> Child {
     let mut command = Command::new(PROGRAM);
-    command.arg("--port=0").env("TMPDIR", folder).env("HOME", folder).process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .arg("--port=0")
+        .env("TMPDIR", folder)
+        .env("HOME", folder)
+        .process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     command.spawn().unwrap()
 }
 
@@ -100,8 +128,15 @@ fn program(folder: &Path) -> Child {
 fn port_of(process: &mut Child) -> u16 {
     let said = BufReader::new(process.stdout.take().unwrap());
     let mut lines = said.lines().map_while(Result::ok);
-    let line = lines.find(|line| line.contains("started successfully on port")).unwrap();
-    line.trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap()
+    let line = lines
+        .find(|line| line.contains("started successfully on port"))
+        .unwrap();
+    line.trim_end_matches('.')
+        .rsplit(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn wanted() -> Value {

@@ -23,8 +23,13 @@ fn node_b(house: &House) -> Supervisor {
     let folder = house.ground.stage.folder.path();
     let home = folder.join("home-b").display().to_string();
     let store = format!("sqlite:{}", house.ground.home("relight.db").display());
-    let variables = [("RELIGHT_HOME", home.as_str()), ("RELIGHT_STORE", store.as_str())];
-    let node = house.ground.start_with(&["up", "--no-http", "--node", "b"], &variables);
+    let variables = [
+        ("RELIGHT_HOME", home.as_str()),
+        ("RELIGHT_STORE", store.as_str()),
+    ];
+    let node = house
+        .ground
+        .start_with(&["up", "--no-http", "--node", "b"], &variables);
     node.until_said("is up with ");
     node
 }
@@ -72,7 +77,9 @@ fn look(page: &Page<'_>) {
 
 #[test]
 fn an_agent_is_seen_to_move_from_node_to_node() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     // A busy machine may lose it once more.
     let config = format!("{NODE_A}{}max_attempts = 20\n", agent("writer"));
     let house = House::with("echo $$ >>births\nexec sleep 1000", &config);
@@ -90,7 +97,9 @@ fn an_agent_is_seen_to_move_from_node_to_node() {
     press(&page, "a");
     until_node(&page, "a", "draining");
     let told = now();
-    until("a has renewed since", || (told.elapsed() > RENEWED).then_some(()));
+    until("a has renewed since", || {
+        (told.elapsed() > RENEWED).then_some(())
+    });
     // On a machine that is too busy to renew it has left by itself.
     let writer = house.ground.births(1)[0];
     if is_alive(writer) {
@@ -99,8 +108,13 @@ fn an_agent_is_seen_to_move_from_node_to_node() {
     page.until_text(&format!("{WRITER} .place"), "on b");
     b.kill();
     until_node(&page, "b", "gone");
-    page.until(&format!("document.querySelector('{WRITER} .place.bad') !== null"));
-    assert_eq!(page.see("document.querySelector('tr[data-node=b] button')"), json!(null));
+    page.until(&format!(
+        "document.querySelector('{WRITER} .place.bad') !== null"
+    ));
+    assert_eq!(
+        page.see("document.querySelector('tr[data-node=b] button')"),
+        json!(null)
+    );
     look(&page);
 
     press(&page, "a");
@@ -112,7 +126,9 @@ fn an_agent_is_seen_to_move_from_node_to_node() {
 
 #[test]
 fn without_a_fleet_there_is_nothing_of_it() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);

@@ -55,20 +55,34 @@ fn hostile_house() -> House {
     store::run(store::lived(&*past, "lost-one", 2, &all_texts().join(" ")));
     drop(past);
     let words: Vec<String> = CORPUS.iter().map(|text| format!("'''{text}'''")).collect();
-    let words: Vec<String> =
-        words.into_iter().filter(|word| word.matches('\'').count() == 6).collect();
+    let words: Vec<String> = words
+        .into_iter()
+        .filter(|word| word.matches('\'').count() == 6)
+        .collect();
     let command = format!("command = [\"./agent\", {}]", words.join(", "));
-    House::on(ground, &format!("[[agent]]\nname = \"writer\"\n{command}\ncooldown = \"50ms\"\n"))
+    House::on(
+        ground,
+        &format!("[[agent]]\nname = \"writer\"\n{command}\ncooldown = \"50ms\"\n"),
+    )
 }
 
 /// Puts every text into every field that takes one; at least one field takes each.
 fn fill(house: &House) {
-    let token = house.ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let token = house
+        .ground
+        .call(&["token", "show"])
+        .stdout
+        .trim()
+        .to_owned();
     let post = |path: &str, body| house.post_with(&token, path, &body).0;
     assert_eq!(post("/api/agents", json!({"name": "speaker"})), 201);
     for (number, text) in all_texts().iter().enumerate() {
         let id = format!("t{number}");
-        let step = text.chars().filter(|c| !c.is_control()).take(60).collect::<String>();
+        let step = text
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(60)
+            .collect::<String>();
         let task = json!({"id": id, "title": text, "steps": [step], "payload": {"text": text},
             "set": {"note": text, "branch": text}});
         post("/api/tasks", task);
@@ -82,16 +96,29 @@ fn fill(house: &House) {
         let name: String = step.bytes().map(|byte| format!("%{byte:02X}")).collect();
         post(&format!("/api/tasks/{id}/steps/{name}/begin"), once);
         let why = json!({"fence": begun["fence"], "reason": text});
-        assert_eq!(post(&format!("/api/tasks/{id}/block"), why), 200, "{text:?}");
+        assert_eq!(
+            post(&format!("/api/tasks/{id}/block"), why),
+            200,
+            "{text:?}"
+        );
         let key = format!("chat-{number}");
         let turn = json!({"id": "s", "set": {"text": text}});
         assert_eq!(post(&format!("/api/sessions/{key}/begin"), turn), 200);
-        post(&format!("/api/sessions/{key}/suspend"), json!({"reason": text}));
+        post(
+            &format!("/api/sessions/{key}/suspend"),
+            json!({"reason": text}),
+        );
         for name in ["speaker", "writer"] {
-            post(&format!("/api/agents/{name}/heartbeat"), json!({"status": text}));
+            post(
+                &format!("/api/agents/{name}/heartbeat"),
+                json!({"status": text}),
+            );
         }
     }
-    post("/api/agents/speaker/heartbeat", json!({"status": CORPUS[1]}));
+    post(
+        "/api/agents/speaker/heartbeat",
+        json!({"status": CORPUS[1]}),
+    );
     post("/api/agents/writer/heartbeat", json!({"status": CORPUS[2]}));
 }
 
@@ -110,7 +137,9 @@ fn open_by_text(page: &Page<'_>, text: &str) {
 
 #[test]
 fn text_of_agents_is_shown_and_never_obeyed() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = hostile_house();
     fill(&house);
     let writer = house.ground.until_runs("writer", 1);
@@ -142,14 +171,22 @@ fn text_of_agents_is_shown_and_never_obeyed() {
         until_shown(&page, "tasks");
         open_by_text(&page, &format!("t{number}"));
         until_shown(&page, "task");
-        let start: String = text.chars().take_while(|c| !c.is_control()).take(40).collect();
+        let start: String = text
+            .chars()
+            .take_while(|c| !c.is_control())
+            .take(40)
+            .collect();
         page.until_text("main", &start);
         assert_only_text(&page, text);
     }
 
     signal(writer, Signal::KILL);
     house.ground.until_runs("writer", 2);
-    for (name, shown) in [("writer", CORPUS[0]), ("lost-one", CORPUS[15]), ("speaker", CORPUS[1])] {
+    for (name, shown) in [
+        ("writer", CORPUS[0]),
+        ("lost-one", CORPUS[15]),
+        ("speaker", CORPUS[1]),
+    ] {
         page.press("1");
         until_shown(&page, "overview");
         open_by_text(&page, name);

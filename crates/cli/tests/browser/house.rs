@@ -42,8 +42,17 @@ impl House {
         ground.config(config);
         let daemon = Some(ground.up(&["--listen", "127.0.0.1:0"]));
         let link = link(&ground);
-        let address = link.trim_start_matches("http://").split('/').next().unwrap().to_owned();
-        Self { ground, daemon, address }
+        let address = link
+            .trim_start_matches("http://")
+            .split('/')
+            .next()
+            .unwrap()
+            .to_owned();
+        Self {
+            ground,
+            daemon,
+            address,
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -71,7 +80,10 @@ impl House {
         let request = request.header("Content-Type", "application/json");
         let mut answer = request.send(body.to_string()).unwrap();
         let text = answer.body_mut().read_to_string().unwrap();
-        (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or_default())
+        (
+            answer.status().as_u16(),
+            serde_json::from_str(&text).unwrap_or_default(),
+        )
     }
 
     /// SIGKILL to the daemon; the agents go on.
@@ -99,5 +111,8 @@ pub(crate) fn until_shown(page: &Page<'_>, view: &str) {
 }
 
 fn link(ground: &Ground) -> String {
-    ground.json(&["dashboard", "--print"])["url"].as_str().unwrap().to_owned()
+    ground.json(&["dashboard", "--print"])["url"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }

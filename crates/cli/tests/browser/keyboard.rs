@@ -21,7 +21,12 @@ fn tab_to(page: &Page<'_>, selector: &str) {
         let is_seen = page.see(&format!(
             "document.activeElement === document.body || ({outline}.outlineStyle !== 'none' && parseFloat({outline}.outlineWidth) >= 2)"
         ));
-        assert_eq!(is_seen, true, "{}", page.see("document.activeElement.outerHTML"));
+        assert_eq!(
+            is_seen,
+            true,
+            "{}",
+            page.see("document.activeElement.outerHTML")
+        );
         if page.see(&format!("document.activeElement.matches({selector})")) == true {
             return;
         }
@@ -31,7 +36,9 @@ fn tab_to(page: &Page<'_>, selector: &str) {
 
 #[test]
 fn everything_is_reached_by_keys_alone() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
@@ -42,10 +49,17 @@ fn everything_is_reached_by_keys_alone() {
     page.until("document.activeElement.id === 'main'");
 
     tab_to(&page, "tr[data-agent=writer] .verb-restart");
-    assert_eq!(page.see("document.activeElement.getAttribute('aria-label')"), "Restart writer");
+    assert_eq!(
+        page.see("document.activeElement.getAttribute('aria-label')"),
+        "Restart writer"
+    );
     page.press(ENTER);
     page.until("document.getElementById('ask').open");
-    assert_eq!(page.text(":focus"), "Keep as it is", "the harmless answer comes first");
+    assert_eq!(
+        page.text(":focus"),
+        "Keep as it is",
+        "the harmless answer comes first"
+    );
     page.press(ESCAPE);
     page.until("!document.getElementById('ask').open");
     page.until("document.activeElement.matches('.verb-restart')");
@@ -55,9 +69,13 @@ fn everything_is_reached_by_keys_alone() {
     page.press(ENTER);
     page.until_text("tr[data-agent=writer] .col-attempt", "#2");
 
-    for (key, view) in
-        [("2", "timeline"), ("3", "tasks"), ("4", "sessions"), ("5", "events"), ("1", "overview")]
-    {
+    for (key, view) in [
+        ("2", "timeline"),
+        ("3", "tasks"),
+        ("4", "sessions"),
+        ("5", "events"),
+        ("1", "overview"),
+    ] {
         page.press(key);
         until_shown(&page, view);
         page.until("document.activeElement.tagName === 'H1'");
@@ -82,19 +100,29 @@ fn everything_is_reached_by_keys_alone() {
 
 #[test]
 fn everything_that_can_be_pressed_has_a_name() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
     let nameless = "[...document.querySelectorAll('a, button, input, select, canvas, [tabindex=\"0\"]')] \
         .filter((node) => node.checkVisibility() && !(node.getAttribute('aria-label') || node.labels?.length || node.textContent.trim())) \
         .map((node) => node.outerHTML)";
-    for (key, view) in
-        [("1", "overview"), ("2", "timeline"), ("3", "tasks"), ("4", "sessions"), ("5", "events")]
-    {
+    for (key, view) in [
+        ("1", "overview"),
+        ("2", "timeline"),
+        ("3", "tasks"),
+        ("4", "sessions"),
+        ("5", "events"),
+    ] {
         page.press(key);
         until_shown(&page, view);
         assert_eq!(page.see(nameless), json!([]), "{view}");
-        assert_eq!(page.see("document.querySelectorAll('h1').length"), 1, "{view}");
+        assert_eq!(
+            page.see("document.querySelectorAll('h1').length"),
+            1,
+            "{view}"
+        );
     }
 }

@@ -31,7 +31,9 @@ fn until_attempt(page: &Page<'_>, number: u32) {
 
 #[test]
 fn an_agent_restarted_by_its_button_comes_back_before_our_eyes() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
@@ -40,7 +42,11 @@ fn an_agent_restarted_by_its_button_comes_back_before_our_eyes() {
 
     page.click(&format!("{ROW} .verb-restart"));
     page.until("document.getElementById('ask').open");
-    assert!(page.text("#ask").contains("relight restart writer"), "{}", page.text("#ask"));
+    assert!(
+        page.text("#ask").contains("relight restart writer"),
+        "{}",
+        page.text("#ask")
+    );
     page.press("\u{e00c}");
     page.until("!document.getElementById('ask').open");
     assert_eq!(attempt(&page), "#1", "whoever says no changes nothing");
@@ -50,7 +56,12 @@ fn an_agent_restarted_by_its_button_comes_back_before_our_eyes() {
     page.click("#ask .primary");
     until_attempt(&page, 2);
     page.until_text("#toasts", "writer was running");
-    assert!(page.see("document.contains(window.marked)").as_bool().unwrap(), "no reload");
+    assert!(
+        page.see("document.contains(window.marked)")
+            .as_bool()
+            .unwrap(),
+        "no reload"
+    );
     assert_eq!(house.ground.births(2).len(), 2);
     house.ground.assert_never_doubled();
     assert_eq!(page.complaints(), Vec::<String>::new());
@@ -58,7 +69,9 @@ fn an_agent_restarted_by_its_button_comes_back_before_our_eyes() {
 
 #[test]
 fn an_agent_that_is_stopped_and_started_says_so() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
@@ -74,7 +87,9 @@ fn an_agent_that_is_stopped_and_started_says_so() {
 
 #[test]
 fn a_killed_agent_is_seen_to_die_and_to_come_back() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
@@ -95,7 +110,9 @@ fn a_killed_agent_is_seen_to_die_and_to_come_back() {
 
 #[test]
 fn the_page_outlives_the_daemon_and_misses_nothing() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let mut house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
@@ -110,7 +127,10 @@ fn the_page_outlives_the_daemon_and_misses_nothing() {
     page.screen(1280, 420, false, false);
     page.picture("disconnected");
     page.wide(false);
-    assert_eq!(house.ground.call(&["task", "add", "made-meanwhile"]).code, 0);
+    assert_eq!(
+        house.ground.call(&["task", "add", "made-meanwhile"]).code,
+        0
+    );
     signal(house.ground.births(1)[0], Signal::KILL);
     house.start_daemon();
 
@@ -118,14 +138,24 @@ fn the_page_outlives_the_daemon_and_misses_nothing() {
     page.until("document.getElementById('banner').hidden");
     page.until_text(".journal", "made-meanwhile");
     page.until_text(".journal", "attempt.died");
-    assert!(page.see("document.contains(window.marked)").as_bool().unwrap(), "no reload");
+    assert!(
+        page.see("document.contains(window.marked)")
+            .as_bool()
+            .unwrap(),
+        "no reload"
+    );
     page.press("1");
     page.until("document.body.dataset.view === 'overview'");
     until_attempt(&page, 2);
 
     let shown = page
         .see("fetch('/api/events?limit=1000').then((a) => a.json()).then((a) => a.items.length)");
-    let all = house.ground.call(&["events", "--json", "-n", "10000"]).stdout.lines().count();
+    let all = house
+        .ground
+        .call(&["events", "--json", "-n", "10000"])
+        .stdout
+        .lines()
+        .count();
     assert_eq!(shown, json!(all));
     page.click(&format!("{ROW} .verb-restart"));
     page.until("document.getElementById('ask').open");

@@ -5,28 +5,48 @@ use crate::house::House;
 
 #[test]
 fn a_link_logs_in_once_and_a_bad_one_says_what_to_type() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
 
     page.go(&house.url());
     page.until_text("main", "relight dashboard");
-    assert!(!page.text("body").contains("writer"), "a stranger sees no agent");
+    assert!(
+        !page.text("body").contains("writer"),
+        "a stranger sees no agent"
+    );
 
     let link = house.link();
     page.go(&link);
     page.until("location.pathname === '/' && document.querySelector('tr[data-agent=writer]')");
-    assert_eq!(page.see("document.cookie"), "", "no script can read the cookie");
-    assert_eq!(page.see("location.hash + location.search"), "", "the code is not in the address");
+    assert_eq!(
+        page.see("document.cookie"),
+        "",
+        "no script can read the cookie"
+    );
+    assert_eq!(
+        page.see("location.hash + location.search"),
+        "",
+        "the code is not in the address"
+    );
 
     page.go("about:blank");
     page.go(&link);
     page.until_text("main", "This link no longer works");
     page.until_text("#command", "relight dashboard");
-    assert!(page.see("document.getElementById('command').checkVisibility()").as_bool().unwrap());
+    assert!(
+        page.see("document.getElementById('command').checkVisibility()")
+            .as_bool()
+            .unwrap()
+    );
 
-    for bad in ["login/nobody-gave-this", "login/%3Csvg%20onload=alert(1)%3E", "login/%2e%2e%2fapi"]
-    {
+    for bad in [
+        "login/nobody-gave-this",
+        "login/%3Csvg%20onload=alert(1)%3E",
+        "login/%2e%2e%2fapi",
+    ] {
         page.go(&format!("{}{bad}", house.url()));
         page.until_text("main", "relight dashboard");
         page.assert_nothing_ran(bad);
@@ -35,7 +55,9 @@ fn a_link_logs_in_once_and_a_bad_one_says_what_to_type() {
 
 #[test]
 fn logging_in_to_one_daemon_does_not_log_out_of_another() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let (one, other) = (House::empty(), House::empty());
     let page = browser.page();
     one.enter(&page);

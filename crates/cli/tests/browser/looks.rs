@@ -10,8 +10,13 @@ use crate::house::{House, until_shown};
 use crate::page::{Page, pictures};
 use crate::store;
 
-const VIEWS: [(&str, &str); 5] =
-    [("1", "overview"), ("2", "timeline"), ("3", "tasks"), ("4", "sessions"), ("5", "events")];
+const VIEWS: [(&str, &str); 5] = [
+    ("1", "overview"),
+    ("2", "timeline"),
+    ("3", "tasks"),
+    ("4", "sessions"),
+    ("5", "events"),
+];
 
 /// More than this can be seen to jump.
 const JUMP_MAX: f64 = 0.02;
@@ -57,10 +62,15 @@ const WRITER: [(u64, u64, Cause); 6] = [
     (210, 65, Cause::Signal),
     (95, 900, Cause::Hung),
 ];
-const RESEARCHER: [(u64, u64, Cause); 3] =
-    [(700, 80, Cause::Timeout), (310, 75, Cause::Lost), (160, 60, Cause::Failed)];
-const DEPLOYER: [(u64, u64, Cause); 2] =
-    [(40, 45 * 60_000, Cause::Completed), (20, 3 * 3_600_000, Cause::Completed)];
+const RESEARCHER: [(u64, u64, Cause); 3] = [
+    (700, 80, Cause::Timeout),
+    (310, 75, Cause::Lost),
+    (160, 60, Cause::Failed),
+];
+const DEPLOYER: [(u64, u64, Cause); 2] = [
+    (40, 45 * 60_000, Cause::Completed),
+    (20, 3 * 3_600_000, Cause::Completed),
+];
 
 /// A workshop in the middle of its day: agents that work, died, came back, gave up, wait.
 fn lively() -> House {
@@ -74,8 +84,14 @@ fn lively() -> House {
          echo ready >>ready\n\
          exec sleep 1000",
     );
-    ground.script("writer", "echo 'thinking about the first sentence'; exec sleep 1000");
-    ground.script("indexer", "echo 'index is locked by another process' >&2; exit 3");
+    ground.script(
+        "writer",
+        "echo 'thinking about the first sentence'; exec sleep 1000",
+    );
+    ground.script(
+        "indexer",
+        "echo 'index is locked by another process' >&2; exit 3",
+    );
     ground.script("nightly", "echo 'rate limit, later'; exit 75");
     ground.script("deployer", "exec sleep 1000");
     let past = store::open(&ground);
@@ -115,21 +131,41 @@ fn lively() -> House {
 
 /// Tasks and sessions in all kinds of states.
 fn work(house: &House) {
-    let token = house.ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let token = house
+        .ground
+        .call(&["token", "show"])
+        .stdout
+        .trim()
+        .to_owned();
     let post = |path: &str, body| {
         let (status, answer) = house.post_with(&token, path, &body);
         assert!((200..300).contains(&status), "{path}: {answer}");
         answer
     };
-    post("/api/agents", json!({"name": "mail-gateway", "skills": ["mail"]}));
-    post("/api/agents/mail-gateway/heartbeat", json!({"status": "waits for new mail"}));
-    post("/api/agents/writer/heartbeat", json!({"status": "thinks about the first sentence"}));
+    post(
+        "/api/agents",
+        json!({"name": "mail-gateway", "skills": ["mail"]}),
+    );
+    post(
+        "/api/agents/mail-gateway/heartbeat",
+        json!({"status": "waits for new mail"}),
+    );
+    post(
+        "/api/agents/writer/heartbeat",
+        json!({"status": "thinks about the first sentence"}),
+    );
     let pay = json!({"title": "Pay invoice 4711", "steps": ["check", "pay", "file"], "agent": "mail-gateway"});
     let fence = post("/api/tasks/pay-8/start", pay)["fence"].clone();
-    post("/api/tasks/pay-8/steps/check/begin", json!({"fence": fence}));
+    post(
+        "/api/tasks/pay-8/steps/check/begin",
+        json!({"fence": fence}),
+    );
     post("/api/tasks/pay-8/steps/check/end", json!({"fence": fence}));
     for _ in 0..2 {
-        post("/api/tasks/pay-8/steps/pay/begin", json!({"fence": fence, "rule": "once"}));
+        post(
+            "/api/tasks/pay-8/steps/pay/begin",
+            json!({"fence": fence, "rule": "once"}),
+        );
     }
     let fence = post(
         "/api/tasks/release-2.1/start",
@@ -145,12 +181,25 @@ fn work(house: &House) {
         ("report-18", "Weekly report"),
         ("translate-de", "Translate to German"),
     ] {
-        post("/api/tasks", json!({"id": id, "title": title, "steps": ["fetch", "write", "send"]}));
+        post(
+            "/api/tasks",
+            json!({"id": id, "title": title, "steps": ["fetch", "write", "send"]}),
+        );
     }
-    for (key, id) in [("chat/ana", "s-1"), ("chat/ben", "s-2"), ("chat/cleo", "s-3")] {
-        post(&format!("/api/sessions/{}/begin", key.replace('/', "%2F")), json!({"id": id}));
+    for (key, id) in [
+        ("chat/ana", "s-1"),
+        ("chat/ben", "s-2"),
+        ("chat/cleo", "s-3"),
+    ] {
+        post(
+            &format!("/api/sessions/{}/begin", key.replace('/', "%2F")),
+            json!({"id": id}),
+        );
     }
-    post("/api/sessions/chat%2Fben/suspend", json!({"reason": "cut off three times in a row"}));
+    post(
+        "/api/sessions/chat%2Fben/suspend",
+        json!({"reason": "cut off three times in a row"}),
+    );
     post("/api/sessions/chat%2Fcleo/end", json!({"generation": 1}));
 }
 
@@ -170,12 +219,18 @@ fn open(page: &Page<'_>, view: &str, name: &str) {
 
 #[test]
 fn all_pages_in_light_dark_and_on_a_phone() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = lively();
     let page = browser.page();
     house.enter(&page);
-    for (screen, dark) in [("light", false), ("dark", true), ("phone", false), ("phone-dark", true)]
-    {
+    for (screen, dark) in [
+        ("light", false),
+        ("dark", true),
+        ("phone", false),
+        ("phone-dark", true),
+    ] {
         let is_phone = screen.starts_with("phone");
         if is_phone {
             page.phone(dark);
@@ -216,7 +271,10 @@ fn all_pages_in_light_dark_and_on_a_phone() {
 pub(crate) fn check(page: &Page<'_>, place: &str, is_phone: bool) {
     assert_eq!(page.see(FAINT), json!([]), "{place}");
     let width = page.see("document.documentElement.scrollWidth - innerWidth");
-    assert!(width.as_i64().unwrap() <= 0, "{place} scrolls sideways by {width}");
+    assert!(
+        width.as_i64().unwrap() <= 0,
+        "{place} scrolls sideways by {width}"
+    );
     if is_phone {
         assert_eq!(page.see(UNREACHABLE), json!([]), "{place}");
         page.see("document.querySelectorAll('.tabs').forEach((tabs) => { tabs.scrollLeft = 0; })");
@@ -226,7 +284,9 @@ pub(crate) fn check(page: &Page<'_>, place: &str, is_phone: bool) {
 
 #[test]
 fn an_empty_place_tells_what_to_type() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::empty();
     let page = browser.page();
     house.enter(&page);
@@ -261,7 +321,9 @@ const FLASHES: &str = r"
 
 #[test]
 fn nothing_jumps_and_nothing_wrong_flashes_by() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = lively();
     let page = browser.page();
     page.before_each_document(FLASHES);
@@ -281,6 +343,9 @@ fn nothing_jumps_and_nothing_wrong_flashes_by() {
             show(&page, key, view);
         }
         let jumped = page.see("window.jumped").as_f64().unwrap();
-        assert!(jumped <= JUMP_MAX, "phone: {is_phone}, it jumped by {jumped}");
+        assert!(
+            jumped <= JUMP_MAX,
+            "phone: {is_phone}, it jumped by {jumped}"
+        );
     }
 }

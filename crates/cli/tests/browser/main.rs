@@ -4,13 +4,22 @@
 //! with a home of its own. Every wait is for something that can be seen, and bounded. Pictures of all
 //! pages are left in `target/browser`. Without Chromium the tests say that they are skipped.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
-#[expect(dead_code, reason = "what commands say on standard error is not looked at here")]
+#[expect(
+    dead_code,
+    reason = "what commands say on standard error is not looked at here"
+)]
 #[path = "../relight/mod.rs"]
 mod relight;
 
-#[expect(dead_code, reason = "shared with the tests of supervision, which use more of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the tests of supervision, which use more of it"
+)]
 #[path = "../supervision/ground.rs"]
 mod ground;
 

@@ -29,7 +29,9 @@ fn house_of_many() -> House {
 
 #[test]
 fn a_thousand_agents_are_shown_at_once() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = house_of_many();
     let page = browser.page();
     page.go(&house.link());

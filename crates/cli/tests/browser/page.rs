@@ -37,7 +37,11 @@ impl<'a> Page<'a> {
         let made = driver.post("/window/new", &json!({"type": "tab"}));
         driver.post("/window", &json!({"handle": made["handle"]}));
         driver.devtools("Network.clearBrowserCookies", &json!({}));
-        let page = Self { driver, first, _turn: turn };
+        let page = Self {
+            driver,
+            first,
+            _turn: turn,
+        };
         page.before_each_document(WITNESS);
         page.complaints();
         page.wide(false);
@@ -52,7 +56,8 @@ impl<'a> Page<'a> {
 
     pub(crate) fn click(&self, selector: &str) {
         let found = self.find(selector);
-        self.driver.post(&format!("/element/{found}/click"), &json!({}));
+        self.driver
+            .post(&format!("/element/{found}/click"), &json!({}));
     }
 
     /// Keys, as they come from the keyboard to whatever has the focus.
@@ -78,18 +83,23 @@ impl<'a> Page<'a> {
     pub(crate) fn screen(&self, width: u32, height: u32, is_phone: bool, dark: bool) {
         let screen =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
-        self.driver.devtools("Emulation.setDeviceMetricsOverride", &screen);
+        self.driver
+            .devtools("Emulation.setDeviceMetricsOverride", &screen);
         let colours = if dark { "dark" } else { "light" };
         let features = json!({"features": [
             {"name": "prefers-color-scheme", "value": colours},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]});
-        self.driver.devtools("Emulation.setEmulatedMedia", &features);
+        self.driver
+            .devtools("Emulation.setEmulatedMedia", &features);
     }
 
     /// Runs a script of the test in each document, before its own.
     pub(crate) fn before_each_document(&self, script: &str) {
-        self.driver.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({"source": script}));
+        self.driver.devtools(
+            "Page.addScriptToEvaluateOnNewDocument",
+            &json!({"source": script}),
+        );
     }
 
     // What can be seen
@@ -97,26 +107,34 @@ impl<'a> Page<'a> {
     /// The value of an expression.
     pub(crate) fn see(&self, expression: &str) -> Value {
         let script = format!("return {expression};");
-        self.driver.post("/execute/sync", &json!({"script": script, "args": []}))
+        self.driver
+            .post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
     pub(crate) fn text(&self, selector: &str) -> String {
-        let words =
-            self.see(&format!("document.querySelector({})?.textContent ?? ''", json!(selector)));
+        let words = self.see(&format!(
+            "document.querySelector({})?.textContent ?? ''",
+            json!(selector)
+        ));
         words.as_str().unwrap_or_default().to_owned()
     }
 
     /// Waits until an expression is true; a page that just changes says no.
     pub(crate) fn until(&self, expression: &str) {
         let script = json!({"script": format!("return Boolean({expression});"), "args": []});
-        let holds =
-            || self.driver.try_post("/execute/sync", &script).is_ok_and(|value| value == true);
+        let holds = || {
+            self.driver
+                .try_post("/execute/sync", &script)
+                .is_ok_and(|value| value == true)
+        };
         until(expression, || holds().then_some(()));
     }
 
     pub(crate) fn until_text(&self, selector: &str, part: &str) {
         let (selector, part) = (json!(selector), json!(part));
-        self.until(&format!("document.querySelector({selector})?.textContent.includes({part})"));
+        self.until(&format!(
+            "document.querySelector({selector})?.textContent.includes({part})"
+        ));
     }
 
     /// A picture, kept for people.
@@ -137,7 +155,8 @@ impl<'a> Page<'a> {
         let bad = entries
             .iter()
             .filter(|entry| entry["level"] == "SEVERE" || entry["level"] == "WARNING");
-        bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+        bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// What the daemon at this address answered to each request since it was last asked, also to those
@@ -154,7 +173,10 @@ impl<'a> Page<'a> {
         let asked = of("Network.requestWillBeSent").map(|told| &told["params"]);
         let asked: HashMap<&str, &str> = asked
             .filter_map(|told| {
-                Some((told["requestId"].as_str()?, told["request"]["url"].as_str()?))
+                Some((
+                    told["requestId"].as_str()?,
+                    told["request"]["url"].as_str()?,
+                ))
             })
             .collect();
         let answers = of("Network.responseReceivedExtraInfo").map(|told| &told["params"]);
@@ -162,8 +184,11 @@ impl<'a> Page<'a> {
             let url = *asked.get(told["requestId"].as_str()?)?;
             Some((url.to_owned(), told["statusCode"].as_u64()?))
         });
-        let is_there =
-            |url: &str| url.split("://").nth(1).is_some_and(|rest| rest.starts_with(address));
+        let is_there = |url: &str| {
+            url.split("://")
+                .nth(1)
+                .is_some_and(|rest| rest.starts_with(address))
+        };
         answers.filter(|(url, _)| is_there(url)).collect()
     }
 
@@ -176,18 +201,31 @@ impl<'a> Page<'a> {
     fn find(&self, selector: &str) -> String {
         let wanted = json!({"using": "css selector", "value": selector});
         let found = self.driver.post("/element", &wanted);
-        found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
+        found
+            .as_object()
+            .unwrap()
+            .values()
+            .next()
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 }
 
 impl Drop for Page<'_> {
     fn drop(&mut self) {
         self.driver.delete("/window");
-        let _ = self.driver.try_post("/window", &json!({"handle": self.first}));
+        let _ = self
+            .driver
+            .try_post("/window", &json!({"handle": self.first}));
     }
 }
 
 /// Where pictures are kept.
 pub(crate) fn pictures() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("browser")
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .unwrap()
+        .join("browser")
 }

@@ -21,31 +21,71 @@ use crate::ground::Ground;
 /// Lives that are written down in one go.
 const LIVES_TOGETHER: usize = 16;
 
-const FREE: Guard = Guard { fence: None, seq: None };
+const FREE: Guard = Guard {
+    fence: None,
+    seq: None,
+};
 
 /// The store of a ground that has no daemon yet.
 pub(crate) fn open(ground: &Ground) -> Arc<dyn Store> {
     // Its folder and its file are made by the product itself.
     assert_eq!(ground.call(&["ps"]).code, 0);
-    StoreUrl::Sqlite(ground.home("relight.db")).open(Use::Long).unwrap()
+    StoreUrl::Sqlite(ground.home("relight.db"))
+        .open(Use::Long)
+        .unwrap()
 }
 
 /// An agent that has lived so often, and was stopped after.
 pub(crate) async fn lived(store: &dyn Store, name: &str, attempts: u32, text: &str) {
     let agent = AgentName::new(name).unwrap();
-    let plan = AgentPlan { command: vec!["./agent".to_owned()], ..AgentPlan::default() };
+    let plan = AgentPlan {
+        command: vec!["./agent".to_owned()],
+        ..AgentPlan::default()
+    };
     let at = earlier(24 * 60);
     let changes = vec![AgentChange::Created(Box::new(plan))];
-    commit(store, AgentCommit { agent: agent.clone(), guard: FREE, at, changes }).await;
+    commit(
+        store,
+        AgentCommit {
+            agent: agent.clone(),
+            guard: FREE,
+            at,
+            changes,
+        },
+    )
+    .await;
     let numbers: Vec<u32> = (1..=attempts).collect();
     for together in numbers.chunks(LIVES_TOGETHER) {
         let at = earlier(u64::from(attempts - together[0]) * 30 + 1);
-        let changes = together.iter().flat_map(|number| life(&agent, *number, at, text)).collect();
-        commit(store, AgentCommit { agent: agent.clone(), guard: FREE, at, changes }).await;
+        let changes = together
+            .iter()
+            .flat_map(|number| life(&agent, *number, at, text))
+            .collect();
+        commit(
+            store,
+            AgentCommit {
+                agent: agent.clone(),
+                guard: FREE,
+                at,
+                changes,
+            },
+        )
+        .await;
     }
-    let stopped = AgentChange::State(AgentState::Stopped { by: Stopper::Person });
+    let stopped = AgentChange::State(AgentState::Stopped {
+        by: Stopper::Person,
+    });
     let at = clock::now();
-    commit(store, AgentCommit { agent, guard: FREE, at, changes: vec![stopped] }).await;
+    commit(
+        store,
+        AgentCommit {
+            agent,
+            guard: FREE,
+            at,
+            changes: vec![stopped],
+        },
+    )
+    .await;
 }
 
 /// Many of them, together: they share the disk's syncs.
@@ -63,8 +103,14 @@ pub(crate) async fn lived_all(store: &Arc<dyn Store>, agents: usize, attempts: u
 /// after, and of what it died. It ends now, ready to be started.
 pub(crate) async fn had(store: &dyn Store, name: &str, lives: &[(u64, u64, Cause)]) {
     let agent = AgentName::new(name).unwrap();
-    let plan = AgentPlan { command: vec![format!("./{name}")], ..AgentPlan::default() };
-    let all_ms: u64 = lives.iter().map(|(minutes, away_ms, _)| minutes * 60_000 + away_ms).sum();
+    let plan = AgentPlan {
+        command: vec![format!("./{name}")],
+        ..AgentPlan::default()
+    };
+    let all_ms: u64 = lives
+        .iter()
+        .map(|(minutes, away_ms, _)| minutes * 60_000 + away_ms)
+        .sum();
     let mut at = Time::from_ms(clock::now().as_ms() - i64::try_from(all_ms).unwrap());
     let mut changes = vec![AgentChange::Created(Box::new(plan))];
     for (number, (minutes, away_ms, cause)) in (1..).zip(lives) {
@@ -81,9 +127,26 @@ pub(crate) async fn had(store: &dyn Store, name: &str, lives: &[(u64, u64, Cause
         }
         changes.extend(life);
         let guard = FREE;
-        commit(store, AgentCommit { agent: agent.clone(), guard, at, changes }).await;
-        commit(store, AgentCommit { agent: agent.clone(), guard, at: died_at, changes: died })
-            .await;
+        commit(
+            store,
+            AgentCommit {
+                agent: agent.clone(),
+                guard,
+                at,
+                changes,
+            },
+        )
+        .await;
+        commit(
+            store,
+            AgentCommit {
+                agent: agent.clone(),
+                guard,
+                at: died_at,
+                changes: died,
+            },
+        )
+        .await;
         changes = Vec::new();
         at = died_at.plus(Span::from_ms(*away_ms));
     }
@@ -100,10 +163,17 @@ fn earlier(minutes: u64) -> Time {
 /// From its begin to its death.
 fn life(agent: &AgentName, number: u32, at: Time, text: &str) -> Vec<AgentChange> {
     let tag = AttemptTag::new(agent, number, u64::from(number));
-    let process =
-        ProcessIdentity { pid: 1 << 30, start: 1, boot: "another".to_owned(), node: None };
-    let death =
-        Death { how: HowEnded::Signal(9), lived: Span::from_secs(60), ..Death::lost(at, text) };
+    let process = ProcessIdentity {
+        pid: 1 << 30,
+        start: 1,
+        boot: "another".to_owned(),
+        node: None,
+    };
+    let death = Death {
+        how: HowEnded::Signal(9),
+        lived: Span::from_secs(60),
+        ..Death::lost(at, text)
+    };
     let texts = || vec![text.to_owned()];
     let post_mortem = PostMortem {
         last_output: text.to_owned(),
@@ -115,10 +185,18 @@ fn life(agent: &AgentName, number: u32, at: Time, text: &str) -> Vec<AgentChange
     };
     vec![
         AgentChange::Begun { number, tag },
-        AgentChange::Spawned { number, process, shim: None, log: None },
+        AgentChange::Spawned {
+            number,
+            process,
+            shim: None,
+            log: None,
+        },
         AgentChange::Ended {
             number,
-            ended: Box::new(RecordedDeath { cause: Cause::Signal, death }),
+            ended: Box::new(RecordedDeath {
+                cause: Cause::Signal,
+                death,
+            }),
             post_mortem: Box::new(post_mortem),
         },
     ]
@@ -126,5 +204,9 @@ fn life(agent: &AgentName, number: u32, at: Time, text: &str) -> Vec<AgentChange
 
 /// Runs what the library does.
 pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(work)
 }

@@ -67,7 +67,9 @@ fn stranger() -> SocketAddr {
 
 #[test]
 fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     house.ground.until_runs("writer", 1);
     let page = browser.page();
@@ -77,7 +79,10 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
     for host in ["127.0.0.1", "localhost", BENT_NAME] {
         let port = stranger().port();
         page.answers("");
-        page.go(&format!("http://{host}:{port}/?at={}", house.url().trim_end_matches('/')));
+        page.go(&format!(
+            "http://{host}:{port}/?at={}",
+            house.url().trim_end_matches('/')
+        ));
         page.until("Object.keys(window.tried ?? {}).length >= 13");
         let tried = page.see("window.tried");
         for (name, what) in tried.as_object().unwrap() {
@@ -95,7 +100,10 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
         let answers = page.answers(&house.address);
         // What the page left before it was answered is not among them.
         assert!(answers.len() >= 5, "{answers:?}");
-        let others: Vec<_> = answers.iter().filter(|(_, status)| *status != 403).collect();
+        let others: Vec<_> = answers
+            .iter()
+            .filter(|(_, status)| *status != 403)
+            .collect();
         assert!(others.is_empty(), "{host}: {others:?}");
     }
     assert_eq!(house.ground.births(1).len(), 1, "no attempt was added");
@@ -109,12 +117,20 @@ fn a_page_from_elsewhere_gets_nothing_and_changes_nothing() {
 
 #[test]
 fn a_name_that_was_bent_to_this_machine_is_refused() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);
     let port = house.address.split(':').next_back().unwrap();
-    for path in ["", "api/agents", "api/health", "assets/js/main.js", "login/x"] {
+    for path in [
+        "",
+        "api/agents",
+        "api/health",
+        "assets/js/main.js",
+        "login/x",
+    ] {
         page.go(&format!("http://{BENT_NAME}:{port}/{path}"));
         page.until_text("body", "this host is not served here");
         assert!(!page.text("body").contains("writer"), "{path}");

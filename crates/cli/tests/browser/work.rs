@@ -7,12 +7,16 @@ use crate::house::{House, until_shown};
 
 #[test]
 fn a_step_in_doubt_is_resolved_by_its_button() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::empty();
     let ground = &house.ground;
     for words in [
         &["task", "start", "pay-8", "--step", "pay", "--step", "file"][..],
-        &["step", "begin", "pay", "--task", "pay-8", "--repeat", "once"],
+        &[
+            "step", "begin", "pay", "--task", "pay-8", "--repeat", "once",
+        ],
         &["task", "release", "pay-8", "--force"],
         &["task", "block", "pay-8", "--reason", "did the bank get it?"],
     ] {
@@ -35,10 +39,17 @@ fn a_step_in_doubt_is_resolved_by_its_button() {
 
 #[test]
 fn events_go_back_to_the_first() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::empty();
     assert_eq!(house.ground.call(&["task", "add", "first"]).code, 0);
-    let token = house.ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let token = house
+        .ground
+        .call(&["token", "show"])
+        .stdout
+        .trim()
+        .to_owned();
     for number in 0..250 {
         let task = json!({"id": format!("t{number}")});
         assert_eq!(house.post_with(&token, "/api/tasks", &task).0, 201);
@@ -63,7 +74,12 @@ fn events_go_back_to_the_first() {
     }
     page.until_text(".journal", "first");
     seen += page.see(rows).as_u64().unwrap();
-    let all = house.ground.call(&["events", "--json", "-n", "10000"]).stdout.lines().count();
+    let all = house
+        .ground
+        .call(&["events", "--json", "-n", "10000"])
+        .stdout
+        .lines()
+        .count();
     assert_eq!(seen, all as u64);
     assert_eq!(house.ground.call(&["task", "add", "meanwhile"]).code, 0);
     for _ in 0..2 {
@@ -75,7 +91,9 @@ fn events_go_back_to_the_first() {
 
 #[test]
 fn an_address_opens_a_view_and_nothing_else() {
-    let Some(browser) = Browser::shared() else { return };
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
     let house = House::with_writer();
     let page = browser.page();
     house.enter(&page);

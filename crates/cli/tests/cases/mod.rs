@@ -47,7 +47,8 @@ impl Place {
 
     /// The file of a workflow.
     pub(crate) fn checkpoint(&self, workflow: &str) -> PathBuf {
-        self.work("memory/checkpoints").join(format!("{workflow}.json"))
+        self.work("memory/checkpoints")
+            .join(format!("{workflow}.json"))
     }
 
     /// `relight` with these words; nothing runs yet.
@@ -61,7 +62,9 @@ impl Place {
     }
 
     fn call<'w>(&self, program: &str, words: impl IntoIterator<Item = &'w str>) -> Call {
-        let folder = Path::new(BINARY).parent().expect("the binary is in a folder");
+        let folder = Path::new(BINARY)
+            .parent()
+            .expect("the binary is in a folder");
         let variables = [
             ("PATH", format!("{}:/usr/bin:/bin", folder.display())),
             ("HOME", self.path("user").display().to_string()),
@@ -71,7 +74,9 @@ impl Place {
         Call {
             program: program.to_owned(),
             words: words.into_iter().map(str::to_owned).collect(),
-            variables: variables.map(|(name, value)| (name.to_owned(), value)).into(),
+            variables: variables
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
             folder: self.path("work"),
             input: None,
         }
@@ -93,13 +98,18 @@ impl Place {
     }
 
     pub(crate) fn status(&self, task: &str) -> String {
-        self.json(&format!("task show {task}"))["status"].as_str().expect("a status").to_owned()
+        self.json(&format!("task show {task}"))["status"]
+            .as_str()
+            .expect("a status")
+            .to_owned()
     }
 
     /// A step whose command leaves a line in `ran` and then does not end by itself; killed with
     /// its `relight` in the middle.
     pub(crate) fn die_in_step(&self, words: &str) {
-        let call = self.relight(&format!("step run {words} --")).args(["sh", "-c"]);
+        let call = self
+            .relight(&format!("step run {words} --"))
+            .args(["sh", "-c"]);
         let mut running = call.arg("echo >> ran; echo $$; exec sleep 50").spawn();
         let command = running.line();
         running.kill();
@@ -108,7 +118,10 @@ impl Place {
 
     /// How often a command left a line in `ran`.
     pub(crate) fn runs(&self) -> usize {
-        fs::read_to_string(self.work("ran")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.work("ran"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     /// The files under the whole place that hold these bytes.
@@ -126,12 +139,17 @@ impl Place {
     pub(crate) fn picture(&self, name: &str) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut files = Vec::new();
         collect(&self.path(name), &mut files);
-        files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap_or_default())).collect()
+        files
+            .into_iter()
+            .map(|path| (path.clone(), fs::read(path).unwrap_or_default()))
+            .collect()
     }
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
     for entry in entries.flatten() {
         let kind = entry.file_type().expect("the kind of an entry");
         if kind.is_dir() {
@@ -187,7 +205,10 @@ impl Call {
     /// The same as somebody who is not root, for whom permissions count.
     pub(crate) fn by_nobody(mut self) -> Self {
         let drop = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-        let words = drop.map(str::to_owned).into_iter().chain([self.program.clone()]);
+        let words = drop
+            .map(str::to_owned)
+            .into_iter()
+            .chain([self.program.clone()]);
         self.words = words.chain(self.words).collect();
         "setpriv".clone_into(&mut self.program);
         self
@@ -200,7 +221,12 @@ impl Call {
         command.stdout(copy_of(&out)).stderr(copy_of(&err));
         let mut child = command.spawn().expect("the program starts");
         let code = wait(&mut child);
-        Answer { code, stdout: content(&mut out), stderr: text(content(&mut err)), call: self }
+        Answer {
+            code,
+            stdout: content(&mut out),
+            stderr: text(content(&mut err)),
+            call: self,
+        }
     }
 
     /// Starts it with its output in reach.
@@ -209,12 +235,20 @@ impl Call {
         let mut command = self.command();
         command.stdout(Stdio::piped()).stderr(copy_of(&err));
         let child = command.spawn().expect("the program starts");
-        Running { child, err, call: self }
+        Running {
+            child,
+            err,
+            call: self,
+        }
     }
 
     fn command(&self) -> Command {
         let mut command = process::command(&self.program, &self.words);
-        command.env_clear().envs(&self.variables).current_dir(&self.folder).stdin(Stdio::null());
+        command
+            .env_clear()
+            .envs(&self.variables)
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
         if let Some(input) = &self.input {
             let mut file = scratch();
             std::io::Write::write_all(&mut file, input).expect("the input is kept");
@@ -284,12 +318,20 @@ impl Running {
                     out.read_to_end(&mut bytes).map(|_| bytes)
                 });
                 let code = wait(&mut self.child);
-                stdout = reader.join().expect("the reader ends").expect("its output can be read");
+                stdout = reader
+                    .join()
+                    .expect("the reader ends")
+                    .expect("its output can be read");
                 code
             }
             None => wait(&mut self.child),
         };
-        Answer { code, stdout, stderr: text(content(&mut self.err)), call: self.call }
+        Answer {
+            code,
+            stdout,
+            stderr: text(content(&mut self.err)),
+            call: self.call,
+        }
     }
 
     /// Looks until it is so, while this runs.
@@ -319,7 +361,11 @@ impl Answer {
     #[track_caller]
     pub(crate) fn with_code(self, code: i32) -> Self {
         let (words, out) = (&self.call.words, String::from_utf8_lossy(&self.stdout));
-        assert_eq!(self.code, code, "{words:?}\nstdout: {out}\nstderr: {}", self.stderr);
+        assert_eq!(
+            self.code, code,
+            "{words:?}\nstdout: {out}\nstderr: {}",
+            self.stderr
+        );
         self
     }
 
@@ -345,7 +391,11 @@ impl Answer {
     #[track_caller]
     pub(crate) fn says(self, words: &[&str]) -> Self {
         for word in words {
-            assert!(self.stderr.contains(word), "{word:?} is not in {:?}", self.stderr);
+            assert!(
+                self.stderr.contains(word),
+                "{word:?} is not in {:?}",
+                self.stderr
+            );
         }
         self
     }
@@ -357,7 +407,9 @@ impl Answer {
     #[track_caller]
     pub(crate) fn remedies(&self) -> Vec<String> {
         let document: Option<Value> = serde_json::from_str(&self.stderr).ok();
-        let hint = document.as_ref().and_then(|document| document["error"]["hint"].as_str());
+        let hint = document
+            .as_ref()
+            .and_then(|document| document["error"]["hint"].as_str());
         let hint = hint.or_else(|| self.stderr.split_once("try: ").map(|(_, hint)| hint));
         commands_in(hint.unwrap_or_else(|| panic!("no hint in {:?}", self.stderr)))
     }
@@ -365,13 +417,20 @@ impl Answer {
 
 /// The commands in a text. A command ends where a sentence about it begins.
 pub(crate) fn commands_in(text: &str) -> Vec<String> {
-    let text = text.trim().replace(", then ", "\n").replace(", or ", "\n").replace(", and ", "\n");
+    let text = text
+        .trim()
+        .replace(", then ", "\n")
+        .replace(", or ", "\n")
+        .replace(", and ", "\n");
     let pieces = text.split(['\n', ';']).map(str::trim);
     let commands = pieces.filter_map(|piece| piece.find("relight ").map(|at| &piece[at..]));
-    let ends =
-        [" tells", " gives", " starts", " shows", " takes", " hands", " says", " (or ", " first"];
+    let ends = [
+        " tells", " gives", " starts", " shows", " takes", " hands", " says", " (or ", " first",
+    ];
     let end = |command: &str| ends.iter().filter_map(|end| command.find(end)).min();
-    commands.map(|command| command[..end(command).unwrap_or(command.len())].to_owned()).collect()
+    commands
+        .map(|command| command[..end(command).unwrap_or(command.len())].to_owned())
+        .collect()
 }
 
 /// SIGKILL to a process that a test's own command started.
@@ -380,7 +439,10 @@ pub(crate) fn kill(pid: u32) {
     let fd = pidfd_open(pid, PidfdFlags::empty()).expect("the process is there");
     kill_process(pid, Signal::KILL).expect("it can be killed");
     // It holds its locks until it is gone.
-    assert!(is_ready(&mut PollFd::new(&fd, PollFlags::IN), LIMIT_MS), "SIGKILL ends it");
+    assert!(
+        is_ready(&mut PollFd::new(&fd, PollFlags::IN), LIMIT_MS),
+        "SIGKILL ends it"
+    );
 }
 
 /// Runs all of them at once and waits for their ends.
@@ -397,11 +459,17 @@ fn wait(child: &mut Child) -> i32 {
         panic!("it took longer than {LIMIT_MS} ms");
     }
     let status = child.wait().expect("a child can be waited for");
-    status.code().or(status.signal().map(|signal| 128 + signal)).expect("it ended somehow")
+    status
+        .code()
+        .or(status.signal().map(|signal| 128 + signal))
+        .expect("it ended somehow")
 }
 
 fn is_ready(fd: &mut PollFd<'_>, ms: i64) -> bool {
-    let limit = Timespec { tv_sec: ms / 1_000, tv_nsec: ms % 1_000 * 1_000_000 };
+    let limit = Timespec {
+        tv_sec: ms / 1_000,
+        tv_nsec: ms % 1_000 * 1_000_000,
+    };
     poll(std::slice::from_mut(fd), Some(&limit)).expect("waiting works") > 0
 }
 
@@ -416,7 +484,8 @@ fn copy_of(file: &File) -> Stdio {
 fn content(file: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
     file.rewind().expect("a scratch file can be read");
-    file.read_to_end(&mut bytes).expect("a scratch file can be read");
+    file.read_to_end(&mut bytes)
+        .expect("a scratch file can be read");
     bytes
 }
 

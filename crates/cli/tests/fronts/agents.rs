@@ -14,7 +14,9 @@ fn daemon() -> (Ground, crate::ground::Supervisor) {
     let up = ground.up(&[]);
     let (status, bot) = send(&ground, "POST", "/api/agents", "{\"name\": \"bot\"}");
     assert_eq!(status, 201, "{bot}");
-    until("a process", || ground.agent("a")["pid"].is_number().then_some(()));
+    until("a process", || {
+        ground.agent("a")["pid"].is_number().then_some(())
+    });
     (ground, up)
 }
 
@@ -29,20 +31,40 @@ fn bare(mut agent: Value) -> Value {
 #[test]
 fn an_agent_has_one_form_in_ps_and_the_api() {
     let (ground, _up) = daemon();
-    send(&ground, "POST", "/api/agents/bot/heartbeat", "{\"status\": \"reads\"}");
-    ground.json(&["task", "start", "t", "--agent", "bot", "--step", "s", "--lease", "1h"]);
-    until("a status", || (ground.agent("bot")["status_text"] == "reads").then_some(()));
+    send(
+        &ground,
+        "POST",
+        "/api/agents/bot/heartbeat",
+        "{\"status\": \"reads\"}",
+    );
+    ground.json(&[
+        "task", "start", "t", "--agent", "bot", "--step", "s", "--lease", "1h",
+    ]);
+    until("a status", || {
+        (ground.agent("bot")["status_text"] == "reads").then_some(())
+    });
     for name in ["a", "bot"] {
         let (_, by_http) = send(&ground, "GET", &format!("/api/agents/{name}"), "");
         let by_cli = ground.agent(name);
-        let fields = |agent: &Value| agent.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let fields = |agent: &Value| {
+            agent
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(fields(&by_cli), fields(&by_http));
         assert_eq!(bare(by_cli), bare(by_http.clone()));
         assert_eq!(by_http["supervisor"]["kind"], "up", "{by_http}");
     }
     let bot = ground.agent("bot");
     let at = [&bot["task"], &bot["task_status"], &bot["step"]];
-    assert_eq!(at, [&json!("t"), &json!("in_progress"), &json!("s")], "{bot}");
+    assert_eq!(
+        at,
+        [&json!("t"), &json!("in_progress"), &json!("s")],
+        "{bot}"
+    );
     for name in ["a", "bot"] {
         assert_eq!(ground.call(&["stop", name]).code, 0);
         let (_, by_http) = send(&ground, "GET", &format!("/api/agents/{name}"), "");
@@ -71,7 +93,8 @@ fn what_is_done_to_an_agent_answers_the_same_through_both_fronts() {
                 "stop" => &["start"],
                 _ => &["stop"],
             };
-            back.iter().for_each(|verb| assert_eq!(ground.call(&[verb, name]).code, 0));
+            back.iter()
+                .for_each(|verb| assert_eq!(ground.call(&[verb, name]).code, 0));
             let (status, by_http) = send(&ground, "POST", &path, "{}");
             assert_eq!((ran.code, status), (0, 200), "{ran:?} {by_http}");
             assert_eq!(by_cli, by_http, "{verb} {name}");

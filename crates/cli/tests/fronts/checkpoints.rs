@@ -65,8 +65,16 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
         // Over HTTP no folder is told.
         let is_near = front.name() != "mcp_http";
         let folder = checkpoints(front).display().to_string();
-        let is_saved = ["checkpoint.start", "checkpoint.update", "checkpoint.complete"];
-        let fields = if is_saved.contains(&call_last.0) { &SAVED[..] } else { &RESUMED[..] };
+        let is_saved = [
+            "checkpoint.start",
+            "checkpoint.update",
+            "checkpoint.complete",
+        ];
+        let fields = if is_saved.contains(&call_last.0) {
+            &SAVED[..]
+        } else {
+            &RESUMED[..]
+        };
         let left_open =
             |answer: &Value| answer["left_open"].as_array().cloned().unwrap_or_default();
         match call(front, call_last) {
@@ -84,8 +92,9 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
                     message = message.replace(&format!("{folder}/"), "");
                     message = message.replace(&folder, "checkpoints");
                 }
-                let reason =
-                    message.split_once(": ").filter(|_| message.starts_with("invalid value"));
+                let reason = message
+                    .split_once(": ")
+                    .filter(|_| message.starts_with("invalid value"));
                 error["message"] = json!(reason.map_or(message.as_str(), |(_, reason)| reason));
                 // Who holds it, and for how long, is the front's own.
                 if error["code"] == "held" {
@@ -109,7 +118,9 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
 fn one_journal(fronts: &[Front]) -> Vec<String> {
     let mut journals: Vec<_> = fronts.iter().map(Front::journal).collect();
     let cli = journals.remove(0);
-    journals.iter().for_each(|journal| assert_eq!(cli, *journal));
+    journals
+        .iter()
+        .for_each(|journal| assert_eq!(cli, *journal));
     cli
 }
 
@@ -117,14 +128,26 @@ fn one_journal(fronts: &[Front]) -> Vec<String> {
 fn a_workflow_goes_from_its_start_to_its_end() {
     let mut fronts = Front::with_files();
     let started = last(&[start("w")], &mut fronts).unwrap();
-    assert_eq!((&started["outcome"], &started["step"]), (&json!("started"), &json!("one")));
+    assert_eq!(
+        (&started["outcome"], &started["step"]),
+        (&json!("started"), &json!("one"))
+    );
     let next = update(json!({"complete": ["one"], "step": "two", "notes": "half way"}));
     let updated = last(&[next], &mut fronts).unwrap();
-    assert_eq!((&updated["outcome"], &updated["step"]), (&json!("updated"), &json!("two")));
+    assert_eq!(
+        (&updated["outcome"], &updated["step"]),
+        (&json!("updated"), &json!("two"))
+    );
     let complete = ("checkpoint.complete", json!({"workflow": "w"}));
     let done = last(&[complete], &mut fronts).unwrap();
-    assert_eq!((&done["outcome"], &done["left_open"]), (&json!("done"), &json!(["three"])));
-    assert_eq!(last(&[start("w")], &mut fronts).unwrap()["outcome"], "completed");
+    assert_eq!(
+        (&done["outcome"], &done["left_open"]),
+        (&json!("done"), &json!(["three"]))
+    );
+    assert_eq!(
+        last(&[start("w")], &mut fronts).unwrap()["outcome"],
+        "completed"
+    );
     insta::assert_snapshot!(one_journal(&fronts).join("\n"), @r#"
     task.created w - null {"title":null,"agent":"ops"}
     task.status w - null {"from":"assigned","to":"in_progress","reason":null}
@@ -168,7 +191,10 @@ fn a_workflow_that_is_blocked_gives_up_its_lease_and_sends_an_alert() {
     assert_eq!(refused["code"], "waits_for_person", "{refused}");
     let journal = one_journal(&fronts);
     for kind in ["lease.ended", "alert"] {
-        assert!(journal.iter().any(|line| line.starts_with(kind)), "{kind}: {journal:#?}");
+        assert!(
+            journal.iter().any(|line| line.starts_with(kind)),
+            "{kind}: {journal:#?}"
+        );
     }
     // What the dialect blocked, the dialect continues.
     let next = update(json!({"complete": ["one"], "step": "two"}));
@@ -182,7 +208,11 @@ fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
     let mut fronts = Front::with_files();
     let fronts = &mut fronts[..2];
     let next = update(json!({"complete": ["one"], "step": "two"}));
-    let mut owner = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
+    let mut owner = Command::new("sleep")
+        .arg("600")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     for front in fronts.iter_mut() {
         for one in [start("w"), next.clone()] {
             call(front, &one).unwrap();
@@ -194,17 +224,31 @@ fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
         assert_eq!(call(front, &first).unwrap()["fence"], 1);
     }
     // Another client: its own process continues a lease.
-    let Front::Mcp(ground, client) = &mut fronts[1] else { unreachable!() };
+    let Front::Mcp(ground, client) = &mut fronts[1] else {
+        unreachable!()
+    };
     let first = std::mem::replace(client, Client::new(&ground.stage, Speaks::Alone));
     let held = last(&[resume(json!({"agent": "ops"}))], fronts).unwrap_err();
     assert_eq!((&held["code"], &held["exit"]), (&json!("held"), &json!(75)));
-    assert!(held["hint"].as_str().unwrap().ends_with("--steal-lock takes it over"), "{held}");
+    assert!(
+        held["hint"]
+            .as_str()
+            .unwrap()
+            .ends_with("--steal-lock takes it over"),
+        "{held}"
+    );
     owner.kill().unwrap();
     owner.wait().unwrap();
     first.kill();
     let resumed = last(&[resume(json!({"agent": "ops"}))], fronts).unwrap();
-    assert_eq!((&resumed["fence"], &resumed["resumed"]), (&json!(2), &json!(true)));
-    assert_eq!((&resumed["done_steps"], &resumed["in_doubt"]), (&json!(["one"]), &json!(["two"])));
+    assert_eq!(
+        (&resumed["fence"], &resumed["resumed"]),
+        (&json!(2), &json!(true))
+    );
+    assert_eq!(
+        (&resumed["done_steps"], &resumed["in_doubt"]),
+        (&json!(["one"]), &json!(["two"]))
+    );
     let late = update(json!({"complete": ["two"], "fence": 1}));
     assert_eq!(last(&[late], fronts).unwrap_err()["code"], "fenced");
     let rest = update(json!({"complete": ["two", "three"], "status": "done", "fence": 2}));
@@ -216,7 +260,11 @@ fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
 fn refused(story: &[(&str, Value)], code: &str, exit: u8, status: u16) -> Value {
     let mut fronts = Front::with_files();
     let error = last(story, &mut fronts).expect_err("it is refused");
-    assert_eq!((&error["code"], &error["exit"]), (&json!(code), &json!(exit)), "{error}");
+    assert_eq!(
+        (&error["code"], &error["exit"]),
+        (&json!(code), &json!(exit)),
+        "{error}"
+    );
     assert_eq!(error["status"], status, "{error}");
     one_journal(&fronts);
     error
@@ -230,15 +278,33 @@ fn what_is_refused_is_refused_in_the_same_words() {
     let mut other = start("w");
     other.1["idempotency"] = json!("another");
     let unfinished = refused(&[start("w"), other], "conflict", 1, 409);
-    assert_eq!(unfinished["message"], "workflow w is unfinished (in_progress) in checkpoints");
-    refused(&[start("w"), update(json!({"step": "two", "fence": 7}))], "fenced", 77, 409);
+    assert_eq!(
+        unfinished["message"],
+        "workflow w is unfinished (in_progress) in checkpoints"
+    );
+    refused(
+        &[start("w"), update(json!({"step": "two", "fence": 7}))],
+        "fenced",
+        77,
+        409,
+    );
     refused(&[resume(json!({}))], "nothing", 1, 409);
-    refused(&[resume(json!({"workflow": "nosuch"}))], "not_found", 1, 404);
+    refused(
+        &[resume(json!({"workflow": "nosuch"}))],
+        "not_found",
+        1,
+        404,
+    );
     let block = update(json!({"status": "blocked", "notes": "the key is missing"}));
     let blocked = [start("w"), block, resume(json!({"workflow": "w"}))];
     refused(&blocked, "waits_for_person", 75, 409);
     let done = ("checkpoint.complete", json!({"workflow": "w"}));
-    refused(&[start("w"), done, resume(json!({"workflow": "w"}))], "illegal", 1, 409);
+    refused(
+        &[start("w"), done, resume(json!({"workflow": "w"}))],
+        "illegal",
+        1,
+        409,
+    );
 }
 
 #[test]
@@ -274,7 +340,16 @@ fn a_damaged_file_is_set_aside_where_the_store_knows_the_workflow_and_told_where
     assert_eq!(updated["outcome"], "updated");
     damage(&fronts, "lost.json");
     let lost = last(&[resume(json!({"workflow": "lost"}))], &mut fronts).unwrap_err();
-    assert_eq!((&lost["code"], &lost["exit"]), (&json!("damaged"), &json!(65)), "{lost}");
+    assert_eq!(
+        (&lost["code"], &lost["exit"]),
+        (&json!("damaged"), &json!(65)),
+        "{lost}"
+    );
     let journal = one_journal(&fronts);
-    assert!(journal.iter().any(|line| line.starts_with("checkpoint.damaged")), "{journal:#?}");
+    assert!(
+        journal
+            .iter()
+            .any(|line| line.starts_with("checkpoint.damaged")),
+        "{journal:#?}"
+    );
 }

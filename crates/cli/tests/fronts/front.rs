@@ -16,10 +16,16 @@ pub(crate) type Answer = Result<Value, Value>;
 /// A way to reach Relight, with a home of its own.
 pub(crate) enum Front {
     Cli(Ground),
-    Http(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
+    Http(
+        Ground,
+        #[expect(dead_code, reason = "it runs while this lives")] Supervisor,
+    ),
     Mcp(Ground, Client),
     /// `POST /mcp`.
-    McpHttp(Ground, #[expect(dead_code, reason = "it runs while this lives")] Supervisor),
+    McpHttp(
+        Ground,
+        #[expect(dead_code, reason = "it runs while this lives")] Supervisor,
+    ),
     Library(Ground, Box<Library>),
 }
 
@@ -29,7 +35,13 @@ impl Front {
         let embedded = Ground::new();
         let library = Library::open(&embedded.home("relight.db"));
         let [cli, mcp, mcp_http] = Self::with_files();
-        [cli, Self::Http(daemon, up), mcp, mcp_http, Self::Library(embedded, Box::new(library))]
+        [
+            cli,
+            Self::Http(daemon, up),
+            mcp,
+            mcp_http,
+            Self::Library(embedded, Box::new(library)),
+        ]
     }
 
     /// Those that serve the checkpoint verbs.
@@ -37,7 +49,11 @@ impl Front {
         let tools = Ground::new();
         let client = Client::new(&tools.stage, Speaks::Alone);
         let (ground, up) = daemon();
-        [Self::Cli(Ground::new()), Self::Mcp(tools, client), Self::McpHttp(ground, up)]
+        [
+            Self::Cli(Ground::new()),
+            Self::Mcp(tools, client),
+            Self::McpHttp(ground, up),
+        ]
     }
 
     /// Whether a model reads what it says.
@@ -73,17 +89,22 @@ impl Front {
             Self::Mcp(_, client) => {
                 by_tool(operation, fields, |tool, fields| client.call(tool, fields))
             }
-            Self::McpHttp(ground, _) => {
-                by_tool(operation, fields, |tool, fields| post_tool(ground, tool, fields))
-            }
+            Self::McpHttp(ground, _) => by_tool(operation, fields, |tool, fields| {
+                post_tool(ground, tool, fields)
+            }),
             Self::Library(_, library) => library.call(operation, fields),
         }
     }
 
     /// What everybody can read afterwards: each event without who, when and where.
     pub(crate) fn journal(&self) -> Vec<String> {
-        let said = self.ground().call(&["events", "--json", "-n", "10000"]).stdout;
-        let events = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let said = self
+            .ground()
+            .call(&["events", "--json", "-n", "10000"])
+            .stdout;
+        let events = said
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let of_work = events.filter(|event| {
             let kind = event["kind"].as_str().unwrap();
             ["task.", "step.", "lease.", "alert", "checkpoint."]
@@ -105,7 +126,15 @@ fn daemon() -> (Ground, Supervisor) {
 fn line(event: &Value) -> String {
     let mut detail = event["detail"].clone();
     if let Some(detail) = detail.as_object_mut() {
-        for own in ["holder", "ttl_ms", "at", "until", "again_at", "context", "not_before"] {
+        for own in [
+            "holder",
+            "ttl_ms",
+            "at",
+            "until",
+            "again_at",
+            "context",
+            "not_before",
+        ] {
             detail.remove(own);
         }
         // Folders are the tests' own.
@@ -115,7 +144,12 @@ fn line(event: &Value) -> String {
     }
     let word = |name: &str| event[name].as_str().unwrap_or("-").to_owned();
     let step = event["step"].as_str().unwrap_or("-");
-    format!("{} {} {step} {} {detail}", word("kind"), word("task"), event["fence"])
+    format!(
+        "{} {} {step} {} {detail}",
+        word("kind"),
+        word("task"),
+        event["fence"]
+    )
 }
 
 fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
@@ -161,7 +195,9 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
                 flags.extend(all.iter().flat_map(|one| [flag.clone(), plain(one)]));
             }
             Value::Object(all) => {
-                let pairs = all.iter().map(|(key, value)| format!("{key}={}", plain(value)));
+                let pairs = all
+                    .iter()
+                    .map(|(key, value)| format!("{key}={}", plain(value)));
                 flags.extend(pairs.flat_map(|pair| [flag.clone(), pair]));
             }
             one => flags.extend([flag, plain(one)]),
@@ -177,10 +213,19 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
     }
     let mut child = command.spawn().unwrap();
     if let Some(text) = input {
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
     }
     let ran = crate::relight::finish(child);
-    let text = if ran.stdout.trim().is_empty() { &ran.stderr } else { &ran.stdout };
+    let text = if ran.stdout.trim().is_empty() {
+        &ran.stderr
+    } else {
+        &ran.stdout
+    };
     // An error comes after what is told of damaged files.
     let text = &text[text.find('{').unwrap_or_default()..];
     let value: Value =
@@ -195,7 +240,9 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer> {
@@ -212,9 +259,14 @@ fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer
         ("task", "claim") => ("POST", "/api/tasks/claim".to_owned()),
         ("task", "show") => ("GET", format!("/api/tasks/{}", take("task")?)),
         ("task", verb) => ("POST", format!("/api/tasks/{}/{verb}", take("task")?)),
-        ("step", verb) => {
-            ("POST", format!("/api/tasks/{}/steps/{}/{verb}", take("task")?, take("step")?))
-        }
+        ("step", verb) => (
+            "POST",
+            format!(
+                "/api/tasks/{}/steps/{}/{verb}",
+                take("task")?,
+                take("step")?
+            ),
+        ),
         ("session", "list") => ("GET", "/api/sessions".to_owned()),
         ("session", "recover" | "shutdown") => ("POST", format!("/api/sessions/{verb}")),
         ("session", "show") => ("GET", format!("/api/sessions/{}", take("session")?)),
@@ -222,7 +274,11 @@ fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer
         ("recover", _) => ("POST", "/api/recover".to_owned()),
         _ => return None,
     };
-    let body = if method == "GET" { String::new() } else { Value::Object(body).to_string() };
+    let body = if method == "GET" {
+        String::new()
+    } else {
+        Value::Object(body).to_string()
+    };
     let (status, value) = send(ground, method, &path, &body);
     Some(match value.get("error") {
         Some(error) => {
@@ -234,7 +290,9 @@ fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer
 }
 
 fn in_path(text: &str) -> String {
-    text.replace('%', "%25").replace('/', "%2F").replace(' ', "%20")
+    text.replace('%', "%25")
+        .replace('/', "%2F")
+        .replace(' ', "%20")
 }
 
 /// A request over the daemon's socket, as its user.
@@ -243,9 +301,15 @@ pub(crate) fn send(ground: &Ground, method: &str, path: &str, body: &str) -> (u1
 }
 
 fn send_as(ground: &Ground, agent: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
-    let accept = if path == "/mcp" { "application/json, text/event-stream" } else { "*/*" };
+    let accept = if path == "/mcp" {
+        "application/json, text/event-stream"
+    } else {
+        "*/*"
+    };
     let mut stream = UnixStream::connect(ground.home("relight.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
          Accept: {accept}\r\nRelight-Agent: {agent}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -255,7 +319,10 @@ fn send_as(ground: &Ground, agent: &str, method: &str, path: &str, body: &str) -
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or(json!({})))
+    (
+        head[9..12].parse().unwrap(),
+        serde_json::from_str(body).unwrap_or(json!({})),
+    )
 }
 
 /// A call of a tool over `POST /mcp`; of an error, what is in it.
@@ -270,13 +337,23 @@ pub(crate) fn post_tool_as(ground: &Ground, agent: &str, tool: &str, arguments: 
     let (status, answer) = send_as(ground, agent, "POST", "/mcp", &body.to_string());
     assert_eq!(status, 200, "{answer}");
     let data = &answer["result"]["structuredContent"];
-    assert_eq!(answer["result"]["isError"], data.get("error").is_some(), "{answer}");
+    assert_eq!(
+        answer["result"]["isError"],
+        data.get("error").is_some(),
+        "{answer}"
+    );
     data.get("error").unwrap_or(data).clone()
 }
 
 /// The tools that there are.
-const TOOLS: [&str; 6] =
-    ["task.start", "task.done", "task.block", "step.begin", "step.end", "step.skip"];
+const TOOLS: [&str; 6] = [
+    "task.start",
+    "task.done",
+    "task.block",
+    "step.begin",
+    "step.end",
+    "step.skip",
+];
 
 fn by_tool(
     operation: &str,
@@ -294,14 +371,23 @@ fn by_tool(
         tool => TOOLS.contains(&tool).then(|| tool.replace('.', "_"))?,
     };
     let answer = call(&tool, &fields);
-    Some(if answer.get("code").is_some() { Err(answer) } else { Ok(answer) })
+    Some(if answer.get("code").is_some() {
+        Err(answer)
+    } else {
+        Ok(answer)
+    })
 }
 
 /// A person is given commands to paste; a model is told to wait, to stop, to ask or which tool to call.
 pub(crate) fn settle_hint(person: &Value, model: &mut Value) {
     let hint = model["hint"].as_str().unwrap_or_default();
-    let is_command = ["relight ", "--", "RELIGHT_"].iter().any(|mark| hint.contains(mark));
+    let is_command = ["relight ", "--", "RELIGHT_"]
+        .iter()
+        .any(|mark| hint.contains(mark));
     assert!(!is_command, "{model}");
-    assert!(person["hint"].is_null() || model["hint"].is_string(), "{model}");
+    assert!(
+        person["hint"].is_null() || model["hint"].is_string(),
+        "{model}"
+    );
     model["hint"] = person["hint"].clone();
 }

@@ -24,10 +24,19 @@ pub(crate) struct Library {
 impl Library {
     pub(crate) fn open(file: &Path) -> Self {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let relight =
-            runtime.block_on(Relight::open(&format!("sqlite:{}", file.display()))).unwrap();
-        Self { runtime, relight, tasks: HashMap::new(), begun: HashMap::new() }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let relight = runtime
+            .block_on(Relight::open(&format!("sqlite:{}", file.display())))
+            .unwrap();
+        Self {
+            runtime,
+            relight,
+            tasks: HashMap::new(),
+            begun: HashMap::new(),
+        }
     }
 
     pub(crate) fn call(&mut self, operation: &str, fields: &Value) -> Option<Answer> {
@@ -40,7 +49,8 @@ impl Library {
                 if self.begun.contains_key(&step) {
                     self.drop_half_way(&task, &step);
                 }
-                self.begun.insert(step, text("rule").parse().unwrap_or_default());
+                self.begun
+                    .insert(step, text("rule").parse().unwrap_or_default());
                 return None;
             }
             // A step of the library has no cost of its own; the task has.
@@ -65,7 +75,11 @@ impl Library {
             }
             _ => return None,
         };
-        Some(answer.map(|()| Value::Null).map_err(|error| json!({"message": error.to_string()})))
+        Some(
+            answer
+                .map(|()| Value::Null)
+                .map_err(|error| json!({"message": error.to_string()})),
+        )
     }
 
     fn start(&mut self, id: &str, fields: &Value) -> Result<(), ActError> {
@@ -114,7 +128,13 @@ impl Library {
         let running = &self.tasks[task];
         let plan = running.plan(step).unwrap().rule(rule).occurrence(1);
         let failed = fields["failed"] == true;
-        let run = async |_| if failed { Err("it failed") } else { Ok(fields["output"].clone()) };
+        let run = async |_| {
+            if failed {
+                Err("it failed")
+            } else {
+                Ok(fields["output"].clone())
+            }
+        };
         match self.runtime.block_on(plan.run(run)) {
             Ok(_) | Err(StepError::Failed(_) | StepError::InDoubt(_)) => Ok(()),
             Err(StepError::Act(error)) => Err(error),

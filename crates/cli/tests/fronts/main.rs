@@ -1,7 +1,10 @@
 //! The same story through every front: the command line, HTTP over the socket, MCP and the library must
 //! leave the same journal and give the same answers and errors.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 #[path = "../mcp/client.rs"]
 #[expect(dead_code, reason = "not all of it is used here")]

@@ -15,7 +15,10 @@ fn text(client: &mut Client, tool: &str) -> String {
 /// A model without a name begins a task, finishes its first step and is killed.
 fn left_behind(ground: &Ground, task: &str) {
     let mut client = Client::new(&ground.stage, Speaks::Alone);
-    client.call("task_start", &json!({"task": task, "steps": ["fetch", "write"]}));
+    client.call(
+        "task_start",
+        &json!({"task": task, "steps": ["fetch", "write"]}),
+    );
     client.call("step_begin", &json!({"step": "fetch"}));
     client.call("step_end", &json!({"step": "fetch"}));
     client.end();
@@ -28,10 +31,16 @@ fn a_model_without_a_name_finds_what_it_left_behind() {
     assert!(text(&mut client, "resume_brief").contains("begin at the beginning"));
     left_behind(&ground, "t");
     let brief = text(&mut client, "resume_brief");
-    assert!(brief.contains("fetch") && brief.contains("write"), "{brief}");
+    assert!(
+        brief.contains("fetch") && brief.contains("write"),
+        "{brief}"
+    );
     left_behind(&ground, "u");
     let which = text(&mut client, "resume_brief");
-    assert!(which.contains("- t: ") && which.contains("- u: "), "{which}");
+    assert!(
+        which.contains("- t: ") && which.contains("- u: "),
+        "{which}"
+    );
     client.call("task_start", &json!({"task": "t"}));
     let mut other = Client::new(&ground.stage, Speaks::Alone);
     let which = text(&mut other, "resume_brief");
@@ -46,13 +55,21 @@ fn a_task_that_waits_for_a_person_stays_the_models_task() {
     let pay = json!({"step": "pay", "rule": "once"});
     client.call("step_begin", &pay);
     assert_eq!(client.call("step_begin", &pay)["advice"], "wait");
-    for (tool, given) in
-        [("step_end", json!({"step": "pay"})), ("task_done", json!({})), ("task_start", json!({}))]
-    {
+    for (tool, given) in [
+        ("step_end", json!({"step": "pay"})),
+        ("task_done", json!({})),
+        ("task_start", json!({})),
+    ] {
         let told = client.call(tool, &given);
         assert_eq!(told["code"], "waits_for_person", "{tool}: {told}");
-        assert!(told["message"].as_str().unwrap().contains("task t"), "{tool}: {told}");
-        assert!(told["hint"].as_str().unwrap().contains("person"), "{tool}: {told}");
+        assert!(
+            told["message"].as_str().unwrap().contains("task t"),
+            "{tool}: {told}"
+        );
+        assert!(
+            told["hint"].as_str().unwrap().contains("person"),
+            "{tool}: {told}"
+        );
     }
 }
 
@@ -63,14 +80,20 @@ fn no_hint_tells_a_model_to_break_in() {
     let hint = |told: &Value, code: &str| {
         assert_eq!(told["code"], code, "{told}");
         let hint = told["hint"].as_str().unwrap().to_owned();
-        assert!(!hint.contains("--force") && !hint.contains("release"), "{told}");
+        assert!(
+            !hint.contains("--force") && !hint.contains("release"),
+            "{told}"
+        );
     };
     client.call("task_start", &json!({"task": "t", "steps": ["a"]}));
     let mut other = Client::new(&ground.stage, Speaks::Alone);
     hint(&other.call("task_start", &json!({"task": "t"})), "held");
     hint(&client.call("task_done", &json!({})), "steps_left_open");
     client.call("task_block", &json!({"reason": "the key is missing"}));
-    hint(&other.call("task_start", &json!({"task": "t"})), "waits_for_person");
+    hint(
+        &other.call("task_start", &json!({"task": "t"})),
+        "waits_for_person",
+    );
 }
 
 /// What both transports of MCP answer: one error.
@@ -101,17 +124,42 @@ fn no_hint_tells_a_model_how_to_undo_a_persons_decision() {
     ground.json(&["task", "add", "gone"]);
     ground.json(&["task", "cancel", "gone"]);
     for (tool, given, code, says) in [
-        ("task_start", json!({"task": "s", "agent": "bot"}), "conflict", "stop working"),
-        ("task_start", json!({"task": "pinned", "agent": "b"}), "conflict", "leave it"),
-        ("task_start", json!({"task": "gone"}), "illegal", "stop working"),
+        (
+            "task_start",
+            json!({"task": "s", "agent": "bot"}),
+            "conflict",
+            "stop working",
+        ),
+        (
+            "task_start",
+            json!({"task": "pinned", "agent": "b"}),
+            "conflict",
+            "leave it",
+        ),
+        (
+            "task_start",
+            json!({"task": "gone"}),
+            "illegal",
+            "stop working",
+        ),
         (
             "step_skip",
             json!({"task": "t", "fence": 1, "step": "pay", "reason": "x"}),
             "in_doubt",
             "step_begin",
         ),
-        ("step_end", json!({"task": "t", "fence": 1, "step": "x"}), "conflict", "step_begin"),
-        ("task_done", json!({"task": "t", "fence": 9}), "fenced", "give the fence"),
+        (
+            "step_end",
+            json!({"task": "t", "fence": 1, "step": "x"}),
+            "conflict",
+            "step_begin",
+        ),
+        (
+            "task_done",
+            json!({"task": "t", "fence": 9}),
+            "fenced",
+            "give the fence",
+        ),
     ] {
         let told = both(&ground, &mut client, tool, &given);
         let hint = told["hint"].as_str().unwrap();
@@ -122,8 +170,19 @@ fn no_hint_tells_a_model_how_to_undo_a_persons_decision() {
     assert_eq!(ground.call(&["drain"]).code, 0);
     let drains = both(&ground, &mut client, "task_start", &json!({"task": "new"}));
     assert_eq!(drains["hint"], "begin nothing now; try again later");
-    let late = both(&ground, &mut client, "task_done", &json!({"task": "t", "fence": 1}));
-    assert!(late["hint"].as_str().unwrap().ends_with("stop working on it"), "{late}");
+    let late = both(
+        &ground,
+        &mut client,
+        "task_done",
+        &json!({"task": "t", "fence": 1}),
+    );
+    assert!(
+        late["hint"]
+            .as_str()
+            .unwrap()
+            .ends_with("stop working on it"),
+        "{late}"
+    );
 }
 
 #[test]
@@ -151,11 +210,23 @@ fn an_argument_that_the_schema_does_not_name_is_refused_by_both_transports() {
     assert_eq!(told["message"], "unknown argument \"exit_code\"");
     let known = "step_end takes step, failed, output, cost, turns, occurrence, task, fence";
     assert_eq!(told["hint"], known);
-    for (field, value) in [("payload", json!(1)), ("force", json!(true)), ("task", json!(5))] {
+    for (field, value) in [
+        ("payload", json!(1)),
+        ("force", json!(true)),
+        ("task", json!(5)),
+    ] {
         let mut given = json!({"task": "t"});
         given[field] = value;
-        assert_eq!(client.call("task_start", &given)["code"], "invalid", "{given}");
-        assert_eq!(post_tool(&ground, "task_start", &given)["code"], "invalid", "{given}");
+        assert_eq!(
+            client.call("task_start", &given)["code"],
+            "invalid",
+            "{given}"
+        );
+        assert_eq!(
+            post_tool(&ground, "task_start", &given)["code"],
+            "invalid",
+            "{given}"
+        );
     }
     let lease = client.call("task_start", &json!({"task": "t", "lease": "0s"}));
     assert_eq!(lease["message"], "unknown argument \"lease\"");
@@ -175,10 +246,15 @@ fn context_without_a_key_is_refused_everywhere() {
                 continue;
             }
             fields["set"] = json!({"": "x"});
-            let Some(answer) = front.call(operation, &fields) else { continue };
+            let Some(answer) = front.call(operation, &fields) else {
+                continue;
+            };
             let error = answer.unwrap_err();
             let message = error["message"].as_str().unwrap();
-            assert!(message.ends_with("a key of the context is empty; write KEY=VALUE"), "{error}");
+            assert!(
+                message.ends_with("a key of the context is empty; write KEY=VALUE"),
+                "{error}"
+            );
             told.push([&error["code"], &error["exit"], &error["status"]].map(Clone::clone));
         }
     }

@@ -22,13 +22,24 @@ fn recover_decides_tasks_and_sessions_of_dead_owners() {
             .map(|fields| plain(front.call("recover", &fields).unwrap()));
         let ground = front.ground();
         assert_eq!(ground.task_status("t"), "interrupted", "{}", front.name());
-        assert_eq!(ground.json(&["session", "show", "chat"])["state"], "suspended");
+        assert_eq!(
+            ground.json(&["session", "show", "chat"])["state"],
+            "suspended"
+        );
         told.push((front.name(), answers.into()));
     }
-    let [cli, http] = told.as_slice() else { panic!("{told:#?}") };
+    let [cli, http] = told.as_slice() else {
+        panic!("{told:#?}")
+    };
     for (ours, theirs) in cli.1.iter().zip(&http.1) {
-        let names =
-            |answer: &Value| answer.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let names = |answer: &Value| {
+            answer
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(ours), names(theirs));
         // The daemon itself may have found the task before it was asked; sessions are left to whoever asks.
         assert_eq!(ours["sessions"], theirs["sessions"]);

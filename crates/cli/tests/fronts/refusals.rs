@@ -23,8 +23,9 @@ fn refused(story: &[(&str, Value)], code: &str) {
         }
         // A value that is not one is told by the parser of the command line, with the flag's name.
         let message = error["message"].as_str().unwrap().to_owned();
-        if let Some((_, reason)) =
-            message.split_once(": ").filter(|_| message.starts_with("invalid value"))
+        if let Some((_, reason)) = message
+            .split_once(": ")
+            .filter(|_| message.starts_with("invalid value"))
         {
             error["message"] = json!(reason);
         }
@@ -49,20 +50,29 @@ fn start(task: &str) -> (&'static str, Value) {
 
 #[test]
 fn a_task_that_is_not_there() {
-    refused(&[("task.done", json!({"task": "nosuch", "fence": 1}))], "not_found");
+    refused(
+        &[("task.done", json!({"task": "nosuch", "fence": 1}))],
+        "not_found",
+    );
 }
 
 #[test]
 fn a_task_that_is_not_there_or_has_ended_without_a_fence() {
     refused(&[("task.done", json!({"task": "nosuch"}))], "not_found");
     let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
-    refused(&[start("t"), done, ("task.done", json!({"task": "t"}))], "illegal");
+    refused(
+        &[start("t"), done, ("task.done", json!({"task": "t"}))],
+        "illegal",
+    );
 }
 
 #[test]
 fn a_payload_that_is_nested_too_deeply() {
     let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
-    refused(&[("task.add", json!({"task": "t", "payload": nested(61)}))], "invalid");
+    refused(
+        &[("task.add", json!({"task": "t", "payload": nested(61)}))],
+        "invalid",
+    );
     for mut front in Front::all() {
         let Some(added) = front.call("task.add", &json!({"task": "t", "payload": nested(60)}))
         else {
@@ -76,34 +86,59 @@ fn a_payload_that_is_nested_too_deeply() {
 fn a_number_that_would_lose_digits() {
     let [cli, http, mcp, ..] = Front::all();
     let number = "{\"id\":123456789012345678901}";
-    let ran = cli.ground().call(&["task", "add", "t", "--payload", number, "--json"]);
+    let ran = cli
+        .ground()
+        .call(&["task", "add", "t", "--payload", number, "--json"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     let body = format!("{{\"id\":\"t\",\"payload\":{number}}}");
     let (status, answer) = send(http.ground(), "POST", "/api/tasks", &body);
-    assert_eq!((status, &answer["error"]["exit"]), (400, &json!(2)), "{answer}");
+    assert_eq!(
+        (status, &answer["error"]["exit"]),
+        (400, &json!(2)),
+        "{answer}"
+    );
     let call =
         format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{number}}}");
     assert_eq!(send(http.ground(), "POST", "/mcp", &call).0, 400);
-    let Front::Mcp(_, mut client) = mcp else { unreachable!() };
+    let Front::Mcp(_, mut client) = mcp else {
+        unreachable!()
+    };
     client.say_text(&call);
     assert_eq!(client.next()["error"]["code"], -32600);
-    assert_eq!(cli.ground().call(&["task", "add", "t", "--payload", "-5"]).code, 0);
+    assert_eq!(
+        cli.ground()
+            .call(&["task", "add", "t", "--payload", "-5"])
+            .code,
+        0
+    );
     assert_eq!(cli.ground().json(&["task", "show", "t"])["payload"], -5);
 }
 
 #[test]
 fn a_fence_that_was_never_given_out() {
-    refused(&[start("t"), ("task.done", json!({"task": "t", "fence": 7}))], "fenced");
+    refused(
+        &[start("t"), ("task.done", json!({"task": "t", "fence": 7}))],
+        "fenced",
+    );
 }
 
 #[test]
 fn a_task_with_open_steps() {
-    refused(&[start("t"), ("task.done", json!({"task": "t", "fence": 1}))], "steps_left_open");
+    refused(
+        &[start("t"), ("task.done", json!({"task": "t", "fence": 1}))],
+        "steps_left_open",
+    );
 }
 
 #[test]
 fn a_step_that_was_not_begun() {
-    refused(&[start("t"), ("step.end", json!({"task": "t", "step": "x", "fence": 1}))], "conflict");
+    refused(
+        &[
+            start("t"),
+            ("step.end", json!({"task": "t", "step": "x", "fence": 1})),
+        ],
+        "conflict",
+    );
 }
 
 #[test]
@@ -114,25 +149,38 @@ fn a_task_that_has_ended() {
 
 #[test]
 fn a_task_that_waits_for_a_person() {
-    let block = ("task.block", json!({"task": "t", "fence": 1, "reason": "x"}));
+    let block = (
+        "task.block",
+        json!({"task": "t", "fence": 1, "reason": "x"}),
+    );
     refused(&[start("t"), block, start("t")], "waits_for_person");
 }
 
 #[test]
 fn work_that_waits_for_a_person_is_neither_handed_in_nor_failed_over_http() {
-    let mut front = Front::all().into_iter().find(|front| front.name() == "http").unwrap();
-    let block = ("task.block", json!({"task": "t", "fence": 1, "reason": "x"}));
+    let mut front = Front::all()
+        .into_iter()
+        .find(|front| front.name() == "http")
+        .unwrap();
+    let block = (
+        "task.block",
+        json!({"task": "t", "fence": 1, "reason": "x"}),
+    );
     for (operation, fields) in [start("t"), block] {
         front.call(operation, &fields).unwrap().unwrap();
     }
-    for (verb, mut fields) in
-        [("task.fail", json!({"task": "t", "reason": "r"})), ("task.review", json!({"task": "t"}))]
-    {
+    for (verb, mut fields) in [
+        ("task.fail", json!({"task": "t", "reason": "r"})),
+        ("task.review", json!({"task": "t"})),
+    ] {
         let error = front.call(verb, &fields).unwrap().unwrap_err();
         assert_eq!(error["code"], "waits_for_person", "{verb}");
         fields["force"] = json!(true);
         if verb == "task.review" {
-            assert_eq!(front.call(verb, &fields).unwrap().unwrap()["status"], "in_review");
+            assert_eq!(
+                front.call(verb, &fields).unwrap().unwrap()["status"],
+                "in_review"
+            );
         }
     }
 }
@@ -144,14 +192,23 @@ fn a_name_that_cannot_be() {
 
 #[test]
 fn a_rule_that_is_not_one() {
-    let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": "sometimes"}));
+    let begin = (
+        "step.begin",
+        json!({"task": "t", "step": "a", "fence": 1, "rule": "sometimes"}),
+    );
     refused(&[start("t"), begin], "invalid");
 }
 
 #[test]
 fn an_empty_reason() {
     for verb in ["task.fail", "task.block"] {
-        refused(&[start("t"), (verb, json!({"task": "t", "fence": 1, "reason": " "}))], "invalid");
+        refused(
+            &[
+                start("t"),
+                (verb, json!({"task": "t", "fence": 1, "reason": " "})),
+            ],
+            "invalid",
+        );
     }
     let skip = json!({"task": "t", "step": "a", "fence": 1, "reason": ""});
     refused(&[start("t"), ("step.skip", skip)], "invalid");
@@ -179,13 +236,23 @@ fn a_cost_or_a_number_of_turns_that_cannot_be() {
 fn a_fence_that_is_not_the_newest_on_a_persons_verb() {
     let release = ("task.release", json!({"task": "t", "force": true}));
     for verb in ["cancel", "retry", "release"] {
-        let mut front = Front::all().into_iter().find(|front| front.name() == "http").unwrap();
+        let mut front = Front::all()
+            .into_iter()
+            .find(|front| front.name() == "http")
+            .unwrap();
         for (operation, fields) in [start("t"), release.clone(), start("t")] {
             front.call(operation, &fields).unwrap().unwrap();
         }
         let fields = json!({"task": "t", "fence": 1, "force": true});
-        let fields = if verb == "cancel" { json!({"task": "t", "fence": 1}) } else { fields };
-        let error = front.call(&format!("task.{verb}"), &fields).unwrap().unwrap_err();
+        let fields = if verb == "cancel" {
+            json!({"task": "t", "fence": 1})
+        } else {
+            fields
+        };
+        let error = front
+            .call(&format!("task.{verb}"), &fields)
+            .unwrap()
+            .unwrap_err();
         assert_eq!(error["code"], "fenced", "{verb}: {error}");
         assert_eq!(front.ground().task_status("t"), "in_progress", "{verb}");
     }
@@ -193,7 +260,10 @@ fn a_fence_that_is_not_the_newest_on_a_persons_verb() {
 
 #[test]
 fn a_text_that_is_empty_is_not_left_out() {
-    let begin = ("step.begin", json!({"task": "t", "step": "a", "fence": 1, "rule": ""}));
+    let begin = (
+        "step.begin",
+        json!({"task": "t", "step": "a", "fence": 1, "rule": ""}),
+    );
     refused(&[start("t"), begin], "invalid");
     refused(&[start("")], "invalid");
 }
@@ -209,7 +279,10 @@ fn a_task_that_cannot_be_added() {
     refused(&[add("ttl", json!("soon"))], "invalid");
     refused(&[add("agent", json!("a b"))], "invalid");
     refused(&[add("steps", json!(["a\nb"]))], "invalid");
-    refused(&[add("title", json!("a")), add("title", json!("b"))], "conflict");
+    refused(
+        &[add("title", json!("a")), add("title", json!("b"))],
+        "conflict",
+    );
     let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
     refused(&[start("t"), done, add("steps", json!(["a"]))], "ended");
 }

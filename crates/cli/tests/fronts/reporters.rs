@@ -25,11 +25,20 @@ fn assert_never_silent(ground: &Ground) {
     let (_, deaths) = send(ground, "GET", "/api/agents/bot/deaths", "");
     assert_eq!(deaths["items"], json!([]));
     let (_, bot) = send(ground, "GET", "/api/agents/bot", "");
-    assert_eq!((&bot["state"], &bot["attempt"]), (&json!("running"), &json!(1)), "{bot}");
+    assert_eq!(
+        (&bot["state"], &bot["attempt"]),
+        (&json!("running"), &json!(1)),
+        "{bot}"
+    );
 }
 
 fn beat(ground: &Ground, fields: &Value) -> Value {
-    let (status, answer) = send(ground, "POST", "/api/agents/bot/heartbeat", &fields.to_string());
+    let (status, answer) = send(
+        ground,
+        "POST",
+        "/api/agents/bot/heartbeat",
+        &fields.to_string(),
+    );
     assert_eq!(status, 200, "{answer}");
     answer
 }
@@ -45,7 +54,13 @@ fn a_beat_through_either_front_renews_a_short_lease_and_says_the_same() {
             assert_eq!(told["action"], "continue", "{told}");
             assert_eq!(told["tasks"][0]["task"], "t", "{told}");
         }
-        let fields = |told: &Value| told.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let fields = |told: &Value| {
+            told.as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(fields(&by_cli), fields(&by_http));
         by_http["tasks"][0]["lease_ends_at"].clone()
     };
@@ -92,7 +107,10 @@ fn a_stopped_agent_gets_no_work_through_any_front() {
     let mut told: Vec<(&str, Value)> = Vec::new();
     for mut front in Front::all() {
         // The agent is registered with a daemon, and stopped; then the front itself is used.
-        let (ground, up) = (front.ground(), matches!(front, Front::Http(..) | Front::McpHttp(..)));
+        let (ground, up) = (
+            front.ground(),
+            matches!(front, Front::Http(..) | Front::McpHttp(..)),
+        );
         let daemon = (!up).then(|| {
             ground.config("[daemon]\nhttp = false\n");
             ground.up(&[])
@@ -109,12 +127,20 @@ fn a_stopped_agent_gets_no_work_through_any_front() {
             ("task.start", json!({"task": "t", "agent": "bot"})),
             ("task.claim", json!({"agent": "bot"})),
         ] {
-            let Some(answer) = front.call(operation, &fields) else { continue };
+            let Some(answer) = front.call(operation, &fields) else {
+                continue;
+            };
             let mut error = answer.unwrap_err();
             if front.is_for_models() {
                 settle_hint(&told[0].1, &mut error);
             }
-            assert!(error["message"].as_str().unwrap().contains("a person stopped it"), "{error}");
+            assert!(
+                error["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("a person stopped it"),
+                "{error}"
+            );
             if front.name() != "library" {
                 told.push((front.name(), error));
             }
@@ -133,11 +159,17 @@ fn events_and_deaths_have_one_form() {
     ground.json(&["step", "begin", "a", "--task", "t", "--fence", "1"]);
     assert_eq!(ground.call(&["restart", "bot"]).code, 0);
     let said = ground.call(&["events", "--json", "--all"]).stdout;
-    let by_cli: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let by_cli: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let (_, by_http) = send(&ground, "GET", "/api/events?limit=1000", "");
     let by_http = by_http["items"].as_array().unwrap();
     assert_eq!(by_cli, by_http[..by_cli.len()]);
-    assert!(by_cli.iter().any(|event| event["step"] == "a"), "{by_cli:#?}");
+    assert!(
+        by_cli.iter().any(|event| event["step"] == "a"),
+        "{by_cli:#?}"
+    );
     let (_, deaths) = send(&ground, "GET", "/api/agents/bot/deaths", "");
     assert_eq!(ground.json(&["deaths", "bot"]), deaths);
     assert_eq!(deaths["items"][0]["attempt"], 1);
@@ -149,7 +181,11 @@ fn a_heartbeat_over_mcp_renews_leases_and_is_answered() {
     let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "bot")]);
     ground.json(&["task", "start", "t", "--agent", "bot", "--lease", "10s"]);
     let told = client.call("heartbeat", &json!({"status": "thinks"}));
-    assert_eq!((&told["heard"], &told["action"]), (&json!(true), &json!("continue")), "{told}");
+    assert_eq!(
+        (&told["heard"], &told["action"]),
+        (&json!(true), &json!("continue")),
+        "{told}"
+    );
     assert_eq!(told["tasks"][0]["task"], "t", "{told}");
     let pid = std::process::id().to_string();
     ground.json(&["task", "start", "p", "--agent", "bot", "--owner-pid", &pid]);
@@ -197,12 +233,20 @@ fn a_supervised_agents_heartbeat_has_one_form() {
     let agent = "[[agent]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
     ground.config(&format!("{agent}[daemon]\nhttp = false\n"));
     let _up = ground.up(&[]);
-    until("a process", || ground.agent("a")["pid"].is_number().then_some(()));
+    until("a process", || {
+        ground.agent("a")["pid"].is_number().then_some(())
+    });
     let mut client = Client::new(&ground.stage, Speaks::Alone);
     let mut all = |given: &Value| {
         let by_stdio = client.call("heartbeat", given);
         let by_http = post_tool(&ground, "heartbeat", given);
-        let fields = |told: &Value| told.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let fields = |told: &Value| {
+            told.as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(fields(&by_stdio), fields(&by_http));
         for field in ["agent", "state", "attempt", "action", "why", "draining"] {
             assert_eq!(by_stdio[field], by_http[field], "{field}");
@@ -210,11 +254,18 @@ fn a_supervised_agents_heartbeat_has_one_form() {
         by_stdio
     };
     ground.json(&["task", "start", "t", "--agent", "a", "--lease", "1h"]);
-    assert_eq!(all(&json!({"agent": "a", "task": "t"}))["tasks"][0]["task"], "t");
+    assert_eq!(
+        all(&json!({"agent": "a", "task": "t"}))["tasks"][0]["task"],
+        "t"
+    );
     ground.json(&["task", "cancel", "t"]);
     assert_eq!(ground.call(&["drain"]).code, 0);
     let told = all(&json!({"agent": "a", "task": "t"}));
-    assert_eq!((&told["action"], &told["draining"]), (&json!("cancel"), &json!(true)), "{told}");
+    assert_eq!(
+        (&told["action"], &told["draining"]),
+        (&json!("cancel"), &json!(true)),
+        "{told}"
+    );
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     assert_eq!(all(&json!({"agent": "a"}))["action"], "stop");
 }
@@ -225,11 +276,17 @@ fn a_name_that_nobody_registered_is_refused_where_it_is_an_argument() {
     let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "nosuch")]);
     let unheard = client.call("heartbeat", &json!({}));
     assert_eq!(unheard, json!({"action": "continue", "heard": false}));
-    assert_eq!(unheard, post_tool_as(&ground, "nosuch", "heartbeat", &json!({})));
+    assert_eq!(
+        unheard,
+        post_tool_as(&ground, "nosuch", "heartbeat", &json!({}))
+    );
     let named = json!({"agent": "other"});
     let refused = client.call("heartbeat", &named);
     assert_eq!(refused["code"], "not_found", "{refused}");
-    assert_eq!(refused, post_tool_as(&ground, "nosuch", "heartbeat", &named));
+    assert_eq!(
+        refused,
+        post_tool_as(&ground, "nosuch", "heartbeat", &named)
+    );
 }
 
 #[test]
@@ -243,7 +300,11 @@ fn a_beat_without_a_daemon_says_that_it_cannot_be_reached() {
     assert_eq!(ran.code, 1, "{ran:?}");
     let mut client = Client::with(&ground.stage, Speaks::Alone, &[("RELIGHT_AGENT", "bot")]);
     let told = client.call("heartbeat", &json!({}));
-    assert_eq!((&told["code"], &told["exit"]), (&json!("unreachable"), &json!(69)), "{told}");
+    assert_eq!(
+        (&told["code"], &told["exit"]),
+        (&json!("unreachable"), &json!(69)),
+        "{told}"
+    );
 }
 
 #[test]
@@ -263,7 +324,12 @@ fn the_cooldown_of_the_configuration_counts_for_agents_that_report_by_themselves
         }
         None
     });
-    let at = |text: &Value| text.as_str().unwrap().parse::<relight_core::time::Time>().unwrap();
+    let at = |text: &Value| {
+        text.as_str()
+            .unwrap()
+            .parse::<relight_core::time::Time>()
+            .unwrap()
+    };
     let cooldown = at(&waits["again_at"]).since(at(&waits["last_death"]["at"]));
     assert!(cooldown.as_ms() <= 5_000, "{cooldown} in {waits}");
 }
@@ -276,7 +342,11 @@ fn a_removed_agent_holds_nothing_any_more() {
     let (status, answer) = send(&ground, "DELETE", "/api/agents/bot", "");
     assert_eq!(status, 204, "{answer}");
     let task = ground.json(&["task", "show", "t"]);
-    assert_eq!((&task["holder"], &task["status"]), (&json!(null), &json!("interrupted")), "{task}");
+    assert_eq!(
+        (&task["holder"], &task["status"]),
+        (&json!(null), &json!("interrupted")),
+        "{task}"
+    );
 }
 
 #[test]
@@ -296,7 +366,10 @@ fn a_stop_takes_what_a_process_of_the_agent_holds() {
     ground.json(&["start", "bot"]);
     let (_, bot) = send(&ground, "GET", "/api/agents/bot", "");
     assert_eq!(bot["last_death"]["cause"], "stopped", "{bot}");
-    assert_eq!(bot["last_death"], ground.json(&["ps"])["items"][0]["last_death"]);
+    assert_eq!(
+        bot["last_death"],
+        ground.json(&["ps"])["items"][0]["last_death"]
+    );
 }
 
 #[test]
@@ -312,7 +385,11 @@ fn a_heartbeat_knows_what_was_claimed_and_cancelled_a_moment_ago() {
         );
         assert_eq!(ground.call(&["task", "cancel", task]).code, 0);
         let told = beat(&ground, &json!({"task": task}));
-        assert_eq!((&told["action"], &told["tasks"]), (&json!("cancel"), &json!([])), "{told}");
+        assert_eq!(
+            (&told["action"], &told["tasks"]),
+            (&json!("cancel"), &json!([])),
+            "{told}"
+        );
     }
 }
 
@@ -330,8 +407,14 @@ fn a_heartbeat_is_refused_with_one_code_through_every_front() {
         let by_command: Value = serde_json::from_str(&ran.stderr).unwrap();
         let by_command = &by_command["error"];
         for field in ["code", "exit", "status"] {
-            assert_eq!(by_http["error"][field], by_tool[field], "{agent} {field}: {by_tool}");
-            assert_eq!(by_http["error"][field], by_command[field], "{agent} {field}: {by_command}");
+            assert_eq!(
+                by_http["error"][field], by_tool[field],
+                "{agent} {field}: {by_tool}"
+            );
+            assert_eq!(
+                by_http["error"][field], by_command[field],
+                "{agent} {field}: {by_command}"
+            );
         }
         settle_hint(&by_http["error"], &mut by_tool);
     }

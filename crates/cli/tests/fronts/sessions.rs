@@ -67,22 +67,35 @@ fn a_turn_whose_owner_is_killed_is_found_at_once() {
         let mut call = |operation: &str, fields: Value| front.call(operation, &fields).map(plain);
         let (owner, other) = (Owner::spawn(), Owner::spawn());
         let begin = |pid: u32| json!({"session": "chat/1", "id": "c", "owner_pid": pid, "set": {"room": "7"}});
-        let Some(begun) = call("session.begin", begin(owner.pid())) else { continue };
+        let Some(begun) = call("session.begin", begin(owner.pid())) else {
+            continue;
+        };
         let mut answers = vec![begun];
         answers.extend(call("session.begin", begin(other.pid())));
         answers.extend(call("session.recover", json!({})));
         answers.extend(call("session.show", json!({"session": "chat/1"})));
         owner.kill();
-        answers
-            .extend(call("session.recover", json!({"policy": "resume_pending", "dry_run": true})));
+        answers.extend(call(
+            "session.recover",
+            json!({"policy": "resume_pending", "dry_run": true}),
+        ));
         answers.extend(call("session.recover", json!({"policy": "resume_pending"})));
         answers.extend(call("session.show", json!({"session": "chat/1"})));
         answers.extend(call("session.begin", begin(other.pid())));
-        answers.extend(call("session.end", json!({"session": "chat/1", "generation": 1})));
-        answers.extend(call("session.suspend", json!({"session": "chat/1", "reason": "later"})));
+        answers.extend(call(
+            "session.end",
+            json!({"session": "chat/1", "generation": 1}),
+        ));
+        answers.extend(call(
+            "session.suspend",
+            json!({"session": "chat/1", "reason": "later"}),
+        ));
         answers.extend(call("session.resume", json!({"session": "chat/1"})));
         answers.extend(call("session.clear", json!({"session": "chat/1"})));
-        answers.extend(call("session.touch", json!({"session": "recover", "id": "d"})));
+        answers.extend(call(
+            "session.touch",
+            json!({"session": "recover", "id": "d"}),
+        ));
         answers.extend(call("session.show", json!({"session": "recover"})));
         answers.extend(call("session.begin", begin(other.pid())));
         answers.extend(call("session.shutdown", json!({"owner_pid": other.pid()})));
@@ -98,7 +111,10 @@ fn a_turn_whose_owner_is_killed_is_found_at_once() {
     assert_eq!(answers[1]["code"], "held");
     assert_eq!(answers[2]["items"], json!([]));
     let found = &answers[5]["items"][0];
-    assert_eq!((&found["key"], &found["state"]), (&json!("chat/1"), &json!("resume_pending")));
+    assert_eq!(
+        (&found["key"], &found["state"]),
+        (&json!("chat/1"), &json!("resume_pending"))
+    );
     assert_eq!(
         (&answers[7]["resumed"], &answers[7]["context"]["room"]),
         (&json!(true), &json!("7"))
@@ -114,9 +130,16 @@ fn an_owner_that_is_not_there_is_refused() {
         let pid = owner.pid();
         owner.kill();
         let begin = json!({"session": "s", "id": "c", "owner_pid": pid});
-        let Some(refused) = front.call("session.begin", &begin) else { continue };
+        let Some(refused) = front.call("session.begin", &begin) else {
+            continue;
+        };
         let error = refused.unwrap_err();
-        assert_eq!(error["message"], format!("there is no process {pid}"), "{}", front.name());
+        assert_eq!(
+            error["message"],
+            format!("there is no process {pid}"),
+            "{}",
+            front.name()
+        );
     }
 }
 
@@ -125,19 +148,37 @@ fn a_shutdown_discards_only_the_marks_of_its_owner() {
     for mut front in Front::all() {
         let owner = Owner::spawn();
         let begin = json!({"session": "c", "id": "c", "owner_pid": owner.pid()});
-        let Some(begun) = front.call("session.begin", &begin) else { continue };
+        let Some(begun) = front.call("session.begin", &begin) else {
+            continue;
+        };
         begun.unwrap();
-        front.call("session.touch", &json!({"session": "seen", "id": "s"})).unwrap().unwrap();
+        front
+            .call("session.touch", &json!({"session": "seen", "id": "s"}))
+            .unwrap()
+            .unwrap();
         let shutdown = json!({"owner_pid": owner.pid()});
         let done = front.call("session.shutdown", &shutdown).unwrap().unwrap();
         assert_eq!(done["discarded"], json!(["c"]), "{}", front.name());
-        let mut show =
-            |key: &str| front.call("session.show", &json!({"session": key})).unwrap().unwrap();
-        assert!(show("seen")["seen_at"].is_string(), "another gateway saw it");
+        let mut show = |key: &str| {
+            front
+                .call("session.show", &json!({"session": key}))
+                .unwrap()
+                .unwrap()
+        };
+        assert!(
+            show("seen")["seen_at"].is_string(),
+            "another gateway saw it"
+        );
         let discarded = show("c");
-        assert_eq!((&discarded["state"], &discarded["finished"]), (&json!("idle"), &json!(0)));
+        assert_eq!(
+            (&discarded["state"], &discarded["finished"]),
+            (&json!("idle"), &json!(0))
+        );
         let again = front.call("session.begin", &begin).unwrap().unwrap();
-        assert_eq!((&again["generation"], &again["resumed"]), (&json!(2), &json!(false)));
+        assert_eq!(
+            (&again["generation"], &again["resumed"]),
+            (&json!(2), &json!(false))
+        );
     }
 }
 
@@ -145,7 +186,9 @@ fn a_shutdown_discards_only_the_marks_of_its_owner() {
 fn the_mark_of_a_turn_is_renewed_by_its_generation() {
     for mut front in Front::all() {
         let begin = json!({"session": "c", "id": "c", "lease": "30s"});
-        let Some(begun) = front.call("session.begin", &begin) else { continue };
+        let Some(begun) = front.call("session.begin", &begin) else {
+            continue;
+        };
         begun.unwrap();
         let show = json!({"session": "c"});
         until("time that has passed", || {
@@ -156,9 +199,15 @@ fn the_mark_of_a_turn_is_renewed_by_its_generation() {
         let renewed = front.call("session.touch", &renew).unwrap().unwrap();
         assert_eq!(renewed["owner"]["left_ms"], 30_000, "{}", front.name());
         let both = json!({"session": "c", "generation": 1, "id": "other"});
-        assert_eq!(front.call("session.touch", &both).unwrap().unwrap_err()["code"], "invalid");
+        assert_eq!(
+            front.call("session.touch", &both).unwrap().unwrap_err()["code"],
+            "invalid"
+        );
         let late = json!({"session": "c", "generation": 7});
-        assert_eq!(front.call("session.touch", &late).unwrap().unwrap_err()["code"], "fenced");
+        assert_eq!(
+            front.call("session.touch", &late).unwrap().unwrap_err()["code"],
+            "fenced"
+        );
     }
 }
 
@@ -166,9 +215,14 @@ fn the_mark_of_a_turn_is_renewed_by_its_generation() {
 fn a_new_conversation_keeps_the_context_of_its_session() {
     for mut front in Front::all() {
         let mut begin = |id: &str, set: Value| {
-            front.call("session.begin", &json!({"session": "c", "id": id, "set": set}))
+            front.call(
+                "session.begin",
+                &json!({"session": "c", "id": id, "set": set}),
+            )
         };
-        let Some(begun) = begin("one", json!({"room": "7", "topic": "a"})) else { continue };
+        let Some(begun) = begin("one", json!({"room": "7", "topic": "a"})) else {
+            continue;
+        };
         begun.unwrap();
         let next = begin("two", json!({"topic": "b"})).unwrap().unwrap();
         assert_eq!(next["context"], json!({"room": "7", "topic": "b"}));

@@ -38,11 +38,19 @@ impl Client {
 
     pub(crate) fn with(stage: &Stage, speaks: Speaks, variables: &[(&str, &str)]) -> Self {
         let mut command = stage.command(&["mcp"]);
-        command.stdin(Stdio::piped()).envs(variables.iter().copied());
+        command
+            .stdin(Stdio::piped())
+            .envs(variables.iter().copied());
         let mut child = command.spawn().unwrap();
         let to = child.stdin.take();
         let from = lines(BufReader::new(child.stdout.take().unwrap()));
-        let mut client = Self { child, to, from, speaks, id: 0 };
+        let mut client = Self {
+            child,
+            to,
+            from,
+            speaks,
+            id: 0,
+        };
         if let Speaks::Handshake(version) = speaks {
             let info = json!({"name": "test", "version": "1"});
             let params =
@@ -95,7 +103,11 @@ impl Client {
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         let answer = self.next();
-        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(id)), "{answer}");
+        assert_eq!(
+            (&answer["jsonrpc"], &answer["id"]),
+            (&json!("2.0"), &json!(id)),
+            "{answer}"
+        );
         answer.get("result").unwrap_or(&answer).clone()
     }
 

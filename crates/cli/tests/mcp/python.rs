@@ -14,11 +14,17 @@ fn python() -> Option<PathBuf> {
     python.is_file().then_some(python)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the door of the product is not tested by itself")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door of the product is not tested by itself"
+)]
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -39,7 +45,12 @@ fn drive(way: &str, generation: &str) {
     command.env("HOME", stage.folder.path().join("user"));
     command.env("RELIGHT_HOME", stage.folder.path().join("home"));
     let ran = finish(command.spawn().unwrap());
-    assert!(ran.code == 0 && ran.stdout.ends_with("held\n"), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.code == 0 && ran.stdout.ends_with("held\n"),
+        "{}\n{}",
+        ran.stdout,
+        ran.stderr
+    );
 }
 
 #[test]

@@ -11,7 +11,10 @@ use crate::server::Cluster;
 
 /// What `agent.wish` told, as seen from a node.
 fn wishes(fleet: &Fleet, node: &str) -> Vec<String> {
-    let ran = fleet.call(node, &["events", "--kind", "agent.wish", "-n", "100", "--json"]);
+    let ran = fleet.call(
+        node,
+        &["events", "--kind", "agent.wish", "-n", "100", "--json"],
+    );
     assert_eq!(ran.code, 0, "{ran:?}");
     let told = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -35,7 +38,10 @@ fn any_node_will_do(fleet: &Fleet) {
     );
     assert!(!is_alive(pid), "it is answered once its tree is gone");
     let again = fleet.json("b", &["stop", "a"]);
-    assert_eq!((&again["previous_state"], &again["state"]), (&json!("stopped"), &json!("stopped")));
+    assert_eq!(
+        (&again["previous_state"], &again["state"]),
+        (&json!("stopped"), &json!("stopped"))
+    );
     let started = fleet.json("b", &["start", "a"]);
     assert_eq!(
         (&started["previous_state"], &started["state"]),
@@ -63,12 +69,22 @@ fn any_node_starts_and_stops_what_another_has() {
 
 #[test]
 fn any_node_starts_and_stops_what_another_has_on_postgresql() {
-    let Some(server) = Cluster::shared() else { return };
+    let Some(server) = Cluster::shared() else {
+        return;
+    };
     let fleet = Fleet::new(Meet::in_a_schema_of(server), "");
     any_node_will_do(&fleet);
     let ran = fleet.call("b", &["doctor"]);
-    let compares = |word: &str| ran.stdout.contains(&format!("{word} this machine's (within"));
-    assert!(["behind", "level with", "ahead of"].into_iter().any(compares), "{ran:?}");
+    let compares = |word: &str| {
+        ran.stdout
+            .contains(&format!("{word} this machine's (within"))
+    };
+    assert!(
+        ["behind", "level with", "ahead of"]
+            .into_iter()
+            .any(compares),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -78,7 +94,10 @@ fn a_command_without_a_daemon_asks_the_node_as_well() {
     fleet.until_lives("a", 1);
     let stopped = fleet.json("nowhere", &["stop", "a"]);
     assert_eq!(stopped["state"], "stopped");
-    assert_eq!(wishes(&fleet, "a"), ["stop asked by a command", "stop answered by a command"]);
+    assert_eq!(
+        wishes(&fleet, "a"),
+        ["stop asked by a command", "stop answered by a command"]
+    );
 }
 
 #[test]
@@ -92,10 +111,19 @@ fn what_is_asked_of_a_node_that_goes_is_done_by_its_successor_once() {
     assert_eq!(stopped["state"], "stopped", "{stopped}");
     a.signal(Signal::CONT);
     a.until_said("the lease of this node ran out");
-    until("it has joined anew", || (fleet.state_of("b", "a") == "live").then_some(()));
-    assert_eq!(fleet.call("a", &["start", "a"]).code, 0, "asked through the one that was frozen");
+    until("it has joined anew", || {
+        (fleet.state_of("b", "a") == "live").then_some(())
+    });
+    assert_eq!(
+        fleet.call("a", &["start", "a"]).code,
+        0,
+        "asked through the one that was frozen"
+    );
     let agent = fleet.agent("b");
-    assert_eq!((&agent["state"], &agent["node"]), (&json!("running"), &json!("b")));
+    assert_eq!(
+        (&agent["state"], &agent["node"]),
+        (&json!("running"), &json!("b"))
+    );
     fleet.ground.assert_never_doubled();
 }
 
@@ -110,35 +138,59 @@ fn what_only_a_node_that_is_gone_may_run_is_stopped_all_the_same() {
     assert_eq!(stopped["state"], "stopped", "{stopped}");
     let start = fleet.call("b", &["start", "a"]);
     assert_eq!(start.code, 69, "{start:?}");
-    assert!(start.stderr.contains("nobody supervises agent a just now"), "{start:?}");
+    assert!(
+        start.stderr.contains("nobody supervises agent a just now"),
+        "{start:?}"
+    );
     let a = fleet.up("a");
     a.until_said("is up with ");
-    until("a has it", || (fleet.agent("b")["node"] == "a").then_some(()));
-    assert_eq!(fleet.agent("b")["state"], "stopped", "nothing brings it back but a person");
+    until("a has it", || {
+        (fleet.agent("b")["node"] == "a").then_some(())
+    });
+    assert_eq!(
+        fleet.agent("b")["state"],
+        "stopped",
+        "nothing brings it back but a person"
+    );
     assert_eq!(fleet.ground.lines("places"), ["a"]);
 }
 
 /// Who took the agent up, oldest first.
 fn takers(fleet: &Fleet) -> Vec<serde_json::Value> {
-    let ran = fleet.call("nowhere", &["events", "--kind", "agent.taken", "-n", "100", "--json"]);
+    let ran = fleet.call(
+        "nowhere",
+        &["events", "--kind", "agent.taken", "-n", "100", "--json"],
+    );
     let told = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
-    ran.stdout.lines().map(|line| told(line)["detail"]["holder"].clone()).collect()
+    ran.stdout
+        .lines()
+        .map(|line| told(line)["detail"]["holder"].clone())
+        .collect()
 }
 
 #[test]
 fn a_machine_that_is_no_node_stops_an_agent_of_a_dead_fleet_and_holds_it_by_the_clock() {
-    let Some(server) = Cluster::shared() else { return };
+    let Some(server) = Cluster::shared() else {
+        return;
+    };
     let fleet = Fleet::new(Meet::in_a_schema_of(server), "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     a.kill();
     until("its shim ends it", || (!is_alive(pid)).then_some(()));
-    until("a is gone", || (fleet.state_of("nowhere", "a") == "gone").then_some(()));
+    until("a is gone", || {
+        (fleet.state_of("nowhere", "a") == "gone").then_some(())
+    });
     let stopped = fleet.json("nowhere", &["stop", "a"]);
     assert_eq!(stopped["state"], "stopped", "{stopped}");
     let takers = takers(&fleet);
-    let [node, command] = takers.as_slice() else { panic!("{takers:?}") };
-    assert_eq!((&node["kind"], &command["kind"]), (&json!("process"), &json!("time")));
+    let [node, command] = takers.as_slice() else {
+        panic!("{takers:?}")
+    };
+    assert_eq!(
+        (&node["kind"], &command["kind"]),
+        (&json!("process"), &json!("time"))
+    );
 }
 
 /// Says where it is, and a secret; lives until it is told to end.
@@ -154,7 +206,9 @@ fn up_with_http(fleet: &Fleet, node: &str) -> Supervisor {
     let config = config.replace("[node]", &format!("[node]\naddress = \"http://{address}\""));
     let file = format!("{node}.toml");
     std::fs::write(fleet.ground.work(&file), config).unwrap();
-    let words = ["up", "--node", node, "--config", &file, "--listen", &address];
+    let words = [
+        "up", "--node", node, "--config", &file, "--listen", &address,
+    ];
     let daemon = fleet.start(node, &words);
     daemon.until_said("is up with ");
     daemon
@@ -178,24 +232,46 @@ fn what_an_agent_wrote_is_read_through_any_node() {
     assert!(!ran.stdout.contains("hunter2"), "{ran:?}");
     assert!(ran.stderr.contains("from node a"), "{ran:?}");
     let answer = fleet.get("b", "/api/agents/a/logs?lines=1");
-    assert_eq!((&answer["node"], &answer["note"]), (&json!("a"), &json!(null)), "{answer}");
     assert_eq!(
-        (answer["lines"].as_array().unwrap().len(), &answer["truncated"]),
+        (&answer["node"], &answer["note"]),
+        (&json!("a"), &json!(null)),
+        "{answer}"
+    );
+    assert_eq!(
+        (
+            answer["lines"].as_array().unwrap().len(),
+            &answer["truncated"]
+        ),
         (1, &json!(true))
     );
     let follows = fleet.call("b", &["logs", "a", "-f"]);
     assert_eq!(follows.code, 1, "{follows:?}");
-    assert!(follows.stderr.contains("is followed there alone"), "{follows:?}");
+    assert!(
+        follows.stderr.contains("is followed there alone"),
+        "{follows:?}"
+    );
     assert_eq!(fleet.call("b", &["stop", "a"]).code, 0);
     a.kill();
     // The agent is b's from now on, but what it wrote is where it ran.
-    until("a is gone", || (fleet.state_of("b", "a") == "gone").then_some(()));
+    until("a is gone", || {
+        (fleet.state_of("b", "a") == "gone").then_some(())
+    });
     let ran = fleet.call("b", &["logs", "a"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stdout.contains("hello from a") && !ran.stdout.contains("hunter2"), "{ran:?}");
-    assert!(ran.stderr.contains("on node a, which is gone; these are the last lines"), "{ran:?}");
+    assert!(
+        ran.stdout.contains("hello from a") && !ran.stdout.contains("hunter2"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stderr
+            .contains("on node a, which is gone; these are the last lines"),
+        "{ran:?}"
+    );
     let answer = fleet.get("b", "/api/agents/a/logs");
-    assert!(answer["note"].as_str().unwrap().contains("which is gone"), "{answer}");
+    assert!(
+        answer["note"].as_str().unwrap().contains("which is gone"),
+        "{answer}"
+    );
     let death = fleet.json("b", &["deaths", "a"])["items"][0].clone();
     assert_eq!(death["node"], "a", "{death}");
 }
@@ -220,11 +296,22 @@ fn only_a_ticket_of_the_fleet_opens_a_log_and_nothing_else() {
     let a = up_with_http(&fleet, "a");
     fleet.until_lives("a", 1);
     let said = a.said();
-    let url = said.split("serving ").nth(1).unwrap().split(';').next().unwrap();
+    let url = said
+        .split("serving ")
+        .nth(1)
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap();
     let status = |path: &str, authorization: &str| {
         let request = ureq::get(format!("{}{path}", url.trim_end_matches('/')));
         let request = request.config().http_status_as_error(false).build();
-        request.header("authorization", authorization).call().unwrap().status().as_u16()
+        request
+            .header("authorization", authorization)
+            .call()
+            .unwrap()
+            .status()
+            .as_u16()
     };
     let forged = format!("Relight-Node {}.{}", 1, "0".repeat(64));
     assert_eq!(status("/api/agents/a/logs", &forged), 401);
@@ -245,7 +332,11 @@ fn a_fleet_is_counted_and_looked_at() {
     });
     let ran = fleet.call("b", &["doctor"]);
     assert!(ran.stdout.contains("1 live, 1 gone (a)"), "{ran:?}");
-    assert!(ran.stdout.contains("6s: what a dead node had goes on elsewhere within 7s"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("6s: what a dead node had goes on elsewhere within 7s"),
+        "{ran:?}"
+    );
 }
 
 /// What a node of a later version makes of the store.
@@ -263,7 +354,11 @@ fn an_old_node_beside_a_newer_store_goes_on_and_a_new_start_of_it_is_told() {
     upgrade(&fleet);
     let told = fleet.begin("b", &[]).end();
     assert_eq!(told.code, 65, "{told:?}");
-    assert!(told.stderr.contains("has schema 999, this version knows up to"), "{told:?}");
+    assert!(
+        told.stderr
+            .contains("has schema 999, this version knows up to"),
+        "{told:?}"
+    );
     let begun = now();
     until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
     assert!(a.is_alive() && is_alive(pid), "{}", a.said());
@@ -285,7 +380,10 @@ fn a_sign_of_life_for_an_agent_of_another_node_is_refused_and_says_why() {
     assert!(ran.stderr.contains("beats on that machine"), "{ran:?}");
     let removed = fleet.send("b", "DELETE", "/api/agents/a");
     assert_eq!(removed.status, 409, "{removed:?}");
-    assert_eq!(removed.body["error"]["message"], "agent a is supervised on node a");
+    assert_eq!(
+        removed.body["error"]["message"],
+        "agent a is supervised on node a"
+    );
 }
 
 #[test]
@@ -301,7 +399,9 @@ fn the_brief_of_an_agent_that_was_moved_says_where_the_work_was() {
     fleet.until_lives("b", 2);
     let said = |attempt: u32, text: &str| {
         let file = format!("brief-{attempt}");
-        until(text, || fleet.ground.read(&file).contains(text).then_some(()));
+        until(text, || {
+            fleet.ground.read(&file).contains(text).then_some(())
+        });
     };
     said(2, "node b; the work so far was on node a");
     let _a = fleet.up("a");

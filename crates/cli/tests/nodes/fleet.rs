@@ -76,7 +76,10 @@ impl Fleet {
 
     pub(crate) fn variables(&self, node: &str) -> [(&'static str, String); 2] {
         let home = self.ground.stage.folder.path().join(format!("home-{node}"));
-        [("RELIGHT_HOME", home.display().to_string()), ("RELIGHT_STORE", self.store.clone())]
+        [
+            ("RELIGHT_HOME", home.display().to_string()),
+            ("RELIGHT_STORE", self.store.clone()),
+        ]
     }
 
     /// A node that is up.
@@ -87,12 +90,17 @@ impl Fleet {
     }
 
     pub(crate) fn begin(&self, node: &str, flags: &[&str]) -> Supervisor {
-        self.start(node, &[&["up", "--no-http", "--node", node], flags].concat())
+        self.start(
+            node,
+            &[&["up", "--no-http", "--node", node], flags].concat(),
+        )
     }
 
     pub(crate) fn start(&self, node: &str, words: &[&str]) -> Supervisor {
         let variables = self.variables(node);
-        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let variables = variables
+            .each_ref()
+            .map(|(name, value)| (*name, value.as_str()));
         self.ground.start_with(words, &variables)
     }
 
@@ -118,7 +126,12 @@ impl Fleet {
         path: &str,
         body: Option<&Value>,
     ) -> DaemonResponse {
-        let socket = self.ground.stage.folder.path().join(format!("home-{node}/relight.sock"));
+        let socket = self
+            .ground
+            .stage
+            .folder
+            .path()
+            .join(format!("home-{node}/relight.sock"));
         client::send(&socket, method, path, body, Span::from_secs(120)).unwrap()
     }
 
@@ -138,13 +151,18 @@ impl Fleet {
         until(&format!("attempt {attempt} on node {node}"), || {
             let agent = self.agent(node);
             let lives = agent["state"] == "running" && agent["node"] == node;
-            let pid = agent["pid"].as_u64().filter(|_| lives && agent["attempt"] == attempt)?;
+            let pid = agent["pid"]
+                .as_u64()
+                .filter(|_| lives && agent["attempt"] == attempt)?;
             u32::try_from(pid).ok()
         })
     }
 
     pub(crate) fn deaths(&self, node: &str) -> Vec<Value> {
-        self.json(node, &["deaths", "a", "-n", "100"])["items"].as_array().unwrap().clone()
+        self.json(node, &["deaths", "a", "-n", "100"])["items"]
+            .as_array()
+            .unwrap()
+            .clone()
     }
 
     pub(crate) fn causes(&self, node: &str) -> Vec<String> {
@@ -160,8 +178,13 @@ impl Fleet {
     }
 
     pub(crate) fn state_of(&self, asked: &str, node: &str) -> String {
-        let nodes = self.json(asked, &["node", "list"])["items"].as_array().unwrap().clone();
+        let nodes = self.json(asked, &["node", "list"])["items"]
+            .as_array()
+            .unwrap()
+            .clone();
         let found = nodes.into_iter().find(|known| known["name"] == node);
-        found.map(|known| known["state"].as_str().unwrap().to_owned()).unwrap_or_default()
+        found
+            .map(|known| known["state"].as_str().unwrap().to_owned())
+            .unwrap_or_default()
     }
 }

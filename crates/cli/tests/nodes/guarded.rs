@@ -16,7 +16,9 @@ const LEASE: Duration = Duration::from_secs(12);
 /// The lock that a process of an agent has open, held here as well: as if something of its tree could
 /// not be ended.
 fn lock_of(pid: u32) -> OwnedFd {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(Result::ok);
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(Result::ok);
     let is_lock = |path: std::path::PathBuf| {
         std::fs::read_link(path).is_ok_and(|file| file.ends_with("agents/a/lock"))
     };
@@ -69,9 +71,16 @@ fn a_node_that_leaves_keeps_its_lease_while_something_of_an_agent_is_left() {
     let lock = lock_of(pid);
     a.signal(Signal::TERM);
     let ran = a.end();
-    assert!(ran.stderr.contains("this node keeps its lease until it ends"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("this node keeps its lease until it ends"),
+        "{ran:?}"
+    );
     let agent = fleet.agent("b");
-    assert_eq!((agent["state"].as_str(), agent["node"].as_str()), (Some("stopped"), Some("a")));
+    assert_eq!(
+        (agent["state"].as_str(), agent["node"].as_str()),
+        (Some("stopped"), Some("a"))
+    );
     assert_eq!(fleet.state_of("b", "a"), "live", "its lease lasts");
     fleet.until_lives("b", 2);
     assert_eq!(fleet.state_of("b", "a"), "gone");
@@ -80,7 +89,9 @@ fn a_node_that_leaves_keeps_its_lease_while_something_of_an_agent_is_left() {
 
 #[test]
 fn an_agent_whose_shim_is_killed_while_the_store_is_away_is_ended_in_time() {
-    let Some(server) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(server) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let meet = Meet::At(server.url("?schema=fleet&sslmode=disable"));
     let stubborn = format!("trap '' TERM\n{ONLY_ONE}while :; do sleep 0.02; done");
     let fleet = Fleet::with_agent(meet, &stubborn, LEASE, "grace = \"1m\"");
@@ -95,7 +106,9 @@ fn an_agent_whose_shim_is_killed_while_the_store_is_away_is_ended_in_time() {
 
 #[test]
 fn an_agent_whose_commit_waits_for_longer_than_the_lease_lives_on_while_its_node_does() {
-    let Some(server) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(server) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let fleet = Fleet::new(Meet::At(server.url("?schema=fleet&sslmode=disable")), "");
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
@@ -104,10 +117,14 @@ fn an_agent_whose_commit_waits_for_longer_than_the_lease_lives_on_while_its_node
                     SELECT pg_sleep(8); COMMIT";
         let holds = scope.spawn(|| server.sql(held));
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        until("the agent's row is locked", || (server.sql(waits) == "1").then_some(()));
+        until("the agent's row is locked", || {
+            (server.sql(waits) == "1").then_some(())
+        });
         // Another plan, which its supervision commits.
         let config = fleet.ground.read("relight.toml");
-        fleet.ground.config(&config.replace("restart = \"always\"", "restart = \"on-failure\""));
+        fleet
+            .ground
+            .config(&config.replace("restart = \"always\"", "restart = \"on-failure\""));
         a.signal(Signal::HUP);
         a.until_said("the configuration was read again");
         until("a whole lease", || holds.is_finished().then_some(()));
@@ -115,7 +132,9 @@ fn an_agent_whose_commit_waits_for_longer_than_the_lease_lives_on_while_its_node
     });
     assert!(is_alive(pid), "{}", a.said());
     let restart = "SELECT body::text FROM fleet.agent";
-    until("it is committed", || server.sql(restart).contains("on-failure").then_some(()));
+    until("it is committed", || {
+        server.sql(restart).contains("on-failure").then_some(())
+    });
     assert_eq!(fleet.until_lives("a", 1), pid);
     assert_eq!(fleet.state_of("a", "a"), "live");
 }

@@ -1,7 +1,10 @@
 //! Several nodes on one store, shown from outside with real daemons that are really killed. They wait for
 //! leases most of the time: `./test` runs many at once, beside the others.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 mod asked;
 mod fleet;
@@ -15,7 +18,11 @@ mod relay;
 #[path = "../relight/mod.rs"]
 mod relight;
 #[path = "../../../testkit/src/postgres.rs"]
-#[expect(dead_code, unreachable_pub, reason = "a module of testkit, taken in by its path")]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "a module of testkit, taken in by its path"
+)]
 mod server;
 mod standing;
 mod takeover;

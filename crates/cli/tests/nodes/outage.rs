@@ -20,8 +20,9 @@ fn fleet(server: &Cluster) -> Fleet {
 
 /// Until when the lease of a node lasts, by the database's clock, and how often it has joined.
 fn lease(server: &Cluster, node: &str) -> (i64, i64) {
-    let row =
-        server.sql(&format!("SELECT lease_until, epoch FROM fleet.node WHERE name = '{node}'"));
+    let row = server.sql(&format!(
+        "SELECT lease_until, epoch FROM fleet.node WHERE name = '{node}'"
+    ));
     let (until, epoch) = row.split_once('|').unwrap();
     (until.parse().unwrap(), epoch.parse().unwrap())
 }
@@ -56,12 +57,16 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
     let _a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
-    until("b is a node", || (fleet.state_of("a", "b") == "live").then_some(()));
+    until("b is a node", || {
+        (fleet.state_of("a", "b") == "live").then_some(())
+    });
     let killed = now();
     server.kill();
     until("it is ended", || (!is_alive(pid)).then_some(()));
     assert!(killed.elapsed() < LEASE, "{:?}", killed.elapsed());
-    until("a long outage", || (killed.elapsed() > LEASE * 2).then_some(()));
+    until("a long outage", || {
+        (killed.elapsed() > LEASE * 2).then_some(())
+    });
     server.start_server();
     let births = fleet.ground.births(2);
     until("both are nodes again", || {
@@ -70,7 +75,10 @@ fn without_the_server_agents_end_before_the_lease_and_come_back_with_it() {
     });
     assert!(is_alive(births[1]), "one start was enough");
     let joined = ["a", "b"].map(|node| lease(&server, node).1);
-    assert!(joined.iter().all(|epoch| *epoch <= 3), "not once for each attempt: {joined:?}");
+    assert!(
+        joined.iter().all(|epoch| *epoch <= 3),
+        "not once for each attempt: {joined:?}"
+    );
     assert_eq!(fleet.causes("a"), ["lost"]);
     fleet.ground.assert_never_doubled();
 }
@@ -83,5 +91,8 @@ fn a_node_says_that_there_is_no_server() {
     let ran = fleet.begin("a", &[]).end();
     assert_eq!(ran.code, 69, "{ran:?}");
     assert!(ran.stderr.contains("cannot be reached"), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("127.0.0.1:{}", server.port())), "{ran:?}");
+    assert!(
+        ran.stderr.contains(&format!("127.0.0.1:{}", server.port())),
+        "{ran:?}"
+    );
 }

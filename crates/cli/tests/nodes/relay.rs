@@ -28,9 +28,16 @@ const STAY: &str = "trap 'exit 0' TERM\nwhile :; do sleep 0.02; done";
 
 /// A fleet of which one agent does this; none, loudly, where there is no PostgreSQL.
 fn fleet(script: &str, agent_end: &str) -> Option<Fleet> {
-    let Meet::At(url) = Meet::in_a_schema_of(Cluster::shared()?) else { unreachable!() };
+    let Meet::At(url) = Meet::in_a_schema_of(Cluster::shared()?) else {
+        unreachable!()
+    };
     let url = url.replace("://relight@", &format!("://relight:{PASSWORD}@"));
-    Some(Fleet::with_agent(Meet::At(url), &format!("{SAY}{script}\n{STAY}"), LEASE, agent_end))
+    Some(Fleet::with_agent(
+        Meet::At(url),
+        &format!("{SAY}{script}\n{STAY}"),
+        LEASE,
+        agent_end,
+    ))
 }
 
 fn until_said(fleet: &Fleet, count: usize) -> Vec<String> {
@@ -38,7 +45,10 @@ fn until_said(fleet: &Fleet, count: usize) -> Vec<String> {
 }
 
 fn task_status(fleet: &Fleet, task: &str) -> String {
-    fleet.json("n", &["task", "show", task])["status"].as_str().unwrap().to_owned()
+    fleet.json("n", &["task", "show", task])["status"]
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
@@ -73,7 +83,9 @@ fn every_verb_of_an_agent_works_through_its_node() {
         say prune relight prune
         say mcp sh -c 'relight mcp <questions | grep -c fence'
     "#;
-    let Some(fleet) = fleet(script, "") else { return };
+    let Some(fleet) = fleet(script, "") else {
+        return;
+    };
     fs::write(fleet.ground.work("questions"), QUESTIONS).unwrap();
     let _daemon = fleet.up("n");
     let said = until_said(&fleet, 26).join("\n");
@@ -105,10 +117,26 @@ fn every_verb_of_an_agent_works_through_its_node() {
     prune | 78
     mcp | 0 2
     ");
-    assert_eq!(fleet.ground.lines("ran"), ["a"], "a finished step is not run again");
+    assert_eq!(
+        fleet.ground.lines("ran"),
+        ["a"],
+        "a finished step is not run again"
+    );
     assert_eq!(task_status(&fleet, "t"), "completed");
-    assert_eq!(task_status(&fleet, "m"), "in_progress", "its holder is the agent, not relight mcp");
-    assert!(!fleet.ground.stage.folder.path().join("home-n/relight.db").exists());
+    assert_eq!(
+        task_status(&fleet, "m"),
+        "in_progress",
+        "its holder is the agent, not relight mcp"
+    );
+    assert!(
+        !fleet
+            .ground
+            .stage
+            .folder
+            .path()
+            .join("home-n/relight.db")
+            .exists()
+    );
 }
 
 #[test]
@@ -120,9 +148,14 @@ fn an_agent_that_was_killed_goes_on_after_its_last_finished_step() {
         say "next $RELIGHT_NEXT_STEP" relight step run b -- sh -c 'echo b >>ran; echo two'
         say done relight -q task done
     "#;
-    let Some(fleet) = fleet(script, "") else { return };
+    let Some(fleet) = fleet(script, "") else {
+        return;
+    };
     let _daemon = fleet.up("n");
-    assert_eq!(until_said(&fleet, 4), ["a | 0 one", "a | 0 one", "next b | 0 two", "done | 0"]);
+    assert_eq!(
+        until_said(&fleet, 4),
+        ["a | 0 one", "a | 0 one", "next b | 0 two", "done | 0"]
+    );
     assert_eq!(fleet.ground.lines("ran"), ["a", "b"]);
     assert_eq!(task_status(&fleet, "t"), "completed");
 }
@@ -135,10 +168,15 @@ fn an_agent_that_lost_its_lease_is_refused() {
         until [ -e go ]; do sleep 0.02; done
         say late relight task set a=2
     "#;
-    let Some(fleet) = fleet(script, "") else { return };
+    let Some(fleet) = fleet(script, "") else {
+        return;
+    };
     let _daemon = fleet.up("n");
     until_said(&fleet, 1);
-    assert_eq!(fleet.call("n", &["task", "release", "t", "--force"]).code, 0);
+    assert_eq!(
+        fleet.call("n", &["task", "release", "t", "--force"]).code,
+        0
+    );
     fs::write(fleet.ground.work("go"), "").unwrap();
     let said = until_said(&fleet, 2);
     assert!(said[1].starts_with("late | 77"), "{said:?}");
@@ -153,7 +191,9 @@ fn a_step_outlives_the_daemon_through_which_it_was_begun() {
             echo >>over; echo out'
         say done relight -q task done
     "#;
-    let Some(fleet) = fleet(script, "") else { return };
+    let Some(fleet) = fleet(script, "") else {
+        return;
+    };
     let daemon = fleet.up("n");
     fleet.ground.until_lines("begun", 1);
     let pid = fleet.until_lives("n", 1);
@@ -175,20 +215,35 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
                   cat /proc/$process/environ /proc/$process/cmdline >>seen; done\n\
                   find \"$RELIGHT_HOME\" -type f -exec cat {} + >>seen\n\
                   relight doctor >>seen 2>&1\necho >>looked";
-    let Some(fleet) = fleet(script, "env_inherit = true") else { return };
+    let Some(fleet) = fleet(script, "env_inherit = true") else {
+        return;
+    };
     let [home, store] = fleet.variables("n");
     let secret = ("PGPASSWORD", PASSWORD);
-    let variables = [(home.0, home.1.as_str()), (store.0, store.1.as_str()), secret];
+    let variables = [
+        (home.0, home.1.as_str()),
+        (store.0, store.1.as_str()),
+        secret,
+    ];
     let words = ["up", "--no-http", "--node", "n"];
     let daemon = fleet.ground.start_with(&words, &variables);
     fleet.ground.until_lines("looked", 1);
     let seen = fs::read(fleet.ground.work("seen")).unwrap();
     let seen = String::from_utf8_lossy(&seen);
     assert!(seen.contains("RELIGHT_SOCKET="), "{seen}");
-    assert!(seen.contains("RELIGHT_NODE_LEASE=20000ms"), "for how long it lives on: {seen}");
+    assert!(
+        seen.contains("RELIGHT_NODE_LEASE=20000ms"),
+        "for how long it lives on: {seen}"
+    );
     assert!(seen.contains("__shim"), "{seen}");
-    assert!(!seen.contains(PASSWORD) && !seen.contains("PGPASSWORD"), "{seen}");
-    assert!(seen.contains("the store of node n"), "the doctor has looked: {seen}");
+    assert!(
+        !seen.contains(PASSWORD) && !seen.contains("PGPASSWORD"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("the store of node n"),
+        "the doctor has looked: {seen}"
+    );
     assert!(!seen.contains("postgres://"), "nor where it is: {seen}");
     // What is looked for is there to be found, where the documentation says so.
     let own = until("the daemon's environment", || {
@@ -199,15 +254,28 @@ fn no_agent_and_no_shim_is_told_how_the_store_is_opened() {
 
 #[test]
 fn a_command_that_tells_somebody_is_not_told_how_the_store_is_opened() {
-    let Some(fleet) = fleet("", "[alert]\ncommand = [\"./told\"]") else { return };
+    let Some(fleet) = fleet("", "[alert]\ncommand = [\"./told\"]") else {
+        return;
+    };
     fleet.ground.script("told", "env >seen");
-    let mut command = fleet.ground.stage.command(&["alerts", "test", "--config", "relight.toml"]);
-    let ran =
-        finish(command.envs(fleet.variables("n")).env("PGPASSWORD", PASSWORD).spawn().unwrap());
+    let mut command = fleet
+        .ground
+        .stage
+        .command(&["alerts", "test", "--config", "relight.toml"]);
+    let ran = finish(
+        command
+            .envs(fleet.variables("n"))
+            .env("PGPASSWORD", PASSWORD)
+            .spawn()
+            .unwrap(),
+    );
     assert_eq!(ran.code, 0, "{ran:?}");
     let seen = fleet.ground.read("seen");
     assert!(seen.contains("RELIGHT_HOME="), "{seen}");
-    assert!(!seen.contains(PASSWORD) && !seen.contains("postgres://"), "{seen}");
+    assert!(
+        !seen.contains(PASSWORD) && !seen.contains("postgres://"),
+        "{seen}"
+    );
 }
 
 /// Takes as long as a daemon is waited for.
@@ -217,12 +285,27 @@ fn an_agent_whose_daemon_stays_away_is_told_what_to_do() {
     let agent = [("RELIGHT_ATTEMPT", "a.1.0"), ("RELIGHT_NODE", "n")];
     let call = |words: &[&str], more: &[(&str, &str)]| {
         let mut command = ground.stage.command(words);
-        finish(command.envs(agent).envs(more.iter().copied()).spawn().unwrap())
+        finish(
+            command
+                .envs(agent)
+                .envs(more.iter().copied())
+                .spawn()
+                .unwrap(),
+        )
     };
-    let away = call(&["task", "list"], &[("RELIGHT_SOCKET", "/nowhere/relight.sock")]);
+    let away = call(
+        &["task", "list"],
+        &[("RELIGHT_SOCKET", "/nowhere/relight.sock")],
+    );
     assert_eq!(away.code, 69, "{away:?}");
-    assert!(away.stderr.contains("relight up on this node starts it"), "{away:?}");
+    assert!(
+        away.stderr.contains("relight up on this node starts it"),
+        "{away:?}"
+    );
     let untold = call(&["task", "list"], &[]);
     assert_eq!(untold.code, 69, "{untold:?}");
-    assert!(untold.stderr.contains("pass RELIGHT_SOCKET on"), "{untold:?}");
+    assert!(
+        untold.stderr.contains("pass RELIGHT_SOCKET on"),
+        "{untold:?}"
+    );
 }

@@ -21,28 +21,39 @@ fn an_agent_that_its_node_may_not_run_any_more_is_ended_and_goes_on_elsewhere() 
     let _a = fleet.up("a");
     fleet.until_lives("b", 2);
     assert!(!is_alive(pid));
-    assert_eq!(fleet.causes("b"), ["stopped"], "it was ended by its own node, not by its shim");
+    assert_eq!(
+        fleet.causes("b"),
+        ["stopped"],
+        "it was ended by its own node, not by its shim"
+    );
     fleet.ground.assert_never_doubled();
 }
 
 #[test]
 fn an_agent_that_was_being_removed_when_the_lease_was_lost_is_given_back() {
     let fleet = Fleet::new(Meet::InOneFile, "grace = \"60s\"");
-    fleet
-        .ground
-        .script("agent", "trap 'echo told >>told' TERM\necho >armed\nwhile :; do sleep 0.02; done");
+    fleet.ground.script(
+        "agent",
+        "trap 'echo told >>told' TERM\necho >armed\nwhile :; do sleep 0.02; done",
+    );
     let a = fleet.up("a");
     let pid = fleet.until_lives("a", 1);
     fleet.ground.until_lines("armed", 1);
     let with_agent = fleet.ground.read("relight.toml");
-    fleet.ground.config(with_agent.split("[[agent]]").next().unwrap());
+    fleet
+        .ground
+        .config(with_agent.split("[[agent]]").next().unwrap());
     a.signal(Signal::HUP);
     fleet.ground.until_lines("told", 1);
     a.freeze();
     until("its shim ends it", || (!is_alive(pid)).then_some(()));
-    until("the lease runs out", || (fleet.state_of("a", "a") == "gone").then_some(()));
+    until("the lease runs out", || {
+        (fleet.state_of("a", "a") == "gone").then_some(())
+    });
     a.signal(Signal::CONT);
-    until("it has joined anew", || (fleet.state_of("a", "a") == "live").then_some(()));
+    until("it has joined anew", || {
+        (fleet.state_of("a", "a") == "live").then_some(())
+    });
     fleet.ground.config(&with_agent);
     let _b = fleet.up("b");
     fleet.until_lives("b", 2);
@@ -60,7 +71,9 @@ fn fleet_that_takes_commands() -> Fleet {
     let fleet = Fleet::new(Meet::InOneFile, "");
     let config = fleet.ground.read("relight.toml");
     let without_agent = config.split("[[agent]]").next().unwrap();
-    fleet.ground.config(&format!("[daemon]\ncommands = true\n{without_agent}"));
+    fleet
+        .ground
+        .config(&format!("[daemon]\ncommands = true\n{without_agent}"));
     fleet
 }
 
@@ -68,7 +81,10 @@ fn node_of(fleet: &Fleet, asked: &str, attempt: u32) -> String {
     until(&format!("attempt {attempt} lives"), || {
         let agent = fleet.agent(asked);
         let lives = agent["state"] == "running" && agent["attempt"] == attempt;
-        agent["node"].as_str().filter(|_| lives && agent["pid"].is_u64()).map(str::to_owned)
+        agent["node"]
+            .as_str()
+            .filter(|_| lives && agent["pid"].is_u64())
+            .map(str::to_owned)
     })
 }
 
@@ -92,7 +108,11 @@ fn an_agent_that_was_registered_goes_on_elsewhere_and_can_be_removed() {
     until("any other had time to take it", || {
         (begun.elapsed() > Duration::from_secs(1)).then_some(())
     });
-    assert_eq!(fleet.agent(other), Value::Null, "nobody brings back what was removed");
+    assert_eq!(
+        fleet.agent(other),
+        Value::Null,
+        "nobody brings back what was removed"
+    );
     fleet.ground.assert_never_doubled();
 }
 
@@ -117,11 +137,18 @@ fn a_frozen_daemon_is_taken_over_and_ends() {
     a.signal(Signal::CONT);
     let ended = a.end();
     assert_eq!(ended.code, 77, "{ended:?}");
-    assert!(ended.stderr.contains("another daemon is node a now"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("another daemon is node a now"),
+        "{ended:?}"
+    );
     let begun = now();
     until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
     assert_eq!(fleet.until_lives("a", 1), pid, "nothing was restarted");
-    assert!(!successor.said().contains("lease of this node ran out"), "{}", successor.said());
+    assert!(
+        !successor.said().contains("lease of this node ran out"),
+        "{}",
+        successor.said()
+    );
 }
 
 #[test]
@@ -137,9 +164,13 @@ fn a_placement_that_is_read_again_is_obeyed() {
     b.kill();
     signal(shim, Signal::KILL);
     signal(pid, Signal::KILL);
-    until("b is gone", || (fleet.state_of("a", "b") == "gone").then_some(()));
+    until("b is gone", || {
+        (fleet.state_of("a", "b") == "gone").then_some(())
+    });
     let gone = now();
-    until("a had time to take it", || (gone.elapsed() > Duration::from_secs(2)).then_some(()));
+    until("a had time to take it", || {
+        (gone.elapsed() > Duration::from_secs(2)).then_some(())
+    });
     let _b = fleet.up("b");
     fleet.until_lives("b", 2);
     assert_eq!(fleet.ground.lines("places"), ["b", "b"]);

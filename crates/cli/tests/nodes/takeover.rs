@@ -63,14 +63,19 @@ fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
 }
 
 fn a_second_node_loss_in_a_row_waits_for_no_cooldown(meet: Meet) {
-    let fleet = Fleet::new(meet, "cooldown = \"10m\"\nmax_attempts = 1\ntask = \"pinned\"\n");
+    let fleet = Fleet::new(
+        meet,
+        "cooldown = \"10m\"\nmax_attempts = 1\ntask = \"pinned\"\n",
+    );
     let mut lost = fleet.up("a");
     let mut pid = fleet.until_lives("a", 1);
     for (attempt, next) in [(2, "b"), (3, "c"), (4, "d"), (5, "e")] {
         let successor = fleet.up(next);
         // Its node renews its lease every half second: that is the last sign of it.
         let begun = now();
-        until("its node has renewed", || (begun.elapsed() > Duration::from_secs(2)).then_some(()));
+        until("its node has renewed", || {
+            (begun.elapsed() > Duration::from_secs(2)).then_some(())
+        });
         let shim = fleet.ground.shim("a");
         lost.kill();
         signal(shim, Signal::KILL);
@@ -92,7 +97,11 @@ fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time(meet: Meet) 
     a.kill();
     assert!(is_alive(pid), "its daemon is disposable");
     until("the shim ends it", || (!is_alive(pid)).then_some(()));
-    assert_ne!(fleet.state_of("b", "a"), "gone", "everything is dead before the lease ends");
+    assert_ne!(
+        fleet.state_of("b", "a"),
+        "gone",
+        "everything is dead before the lease ends"
+    );
     fleet.until_lives("b", 2);
     fleet.ground.assert_never_doubled();
 }
@@ -123,8 +132,14 @@ fn a_frozen_daemon_starts_over_and_does_not_double(meet: Meet) {
     assert!(!is_alive(pid));
     a.signal(Signal::CONT);
     a.until_said("the lease of this node ran out");
-    until("it has joined anew", || (fleet.state_of("b", "a") == "live").then_some(()));
-    assert_eq!(fleet.until_lives("b", 2), second, "what others have taken stays theirs");
+    until("it has joined anew", || {
+        (fleet.state_of("b", "a") == "live").then_some(())
+    });
+    assert_eq!(
+        fleet.until_lives("b", 2),
+        second,
+        "what others have taken stays theirs"
+    );
     // It is a node like any other again.
     b.signal(Signal::TERM);
     fleet.until_lives("a", 3);
@@ -154,7 +169,9 @@ fn an_agent_runs_where_its_placement_says(meet: Meet) {
     let b = fleet.up("b");
     fleet.until_lives("b", 1);
     b.kill();
-    until("b is gone", || (fleet.state_of("a", "b") == "gone").then_some(()));
+    until("b is gone", || {
+        (fleet.state_of("a", "b") == "gone").then_some(())
+    });
     let _b = fleet.up("b");
     fleet.until_lives("b", 2);
     assert_eq!(fleet.ground.lines("places"), ["b", "b"]);
@@ -184,10 +201,14 @@ fn a_drained_node_hands_over_what_ends_and_takes_nothing(meet: Meet) {
     let pid = fleet.until_lives("a", 1);
     let _b = fleet.up("b");
     assert_eq!(fleet.call("b", &["node", "drain", "a"]).code, 0);
-    until("it is told", || (fleet.state_of("b", "a") == "draining").then_some(()));
+    until("it is told", || {
+        (fleet.state_of("b", "a") == "draining").then_some(())
+    });
     assert!(is_alive(pid), "what runs goes on");
     let told = now();
-    until("a has renewed since", || (told.elapsed() > Duration::from_secs(1)).then_some(()));
+    until("a has renewed since", || {
+        (told.elapsed() > Duration::from_secs(1)).then_some(())
+    });
     signal(pid, Signal::KILL);
     fleet.until_lives("b", 2);
     assert_eq!(fleet.call("b", &["node", "drain", "nobody"]).code, 1);
@@ -212,11 +233,17 @@ fn a_node_that_drains_looks_after_what_runs_when_its_daemon_comes_back(meet: Mee
 fn a_name_that_another_machine_uses_is_refused(meet: Meet) {
     let fleet = Fleet::new(meet, "");
     let _a = fleet.up("a");
-    let mut command = fleet.ground.stage.command(&["up", "--no-http", "--node", "a"]);
+    let mut command = fleet
+        .ground
+        .stage
+        .command(&["up", "--no-http", "--node", "a"]);
     let [_, (store, url)] = fleet.variables("a");
     let ran = finish(command.env(store, url).spawn().unwrap());
     assert_eq!(ran.code, 75, "{ran:?}");
-    assert!(ran.stderr.contains("another machine is node a already"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("another machine is node a already"),
+        "{ran:?}"
+    );
     assert_eq!(fleet.call("a", &["node", "remove", "a"]).code, 75);
     assert_eq!(fleet.call("a", &["node", "remove", "b"]).code, 1);
 }
@@ -229,11 +256,22 @@ fn a_task_of_a_lost_node_is_recovered_by_another(meet: Meet) {
     let pid = std::process::id().to_string();
     let ran = fleet.call("a", &["task", "start", "t", "--owner-pid", &pid]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let status = || fleet.json("b", &["task", "show", "t"])["status"].as_str().unwrap().to_owned();
+    let status = || {
+        fleet.json("b", &["task", "show", "t"])["status"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert_eq!(status(), "in_progress");
     a.kill();
-    until("its node is gone", || (status() != "in_progress").then_some(()));
-    assert_eq!(fleet.state_of("b", "a"), "gone", "its holder lives, but nobody there can say so");
+    until("its node is gone", || {
+        (status() != "in_progress").then_some(())
+    });
+    assert_eq!(
+        fleet.state_of("b", "a"),
+        "gone",
+        "its holder lives, but nobody there can say so"
+    );
     let late = fleet.call("a", &["task", "done", "t", "--fence", "1"]);
     assert_eq!(late.code, 77, "{late:?}");
 }
@@ -261,8 +299,14 @@ fn what_no_node_guards_is_not_run(meet: Meet) {
     let a = fleet.up("a");
     let ran = fleet.call("a", &["run", "--name", "alone", "--", "./agent"]);
     assert_eq!(ran.code, 78, "{ran:?}");
-    assert!(ran.stderr.contains("relight run cannot guard an agent"), "{ran:?}");
-    assert!(ran.stderr.contains("and relight up"), "it says what to do instead: {ran:?}");
+    assert!(
+        ran.stderr.contains("relight run cannot guard an agent"),
+        "{ran:?}"
+    );
+    assert!(
+        ran.stderr.contains("and relight up"),
+        "it says what to do instead: {ran:?}"
+    );
     a.signal(Signal::TERM);
     a.end();
 }

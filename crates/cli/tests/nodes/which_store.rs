@@ -20,7 +20,8 @@ fn tasks(ran: &Ran) -> Vec<String> {
     let answer: Value =
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     let ids = answer["items"].as_array().unwrap().iter();
-    ids.map(|task| task["id"].as_str().unwrap().to_owned()).collect()
+    ids.map(|task| task["id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 const LIST: [&str; 3] = ["task", "list", "--json"];
@@ -40,7 +41,10 @@ fn every_command_means_the_store_that_the_configuration_names() {
     let daemon = ground.up(&["--no-http"]);
     assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
     let health = ground.call(&["down"]);
-    assert_eq!(health.code, 0, "the daemon is found beside its store: {health:?}");
+    assert_eq!(
+        health.code, 0,
+        "the daemon is found beside its store: {health:?}"
+    );
     daemon.end();
     assert_eq!(tasks(&ground.call(&LIST)), ["t"]);
     assert!(ground.work("kept.db").exists() && !ground.home("relight.db").exists());
@@ -54,7 +58,11 @@ fn a_path_in_the_users_configuration_counts_from_its_folder() {
     let ground = Ground::new();
     let folder = ground.stage.folder.path().join("user/.config/relight");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("relight.toml"), "[store]\nurl = \"sqlite:mine.db\"\n").unwrap();
+    fs::write(
+        folder.join("relight.toml"),
+        "[store]\nurl = \"sqlite:mine.db\"\n",
+    )
+    .unwrap();
     assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
     let daemon = ground.up(&["--no-http"]);
     assert_eq!(tasks(&ground.call(&LIST)), ["t"]);
@@ -66,7 +74,10 @@ fn a_path_in_the_users_configuration_counts_from_its_folder() {
 #[test]
 fn a_configuration_that_cannot_be_read_is_told_of_and_stops_nobody() {
     let ground = Ground::new();
-    for (task, text) in [("t", "[store\nurl = \"sqlite:kept.db\"\n"), ("u", "[store]\nurl = 3\n")] {
+    for (task, text) in [
+        ("t", "[store\nurl = \"sqlite:kept.db\"\n"),
+        ("u", "[store]\nurl = 3\n"),
+    ] {
         ground.config(text);
         let ran = ground.call(&["task", "add", task]);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -95,9 +106,16 @@ fn in_the_home_of_a_node_commands_ask_its_daemon() {
     let untold = |words: &[&str]| call(&fleet.ground, words, &[("RELIGHT_HOME", &home)]);
     let added = untold(&["task", "add", "t"]);
     assert_eq!(added.code, 0, "{added:?}");
-    assert_eq!(tasks(&fleet.call("n", &LIST)), ["t"], "it is in the fleet's store");
+    assert_eq!(
+        tasks(&fleet.call("n", &LIST)),
+        ["t"],
+        "it is in the fleet's store"
+    );
     let listed = untold(&["node", "list"]);
-    assert!(listed.code == 0 && listed.stdout.contains("live"), "{listed:?}");
+    assert!(
+        listed.code == 0 && listed.stdout.contains("live"),
+        "{listed:?}"
+    );
     let refused = untold(&["node", "drain", "n"]);
     assert_eq!(refused.code, 78, "{refused:?}");
     assert!(refused.stderr.contains("--store"), "{refused:?}");
@@ -119,7 +137,11 @@ fn in_the_home_of_a_node_on_a_file_commands_need_no_daemon() {
     let daemon = fleet.up("n");
     let home = fleet.variables("n")[0].1.clone();
     daemon.kill();
-    let added = call(&fleet.ground, &["task", "add", "t"], &[("RELIGHT_HOME", &home)]);
+    let added = call(
+        &fleet.ground,
+        &["task", "add", "t"],
+        &[("RELIGHT_HOME", &home)],
+    );
     assert_eq!(added.code, 0, "{added:?}");
     assert_eq!(tasks(&fleet.call("n", &LIST)), ["t"]);
 }
@@ -134,11 +156,16 @@ fn a_daemon_that_is_alone_in_a_home_that_was_a_node_is_none() {
     assert_eq!(fleet.call("n", &["down"]).code, 0);
     daemon.end();
     fleet.ground.config("");
-    let daemon = fleet.ground.start_with(&["up", "--no-http"], &[("RELIGHT_HOME", &home)]);
+    let daemon = fleet
+        .ground
+        .start_with(&["up", "--no-http"], &[("RELIGHT_HOME", &home)]);
     daemon.until_said("up with ");
     assert!(!node.exists());
     let own = std::path::Path::new(&home).join("relight.db");
-    assert!(own.exists(), "it decides by itself, and nothing names a store");
+    assert!(
+        own.exists(),
+        "it decides by itself, and nothing names a store"
+    );
 }
 
 #[test]
@@ -152,7 +179,11 @@ fn a_second_daemon_does_not_rename_a_live_node() {
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
     fleet.ground.config("");
     let home = fleet.variables("n")[0].1.clone();
-    let alone = call(&fleet.ground, &["up", "--no-http"], &[("RELIGHT_HOME", &home)]);
+    let alone = call(
+        &fleet.ground,
+        &["up", "--no-http"],
+        &[("RELIGHT_HOME", &home)],
+    );
     assert_eq!(alone.code, 75, "{alone:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), before);
 }

@@ -68,5 +68,9 @@ pub(crate) fn finish(child: Child) -> Ran {
     let done = done.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let code = done.status.code().expect("it ends by itself");
-    Ran { code, stdout: text(done.stdout), stderr: text(done.stderr) }
+    Ran {
+        code,
+        stdout: text(done.stdout),
+        stderr: text(done.stderr),
+    }
 }

@@ -34,8 +34,14 @@ fn time_to_recover_counts_from_the_death_and_not_from_its_discovery() {
     ground.until_runs("a", 2);
     daemon.until_said("attempt 2 started");
     let said = daemon.said();
-    let back = said.lines().find(|line| line.contains("attempt 2 started")).unwrap();
-    assert!(back.contains("back after") && !back.contains("ms"), "{said}");
+    let back = said
+        .lines()
+        .find(|line| line.contains("attempt 2 started"))
+        .unwrap();
+    assert!(
+        back.contains("back after") && !back.contains("ms"),
+        "{said}"
+    );
     let event = &ground.events("attempt.died")[0];
     let at = |text: &serde_json::Value| -> Time { text.as_str().unwrap().parse().unwrap() };
     let late = at(&event["at"]).since(at(&event["detail"]["down_since"]));
@@ -64,7 +70,9 @@ fn the_agent_lives_on_and_is_adopted_with_its_output_gap_free() {
     let ground = Ground::with_agent(&counts());
     let run = ground.run(&[]);
     let pid = ground.until_runs("a", 1);
-    until("output", || (ground.log("a").lines().count() > 5).then_some(()));
+    until("output", || {
+        (ground.log("a").lines().count() > 5).then_some(())
+    });
     run.kill();
     let before = ground.log("a").lines().count();
     until("output without a supervisor", || {
@@ -128,7 +136,10 @@ fn the_real_exit_of_one_that_died_meanwhile_is_in_its_deaths() {
     until("the agent is gone", || (!is_alive(pid)).then_some(()));
     assert_eq!(ground.run(&[]).end().code, 0);
     let first = &ground.deaths("a")[0];
-    assert_eq!((&first["cause"], &first["code"]), (&json!("failed"), &json!(5)));
+    assert_eq!(
+        (&first["cause"], &first["code"]),
+        (&json!("failed"), &json!(5))
+    );
     ground.assert_never_doubled();
 }
 

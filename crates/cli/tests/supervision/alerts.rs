@@ -14,7 +14,9 @@ fn config(ground: &Ground, agents: &[&str], alert: &str) {
         let entry = format!("name = \"{name}\"\ncommand = [\"./agent\"]\nmax_attempts = 0\n");
         write!(text, "[[agent]]\n{entry}").unwrap();
     }
-    ground.config(&format!("{text}[alert]\ngroup = \"50ms\"\nretry = \"50ms\"\n{alert}\n"));
+    ground.config(&format!(
+        "{text}[alert]\ngroup = \"50ms\"\nretry = \"50ms\"\n{alert}\n"
+    ));
     assert_eq!(exit_code(ground, &["trust"]), 0);
 }
 
@@ -48,7 +50,9 @@ fn a_hundred_agents_that_die_at_once_are_one_message() {
     let names: Vec<String> = (0..100).map(|number| format!("a{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     config(&ground, &names, &webhook(&receiver));
-    let text = ground.read("relight.toml").replace("group = \"50ms\"", "group = \"5s\"");
+    let text = ground
+        .read("relight.toml")
+        .replace("group = \"50ms\"", "group = \"5s\"");
     ground.config(&text);
     let _daemon = ground.up(&[]);
     std::fs::write(ground.work("go"), "").unwrap();
@@ -58,7 +62,10 @@ fn a_hundred_agents_that_die_at_once_are_one_message() {
         told += receiver.next().json()["data"]["count"].as_u64().unwrap();
         messages += 1;
     }
-    assert!(told == 100 && messages < 100, "{told} in {messages} messages");
+    assert!(
+        told == 100 && messages < 100,
+        "{told} in {messages} messages"
+    );
     receiver.assert_quiet(300);
 }
 
@@ -67,8 +74,14 @@ fn a_server_that_does_not_answer_holds_up_neither_agents_nor_the_end() {
     let receiver = Receiver::answering(&[Answer::Silence, Answer::Silence, Answer::Silence]);
     let ground =
         Ground::with_agent("[ $RELIGHT_AGENT = b ] || exit 1\necho $$ >>births; exec sleep 300");
-    config(&ground, &["a", "b"], &format!("timeout = \"1h\"\n{}", webhook(&receiver)));
-    let text = ground.read("relight.toml").replacen("max_attempts = 0\n[alert]", "[alert]", 1);
+    config(
+        &ground,
+        &["a", "b"],
+        &format!("timeout = \"1h\"\n{}", webhook(&receiver)),
+    );
+    let text = ground
+        .read("relight.toml")
+        .replacen("max_attempts = 0\n[alert]", "[alert]", 1);
     ground.config(&text);
     let daemon = ground.up(&[]);
     receiver.next();
@@ -78,7 +91,10 @@ fn a_server_that_does_not_answer_holds_up_neither_agents_nor_the_end() {
     // Both are waited for far less than an hour.
     assert_eq!(exit_code(&ground, &["down"]), 0);
     assert_eq!(daemon.end().code, 0);
-    assert_eq!(ground.json(&["alerts", "list", "--pending"])["alerts"][0]["alert"], "terminated");
+    assert_eq!(
+        ground.json(&["alerts", "list", "--pending"])["alerts"][0]["alert"],
+        "terminated"
+    );
 }
 
 #[test]
@@ -131,13 +147,20 @@ fn a_test_goes_through_every_sink_and_says_what_became_of_it() {
     ground.config("");
     assert_eq!(exit_code(&ground, &["alerts", "test"]), 78);
     ground.script("tell", "cat >told");
-    config(&ground, &[], &format!("command = [\"./tell\"]\n{}", webhook(&receiver)));
+    config(
+        &ground,
+        &[],
+        &format!("command = [\"./tell\"]\n{}", webhook(&receiver)),
+    );
     let ran = ground.call(&["alerts", "test"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(receiver.next().json()["type"], "relight.alert.test");
     assert!(ground.read("told").contains("\"alert\":\"test\""));
     let ran = ground.call(&["alerts", "test"]);
-    assert!(ran.code == 1 && ran.stdout.contains("not delivered: it answered 404"), "{ran:?}");
+    assert!(
+        ran.code == 1 && ran.stdout.contains("not delivered: it answered 404"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -154,14 +177,20 @@ fn without_a_daemon_alerts_are_sent_by_a_call() {
         assert_eq!(exit_code(&ground, &words), code);
     }
     let ran = ground.call(&["alerts", "send"]);
-    assert!(ran.code == 1 && ran.stdout.contains("it answered 500"), "{ran:?}");
+    assert!(
+        ran.code == 1 && ran.stdout.contains("it answered 500"),
+        "{ran:?}"
+    );
     let failed = receiver.next();
     let list = ground.call(&["alerts", "list"]).stdout;
     assert!(list.contains("blocked task/t [pending webhook]"), "{list}");
     assert_eq!(exit_code(&ground, &["alerts", "send"]), 0);
     assert_eq!(receiver.next().id(), failed.id());
     let list = ground.call(&["alerts", "list"]).stdout;
-    assert!(list.contains("blocked task/t [delivered webhook]"), "{list}");
+    assert!(
+        list.contains("blocked task/t [delivered webhook]"),
+        "{list}"
+    );
 }
 
 #[test]
@@ -170,7 +199,10 @@ fn the_secret_that_was_made_is_the_one_that_is_printed() {
     ground.config("");
     let secret = ground.call(&["alerts", "secret"]).stdout;
     assert!(secret.starts_with("whsec_"), "{secret}");
-    assert_eq!(std::fs::read_to_string(ground.home("webhook.secret")).unwrap(), secret);
+    assert_eq!(
+        std::fs::read_to_string(ground.home("webhook.secret")).unwrap(),
+        secret
+    );
     assert_eq!(ground.json(&["alerts", "secret"])["secret"], secret.trim());
 }
 
@@ -195,6 +227,9 @@ fn a_boot_loop_tells_once_a_boot() {
         daemon.kill();
     }
     let told: Value = serde_json::from_str(&ground.read("told")).unwrap();
-    assert_eq!((&told["alert"], &told["subject"]), (&json!("boot_loop"), &json!("store")));
+    assert_eq!(
+        (&told["alert"], &told["subject"]),
+        (&json!("boot_loop"), &json!("store"))
+    );
     assert_eq!(ground.events("boot.loop").len(), 1);
 }

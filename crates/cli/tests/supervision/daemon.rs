@@ -32,9 +32,16 @@ fn start_takes_up_the_failed_task_of_an_agent_again() {
     ground.config(
         "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\nmax_attempts = 0\n",
     );
-    assert_eq!(ground.call(&["task", "add", "t", "--max-retries", "0"]).code, 0);
+    assert_eq!(
+        ground
+            .call(&["task", "add", "t", "--max-retries", "0"])
+            .code,
+        0
+    );
     let _daemon = ground.up(&[]);
-    ground.until_agent("a", |agent| agent["state"] == "crashed" || agent["state"] == "terminated");
+    ground.until_agent("a", |agent| {
+        agent["state"] == "crashed" || agent["state"] == "terminated"
+    });
     assert_eq!(ground.task_status("t"), "failed");
     std::fs::write(ground.work("mended"), "").unwrap();
     let ran = ground.call(&["start", "a"]);
@@ -49,7 +56,10 @@ fn paused_it_starts_nothing_before_a_person_does() {
     let _daemon = ground.up(&["--paused"]);
     ground.until_state("a", "suspended");
     assert_eq!(ground.read("births"), "");
-    assert_eq!(states(&ground, "start"), (json!("suspended"), json!("running")));
+    assert_eq!(
+        states(&ground, "start"),
+        (json!("suspended"), json!("running"))
+    );
     ground.births(1);
 }
 
@@ -59,13 +69,19 @@ fn agents_that_are_kept_are_adopted_by_the_next_daemon() {
     let daemon = ground.up(&[]);
     let pid = ground.until_runs("a", 1);
     let down = ground.call(&["down", "--keep-agents"]);
-    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents left running: 1\n"));
+    assert_eq!(
+        (down.code, &*down.stdout),
+        (0, "the daemon has ended; agents left running: 1\n")
+    );
     assert_eq!(daemon.end().code, 0);
     assert!(is_alive(pid));
     let daemon = ground.up(&[]);
     assert_eq!(ground.until_runs("a", 1), pid);
     let down = ground.call(&["down"]);
-    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents stopped: 1\n"));
+    assert_eq!(
+        (down.code, &*down.stdout),
+        (0, "the daemon has ended; agents stopped: 1\n")
+    );
     assert_eq!(daemon.end().code, 0);
     assert!(!is_alive(pid));
     assert_eq!(ground.births(1).len(), 1);
@@ -79,7 +95,10 @@ fn a_stopped_agent_is_not_counted_as_left_running() {
     ground.until_runs("a", 1);
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     let down = ground.call(&["down", "--keep-agents"]);
-    assert_eq!((down.code, &*down.stdout), (0, "the daemon has ended; agents left running: 0\n"));
+    assert_eq!(
+        (down.code, &*down.stdout),
+        (0, "the daemon has ended; agents left running: 0\n")
+    );
     assert_eq!(daemon.end().code, 0);
 }
 
@@ -88,7 +107,10 @@ fn a_stop_is_never_undone() {
     let ground = with_one("echo $$ >>births; sleep 300", "");
     let daemon = ground.up(&[]);
     ground.until_runs("a", 1);
-    assert_eq!(states(&ground, "stop"), (json!("running"), json!("stopped")));
+    assert_eq!(
+        states(&ground, "stop"),
+        (json!("running"), json!("stopped"))
+    );
     daemon.signal(Signal::HUP);
     daemon.until_said("the configuration was read again");
     assert_eq!(ground.call(&["recover"]).code, 0);
@@ -99,8 +121,14 @@ fn a_stop_is_never_undone() {
     daemon.signal(Signal::TERM);
     daemon.end();
     let _daemon = ground.up(&["--resume-anyway"]);
-    assert_eq!((ground.state("a").as_str(), ground.births(1).len()), ("stopped", 1));
-    assert_eq!(states(&ground, "start"), (json!("stopped"), json!("running")));
+    assert_eq!(
+        (ground.state("a").as_str(), ground.births(1).len()),
+        ("stopped", 1)
+    );
+    assert_eq!(
+        states(&ground, "start"),
+        (json!("stopped"), json!("running"))
+    );
 }
 
 #[test]
@@ -134,9 +162,15 @@ fn what_is_terminated_stays_so_until_a_person_restarts_it() {
     let daemon = ground.up(&[]);
     daemon.signal(Signal::HUP);
     daemon.until_said("the configuration was read again");
-    assert_eq!((ground.state("a").as_str(), ground.births(2).len()), ("terminated", 2));
+    assert_eq!(
+        (ground.state("a").as_str(), ground.births(2).len()),
+        ("terminated", 2)
+    );
     std::fs::write(ground.work("mended"), "").unwrap();
-    assert_eq!(states(&ground, "restart"), (json!("terminated"), json!("running")));
+    assert_eq!(
+        states(&ground, "restart"),
+        (json!("terminated"), json!("running"))
+    );
     assert_eq!(ground.agent("a")["recoveries_in_a_row"], 0);
 }
 
@@ -144,7 +178,10 @@ fn what_is_terminated_stays_so_until_a_person_restarts_it() {
 fn restart_works_on_every_state_and_answers_the_one_before() {
     let script = "read -r what <what; case $what in live) exec sleep 300;; crash) exit 1;; later) exit 75;; esac";
     let ground = Ground::with_agent(script);
-    ground.config(&entry("a", "cooldown = \"10m\"\ndefer = \"10m\"\ntask = \"t\""));
+    ground.config(&entry(
+        "a",
+        "cooldown = \"10m\"\ndefer = \"10m\"\ntask = \"t\"",
+    ));
     let will = |what: &str| std::fs::write(ground.work("what"), format!("{what}\n")).unwrap();
     will("live");
     let _daemon = ground.up(&[]);
@@ -163,8 +200,14 @@ fn restart_works_on_every_state_and_answers_the_one_before() {
         will("live");
         assert_eq!(states(&ground, "restart"), (json!(state), json!("running")));
     }
-    assert_eq!(states(&ground, "stop"), (json!("running"), json!("stopped")));
-    assert_eq!(states(&ground, "restart"), (json!("stopped"), json!("running")));
+    assert_eq!(
+        states(&ground, "stop"),
+        (json!("running"), json!("stopped"))
+    );
+    assert_eq!(
+        states(&ground, "restart"),
+        (json!("stopped"), json!("running"))
+    );
     assert_eq!(ground.call(&["restart", "nobody"]).code, 1);
 }
 
@@ -173,7 +216,10 @@ fn start_of_what_runs_changes_nothing() {
     let ground = with_one("sleep 300", "");
     let _daemon = ground.up(&[]);
     let pid = ground.until_runs("a", 1);
-    assert_eq!(states(&ground, "start"), (json!("running"), json!("running")));
+    assert_eq!(
+        states(&ground, "start"),
+        (json!("running"), json!("running"))
+    );
     assert_eq!(ground.until_runs("a", 1), pid);
 }
 
@@ -212,17 +258,30 @@ fn ps_logs_and_deaths_need_no_daemon() {
 
 #[test]
 fn agents_get_a_short_environment_and_what_their_entry_says() {
-    let ground =
-        with_one("env >env; exit 0", "env = { OWN = \"of the entry\" }\nenv_pass = [\"PASSED\"]");
-    let variables = [("PASSED", "on"), ("SECRET", "no"), ("LANG", "C"), ("RELIGHT_TOKEN", "no")];
+    let ground = with_one(
+        "env >env; exit 0",
+        "env = { OWN = \"of the entry\" }\nenv_pass = [\"PASSED\"]",
+    );
+    let variables = [
+        ("PASSED", "on"),
+        ("SECRET", "no"),
+        ("LANG", "C"),
+        ("RELIGHT_TOKEN", "no"),
+    ];
     let _daemon = ground.start_with(&["up"], &variables);
     ground.until_state("a", "stopped");
     let lines = ground.lines("env");
     for line in ["OWN=of the entry", "PASSED=on", "LANG=C", "RELIGHT_AGENT=a"] {
-        assert!(lines.iter().any(|found| found == line), "{line} is not in {lines:#?}");
+        assert!(
+            lines.iter().any(|found| found == line),
+            "{line} is not in {lines:#?}"
+        );
     }
     let leaked = |name: &str| lines.iter().any(|line| line.starts_with(name));
-    assert!(!leaked("SECRET=") && !leaked("RELIGHT_TOKEN="), "{lines:#?}");
+    assert!(
+        !leaked("SECRET=") && !leaked("RELIGHT_TOKEN="),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -241,9 +300,16 @@ fn even_a_quiet_supervisor_says_an_alert_and_what_to_type() {
     let ground = Ground::with_agent("exit 1");
     let ran = ground.run(&["-q", "--max-attempts", "0"]).end();
     let alert = "ALERT agent a is terminated: ";
-    assert!(ran.stderr.lines().count() == 1 && ran.stderr.contains(alert), "{ran:?}");
+    assert!(
+        ran.stderr.lines().count() == 1 && ran.stderr.contains(alert),
+        "{ran:?}"
+    );
     let next = "&& relight run --name a -q --max-attempts 0 -- ./agent";
-    assert!(ran.stderr.contains("relight deaths a says how it died, then cd "), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("relight deaths a says how it died, then cd "),
+        "{ran:?}"
+    );
     assert!(ran.stderr.contains(next), "{ran:?}");
 }
 
@@ -253,7 +319,10 @@ fn a_stop_says_what_becomes_of_the_task() {
     let _daemon = ground.up(&[]);
     ground.until_runs("a", 1);
     let ran = ground.call(&["stop", "a"]);
-    assert_eq!(ran.stdout, "a: running → stopped (its task t is interrupted)\n");
+    assert_eq!(
+        ran.stdout,
+        "a: running → stopped (its task t is interrupted)\n"
+    );
     assert_eq!(ground.task_status("t"), "interrupted");
     assert_eq!(ground.call(&["start", "a"]).code, 0);
     ground.until_runs("a", 2);
@@ -269,7 +338,10 @@ fn a_user_that_is_not_there_is_a_mistake_of_the_configuration() {
     let ground = with_one("exit 0", "user = \"nosuchuser\"");
     let ran = ground.start(&["up"]).end();
     assert_eq!(ran.code, 78, "{ran:?}");
-    assert!(ran.stderr.contains("agent a: there is no user nosuchuser"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("agent a: there is no user nosuchuser"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -316,21 +388,36 @@ fn a_crash_loop_of_two_hundred_agents_leaves_the_daemon_responsive() {
     ground.script("calm", "echo >>calm-lives; exec sleep 300");
     let mut config = String::from("[[agent]]\nname = \"calm\"\ncommand = [\"./calm\"]\n");
     for number in 0..200 {
-        write!(config, "{}", entry(&format!("a{number}"), "cooldown = \"1s\"\nmax_attempts = 2"))
-            .unwrap();
+        write!(
+            config,
+            "{}",
+            entry(&format!("a{number}"), "cooldown = \"1s\"\nmax_attempts = 2")
+        )
+        .unwrap();
     }
     ground.config(&config);
     let _daemon = ground.start(&["up"]);
     // While all others die.
     ground.until_lines("calm-lives", 1);
-    until("the daemon answers", || (ground.call(&["restart", "calm"]).code == 0).then_some(()));
+    until("the daemon answers", || {
+        (ground.call(&["restart", "calm"]).code == 0).then_some(())
+    });
     until("all are terminated", || {
         let is_over = |agent: &Value| agent["state"] == "terminated";
-        (ground.agents().iter().filter(|agent| is_over(agent)).count() == 200).then_some(())
+        (ground
+            .agents()
+            .iter()
+            .filter(|agent| is_over(agent))
+            .count()
+            == 200)
+            .then_some(())
     });
     let agents = ground.agents();
     let looped = agents.iter().filter(|agent| agent["name"] != "calm");
-    assert!(looped.into_iter().all(|agent| agent["attempt"] == 3), "three lives each, and no more");
+    assert!(
+        looped.into_iter().all(|agent| agent["attempt"] == 3),
+        "three lives each, and no more"
+    );
     assert_eq!(ground.state("calm"), "running");
 }
 
@@ -370,7 +457,12 @@ fn no_store_is_made_beside_a_live_daemon_whose_file_is_gone() {
     for name in ["relight.db", "relight.db-wal", "relight.db-shm"] {
         std::fs::remove_file(ground.home(name)).unwrap();
     }
-    for words in [&["task", "add", "t"][..], &["ps"], &["up"], &["run", "--", "./agent"]] {
+    for words in [
+        &["task", "add", "t"][..],
+        &["ps"],
+        &["up"],
+        &["run", "--", "./agent"],
+    ] {
         let ran = ground.call(words);
         assert_eq!(ran.code, 74, "{words:?}: {ran:?}");
         assert!(ran.stderr.contains("is gone"), "{ran:?}");

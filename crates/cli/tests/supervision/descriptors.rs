@@ -22,8 +22,9 @@ fn connections_of_strangers_leave_descriptors_for_agents_and_commands() {
     let first = ground.births(1)[0];
     let address = address(&ground);
     // All of them are in the queue of the listener at least, and nobody says a word.
-    let strangers: Vec<TcpStream> =
-        (0..120).map_while(|_| TcpStream::connect(&address).ok()).collect();
+    let strangers: Vec<TcpStream> = (0..120)
+        .map_while(|_| TcpStream::connect(&address).ok())
+        .collect();
     // Without its shim, a new one is needed, and so are descriptors.
     signal(ground.shim("a"), Signal::KILL);
     signal(first, Signal::KILL);
@@ -47,7 +48,12 @@ fn agents_that_the_host_has_no_room_for_wait_and_are_not_charged() {
     let daemon = ground.start_limited(64, &["up"]);
     daemon.until_said("up with ");
     daemon.until_said("trying again in ");
-    let born = || ground.lines("births").into_iter().collect::<BTreeSet<String>>();
+    let born = || {
+        ground
+            .lines("births")
+            .into_iter()
+            .collect::<BTreeSet<String>>()
+    };
     assert!(born().len() < AGENTS, "there was room for all of them");
     // Each one that is stopped makes room for others.
     let mut stopped = BTreeSet::new();

@@ -19,7 +19,9 @@ fn ground() -> Ground {
 }
 
 fn until_status(ground: &Ground, task: &str, status: &str) {
-    until(&format!("{task} is {status}"), || (ground.task_status(task) == status).then_some(()));
+    until(&format!("{task} is {status}"), || {
+        (ground.task_status(task) == status).then_some(())
+    });
 }
 
 #[test]
@@ -35,7 +37,10 @@ fn what_runs_is_finished_and_nothing_is_begun_until_it_is_cancelled() {
     ground.until_agent("w", |agent| agent["detail"] == "idle");
     signal(ground.births(1)[0], Signal::KILL);
     let agent = ground.until_state("a", "suspended");
-    assert!(agent["detail"].as_str().unwrap().contains("draining"), "{agent}");
+    assert!(
+        agent["detail"].as_str().unwrap().contains("draining"),
+        "{agent}"
+    );
     assert_eq!(ground.task_status("two"), "created");
     assert_eq!(ground.call(&["drain", "--cancel"]).code, 0);
     until_status(&ground, "two", "completed");
@@ -46,7 +51,10 @@ fn what_runs_is_finished_and_nothing_is_begun_until_it_is_cancelled() {
 #[test]
 fn drain_waits_for_agents_that_run_and_not_for_those_that_wait_for_work() {
     let ground = Ground::new();
-    ground.script("works", "trap 'exit 0' TERM; while [ ! -e end ]; do sleep 0.05; done");
+    ground.script(
+        "works",
+        "trap 'exit 0' TERM; while [ ! -e end ]; do sleep 0.05; done",
+    );
     ground.script("waits", "relight task claim --agent w --wait 1h");
     ground.config(
         "[[agent]]\nname = \"busy\"\ncommand = [\"./works\"]\n\
@@ -57,7 +65,11 @@ fn drain_waits_for_agents_that_run_and_not_for_those_that_wait_for_work() {
     ground.until_agent("w", |agent| agent["waiting_until"].is_string());
     let ran = ground.call(&["drain", "--wait", "300ms"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.stdout.contains("1 agents still run: busy (relight stop busy"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("1 agents still run: busy (relight stop busy"),
+        "{ran:?}"
+    );
     std::fs::write(ground.work("end"), "").unwrap();
     let ran = ground.call(&["drain", "--wait", "20s"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -105,7 +117,10 @@ fn a_run_does_not_start_its_agent_again_until_the_drain_is_cancelled() {
     assert_eq!(ground.call(&["drain"]).code, 0);
     signal(first, Signal::KILL);
     let agent = ground.until_state("a", "suspended");
-    assert!(agent["detail"].as_str().unwrap().contains("draining"), "{agent}");
+    assert!(
+        agent["detail"].as_str().unwrap().contains("draining"),
+        "{agent}"
+    );
     run.until_said("relight drain --cancel");
     let ran = ground.call(&["drain", "--wait", "1m"]);
     assert_eq!(ran.code, 0, "{ran:?}");

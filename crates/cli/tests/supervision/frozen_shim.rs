@@ -21,7 +21,11 @@ fn stop_continues_a_stopped_shim_and_names_it() {
     let shim = ground.shim("a");
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     let ran = run.end();
-    assert!(ran.stderr.contains(&format!("its shim (pid {shim}) was stopped")), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains(&format!("its shim (pid {shim}) was stopped")),
+        "{ran:?}"
+    );
     assert_eq!(ground.causes("a"), ["stopped"]);
     ground.assert_nothing_is_left();
 }
@@ -43,7 +47,9 @@ fn a_timeout_and_a_hang_end_an_attempt_whose_shim_is_stopped() {
         let ground = Ground::with_agent(
             "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exit 0; kill -STOP $PPID; sleep 300",
         );
-        let ran = ground.run(&[flag, "3s", "--grace", "300ms", "--cooldown", "10ms"]).end();
+        let ran = ground
+            .run(&[flag, "3s", "--grace", "300ms", "--cooldown", "10ms"])
+            .end();
         assert_eq!(ran.code, 0, "{ran:?}");
         assert_eq!(ground.causes("a"), [cause, "completed"]);
         ground.assert_nothing_is_left();
@@ -91,7 +97,9 @@ fn the_next_supervisor_adopts_an_agent_whose_shim_is_stopped_and_doctor_names_th
     let pid = ground.until_runs("a", 1);
     let shim = ground.shim("a");
     signal(shim, Signal::STOP);
-    until("it is stopped", || (process::stat(shim)?.state == 'T').then_some(()));
+    until("it is stopped", || {
+        (process::stat(shim)?.state == 'T').then_some(())
+    });
     let doctor = ground.call(&["doctor"]);
     let named = format!("the shim of a (pid {shim}) is stopped (SIGSTOP)");
     assert!(doctor.stdout.contains(&named), "{doctor:?}");

@@ -87,7 +87,10 @@ impl Ground {
 
     /// The pids of all attempts so far, once there are so many.
     pub(crate) fn births(&self, count: usize) -> Vec<u32> {
-        self.until_lines("births", count).iter().map(|pid| pid.parse().unwrap()).collect()
+        self.until_lines("births", count)
+            .iter()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
     }
 
     pub(crate) fn call(&self, words: &[&str]) -> Ran {
@@ -137,25 +140,36 @@ impl Ground {
 
     /// All deaths of an agent, oldest first.
     pub(crate) fn deaths(&self, name: &str) -> Vec<Value> {
-        let mut deaths =
-            self.json(&["deaths", name, "-n", "1000"])["items"].as_array().unwrap().clone();
+        let mut deaths = self.json(&["deaths", name, "-n", "1000"])["items"]
+            .as_array()
+            .unwrap()
+            .clone();
         deaths.reverse();
         deaths
     }
 
     pub(crate) fn causes(&self, name: &str) -> Vec<String> {
-        self.deaths(name).iter().map(|death| death["cause"].as_str().unwrap().to_owned()).collect()
+        self.deaths(name)
+            .iter()
+            .map(|death| death["cause"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// The details of all events of a kind, oldest first.
     pub(crate) fn events(&self, kind: &str) -> Vec<Value> {
         let ran = self.call(&["events", "--json", "-n", "10000"]);
-        let events = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let events = ran
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
         events.filter(|event| event["kind"] == kind).collect()
     }
 
     pub(crate) fn task_status(&self, task: &str) -> String {
-        self.json(&["task", "show", task])["status"].as_str().unwrap().to_owned()
+        self.json(&["task", "show", task])["status"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     pub(crate) fn log(&self, name: &str) -> String {
@@ -173,7 +187,11 @@ impl Ground {
         let relight = self.stage.command(&[]);
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", line]).env_clear().current_dir("/");
-        shell.envs(relight.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.envs(
+            relight
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         self.spawn(shell).end()
     }
 
@@ -187,7 +205,11 @@ impl Ground {
         let mut shell = std::process::Command::new("bash");
         shell.args(["-c", "ulimit -n $0; exec \"$@\"", &files.to_string()]);
         shell.arg(relight.get_program()).args(words).env_clear();
-        shell.envs(relight.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.envs(
+            relight
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         shell.current_dir(self.work(""));
         self.spawn(shell)
     }
@@ -205,14 +227,25 @@ impl Ground {
         let is_root = rustix::process::geteuid().is_root();
         let mut shell = std::process::Command::new(if is_root { "setpriv" } else { "bash" });
         if is_root {
-            let owned =
-                std::process::Command::new("chown").arg("-R").arg("12345").arg(folder).status();
+            let owned = std::process::Command::new("chown")
+                .arg("-R")
+                .arg("12345")
+                .arg(folder)
+                .status();
             assert!(owned.unwrap().success());
             shell.args(["--reuid", "12345", "--clear-groups", "bash"]);
         }
-        shell.args(["-c", "ulimit -u 1; exec \"$0\" \"$@\""]).arg(program).args(words).env_clear();
+        shell
+            .args(["-c", "ulimit -u 1; exec \"$0\" \"$@\""])
+            .arg(program)
+            .args(words)
+            .env_clear();
         let relight = self.stage.command(words);
-        shell.envs(relight.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.envs(
+            relight
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
         shell.current_dir(self.work(""));
         self.spawn(shell)
     }
@@ -230,9 +263,15 @@ impl Ground {
                 .find(|p| !p.exists())
         };
         let (said, shown) = (file("said").unwrap(), file("shown").unwrap());
-        command.stderr(File::create(&said).unwrap()).stdout(File::create(&shown).unwrap());
+        command
+            .stderr(File::create(&said).unwrap())
+            .stdout(File::create(&shown).unwrap());
         command.stdin(Stdio::null());
-        Supervisor { child: command.spawn().unwrap(), said, shown }
+        Supervisor {
+            child: command.spawn().unwrap(),
+            said,
+            shown,
+        }
     }
 
     /// `relight run` of `work/agent` as `a`.
@@ -261,7 +300,8 @@ impl Ground {
             let file = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
             names_it(file("cmdline")) || names_it(file("environ"))
         });
-        ours.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
+        ours.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?))
+            .collect()
     }
 
     /// The shim of an agent.
@@ -272,12 +312,18 @@ impl Ground {
             let words = std::fs::read_to_string(file).unwrap_or_default();
             words.contains("__shim") && words.trim_end_matches('\0').ends_with(&tail)
         };
-        let found = self.processes().into_iter().find(is_shim).expect("it has a shim");
+        let found = self
+            .processes()
+            .into_iter()
+            .find(is_shim)
+            .expect("it has a shim");
         found.as_raw_nonzero().get().unsigned_abs()
     }
 
     pub(crate) fn assert_nothing_is_left(&self) {
-        until("nothing is left", || self.processes().is_empty().then_some(()));
+        until("nothing is left", || {
+            self.processes().is_empty().then_some(())
+        });
     }
 
     pub(crate) fn assert_never_doubled(&self) {
@@ -299,7 +345,11 @@ impl Drop for Ground {
             if supervisors.is_empty() && others.is_empty() {
                 return;
             }
-            let first = if supervisors.is_empty() { others } else { supervisors };
+            let first = if supervisors.is_empty() {
+                others
+            } else {
+                supervisors
+            };
             for pid in first {
                 let _ = kill_process(pid, Signal::KILL);
             }
@@ -323,7 +373,9 @@ impl Supervisor {
         let pid = self.pid().to_string();
         until("it is stopped without the store's lock", || {
             self.signal(Signal::STOP);
-            until("all of its threads are stopped", || self.is_stopped().then_some(()));
+            until("all of its threads are stopped", || {
+                self.is_stopped().then_some(())
+            });
             let locks = std::fs::read_to_string("/proc/locks").unwrap();
             let is_writing = |line: &str| {
                 let words: Vec<&str> = line.split_whitespace().collect();
@@ -341,7 +393,9 @@ impl Supervisor {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
         threads.flatten().all(|thread| {
             let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+            stat.rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
         })
     }
 
@@ -358,9 +412,15 @@ impl Supervisor {
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ran {
         let ended = becomes(|| self.child.try_wait().unwrap());
-        let Some(status) = ended else { panic!("it does not end, and said {}", self.said()) };
+        let Some(status) = ended else {
+            panic!("it does not end, and said {}", self.said())
+        };
         let code = status.code().expect("it ends by itself");
-        Ran { code, stdout: self.shown(), stderr: self.said() }
+        Ran {
+            code,
+            stdout: self.shown(),
+            stderr: self.said(),
+        }
     }
 
     /// Its end, and what `--json` said then.
@@ -380,7 +440,11 @@ impl Supervisor {
 
     pub(crate) fn until_said(&self, text: &str) {
         let said = becomes(|| self.said().contains(text).then_some(()));
-        assert!(said.is_some(), "it never said {text:?}, but {}", self.said());
+        assert!(
+            said.is_some(),
+            "it never said {text:?}, but {}",
+            self.said()
+        );
     }
 }
 
@@ -393,7 +457,10 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
 /// Whether a process runs: a dead one that nobody waited for does not.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    let state = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
     state.is_some_and(|state| state != 'Z')
 }
 
@@ -415,12 +482,18 @@ fn becomes<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests wait on the clock of the machine")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests wait on the clock of the machine"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-#[expect(clippy::disallowed_methods, reason = "looked at again and again, and bounded")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "looked at again and again, and bounded"
+)]
 fn pause() {
     std::thread::sleep(LOOK_EVERY);
 }

@@ -21,14 +21,27 @@ fn a_silent_agent_is_stopped_and_brought_back() {
 fn the_exit_code_of_a_hung_agent_is_never_0() {
     for (script, code) in [
         ("echo begun; exec sleep 60", 143),
-        ("trap '' TERM; echo begun; while :; do sleep 0.05; done", 137),
-        ("trap 'exit 3' TERM; echo begun; while :; do sleep 0.05; done", 3),
-        ("trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done", 1),
+        (
+            "trap '' TERM; echo begun; while :; do sleep 0.05; done",
+            137,
+        ),
+        (
+            "trap 'exit 3' TERM; echo begun; while :; do sleep 0.05; done",
+            3,
+        ),
+        (
+            "trap 'exit 0' TERM; echo begun; while :; do sleep 0.05; done",
+            1,
+        ),
     ] {
         let ground = Ground::with_agent(script);
         let flags = ["--silence-max", "2s", "--grace", "1s", "--restart", "never"];
         let ran = ground.run(&flags).end();
-        assert_eq!((ran.code, ground.causes("a")), (code, vec!["hung".to_owned()]), "{script}");
+        assert_eq!(
+            (ran.code, ground.causes("a")),
+            (code, vec!["hung".to_owned()]),
+            "{script}"
+        );
     }
 }
 
@@ -46,14 +59,20 @@ fn an_agent_that_asks_to_be_restarted_is_not_called_silent() {
         (ran.code, ground.causes("a")),
         (0, vec!["hung".to_owned(), "completed".to_owned()])
     );
-    assert!(ran.stderr.contains("a: it asked to be restarted; it is being stopped"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("a: it asked to be restarted; it is being stopped"),
+        "{ran:?}"
+    );
     assert!(!ran.stderr.contains("no sign of life"), "{ran:?}");
 }
 
 #[test]
 fn a_quiet_agent_that_beats_is_not_hung() {
     let ground = Ground::with_agent("for i in {1..12}; do relight beat; sleep 0.5; done");
-    let ran = ground.run(&["--silence-max", "5s", "--restart", "never"]).end();
+    let ran = ground
+        .run(&["--silence-max", "5s", "--restart", "never"])
+        .end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.causes("a"), ["completed"]);
 }
@@ -63,7 +82,9 @@ fn an_agent_that_records_steps_is_not_hung() {
     let ground = Ground::with_agent(
         "for i in {1..12}; do relight step run s$i -- sleep 0.5; done; relight task done",
     );
-    let ran = ground.run(&["--task", "t", "--silence-max", "5s", "--restart", "never"]).end();
+    let ran = ground
+        .run(&["--task", "t", "--silence-max", "5s", "--restart", "never"])
+        .end();
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
@@ -84,9 +105,22 @@ fn a_running_step_is_a_sign_of_life_until_its_own_timeout() {
     let ground = Ground::with_agent(
         "relight step run build --timeout 60s -- sleep 7 && relight task done; exit 0",
     );
-    let flags = ["--task", "t", "--silence-max", "3s", "--step-silence-max", "3s"];
-    let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    let flags = [
+        "--task",
+        "t",
+        "--silence-max",
+        "3s",
+        "--step-silence-max",
+        "3s",
+    ];
+    let ran = ground
+        .run(&[&flags[..], &["--restart", "never"]].concat())
+        .end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
     assert_eq!(ground.task_status("t"), "completed");
 }
 
@@ -97,7 +131,11 @@ fn a_running_step_with_a_timeout_of_0s_is_not_past_its_timeout() {
     );
     let flags = ["--task", "t", "--silence-max", "3s", "--restart", "never"];
     let ran = ground.run(&flags).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -132,8 +170,19 @@ fn a_step_that_another_agent_runs_excuses_nobody_else() {
 #[test]
 fn a_step_without_a_timeout_may_rest_for_as_long_as_its_limit_says() {
     let ground = Ground::with_agent("relight step run build -- sleep 60");
-    let flags = ["--task", "t", "--silence-max", "3s", "--grace", "1s", "--restart", "never"];
-    let ran = ground.run(&[&flags[..], &["--step-silence-max", "6s"]].concat()).end();
+    let flags = [
+        "--task",
+        "t",
+        "--silence-max",
+        "3s",
+        "--grace",
+        "1s",
+        "--restart",
+        "never",
+    ];
+    let ran = ground
+        .run(&[&flags[..], &["--step-silence-max", "6s"]].concat())
+        .end();
     assert_eq!(ground.causes("a"), ["hung"], "{ran:?}");
     let lived = ground.deaths("a")[0]["lived_ms"].as_u64().unwrap();
     assert!(lived >= 6_000, "{lived} ms");
@@ -145,9 +194,22 @@ fn a_step_without_a_timeout_that_works_is_not_hung() {
     let ground = Ground::with_agent(&format!(
         "relight step run build -- bash -c '{works}' && relight task done; exit 0"
     ));
-    let flags = ["--task", "t", "--silence-max", "3s", "--step-silence-max", "3s"];
-    let ran = ground.run(&[&flags[..], &["--restart", "never"]].concat()).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    let flags = [
+        "--task",
+        "t",
+        "--silence-max",
+        "3s",
+        "--step-silence-max",
+        "3s",
+    ];
+    let ran = ground
+        .run(&[&flags[..], &["--restart", "never"]].concat())
+        .end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -157,7 +219,11 @@ fn a_begun_step_is_open_work_whoever_runs_it() {
     );
     let flags = ["--task", "t", "--silence-max", "3s", "--restart", "never"];
     let ran = ground.run(&flags).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -166,7 +232,11 @@ fn who_waits_for_work_in_a_verb_is_not_hung_and_is_shown_as_waiting() {
     let run = ground.run(&["--silence-max", "3s", "--restart", "never"]);
     ground.until_agent("a", |agent| agent["waiting_until"].is_string());
     let ran = run.end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -176,7 +246,10 @@ fn a_wait_is_over_when_its_verb_is_killed() {
     );
     let run = ground.run(&["--silence-max", "3s", "--grace", "1s", "--restart", "never"]);
     ground.until_agent("a", |agent| agent["waiting_until"].is_string());
-    crate::ground::signal(ground.until_lines("verb", 1)[0].parse().unwrap(), Signal::KILL);
+    crate::ground::signal(
+        ground.until_lines("verb", 1)[0].parse().unwrap(),
+        Signal::KILL,
+    );
     run.end();
     assert_eq!(ground.causes("a"), ["hung"]);
 }
@@ -192,10 +265,26 @@ fn an_open_tool_call_in_the_stream_is_not_silence() {
         call("started"),
         call("completed")
     ));
-    let flags = ["--preset", "codex", "--silence-max", "3s", "--restart", "never"];
-    let words = [&["run", "--name", "a"], &flags[..], &["--", "./agent", "exec", "build"]].concat();
+    let flags = [
+        "--preset",
+        "codex",
+        "--silence-max",
+        "3s",
+        "--restart",
+        "never",
+    ];
+    let words = [
+        &["run", "--name", "a"],
+        &flags[..],
+        &["--", "./agent", "exec", "build"],
+    ]
+    .concat();
     let ran = ground.start(&words).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -218,8 +307,17 @@ fn a_call_over_http_that_waits_for_work_is_declared_waiting() {
     assert_eq!(ground.call(&["start", "a"]).code, 0);
     ground.until_agent("a", |agent| agent["waiting_until"].is_string());
     ground.until_state("a", "stopped");
-    assert_eq!(ground.causes("a"), ["completed"], "{}", ground.read("answer"));
-    assert!(ground.read("answer").contains(" 204 "), "{}", ground.read("answer"));
+    assert_eq!(
+        ground.causes("a"),
+        ["completed"],
+        "{}",
+        ground.read("answer")
+    );
+    assert!(
+        ground.read("answer").contains(" 204 "),
+        "{}",
+        ground.read("answer")
+    );
 }
 
 #[test]
@@ -237,8 +335,13 @@ fn a_loud_agent_whose_main_loop_is_stuck_is_found_by_its_beat() {
 #[test]
 fn silence_is_not_judged_where_that_is_switched_off() {
     let ground = Ground::with_agent("sleep 0.5");
-    let ran = ground.run(&["--silence-max", "0s", "--restart", "never"]).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]));
+    let ran = ground
+        .run(&["--silence-max", "0s", "--restart", "never"])
+        .end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()])
+    );
 }
 
 #[test]
@@ -288,7 +391,10 @@ fn one_that_is_deaf_to_term_goes_by_kill_after_the_grace() {
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     assert_eq!(run.end().code, 137);
     let death = &ground.deaths("a")[0];
-    assert_eq!((&death["cause"], &death["signal"]), (&json!("stopped"), &json!(9)));
+    assert_eq!(
+        (&death["cause"], &death["signal"]),
+        (&json!("stopped"), &json!(9))
+    );
 }
 
 #[test]
@@ -318,6 +424,12 @@ fn a_running_step_of_a_task_held_by_a_process_of_the_attempt_is_a_sign_of_life()
         "eval \"$(relight task start t --owner-pid $$ --export)\" || exit 9\n\
          relight step run s --timeout 60s -- sleep 8 || exit 8; relight task done",
     );
-    let ran = ground.run(&["--silence-max", "2s", "--restart", "never"]).end();
-    assert_eq!((ran.code, ground.causes("a")), (0, vec!["completed".to_owned()]), "{ran:?}");
+    let ran = ground
+        .run(&["--silence-max", "2s", "--restart", "never"])
+        .end();
+    assert_eq!(
+        (ran.code, ground.causes("a")),
+        (0, vec!["completed".to_owned()]),
+        "{ran:?}"
+    );
 }

@@ -35,7 +35,16 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 #[test]
 fn a_supervisor_whose_words_nobody_reads_goes_on_and_ends() {
     let ground = Ground::with_agent("echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 4 ]");
-    let words = ["run", "--name", "a", "--cooldown", "0s", "-v", "--", "./agent"];
+    let words = [
+        "run",
+        "--name",
+        "a",
+        "--cooldown",
+        "0s",
+        "-v",
+        "--",
+        "./agent",
+    ];
     let (unread, to) = full_pipe();
     let ran = finish(ground.stage.command(&words).stderr(to).spawn().unwrap());
     assert_eq!(ran.code, 0);
@@ -55,13 +64,21 @@ fn a_reader_that_comes_late_hears_all() {
     assert_eq!(ground.call(&["stop", "a"]).code, 0);
     finish(child);
     let heard = reader.join().unwrap();
-    assert!(heard.contains("attempt 1 died") && heard.contains("attempt 2 died"), "{heard}");
+    assert!(
+        heard.contains("attempt 1 died") && heard.contains("attempt 2 died"),
+        "{heard}"
+    );
 }
 
 #[test]
 fn a_home_with_a_long_path_works() {
     let ground = Ground::with_agent("echo words; relight beat --status here; sleep 300");
-    let long = ground.stage.folder.path().join("h".repeat(120)).join("o".repeat(120));
+    let long = ground
+        .stage
+        .folder
+        .path()
+        .join("h".repeat(120))
+        .join("o".repeat(120));
     std::fs::create_dir_all(&long).unwrap();
     let long = long.display().to_string();
     let run = ground.start(&["--home", &long, "run", "--name", "a", "--", "./agent"]);
@@ -82,8 +99,14 @@ fn nobody_reads_and_the_agent_goes_on() {
         "for i in {1..50}; do echo line $i; done; [ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1",
     );
     let mut command =
-        ground.stage.command(&["run", "--name", "a", "--cooldown", "10ms", "--", "./agent"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        ground
+            .stage
+            .command(&["run", "--name", "a", "--cooldown", "10ms", "--", "./agent"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop((child.stdout.take(), child.stderr.take()));
     assert_eq!(finish(child).code, 0);
     assert_eq!(ground.log("a").lines().count(), 150);
@@ -91,11 +114,18 @@ fn nobody_reads_and_the_agent_goes_on() {
 
 #[test]
 fn of_many_runs_at_once_exactly_one_wins() {
-    let ground = Ground::with_agent(&format!("{ONLY_ONE}until [ -e enough ]; do sleep 0.02; done"));
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}until [ -e enough ]; do sleep 0.02; done"
+    ));
     let mut runs: Vec<_> = (0..8).map(|_| ground.run(&[])).collect();
     ground.births(1);
     until("seven give up", || {
-        (runs.iter_mut().map(|run| u8::from(!run.is_alive())).sum::<u8>() == 7).then_some(())
+        (runs
+            .iter_mut()
+            .map(|run| u8::from(!run.is_alive()))
+            .sum::<u8>()
+            == 7)
+            .then_some(())
     });
     std::fs::write(ground.work("enough"), "").unwrap();
     let mut codes: Vec<i32> = runs.into_iter().map(|run| run.end().code).collect();
@@ -155,7 +185,10 @@ fn a_grandchild_without_the_tag_goes_too_when_leader_and_shim_were_killed() {
     let ran = run.end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.read("found"), "", "{ran:?}");
-    assert!(ran.stderr.contains("an earlier attempt left behind"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("an earlier attempt left behind"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -172,7 +205,11 @@ fn many_kills_in_a_row_are_all_recovered_from_and_never_double() {
     assert_eq!(ground.births(21).len(), 21);
     ground.assert_never_doubled();
     let causes = ground.causes("a");
-    assert_eq!(causes.iter().filter(|cause| *cause == "signal").count(), 20, "{causes:?}");
+    assert_eq!(
+        causes.iter().filter(|cause| *cause == "signal").count(),
+        20,
+        "{causes:?}"
+    );
 }
 
 #[test]
@@ -211,9 +248,14 @@ fn a_step_that_died_with_its_supervisor_twice_waits_for_a_person() {
     // The next supervisor finds that out, and leaves it so.
     ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
     let _daemon = ground.up(&[]);
-    until("it is parked", || (ground.task_status("t") == "blocked").then_some(()));
+    until("it is parked", || {
+        (ground.task_status("t") == "blocked").then_some(())
+    });
     assert_eq!(
-        (ground.until_state("a", "suspended")["again_at"].clone(), ground.births(2).len()),
+        (
+            ground.until_state("a", "suspended")["again_at"].clone(),
+            ground.births(2).len()
+        ),
         (json!(null), 2)
     );
 }
@@ -283,7 +325,11 @@ fn an_agent_beside_one_that_cannot_be_started_is_not_harmed() {
     ground.until_runs("a", 1);
     for name in ["b", "c"] {
         ground.until_state(name, "terminated");
-        assert!(ground.deaths(name)[0]["note"].is_string(), "{:?}", ground.deaths(name));
+        assert!(
+            ground.deaths(name)[0]["note"].is_string(),
+            "{:?}",
+            ground.deaths(name)
+        );
     }
 }
 
@@ -298,7 +344,9 @@ fn old_output_is_dropped_by_size_and_the_newest_is_kept() {
     );
     let _daemon = ground.up(&[]);
     ground.until_runs("a", 9);
-    let files: Vec<_> = std::fs::read_dir(ground.home("agents/a/log")).unwrap().collect();
+    let files: Vec<_> = std::fs::read_dir(ground.home("agents/a/log"))
+        .unwrap()
+        .collect();
     assert!(files.len() <= 4, "{files:?}");
     assert_eq!(ground.log("a").lines().last(), Some("20000"));
 }
@@ -309,7 +357,9 @@ fn the_daemon_speaks_with_systemd() {
     ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
     let path = ground.stage.folder.path().join("systemd.sock");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(120))).unwrap();
+    socket
+        .set_read_timeout(Some(std::time::Duration::from_secs(120)))
+        .unwrap();
     let hears = |wanted: &str| {
         for _ in 0..1_000 {
             let mut datagram = [0; 4096];
@@ -320,7 +370,10 @@ fn the_daemon_speaks_with_systemd() {
         }
         panic!("{wanted} was never heard");
     };
-    let variables = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "400000")];
+    let variables = [
+        ("NOTIFY_SOCKET", path.to_str().unwrap()),
+        ("WATCHDOG_USEC", "400000"),
+    ];
     let daemon = ground.start_with(&["up"], &variables);
     hears("READY=1");
     hears("WATCHDOG=1");
@@ -335,7 +388,10 @@ fn the_socket_is_the_owners_alone() {
     let ground = Ground::with_agent("sleep 300");
     ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n");
     let _daemon = ground.up(&[]);
-    let mode = std::fs::metadata(ground.home("relight.sock")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(ground.home("relight.sock"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -344,7 +400,14 @@ fn only_signs_of_this_attempt_count() {
     let ground = Ground::with_agent(
         "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] && { relight beat --waiting-until 10m; exit 1; }; sleep 300",
     );
-    let run = ground.run(&["--silence-max", "3s", "--max-attempts", "1", "--grace", "1s"]);
+    let run = ground.run(&[
+        "--silence-max",
+        "3s",
+        "--max-attempts",
+        "1",
+        "--grace",
+        "1s",
+    ]);
     run.end();
     assert_eq!(ground.causes("a"), ["failed", "hung"]);
 }
@@ -356,14 +419,21 @@ fn the_later_of_stop_and_restart_counts() {
     ground.births(1);
     ground.until_runs("a", 1);
     let stop = ground.start(&["stop", "a"]);
-    ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("being stopped"));
+    ground.until_agent("a", |agent| {
+        agent["detail"].as_str().unwrap().contains("being stopped")
+    });
     assert_eq!(ground.json(&["restart", "a"])["state"], "running");
     assert_eq!(ground.births(2).len(), 2);
     let ran = stop.end();
     assert_eq!(ran.code, 75, "{ran:?}");
     assert!(ran.stderr.contains("was started again"), "{ran:?}");
     let restart = ground.start(&["restart", "a"]);
-    ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("being restarted"));
+    ground.until_agent("a", |agent| {
+        agent["detail"]
+            .as_str()
+            .unwrap()
+            .contains("being restarted")
+    });
     assert_eq!(ground.json(&["stop", "a"])["state"], "stopped");
     assert_eq!(restart.end().code, 75);
     run.end();
@@ -376,7 +446,10 @@ fn a_stable_life_resets_the_row_while_it_goes_on() {
     let _run = ground.run(&["--stable-after", "300ms"]);
     ground.until_runs("a", 2);
     let agent = ground.until_agent("a", |agent| agent["recoveries_in_a_row"] == 0);
-    assert_eq!((&agent["restarts_total"], &agent["state"]), (&json!(1), &json!("running")));
+    assert_eq!(
+        (&agent["restarts_total"], &agent["state"]),
+        (&json!(1), &json!("running"))
+    );
 }
 
 #[test]
@@ -438,7 +511,11 @@ fn removed_logs_and_folders_are_made_anew() {
     std::fs::remove_dir_all(ground.home("agents/a/log")).unwrap();
     signal(pid, Signal::KILL);
     let ran = run.end();
-    assert_eq!((ran.code, ground.log("a").as_str()), (0, "words\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.log("a").as_str()),
+        (0, "words\n"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -505,7 +582,10 @@ fn a_supervisor_whose_store_was_removed_says_so_and_goes_on_once_it_is_back() {
     std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
     let ran = run.end();
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!((ground.births(1).len(), ground.causes("a")), (1, vec!["completed".to_owned()]));
+    assert_eq!(
+        (ground.births(1).len(), ground.causes("a")),
+        (1, vec!["completed".to_owned()])
+    );
 }
 
 #[test]
@@ -520,7 +600,10 @@ fn a_daemon_whose_store_was_removed_or_replaced_can_be_ended_and_leaves_its_agen
     assert!(down.stderr.contains("were removed or replaced"), "{down:?}");
     let ended = daemon.end();
     assert_eq!(ended.code, 74, "{ended:?}");
-    assert!(ended.stderr.contains("the agents are left running"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("the agents are left running"),
+        "{ended:?}"
+    );
     assert!(is_alive(pid));
     std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
 
@@ -554,12 +637,18 @@ struct SmallHome(std::path::PathBuf);
 
 impl SmallHome {
     /// None where nothing can be mounted.
-    #[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a tool of the test, not a part of the product"
+    )]
     fn mount(ground: &Ground) -> Option<Self> {
         let home = ground.home("");
         std::fs::create_dir_all(&home).unwrap();
         let words = ["-t", "tmpfs", "-o", "size=1500k,mode=700", "tmpfs"];
-        let mounted = std::process::Command::new("mount").args(words).arg(&home).output();
+        let mounted = std::process::Command::new("mount")
+            .args(words)
+            .arg(&home)
+            .output();
         if mounted.is_ok_and(|mounted| mounted.status.success()) {
             return Some(Self(home));
         }
@@ -573,10 +662,16 @@ impl SmallHome {
 }
 
 impl Drop for SmallHome {
-    #[expect(clippy::disallowed_methods, reason = "a tool of the test, not a part of the product")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a tool of the test, not a part of the product"
+    )]
     fn drop(&mut self) {
         // Lazily: what a failed test left running may use it.
-        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(&self.0)
+            .status();
     }
 }
 
@@ -595,20 +690,28 @@ fn let_it_go(ground: &Ground) -> u32 {
 fn a_supervisor_on_a_full_disk_obeys_a_stop_and_the_next_one_records_the_end() {
     for by_verb in [false, true] {
         let ground = Ground::with_agent(FILLS_THE_DISK);
-        let Some(home) = SmallHome::mount(&ground) else { return };
+        let Some(home) = SmallHome::mount(&ground) else {
+            return;
+        };
         let run = ground.run(&["--grace", "2s"]);
         let pid = let_it_go(&ground);
         until("the disk is full", || (!home.has_room()).then_some(()));
         if by_verb {
             let stop = ground.call(&["stop", "a"]);
             assert_ne!(stop.code, 0, "{stop:?}");
-            assert!(stop.stderr.contains("is stopped, but not recorded so"), "{stop:?}");
+            assert!(
+                stop.stderr.contains("is stopped, but not recorded so"),
+                "{stop:?}"
+            );
         } else {
             run.signal(Signal::TERM);
         }
         let ended = run.end();
         assert_eq!(ended.code, 74, "{ended:?}");
-        assert!(ended.stderr.contains("but that cannot be recorded"), "{ended:?}");
+        assert!(
+            ended.stderr.contains("but that cannot be recorded"),
+            "{ended:?}"
+        );
         assert!(!is_alive(pid));
         assert_eq!(ground.agent("a")["truth"], "died_unnoticed");
 
@@ -623,7 +726,9 @@ fn a_supervisor_on_a_full_disk_obeys_a_stop_and_the_next_one_records_the_end() {
 #[test]
 fn a_death_on_a_full_disk_is_shown_before_it_can_be_recorded() {
     let ground = Ground::with_agent(FILLS_THE_DISK);
-    let Some(home) = SmallHome::mount(&ground) else { return };
+    let Some(home) = SmallHome::mount(&ground) else {
+        return;
+    };
     let run = ground.run(&["--cooldown", "10ms"]);
     let pid = let_it_go(&ground);
     until("the disk is full", || (!home.has_room()).then_some(()));
@@ -631,7 +736,12 @@ fn a_death_on_a_full_disk_is_shown_before_it_can_be_recorded() {
     run.until_said("disk is full");
     let agent = ground.until_agent("a", |agent| agent["truth"] == "not_recorded");
     assert_eq!(agent["pid"], json!(null));
-    assert!(ground.call(&["ps"]).stdout.contains("ended; its supervisor has not recorded it yet"));
+    assert!(
+        ground
+            .call(&["ps"])
+            .stdout
+            .contains("ended; its supervisor has not recorded it yet")
+    );
     // Emptied, not removed: its supervisor follows it.
     std::fs::File::create(ground.home("agents/a/log/000001.log")).unwrap();
     assert_eq!(run.end().code, 0);
@@ -657,7 +767,10 @@ fn what_escaped_from_an_agent_that_killed_its_shim_is_named() {
     let death = ground.deaths("a")[0].clone();
     let note = death["note"].as_str().unwrap_or_default();
     assert!(note.contains("cannot be proved empty"), "{death:#}");
-    assert!(note.contains(&format!("may be left of it: {escaped}")), "{death:#}");
+    assert!(
+        note.contains(&format!("may be left of it: {escaped}")),
+        "{death:#}"
+    );
     assert!(ran.stderr.contains("cannot be proved empty"), "{ran:?}");
 }
 
@@ -672,5 +785,8 @@ fn later_is_kept_over_the_supervisors_death() {
     run.until_said("it resumes at");
     assert_eq!(ground.agent("a")["again_at"], until_before);
     assert_eq!(run.end().code, 0);
-    assert_eq!((ground.births(2).len(), &ground.agent("a")["restarts_total"]), (2, &json!(0)));
+    assert_eq!(
+        (ground.births(2).len(), &ground.agent("a")["restarts_total"]),
+        (2, &json!(0))
+    );
 }

@@ -23,13 +23,23 @@ fn with_daemon(more: &str) -> (Ground, crate::ground::Supervisor) {
 
 /// Where the daemon listens, by the link that it gives.
 pub(crate) fn address(ground: &Ground) -> String {
-    let link = ground.json(&["dashboard", "--print"])["url"].as_str().unwrap().to_owned();
-    link.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned()
+    let link = ground.json(&["dashboard", "--print"])["url"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    link.strip_prefix("http://")
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap()
+        .to_owned()
 }
 
 fn send(address: &str, method: &str, path: &str, token: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -53,11 +63,27 @@ fn a_daemon_whose_store_was_replaced_is_not_healthy_and_says_why() {
     std::fs::rename(ground.home("relight.db"), ground.home("away.db")).unwrap();
     let (status, health) = get("/api/health");
     assert_eq!((status, &health["status"]), (503, &json!("store_gone")));
-    assert!(health["reason"].as_str().unwrap().contains("removed or replaced"), "{health}");
+    assert!(
+        health["reason"]
+            .as_str()
+            .unwrap()
+            .contains("removed or replaced"),
+        "{health}"
+    );
     let (status, refused) = get("/api/tasks");
     assert_eq!(status, 503);
-    assert!(refused["error"]["message"].as_str().unwrap().contains("removed or replaced"));
-    assert!(refused["error"]["hint"].as_str().unwrap().contains("move the files back"));
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("removed or replaced")
+    );
+    assert!(
+        refused["error"]["hint"]
+            .as_str()
+            .unwrap()
+            .contains("move the files back")
+    );
     std::fs::rename(ground.home("away.db"), ground.home("relight.db")).unwrap();
     assert_eq!(get("/api/health").0, 200);
     assert_eq!(ground.call(&["down"]).code, 0);
@@ -71,7 +97,10 @@ fn an_agent_is_seen_killed_brought_back_and_restarted_over_http() {
     let address = address(&ground);
     let get = |path: &str| send(&address, "GET", path, &token, "").1;
     let shown = get("/api/agents/writer");
-    assert_eq!((&shown["state"], &shown["supervisor"]["alive"]), (&json!("running"), &json!(true)));
+    assert_eq!(
+        (&shown["state"], &shown["supervisor"]["alive"]),
+        (&json!("running"), &json!(true))
+    );
     let first = ground.births(1)[0];
     assert_eq!(shown["pid"], json!(first));
     signal(first, Signal::KILL);
@@ -90,18 +119,29 @@ fn an_agent_is_seen_killed_brought_back_and_restarted_over_http() {
         (200, &json!("running"), &json!("running"))
     );
     assert_eq!(ground.births(3).len(), 3);
-    let beat =
-        send(&address, "POST", "/api/agents/writer/heartbeat", &token, "{\"status\":\"thinks\"}");
+    let beat = send(
+        &address,
+        "POST",
+        "/api/agents/writer/heartbeat",
+        &token,
+        "{\"status\":\"thinks\"}",
+    );
     assert_eq!(beat.0, 200);
     until("the status is shown", || {
         (get("/api/agents/writer")["status_text"] == "thinks").then_some(())
     });
     let stats = get("/api/stats");
     assert_eq!(
-        (&stats["agents"]["running"], &stats["time_to_recover_ms"]["count"]),
+        (
+            &stats["agents"]["running"],
+            &stats["time_to_recover_ms"]["count"]
+        ),
         (&json!(1), &json!(1))
     );
-    assert_eq!(send(&address, "POST", "/api/agents/writer/stop", &token, "").1["state"], "stopped");
+    assert_eq!(
+        send(&address, "POST", "/api/agents/writer/stop", &token, "").1["state"],
+        "stopped"
+    );
     assert_eq!(send(&address, "GET", "/api/agents", "wrong", "").0, 401);
     assert_eq!(ground.call(&["down"]).code, 0);
     assert_eq!(daemon.end().code, 0);
@@ -117,13 +157,27 @@ fn a_token_is_made_revoked_and_rotated_while_the_daemon_runs() {
     let status = |method: &str, path: &str, token: &str| send(&address, method, path, token, "").0;
     assert_eq!(status("GET", "/metrics", token), 200);
     assert_eq!(status("POST", "/api/agents/writer/restart", token), 403);
-    assert_eq!(ground.json(&["token", "list"])["items"][0]["name"], "grafana");
-    assert_eq!(ground.call(&["token", "revoke", made["id"].as_str().unwrap()]).code, 0);
+    assert_eq!(
+        ground.json(&["token", "list"])["items"][0]["name"],
+        "grafana"
+    );
+    assert_eq!(
+        ground
+            .call(&["token", "revoke", made["id"].as_str().unwrap()])
+            .code,
+        0
+    );
     assert_eq!(status("GET", "/metrics", token), 401);
     let first = ground.call(&["token", "show"]).stdout.trim().to_owned();
     assert_eq!(status("GET", "/api/me", &first), 200);
     let second = ground.call(&["token", "rotate"]).stdout.trim().to_owned();
-    assert_eq!((status("GET", "/api/me", &first), status("GET", "/api/me", &second)), (401, 200));
+    assert_eq!(
+        (
+            status("GET", "/api/me", &first),
+            status("GET", "/api/me", &second)
+        ),
+        (401, 200)
+    );
     assert_eq!(ground.call(&["token", "revoke", "nobody"]).code, 1);
     assert_eq!(ground.call(&["token", "new"]).code, 2);
 }
@@ -164,17 +218,26 @@ fn agents_inherit_no_secret_of_the_daemon() {
     let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
     assert!(!ground.read("environment").contains(&token));
     let descriptors = ground.agent("writer")["pid"].as_u64().unwrap();
-    for entry in std::fs::read_dir(format!("/proc/{descriptors}/fd")).unwrap().flatten() {
+    for entry in std::fs::read_dir(format!("/proc/{descriptors}/fd"))
+        .unwrap()
+        .flatten()
+    {
         let target = std::fs::read_link(entry.path()).unwrap_or_default();
         let target = target.to_string_lossy().into_owned();
-        assert!(!target.contains("token") && !target.contains("relight.sock"), "{target}");
+        assert!(
+            !target.contains("token") && !target.contains("relight.sock"),
+            "{target}"
+        );
     }
 }
 
 #[test]
 fn texts_of_requests_are_texts_and_never_commands() {
     let (ground, _daemon) = with_daemon("[alert]\ngroup = \"50ms\"\ncommand = [\"./alerted\"]\n");
-    ground.script("alerted", "cat >>alerts; echo >>alerts; printf '%s\\n' \"$@\" >>arguments");
+    ground.script(
+        "alerted",
+        "cat >>alerts; echo >>alerts; printf '%s\\n' \"$@\" >>arguments",
+    );
     let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
     let address = address(&ground);
     let post = |path: &str, body: &Value| send(&address, "POST", path, &token, &body.to_string()).0;
@@ -182,21 +245,32 @@ fn texts_of_requests_are_texts_and_never_commands() {
     let task = json!({"id": "t", "max_retries": 0, "title": hostile, "payload": {"x": hostile}, "set": {"branch": hostile}});
     assert_eq!(post("/api/tasks", &task), 201);
     assert_eq!(post("/api/tasks/t/start", &json!({})), 200);
-    assert_eq!(post("/api/agents/writer/heartbeat", &json!({"status": hostile})), 200);
+    assert_eq!(
+        post("/api/agents/writer/heartbeat", &json!({"status": hostile})),
+        200
+    );
     assert_eq!(post("/api/tasks/t/fail", &json!({"reason": hostile})), 200);
     ground.until_lines("alerts", 1);
     assert_eq!(post("/api/agents/writer/restart", &json!({})), 200);
     ground.births(2);
     assert!(!ground.work("pwned").exists());
-    assert!(!ground.read("arguments").contains("touch"), "{}", ground.read("arguments"));
+    assert!(
+        !ground.read("arguments").contains("touch"),
+        "{}",
+        ground.read("arguments")
+    );
     let shown = send(&address, "GET", "/api/tasks/t", &token, "").1;
-    assert_eq!((&shown["title"], &shown["payload"]["x"]), (&json!(hostile), &json!(hostile)));
+    assert_eq!(
+        (&shown["title"], &shown["payload"]["x"]),
+        (&json!(hostile), &json!(hostile))
+    );
 }
 
 #[test]
 fn nothing_is_registered_with_a_daemon_that_ends() {
-    let ground =
-        Ground::with_agent(&format!("trap '' TERM\n{ONLY_ONE}while :; do sleep 0.02; done"));
+    let ground = Ground::with_agent(&format!(
+        "trap '' TERM\n{ONLY_ONE}while :; do sleep 0.02; done"
+    ));
     ground.config(
         "[daemon]\nlisten = \"127.0.0.1:0\"\ncommands = true\n\
          [[agent]]\nname = \"deaf\"\ncommand = [\"./agent\"]\ngrace = \"1m\"\n",
@@ -248,9 +322,14 @@ fn what_a_supervised_agent_took_over_http_ends_with_its_attempt() {
     let started = |attempt: u32| -> Value {
         serde_json::from_str(&ground.read(&format!("started.{attempt}"))).unwrap()
     };
-    let fences: Vec<Value> = (1..=4).map(|attempt| started(attempt)["fence"].clone()).collect();
+    let fences: Vec<Value> = (1..=4)
+        .map(|attempt| started(attempt)["fence"].clone())
+        .collect();
     assert_eq!(fences, [json!(1), json!(2), json!(3), json!(4)]);
     let deaths = ground.deaths("writer");
-    assert!(deaths.iter().all(|death| death["made_progress"] == true), "{deaths:#?}");
+    assert!(
+        deaths.iter().all(|death| death["made_progress"] == true),
+        "{deaths:#?}"
+    );
     assert_eq!(deaths[0]["unfinished_task"], "t");
 }

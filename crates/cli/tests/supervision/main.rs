@@ -2,7 +2,10 @@
 //!
 //! Every test has a home of its own and waits for what it wants to see, never for time.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 #[path = "../relight/mod.rs"]
 mod relight;

@@ -33,20 +33,40 @@ fn every_line_of_a_json_log_is_an_object() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
         .collect();
-    let died = lines.iter().find(|line| line["event"] == "attempt.died").unwrap();
-    assert_eq!((&died["level"], &died["agent"]), (&json!("warn"), &json!("a")));
-    assert!(died["message"].as_str().unwrap().contains("signal 9"), "{died}");
-    assert!(lines.iter().all(|line| line["time"].is_string() && line["level"].is_string()));
+    let died = lines
+        .iter()
+        .find(|line| line["event"] == "attempt.died")
+        .unwrap();
+    assert_eq!(
+        (&died["level"], &died["agent"]),
+        (&json!("warn"), &json!("a"))
+    );
+    assert!(
+        died["message"].as_str().unwrap().contains("signal 9"),
+        "{died}"
+    );
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["time"].is_string() && line["level"].is_string())
+    );
 }
 
 #[test]
 fn the_format_of_logs_is_a_word_of_the_environment_too() {
     let ground = Ground::with_agent("exit 3");
     let flags = ["run", "--restart", "never", "--", "./agent"];
-    let ran = ground.start_with(&flags, &[("RELIGHT_LOG_FORMAT", "json")]).end();
+    let ran = ground
+        .start_with(&flags, &[("RELIGHT_LOG_FORMAT", "json")])
+        .end();
     assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(ran.stderr.lines().all(|line| line.starts_with('{')), "{ran:?}");
-    let ran = ground.start_with(&flags, &[("RELIGHT_LOG_FORMAT", "xml")]).end();
+    assert!(
+        ran.stderr.lines().all(|line| line.starts_with('{')),
+        "{ran:?}"
+    );
+    let ran = ground
+        .start_with(&flags, &[("RELIGHT_LOG_FORMAT", "xml")])
+        .end();
     assert_eq!(ran.code, 2, "{ran:?}");
 }
 
@@ -85,8 +105,21 @@ fn an_agent_that_reports_is_shown_and_stopped_with_and_without_a_daemon() {
     let ground = Ground::new();
     ground.config("");
     let daemon = ground.up(&[]);
-    send(&ground, "POST", "/api/agents", &json!({"name": "bot", "silence_max": "10m"}));
-    let beat = || send(&ground, "POST", "/api/agents/bot/heartbeat", &json!({"status": "reads"})).0;
+    send(
+        &ground,
+        "POST",
+        "/api/agents",
+        &json!({"name": "bot", "silence_max": "10m"}),
+    );
+    let beat = || {
+        send(
+            &ground,
+            "POST",
+            "/api/agents/bot/heartbeat",
+            &json!({"status": "reads"}),
+        )
+        .0
+    };
     assert_eq!(beat(), 200);
     let bot = ground.until_state("bot", "running");
     assert_eq!(bot["truth"], "as_recorded");
@@ -100,12 +133,17 @@ fn an_agent_that_reports_is_shown_and_stopped_with_and_without_a_daemon() {
     assert_eq!(ground.call(&["start", "bot"]).code, 69);
     // The next daemon goes on listening, and a stop is a stop without any.
     let daemon = ground.up(&[]);
-    until("it is listened to", || (ground.agent("bot")["truth"] == "as_recorded").then_some(()));
+    until("it is listened to", || {
+        (ground.agent("bot")["truth"] == "as_recorded").then_some(())
+    });
     daemon.kill();
     assert_eq!(ground.json(&["stop", "bot"])["state"], "stopped");
     let _daemon = ground.up(&[]);
     let told = send(&ground, "POST", "/api/agents/bot/heartbeat", &json!({})).1;
-    assert_eq!((&told["state"], &told["action"]), (&json!("stopped"), &json!("stop")));
+    assert_eq!(
+        (&told["state"], &told["action"]),
+        (&json!("stopped"), &json!("stop"))
+    );
 }
 
 #[test]
@@ -116,7 +154,9 @@ fn a_reload_takes_strategies_limits_and_the_queue() {
     let daemon = ground.up(&[]);
     ground.births(1);
     // A bad file changes nothing, whatever else is in it.
-    ground.config(&format!("[recovery]\nstrategy = \"exec\"\n[queue]\nsweep = \"100ms\"\n{entry}"));
+    ground.config(&format!(
+        "[recovery]\nstrategy = \"exec\"\n[queue]\nsweep = \"100ms\"\n{entry}"
+    ));
     daemon.signal(Signal::HUP);
     daemon.until_said("not reloaded");
     let lost = |id: &str| {
@@ -129,7 +169,9 @@ fn a_reload_takes_strategies_limits_and_the_queue() {
     daemon.signal(Signal::HUP);
     daemon.until_said("the configuration was read again");
     lost("t");
-    until("it is suspended", || (ground.task_status("t") == "suspended").then_some(()));
+    until("it is suspended", || {
+        (ground.task_status("t") == "suspended").then_some(())
+    });
 }
 
 #[test]

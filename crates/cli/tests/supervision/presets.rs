@@ -13,7 +13,11 @@ fn with_fake(program: &str) -> Ground {
     let ground = Ground::new();
     let fakes = Path::new(env!("CARGO_MANIFEST_DIR")).join("../runtime/tests/fakes");
     for name in [program, "common.sh"] {
-        std::fs::copy(fakes.join(name), ground.stage.folder.path().join("bin").join(name)).unwrap();
+        std::fs::copy(
+            fakes.join(name),
+            ground.stage.folder.path().join("bin").join(name),
+        )
+        .unwrap();
     }
     ground
 }
@@ -21,7 +25,13 @@ fn with_fake(program: &str) -> Ground {
 /// `relight run` of the fake, which does as `FAKE` says.
 fn run(ground: &Ground, preset: &str, fake: &str, flags: &[&str], words: &[&str]) -> Supervisor {
     let work = ground.work("").display().to_string();
-    let words = [&["run", "--name", "a", "--preset", preset], flags, &["--"], words].concat();
+    let words = [
+        &["run", "--name", "a", "--preset", preset],
+        flags,
+        &["--"],
+        words,
+    ]
+    .concat();
     ground.start_with(&words, &[("FAKE", fake), ("FAKE_OUT", &work)])
 }
 
@@ -47,12 +57,26 @@ fn resumed(ground: &Ground) -> String {
 #[test]
 fn claude_code_gets_its_session_id_from_us_and_resumes_with_it() {
     let ground = with_fake("claude");
-    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    let _run = run(
+        &ground,
+        "claude-code",
+        "work",
+        &[],
+        &["claude", "-p", "Write"],
+    );
     ground.until_runs("a", 1);
     let id = session(&ground);
-    until("its words", || argv(&ground).contains("--session-id").then_some(()));
-    assert!(argv(&ground).contains(&format!("--session-id {id}")), "{}", argv(&ground));
-    until("its session exists", || ground.work(&id).exists().then_some(()));
+    until("its words", || {
+        argv(&ground).contains("--session-id").then_some(())
+    });
+    assert!(
+        argv(&ground).contains(&format!("--session-id {id}")),
+        "{}",
+        argv(&ground)
+    );
+    until("its session exists", || {
+        ground.work(&id).exists().then_some(())
+    });
     let words = resumed(&ground);
     assert!(words.contains(&format!("--resume {id}")), "{words}");
     assert!(!words.contains("--session-id"), "{words}");
@@ -63,7 +87,13 @@ fn claude_code_gets_its_session_id_from_us_and_resumes_with_it() {
 fn an_attempt_that_cannot_be_started_does_not_cost_the_session() {
     let ground = with_fake("codex");
     let flags = ["--cooldown", "1s"];
-    let _run = run(&ground, "codex", "work", &flags, &["codex", "exec", "fix it"]);
+    let _run = run(
+        &ground,
+        "codex",
+        "work",
+        &flags,
+        &["codex", "exec", "fix it"],
+    );
     let first = ground.until_runs("a", 1);
     let (id, words) = (session(&ground), argv(&ground));
     // Nothing can be logged: the second attempt never runs.
@@ -75,8 +105,13 @@ fn an_attempt_that_cannot_be_started_does_not_cost_the_session() {
     ground.until_agent("a", |agent| agent["last_death"]["code"] == 126);
     std::fs::remove_file(&logs).unwrap();
     std::fs::rename(&aside, &logs).unwrap();
-    let words = until("other words", || (argv(&ground) != words).then(|| argv(&ground)));
-    assert!(words.starts_with(&format!("exec --json resume {id} # Brief for attempt")), "{words}");
+    let words = until("other words", || {
+        (argv(&ground) != words).then(|| argv(&ground))
+    });
+    assert!(
+        words.starts_with(&format!("exec --json resume {id} # Brief for attempt")),
+        "{words}"
+    );
 }
 
 #[test]
@@ -87,7 +122,10 @@ fn codex_says_its_id_and_it_is_on_disk_before_the_agent_is_killed() {
     let id = "0199a213-81c0-7800-8aa1-bbab2a035a53";
     assert_eq!(session(&ground), id);
     let words = resumed(&ground);
-    assert!(words.starts_with(&format!("exec --json resume {id} ")), "{words}");
+    assert!(
+        words.starts_with(&format!("exec --json resume {id} ")),
+        "{words}"
+    );
 }
 
 #[test]
@@ -111,7 +149,13 @@ fn codex_that_exits_0_without_success_has_failed() {
 #[test]
 fn a_limit_that_the_stream_tells_suspends_until_then_and_charges_nothing() {
     let ground = with_fake("codex");
-    let run = run(&ground, "codex", "limit", &["--defer", "1s"], &["codex", "exec", "fix it"]);
+    let run = run(
+        &ground,
+        "codex",
+        "limit",
+        &["--defer", "1s"],
+        &["codex", "exec", "fix it"],
+    );
     let agent = ground.until_state("a", "suspended");
     assert_eq!(agent["restarts_total"], 0);
     // In an hour and a half, as it said, and not after --defer.
@@ -137,7 +181,13 @@ fn codex_is_stopped_by_int_first() {
 #[test]
 fn claude_code_is_stopped_by_term() {
     let ground = with_fake("claude");
-    let run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    let run = run(
+        &ground,
+        "claude-code",
+        "work",
+        &[],
+        &["claude", "-p", "Write"],
+    );
     ground.until_runs("a", 1);
     let id = session(&ground);
     until("it works", || ground.log("a").contains(&id).then_some(()));
@@ -157,10 +207,18 @@ fn leave_transcript(ground: &Ground, name: &str, content: &str) -> PathBuf {
 #[test]
 fn a_torn_transcript_is_repaired_before_the_resume_and_its_open_call_is_in_the_brief() {
     let ground = with_fake("claude");
-    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    let _run = run(
+        &ground,
+        "claude-code",
+        "work",
+        &[],
+        &["claude", "-p", "Write"],
+    );
     ground.until_runs("a", 1);
     let id = session(&ground);
-    until("its session exists", || ground.work(&id).exists().then_some(()));
+    until("its session exists", || {
+        ground.work(&id).exists().then_some(())
+    });
     let record = |uuid: &str, kind: &str, content: Value| {
         let message = json!({"role": kind, "content": content});
         json!({"type": kind, "uuid": uuid, "parentUuid": null, "isSidechain": false,
@@ -176,13 +234,18 @@ fn a_torn_transcript_is_repaired_before_the_resume_and_its_open_call_is_in_the_b
     let words = resumed(&ground);
     assert!(words.contains(&format!("--resume {id}")), "{words}");
     assert!(words.contains("`git push --token "), "{words}");
-    assert!(words.contains("(Bash) was begun and its outcome is unknown"), "{words}");
+    assert!(
+        words.contains("(Bash) was begun and its outcome is unknown"),
+        "{words}"
+    );
     assert!(
         words.contains("check `git ls-remote` first") && !words.contains("ghp_0123"),
         "{words}"
     );
     let repaired = std::fs::read_to_string(&path).unwrap();
-    let added = repaired.strip_prefix(&sound).expect("whole records are kept");
+    let added = repaired
+        .strip_prefix(&sound)
+        .expect("whole records are kept");
     let answer: Value = serde_json::from_str(added).unwrap();
     assert_eq!(answer["message"]["content"][0]["tool_use_id"], "toolu_1");
     let note = ground.events("agent.session").pop().unwrap()["detail"].clone();
@@ -215,10 +278,17 @@ fn a_transcript_that_cannot_be_repaired_now_stops_no_restart() {
     let path = leave_transcript(&ground, &name, &format!("{header}{{\"half"));
     let open = std::fs::File::open(&path).unwrap();
     let words = resumed(&ground);
-    assert!(words.starts_with(&format!("exec --json resume {id} ")), "{words}");
+    assert!(
+        words.starts_with(&format!("exec --json resume {id} ")),
+        "{words}"
+    );
     run.signal(Signal::TERM);
     let ran = run.end();
-    assert!(ran.stderr.contains("its transcript cannot be repaired"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("its transcript cannot be repaired"),
+        "{}",
+        ran.stderr
+    );
     drop(open);
 }
 
@@ -226,25 +296,49 @@ fn a_transcript_that_cannot_be_repaired_now_stops_no_restart() {
 fn claude_code_that_lost_its_session_begins_a_new_one() {
     let ground = with_fake("claude");
     // With the usual cooldown: an attempt that only finds its session gone costs nothing.
-    let _run = run(&ground, "claude-code", "work", &[], &["claude", "-p", "Write"]);
+    let _run = run(
+        &ground,
+        "claude-code",
+        "work",
+        &[],
+        &["claude", "-p", "Write"],
+    );
     ground.until_runs("a", 1);
     let id = session(&ground);
-    until("its session exists", || ground.work(&id).exists().then_some(()));
+    until("its session exists", || {
+        ground.work(&id).exists().then_some(())
+    });
     std::fs::remove_file(ground.work(&id)).unwrap();
     signal(ground.until_runs("a", 1), Signal::KILL);
     ground.until_runs("a", 3);
     until("a new session", || (session(&ground) != id).then_some(()));
-    assert_eq!(ground.agent("a")["restarts_total"], 1, "only the kill is charged");
-    until("its prompt and the brief", || argv(&ground).contains("Write  # Brief").then_some(()));
+    assert_eq!(
+        ground.agent("a")["restarts_total"],
+        1,
+        "only the kill is charged"
+    );
+    until("its prompt and the brief", || {
+        argv(&ground).contains("Write  # Brief").then_some(())
+    });
 }
 
 #[test]
 fn an_error_that_no_retry_can_cure_suspends_at_once_and_keeps_its_reason() {
     let ground = with_fake("claude");
-    let ran = run(&ground, "claude-code", "refused", &[], &["claude", "-p", "W"]).end();
+    let ran = run(
+        &ground,
+        "claude-code",
+        "refused",
+        &[],
+        &["claude", "-p", "W"],
+    )
+    .end();
     assert_eq!((ran.code, ground.state("a")), (1, "suspended".to_owned()));
     let deaths = ground.deaths("a");
-    assert_eq!((deaths.len(), &deaths[0]["note"]), (1, &json!("401: incorrect API key")));
+    assert_eq!(
+        (deaths.len(), &deaths[0]["note"]),
+        (1, &json!("401: incorrect API key"))
+    );
     assert!(
         ran.stderr.contains("ALERT") && ran.stderr.contains("401: incorrect API key"),
         "{}",
@@ -260,7 +354,9 @@ fn an_agent_that_is_killed_after_it_said_success_has_succeeded() {
     let ground = with_fake("claude");
     let run = run(&ground, "claude-code", "late", &[], &["claude", "-p", "W"]);
     let pid = ground.until_runs("a", 1);
-    until("its result", || ground.log("a").contains("\"done\"").then_some(()));
+    until("its result", || {
+        ground.log("a").contains("\"done\"").then_some(())
+    });
     signal(pid, Signal::KILL);
     assert_eq!(run.end().code, 0);
     assert_eq!(ground.causes("a"), ["signal"]);
@@ -270,7 +366,9 @@ fn an_agent_that_is_killed_after_it_said_success_has_succeeded() {
 fn kimi_without_an_id_begins_anew_with_prompt_and_brief() {
     let ground = with_fake("kimi");
     let _run = run(&ground, "kimi", "work", &[], &["kimi", "-p", "Write"]);
-    until("its words", || argv(&ground).contains("Write").then_some(()));
+    until("its words", || {
+        argv(&ground).contains("Write").then_some(())
+    });
     let words = resumed(&ground);
     assert!(words.contains("Write  # Brief"), "{words}");
     assert!(!words.contains("--continue"), "{words}");
@@ -280,8 +378,11 @@ fn kimi_without_an_id_begins_anew_with_prompt_and_brief() {
 fn claude_code_whose_exit_code_lies_is_judged_by_its_result() {
     let ground = with_fake("claude");
     let flags = ["--json", "--restart", "never"];
-    let ends =
-        |fake| run(&ground, "claude-code", fake, &flags, &["claude", "-p", "W"]).end_json().1;
+    let ends = |fake| {
+        run(&ground, "claude-code", fake, &flags, &["claude", "-p", "W"])
+            .end_json()
+            .1
+    };
     assert_eq!(ends("odd")["cause"], "completed");
     assert_eq!(ends("fail")["cause"], "failed");
 }
@@ -290,7 +391,11 @@ fn claude_code_whose_exit_code_lies_is_judged_by_its_result() {
 fn a_preset_of_the_users_own_is_found() {
     let ground =
         Ground::with_agent("echo \"$*\" >>argv; [ $RELIGHT_RESUMED = 0 ] && exit 1; exit 0");
-    let folder = ground.stage.folder.path().join("user/.config/relight/presets");
+    let folder = ground
+        .stage
+        .folder
+        .path()
+        .join("user/.config/relight/presets");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(
         folder.join("mine.toml"),
@@ -305,8 +410,14 @@ fn a_preset_of_the_users_own_is_found() {
 #[test]
 fn any_program_runs_under_the_generic_preset_as_it_is() {
     let ground = with_fake("generic");
-    let ran =
-        run(&ground, "generic", "fail", &["--restart", "never"], &["generic", "--x", "y z"]).end();
+    let ran = run(
+        &ground,
+        "generic",
+        "fail",
+        &["--restart", "never"],
+        &["generic", "--x", "y z"],
+    )
+    .end();
     assert_eq!(ran.code, 1);
     assert_eq!(ground.lines("argv"), ["--x", "y z"]);
 }
@@ -316,6 +427,8 @@ fn a_result_without_the_end_of_its_line_is_read() {
     let ground = Ground::with_agent(
         "printf '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false}'; exit 3",
     );
-    ground.run(&["--preset", "claude-code", "--restart", "never"]).end();
+    ground
+        .run(&["--preset", "claude-code", "--restart", "never"])
+        .end();
     assert_eq!(ground.causes("a"), ["completed"]);
 }

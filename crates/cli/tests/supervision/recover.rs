@@ -25,12 +25,18 @@ fn a_death_that_nobody_noticed_is_found_then_recorded_and_nothing_is_started() {
     until("the agent is gone", || (!is_alive(pid)).then_some(()));
     let found = ground.json(&["recover", "--dry-run"]);
     let agent = json!({"kind": "agent", "agent": "a", "lives": false});
-    assert_eq!((&found["dry_run"], &found["findings"][0]), (&json!(true), &agent));
+    assert_eq!(
+        (&found["dry_run"], &found["findings"][0]),
+        (&json!(true), &agent)
+    );
     assert_eq!(found["findings"][1]["task"], "t");
     assert_eq!(ground.agent("a")["truth"], "died_unnoticed");
     assert_eq!(ground.json(&["recover"])["findings"][0], agent);
     let death = &ground.deaths("a")[0];
-    assert_eq!((&death["cause"], &death["code"]), (&json!("failed"), &json!(6)));
+    assert_eq!(
+        (&death["cause"], &death["code"]),
+        (&json!("failed"), &json!(6))
+    );
     assert_eq!(ground.task_status("t"), "interrupted");
     assert_eq!(ground.births(1).len(), 1);
     assert_eq!(ground.json(&["recover"])["findings"], json!([]));
@@ -44,7 +50,10 @@ fn what_lives_is_left_alone_and_can_still_be_adopted() {
     let pid = ground.until_runs("a", 1);
     run.kill();
     let found = ground.json(&["recover"]);
-    assert_eq!(found["findings"], json!([{"kind": "agent", "agent": "a", "lives": true}]));
+    assert_eq!(
+        found["findings"],
+        json!([{"kind": "agent", "agent": "a", "lives": true}])
+    );
     assert!(is_alive(pid));
     assert_eq!(ground.task_status("t"), "in_progress");
     let run = ground.run(&["--task", "t"]);
@@ -62,7 +71,9 @@ fn a_lost_agent_is_recorded_as_lost_and_its_leftovers_go() {
     run.kill();
     signal(shim, Signal::KILL);
     signal(pid, Signal::KILL);
-    until("both are gone", || (!is_alive(shim) && !is_alive(pid)).then_some(()));
+    until("both are gone", || {
+        (!is_alive(shim) && !is_alive(pid)).then_some(())
+    });
     assert_eq!(ground.call(&["recover"]).code, 0);
     assert_eq!(ground.causes("a"), ["lost"]);
     assert!(!is_alive(child));
@@ -75,20 +86,38 @@ fn a_task_whose_holder_is_gone_is_given_to_its_strategy() {
     let pid = holder.id().to_string();
     // Not waited for yet: a dead process whose pid cannot be another's.
     assert_eq!(
-        ground.call(&["task", "start", "t", "--owner-pid", &std::process::id().to_string()]).code,
+        ground
+            .call(&[
+                "task",
+                "start",
+                "t",
+                "--owner-pid",
+                &std::process::id().to_string()
+            ])
+            .code,
         0
     );
     assert_eq!(ground.json(&["recover"])["findings"], json!([]));
     holder.wait().unwrap();
     let mut owner = ground.start(&["events", "-f"]);
-    let ran = ground.call(&["task", "start", "u", "--owner-pid", &owner.pid().to_string()]);
+    let ran = ground.call(&[
+        "task",
+        "start",
+        "u",
+        "--owner-pid",
+        &owner.pid().to_string(),
+    ]);
     assert_eq!(ran.code, 0, "{pid}: {ran:?}");
     assert!(owner.is_alive());
     owner.kill();
     let recovered = ground.json(&["recover"]);
     assert_eq!(recovered["findings"][0]["task"], "u");
     assert_eq!(recovered["recovered"][0]["strategy"], "fail-and-reassign");
-    assert_eq!(ground.task_status("u"), "interrupted", "it has no agent, and was not claimed");
+    assert_eq!(
+        ground.task_status("u"),
+        "interrupted",
+        "it has no agent, and was not claimed"
+    );
     assert_eq!(ground.task_status("t"), "in_progress");
 }
 
@@ -135,7 +164,11 @@ fn an_orphan_that_is_not_in_the_configuration_is_stopped_beside_the_daemon() {
     ground.config("[[agent]]\nname = \"b\"\ncommand = [\"./agent\"]\n");
     let _up = ground.up(&[]);
     let ran = ground.call(&["stop", "a"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "a: running → stopped\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "a: running → stopped\n"),
+        "{ran:?}"
+    );
     assert!(!is_alive(pid));
     assert_eq!(ground.state("b"), "running");
 }
@@ -147,6 +180,10 @@ fn what_waits_for_nobody_is_stopped_for_good() {
     ground.until_state("a", "crashed");
     run.kill();
     let ran = ground.call(&["stop", "a"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "a: crashed → stopped\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "a: crashed → stopped\n"),
+        "{ran:?}"
+    );
     assert_eq!(ground.agent("a")["detail"], "stopped by a person");
 }

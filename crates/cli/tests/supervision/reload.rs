@@ -15,7 +15,9 @@ fn ground() -> Ground {
 fn reload(daemon: &Supervisor, says: &str) {
     let before = daemon.said().matches(says).count();
     daemon.signal(Signal::HUP);
-    until(says, || (daemon.said().matches(says).count() > before).then_some(()));
+    until(says, || {
+        (daemon.said().matches(says).count() > before).then_some(())
+    });
 }
 
 const READ: &str = "the configuration was read again";
@@ -115,7 +117,11 @@ fn the_task_that_a_changed_configuration_names_belongs_to_the_agent_from_its_nex
     assert_eq!(ground.call(&["restart", "a"]).code, 0);
     ground.until_runs("a", 2);
     let shown = ground.json(&["task", "show", "t2"]);
-    assert_eq!((&shown["agent"], &shown["pinned"]), (&"a".into(), &true.into()), "{shown:#}");
+    assert_eq!(
+        (&shown["agent"], &shown["pinned"]),
+        (&"a".into(), &true.into()),
+        "{shown:#}"
+    );
     assert_eq!(ground.call(&["down"]).code, 0);
     daemon.end();
     ground.config(&(entry("a", "1") + "task = \"t3\"\n"));
@@ -123,7 +129,11 @@ fn the_task_that_a_changed_configuration_names_belongs_to_the_agent_from_its_nex
     let _daemon = ground.up(&[]);
     ground.until_runs("a", 3);
     let shown = ground.json(&["task", "show", "t3"]);
-    assert_eq!((&shown["agent"], &shown["pinned"]), (&"a".into(), &true.into()), "{shown:#}");
+    assert_eq!(
+        (&shown["agent"], &shown["pinned"]),
+        (&"a".into(), &true.into()),
+        "{shown:#}"
+    );
 }
 
 /// `relight start` asks the daemon, which knows nothing of it.
@@ -138,7 +148,11 @@ fn the_remedy_for_an_agent_that_was_removed_from_the_configuration_works() {
     reload(&daemon, READ);
     ground.until_agent("a", |agent| agent["supervisor"].is_null());
     let detail = ground.agent("a")["detail"].as_str().unwrap().to_owned();
-    let remedy = detail.split("then ").nth(1).expect("it says what to type").to_owned();
+    let remedy = detail
+        .split("then ")
+        .nth(1)
+        .expect("it says what to type")
+        .to_owned();
     std::fs::write(ground.work("good"), "").unwrap();
     let ran = ground.shell(&remedy);
     assert_eq!(ran.code, 0, "{detail}: {ran:?}");

@@ -36,20 +36,26 @@ fn add(ground: &Ground, id: &str, flags: &[&str]) {
 }
 
 fn until_status(ground: &Ground, task: &str, status: &str) {
-    until(&format!("{task} is {status}"), || (ground.task_status(task) == status).then_some(()));
+    until(&format!("{task} is {status}"), || {
+        (ground.task_status(task) == status).then_some(())
+    });
 }
 
 fn statuses(ground: &Ground) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for task in ground.json(&["task", "list"])["items"].as_array().unwrap() {
-        *counts.entry(task["status"].as_str().unwrap().to_owned()).or_default() += 1;
+        *counts
+            .entry(task["status"].as_str().unwrap().to_owned())
+            .or_default() += 1;
     }
     counts
 }
 
 fn until_all_completed(ground: &Ground, count: usize) {
     let all = BTreeMap::from([("completed".to_owned(), count)]);
-    until("all are completed", || (statuses(ground) == all).then_some(()));
+    until("all are completed", || {
+        (statuses(ground) == all).then_some(())
+    });
 }
 
 /// Agent and task of each start, in order.
@@ -64,7 +70,11 @@ fn starts(ground: &Ground) -> Vec<(String, String)> {
 fn assert_each_once(ground: &Ground, count: usize) {
     let effects = ground.lines("effects");
     let different: BTreeSet<&String> = effects.iter().collect();
-    assert_eq!((effects.len(), different.len()), (count, count), "{effects:?}");
+    assert_eq!(
+        (effects.len(), different.len()),
+        (count, count),
+        "{effects:?}"
+    );
 }
 
 /// A step that was cut off between its effect and its end is in doubt, and `keyed` ones run again: no
@@ -77,7 +87,10 @@ fn assert_each_as_often_as_begun(ground: &Ground, count: usize) {
         let seen = effects.iter().filter(|effect| *effect == task).count() as u64;
         let steps = ground.json(&["step", "list", "--task", task]);
         let tries = steps["items"][0]["tries"].as_u64().unwrap();
-        assert!(seen <= tries, "{task}: seen {seen} times, begun {tries} times");
+        assert!(
+            seen <= tries,
+            "{task}: seen {seen} times, begun {tries} times"
+        );
     }
 }
 
@@ -90,7 +103,13 @@ fn a_queue_is_worked_by_started_agents_that_can_do_each_task() {
             + &skilled("b", "[\"docs\"]")
             + &skilled("c", "[\"docs\", \"rust\"]")),
     );
-    let skill = |number: usize| if number.is_multiple_of(2) { "rust" } else { "docs" };
+    let skill = |number: usize| {
+        if number.is_multiple_of(2) {
+            "rust"
+        } else {
+            "docs"
+        }
+    };
     for number in 0..10 {
         add(&ground, &format!("t{number}"), &["--skill", skill(number)]);
     }
@@ -102,7 +121,10 @@ fn a_queue_is_worked_by_started_agents_that_can_do_each_task() {
     assert_each_once(&ground, 20);
     for (agent, task) in starts(&ground) {
         let number: usize = task[1..].parse().unwrap();
-        assert!(agent == "c" || (agent == "a") == (skill(number) == "rust"), "{agent} {task}");
+        assert!(
+            agent == "c" || (agent == "a") == (skill(number) == "rust"),
+            "{agent} {task}"
+        );
     }
 }
 
@@ -117,8 +139,14 @@ fn an_agent_is_idle_until_there_is_work_for_it_and_again_after() {
     add(&ground, "t", &["--skill", "rust"]);
     until_status(&ground, "t", "completed");
     let agent = ground.until_agent("a", idle);
-    assert_eq!((&agent["task"], &agent["attempt"]), (&json!(null), &json!(1)));
-    assert_eq!((ground.task_status("other").as_str(), starts(&ground).len()), ("created", 1));
+    assert_eq!(
+        (&agent["task"], &agent["attempt"]),
+        (&json!(null), &json!(1))
+    );
+    assert_eq!(
+        (ground.task_status("other").as_str(), starts(&ground).len()),
+        ("created", 1)
+    );
 }
 
 #[test]
@@ -130,8 +158,11 @@ fn a_pool_is_as_many_agents_as_it_works_on_at_a_time() {
         add(&ground, task, &[]);
     }
     ground.until_lines("starts", 3);
-    let names: Vec<String> =
-        ground.agents().iter().map(|agent| agent["name"].as_str().unwrap().to_owned()).collect();
+    let names: Vec<String> = ground
+        .agents()
+        .iter()
+        .map(|agent| agent["name"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(names, ["w-1", "w-2", "w-3"]);
     assert_eq!(ground.task_status("four"), "created");
     std::fs::write(ground.work("go"), "").unwrap();
@@ -170,7 +201,11 @@ fn a_task_whose_agent_is_killed_goes_to_another_one() {
     let told = &ground.events("task.recovery")[0]["detail"];
     assert_eq!(
         (&told["strategy"], &told["outcome"], &told["cause"]),
-        (&json!("fail-and-reassign"), &json!("reassign"), &json!("signal"))
+        (
+            &json!("fail-and-reassign"),
+            &json!("reassign"),
+            &json!("signal")
+        )
     );
     assert_eq!(ground.causes("w-1"), ["signal"]);
 }
@@ -182,12 +217,20 @@ fn a_task_that_failed_as_often_as_it_may_stays_failed_and_somebody_is_told() {
         ground.config(&entry("w", "concurrency = 2"));
         let _daemon = ground.up(&[]);
         add(&ground, "bad", &flags);
-        until("it is given up", || (!ground.events("alert").is_empty()).then_some(()));
+        until("it is given up", || {
+            (!ground.events("alert").is_empty()).then_some(())
+        });
         until_status(&ground, "bad", "failed");
         add(&ground, "good", &[]);
         until_status(&ground, "good", "completed");
-        let of_bad = starts(&ground).iter().filter(|(_, task)| task == "bad").count();
-        assert_eq!((of_bad, ground.task_status("bad").as_str()), (lives, "failed"));
+        let of_bad = starts(&ground)
+            .iter()
+            .filter(|(_, task)| task == "bad")
+            .count();
+        assert_eq!(
+            (of_bad, ground.task_status("bad").as_str()),
+            (lives, "failed")
+        );
         assert_eq!(ground.events("alert")[0]["detail"]["alert"], "given_up");
     }
 }
@@ -195,7 +238,10 @@ fn a_task_that_failed_as_often_as_it_may_stays_failed_and_somebody_is_told() {
 #[test]
 fn kill_9_at_random_loses_no_task_and_repeats_no_step() {
     let ground = ground("read -t 0.05 <> <(:)");
-    ground.config(&entry("w", "concurrency = 3\nmax_attempts = 1000\nstrategy = \"resume\""));
+    ground.config(&entry(
+        "w",
+        "concurrency = 3\nmax_attempts = 1000\nstrategy = \"resume\"",
+    ));
     let _daemon = ground.up(&[]);
     for number in 0..20 {
         add(&ground, &format!("t{number}"), &[]);
@@ -259,7 +305,10 @@ fn work_of_agents_that_are_not_in_the_configuration_any_more_goes_to_others() {
     ground.until_lines("starts", 2);
     daemon.signal(Signal::TERM);
     daemon.end();
-    assert_eq!(statuses(&ground), BTreeMap::from([("interrupted".to_owned(), 2)]));
+    assert_eq!(
+        statuses(&ground),
+        BTreeMap::from([("interrupted".to_owned(), 2)])
+    );
     std::fs::write(ground.work("go"), "").unwrap();
     ground.config(&("[queue]\nsweep = \"100ms\"\n".to_owned() + &entry("w", "")));
     let _daemon = ground.up(&[]);
@@ -304,8 +353,9 @@ fn work_that_its_agent_was_stopped_at_waits_for_it() {
 
 #[test]
 fn exit_75_defers_the_task_and_rests_the_agent_and_both_go_on_by_themselves() {
-    let ground =
-        Ground::with_agent(&format!("[ -e later ] || {{ touch later; exit 75; }}\n{WORKER}"));
+    let ground = Ground::with_agent(&format!(
+        "[ -e later ] || {{ touch later; exit 75; }}\n{WORKER}"
+    ));
     ground.config(&entry("a", "defer = \"5s\"\nmax_attempts = 0"));
     let _daemon = ground.up(&[]);
     add(&ground, "t", &[]);
@@ -353,10 +403,14 @@ fn a_killed_daemons_work_is_adopted_and_nothing_is_done_twice() {
     }
     let daemon = ground.up(&[]);
     ground.until_lines("starts", 3);
-    let pids: Vec<u32> = (1..=3).map(|n| ground.until_runs(&format!("w-{n}"), 1)).collect();
+    let pids: Vec<u32> = (1..=3)
+        .map(|n| ground.until_runs(&format!("w-{n}"), 1))
+        .collect();
     daemon.kill();
     let _daemon = ground.up(&[]);
-    let adopted: Vec<u32> = (1..=3).map(|n| ground.until_runs(&format!("w-{n}"), 1)).collect();
+    let adopted: Vec<u32> = (1..=3)
+        .map(|n| ground.until_runs(&format!("w-{n}"), 1))
+        .collect();
     assert_eq!(adopted, pids);
     std::fs::write(ground.work("go"), "").unwrap();
     until_all_completed(&ground, 6);
@@ -372,16 +426,24 @@ fn work_of_agents_that_died_with_the_daemon_is_recovered_by_the_next() {
     add(&ground, "resumed", &["--strategy", "resume"]);
     let daemon = ground.up(&[]);
     ground.until_lines("starts", 2);
-    let before: BTreeMap<String, String> =
-        starts(&ground).into_iter().map(|(agent, task)| (task, agent)).collect();
-    let pids: Vec<u32> = (1..=2).map(|n| ground.until_runs(&format!("w-{n}"), 1)).collect();
+    let before: BTreeMap<String, String> = starts(&ground)
+        .into_iter()
+        .map(|(agent, task)| (task, agent))
+        .collect();
+    let pids: Vec<u32> = (1..=2)
+        .map(|n| ground.until_runs(&format!("w-{n}"), 1))
+        .collect();
     daemon.kill();
     std::fs::write(ground.work("go"), "").unwrap();
     pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     let _daemon = ground.up(&[]);
     until_all_completed(&ground, 2);
     assert_each_once(&ground, 2);
-    let again = starts(&ground).into_iter().skip(2).find(|(_, task)| task == "resumed").unwrap();
+    let again = starts(&ground)
+        .into_iter()
+        .skip(2)
+        .find(|(_, task)| task == "resumed")
+        .unwrap();
     assert_eq!(again.0, before["resumed"]);
 }
 
@@ -391,7 +453,13 @@ fn a_task_whose_process_was_killed_is_found_and_given_to_an_agent() {
     ground.config(&("[queue]\nsweep = \"100ms\"\n".to_owned() + &entry("a", "")));
     let _daemon = ground.up(&[]);
     let owner = ground.start(&["events", "-f"]);
-    let ran = ground.call(&["task", "start", "t", "--owner-pid", &owner.pid().to_string()]);
+    let ran = ground.call(&[
+        "task",
+        "start",
+        "t",
+        "--owner-pid",
+        &owner.pid().to_string(),
+    ]);
     assert_eq!(ran.code, 0, "{ran:?}");
     owner.kill();
     until_status(&ground, "t", "completed");
@@ -424,8 +492,9 @@ fn paused_nothing_is_given_out_and_it_says_what_would_be() {
 
 #[test]
 fn recovered_work_comes_back_at_its_pace_and_new_work_is_not_held_up() {
-    let ground =
-        Ground::with_agent(&format!("echo $RELIGHT_TASK $(date +%s%3N) >>times\n{WORKER}"));
+    let ground = Ground::with_agent(&format!(
+        "echo $RELIGHT_TASK $(date +%s%3N) >>times\n{WORKER}"
+    ));
     ground.script("before", "[ -e go ] || sleep 300");
     let queue = "[queue]\nresume_rate = 1\n";
     ground.config(&(queue.to_owned() + &entry("w", "concurrency = 4")));
@@ -434,7 +503,9 @@ fn recovered_work_comes_back_at_its_pace_and_new_work_is_not_held_up() {
     }
     let daemon = ground.up(&[]);
     ground.until_lines("starts", 4);
-    let pids: Vec<u32> = (1..=4).map(|n| ground.until_runs(&format!("w-{n}"), 1)).collect();
+    let pids: Vec<u32> = (1..=4)
+        .map(|n| ground.until_runs(&format!("w-{n}"), 1))
+        .collect();
     daemon.kill();
     std::fs::write(ground.work("go"), "").unwrap();
     pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
@@ -450,8 +521,11 @@ fn recovered_work_comes_back_at_its_pace_and_new_work_is_not_held_up() {
             (task.to_owned(), at.parse().unwrap())
         })
         .collect();
-    let resumed: Vec<u64> =
-        times.iter().filter(|(task, _)| task != "new").map(|(_, at)| *at).collect();
+    let resumed: Vec<u64> = times
+        .iter()
+        .filter(|(task, _)| task != "new")
+        .map(|(_, at)| *at)
+        .collect();
     let took_ms = resumed.last().unwrap() - resumed[0];
     assert!(resumed.len() == 4 && took_ms >= 1_500, "{times:?}");
     let new = times.iter().find(|(task, _)| task == "new").unwrap().1;
@@ -470,7 +544,9 @@ fn only_so_much_recovered_work_is_done_at_once() {
     }
     let daemon = ground.up(&[]);
     ground.until_lines("starts", 3);
-    let pids: Vec<u32> = (1..=3).map(|n| ground.until_runs(&format!("w-{n}"), 1)).collect();
+    let pids: Vec<u32> = (1..=3)
+        .map(|n| ground.until_runs(&format!("w-{n}"), 1))
+        .collect();
     daemon.kill();
     std::fs::write(ground.work("go"), "").unwrap();
     pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));

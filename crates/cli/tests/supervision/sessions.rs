@@ -22,10 +22,20 @@ fn assert_next_attempt_finds_the_turn(ground: &Ground, end: impl FnOnce(u32)) {
         .map(Result::unwrap)
         .collect();
     let keys = |found: &Value| {
-        let items = found.as_array().or_else(|| found["items"].as_array()).unwrap().clone();
-        items.iter().map(|item| item["key"].clone()).collect::<Vec<_>>()
+        let items = found
+            .as_array()
+            .or_else(|| found["items"].as_array())
+            .unwrap()
+            .clone();
+        items
+            .iter()
+            .map(|item| item["key"].clone())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(found.iter().map(keys).collect::<Vec<_>>(), [vec![], vec![json!("tg:1")]]);
+    assert_eq!(
+        found.iter().map(keys).collect::<Vec<_>>(),
+        [vec![], vec![json!("tg:1")]]
+    );
     assert_eq!(ground.json(&["session", "show", "tg:1"])["state"], "idle");
 }
 
@@ -64,7 +74,13 @@ fn a_gateway_that_was_adopted_and_killed_finds_its_turn() {
     let daemon = up(&ground);
     ground.births(1);
     daemon.kill();
-    assert_eq!(ground.call(&["session", "begin", "tg:1", "--id", "other"]).code, 75, "it lives");
+    assert_eq!(
+        ground
+            .call(&["session", "begin", "tg:1", "--id", "other"])
+            .code,
+        75,
+        "it lives"
+    );
     let daemon = ground.up(&[]);
     daemon.until_said("lives and is adopted");
     assert_next_attempt_finds_the_turn(&ground, |pid| signal(pid, Signal::KILL));
@@ -79,7 +95,12 @@ fn a_turn_of_an_attempt_that_lost_its_shim_is_not_cut_off() {
     signal(ground.shim("a"), Signal::KILL);
     run.until_said("without");
     assert_eq!(ground.json(&["session", "recover"])["items"], json!([]));
-    assert_eq!(ground.call(&["session", "begin", "tg:1", "--id", "other"]).code, 75);
+    assert_eq!(
+        ground
+            .call(&["session", "begin", "tg:1", "--id", "other"])
+            .code,
+        75
+    );
     assert_eq!(ground.call(&["task", "start", "t"]).code, 75);
     assert_next_attempt_finds_the_turn(&ground, |_| signal(pid, Signal::KILL));
 }

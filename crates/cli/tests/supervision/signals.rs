@@ -144,7 +144,11 @@ fn to_stop_again_while_the_supervisor_ends_is_no_failure() {
         ground.until_runs("a", attempt);
         assert_eq!(ground.call(&["stop", "a"]).code, 0);
         let again = ground.call(&["stop", "a"]);
-        assert_eq!((again.code, again.stdout.as_str()), (0, "a: stopped → stopped\n"), "{again:?}");
+        assert_eq!(
+            (again.code, again.stdout.as_str()),
+            (0, "a: stopped → stopped\n"),
+            "{again:?}"
+        );
         run.end();
     }
 }

@@ -24,23 +24,33 @@ fn killed_once(recovery: &str, flags: &[&str]) -> (Ground, crate::ground::Superv
     config(&ground, recovery);
     let daemon = ground.up(&[]);
     ground.until_agent("w-2", |agent| agent["detail"] == "idle");
-    assert_eq!(ground.call(&[&["task", "add", "t"], flags].concat()).code, 0);
+    assert_eq!(
+        ground.call(&[&["task", "add", "t"], flags].concat()).code,
+        0
+    );
     until("its strategy was asked", || recovery_of(&ground));
     (ground, daemon)
 }
 
 fn recovery_of(ground: &Ground) -> Option<Value> {
-    ground.events("task.recovery").first().map(|event| event["detail"].clone())
+    ground
+        .events("task.recovery")
+        .first()
+        .map(|event| event["detail"].clone())
 }
 
 fn until_status(ground: &Ground, status: &str) {
-    until(&format!("it is {status}"), || (ground.task_status("t") == status).then_some(()));
+    until(&format!("it is {status}"), || {
+        (ground.task_status("t") == status).then_some(())
+    });
 }
 
 #[test]
 fn resume_is_the_same_agent_from_the_last_finished_step() {
-    for (recovery, flags) in [("strategy = \"resume\"", vec![]), ("", vec!["--strategy", "resume"])]
-    {
+    for (recovery, flags) in [
+        ("strategy = \"resume\"", vec![]),
+        ("", vec!["--strategy", "resume"]),
+    ] {
         let (ground, _daemon) = killed_once(recovery, &flags);
         until_status(&ground, "completed");
         let starts = ground.lines("starts");
@@ -66,13 +76,20 @@ fn a_task_that_its_agent_started_by_name_is_gone_on_with() {
     assert_eq!(ground.read("effects"), "one\ntwo\n");
     assert_eq!(ground.lines("starts").len(), 2);
     let shown = ground.json(&["task", "show", "t"]);
-    assert_eq!((&shown["retries"], &shown["starts"]), (&json!(0), &json!(2)));
+    assert_eq!(
+        (&shown["retries"], &shown["starts"]),
+        (&json!(0), &json!(2))
+    );
 }
 
 /// Whoever waits for work is not offered what an agent took by its name and comes back for.
 #[test]
 fn a_task_started_by_name_is_not_given_to_who_waits_for_work() {
-    let cases = [(vec![], ""), (vec!["--strategy", "resume"], ""), (vec![], "--owner-pid $$")];
+    let cases = [
+        (vec![], ""),
+        (vec!["--strategy", "resume"], ""),
+        (vec![], "--owner-pid $$"),
+    ];
     for (flags, holder) in cases {
         let ground = Ground::with_agent(&format!(
             "[ ! -e killed ] || ! relight task claim --agent c || echo c >>stolen\n\
@@ -87,8 +104,14 @@ fn a_task_started_by_name_is_not_given_to_who_waits_for_work() {
         crate::ground::signal(pid, Signal::KILL);
         assert_eq!((run.end().code, &*ground.read("stolen")), (0, ""));
         let shown = ground.json(&["task", "show", "t"]);
-        assert_eq!((&shown["status"], &shown["agent"]), (&json!("completed"), &json!("a")));
-        assert_eq!((&shown["pinned"], &shown["starts"]), (&json!(true), &json!(2)));
+        assert_eq!(
+            (&shown["status"], &shown["agent"]),
+            (&json!("completed"), &json!("a"))
+        );
+        assert_eq!(
+            (&shown["pinned"], &shown["starts"]),
+            (&json!(true), &json!(2))
+        );
         ground.call(&["task", "add", "u"]);
         let (_, claimed) = waits.end_json();
         assert_eq!(claimed["task"], "u");
@@ -114,12 +137,20 @@ fn a_task_of_a_terminated_agents_plan_waits_for_a_person() {
     ground.until_state("a", "terminated");
     until_status(&ground, "suspended");
     ground.call(&["task", "add", "u"]);
-    until("u is done", || (ground.task_status("u") == "completed").then_some(()));
-    assert_eq!((ground.lines("taken"), &*ground.task_status("t")), (vec!["u".into()], "suspended"));
+    until("u is done", || {
+        (ground.task_status("u") == "completed").then_some(())
+    });
+    assert_eq!(
+        (ground.lines("taken"), &*ground.task_status("t")),
+        (vec!["u".into()], "suspended")
+    );
     assert_eq!(ground.call(&["task", "retry", "t", "--agent", "w"]).code, 0);
     until_status(&ground, "completed");
     let brief = ground.read("brief");
-    assert!(brief.contains("handed over from a by a person; failed: build"), "{brief}");
+    assert!(
+        brief.contains("handed over from a by a person; failed: build"),
+        "{brief}"
+    );
 }
 
 /// What was set aside because its agent was terminated goes on with it.
@@ -172,11 +203,18 @@ fn exec_is_asked_with_the_case_and_its_answer_is_done() {
     until_status(&ground, "suspended");
     let case: Value = serde_json::from_str(&ground.read("case")).unwrap();
     assert_eq!(
-        (&case["task"]["id"], &case["death"]["cause"], &case["context"]["steps_done"]),
+        (
+            &case["task"]["id"],
+            &case["death"]["cause"],
+            &case["context"]["steps_done"]
+        ),
         (&json!("t"), &json!("signal"), &json!(1))
     );
     let told = recovery_of(&ground).unwrap();
-    assert_eq!((&told["strategy"], &told["reason"]), (&json!("exec"), &json!("it is night")));
+    assert_eq!(
+        (&told["strategy"], &told["reason"]),
+        (&json!("exec"), &json!("it is night"))
+    );
     assert_eq!(told["trouble"], json!(null));
 }
 
@@ -194,8 +232,14 @@ fn exec_that_talks_nonsense_or_fails_or_hangs_falls_back_and_is_recorded() {
         ground.call(&["task", "add", "t"]);
         until_status(&ground, "completed");
         let told = recovery_of(&ground).unwrap();
-        assert!(told["trouble"].as_str().unwrap().contains(trouble), "{told}");
-        assert_eq!((&told["outcome"], &told["cause"]), (&json!("reassign"), &json!("signal")));
+        assert!(
+            told["trouble"].as_str().unwrap().contains(trouble),
+            "{told}"
+        );
+        assert_eq!(
+            (&told["outcome"], &told["cause"]),
+            (&json!("reassign"), &json!("signal"))
+        );
         assert_eq!(ground.read("effects"), "one\ntwo\n");
     }
 }
@@ -205,14 +249,19 @@ fn exec_that_defers_lets_the_agent_do_something_else_meanwhile() {
     let ground = Ground::with_agent(
         &WORKER.replace("[ -e killed ]", "[ $RELIGHT_TASK = u ] || [ -e killed ]"),
     );
-    ground.script("decide", "echo '{\"decision\": \"defer\", \"until\": \"1h\"}'");
+    ground.script(
+        "decide",
+        "echo '{\"decision\": \"defer\", \"until\": \"1h\"}'",
+    );
     config(&ground, EXEC);
     let _daemon = ground.up(&[]);
     ground.call(&["task", "add", "t"]);
     until_status(&ground, "deferred");
     ground.until_agent("w-1", |agent| agent["detail"] == "idle");
     ground.call(&["task", "add", "u"]);
-    until("u is done", || (ground.task_status("u") == "completed").then_some(()));
+    until("u is done", || {
+        (ground.task_status("u") == "completed").then_some(())
+    });
     assert_eq!(ground.task_status("t"), "deferred");
 }
 
@@ -234,7 +283,10 @@ fn a_slow_strategy_of_a_task_that_it_took_by_itself_does_not_hold_up_the_agent()
          [ -e killed ] || { relight task start t --strategy exec; touch killed; kill -9 $$; }\n\
          sleep 300",
     );
-    ground.script("decide", "while [ ! -e go ]; do read -t 0.05 <> <(:); done; echo nonsense");
+    ground.script(
+        "decide",
+        "while [ ! -e go ]; do read -t 0.05 <> <(:); done; echo nonsense",
+    );
     ground.config(
         "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"60s\"\n[[agent]]\nname = \"a\"\n\
          command = [\"./agent\"]\ncooldown = \"10ms\"\n",
@@ -253,11 +305,19 @@ fn a_task_of_run_is_resumed_by_the_agents_budget_and_waits_when_that_is_used_up(
     let ran = ground.run(&flags).end();
     assert_eq!((ran.code, ground.births(6).len()), (137, 6));
     assert_eq!(ground.state("a"), "terminated");
-    assert!(ground.events("task.recovery").iter().all(|it| it["detail"]["strategy"] == "resume"));
+    assert!(
+        ground
+            .events("task.recovery")
+            .iter()
+            .all(|it| it["detail"]["strategy"] == "resume")
+    );
     assert_eq!(ground.json(&["task", "show", "t"])["retries"], 0);
     // Its agent does not come back, and the task is given to nobody else but by a person.
     assert_eq!(ground.task_status("t"), "suspended");
-    assert_eq!(ground.json(&["task", "show", "t"])["reason"], "its agent a will not be restarted");
+    assert_eq!(
+        ground.json(&["task", "show", "t"])["reason"],
+        "its agent a will not be restarted"
+    );
     assert_eq!(ground.call(&["task", "claim", "--agent", "b"]).code, 1);
     assert_eq!(ground.call(&["task", "retry", "t", "--agent", "b"]).code, 0);
 }
@@ -286,10 +346,15 @@ fn a_supervised_agent_is_refused_the_task_of_another() {
     assert_eq!(ground.run(&[]).end().code, 0);
     assert_eq!(ground.read("code"), "1\n");
     assert!(
-        ground.read("said").contains("belongs to agent other, not to a"),
+        ground
+            .read("said")
+            .contains("belongs to agent other, not to a"),
         "{}",
         ground.read("said")
     );
     let shown = ground.json(&["task", "show", "p"]);
-    assert_eq!((&shown["agent"], &shown["starts"]), (&json!("other"), &json!(0)));
+    assert_eq!(
+        (&shown["agent"], &shown["starts"]),
+        (&json!("other"), &json!(0))
+    );
 }

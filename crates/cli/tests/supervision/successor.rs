@@ -7,7 +7,8 @@ use crate::ground::Ground;
 /// What an attempt had in its environment.
 fn variable(ground: &Ground, attempt: u32, name: &str) -> Option<String> {
     let all = ground.lines(&format!("env.{attempt}"));
-    all.iter().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+    all.iter()
+        .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
 const RECORDS: &str = "n=$RELIGHT_ATTEMPT_NUMBER; env >env.$n; cp $RELIGHT_STATE_FILE state.$n\n\
@@ -30,7 +31,11 @@ fn the_first_attempt_is_told_that_it_is_the_first_and_nothing_of_an_outer_agent(
     ];
     let run = ground.start_with(&["run", "--name", "a", "--", "./agent"], &outer);
     assert_eq!(run.end().code, 0);
-    assert!(!ground.read("env.1").contains("outer"), "{}", ground.read("env.1"));
+    assert!(
+        !ground.read("env.1").contains("outer"),
+        "{}",
+        ground.read("env.1")
+    );
     let told = |name| variable(&ground, 1, name);
     assert_eq!(told("RELIGHT_RESUMED").as_deref(), Some("0"));
     assert_eq!(told("RELIGHT_ATTEMPT_NUMBER").as_deref(), Some("1"));
@@ -52,14 +57,21 @@ fn every_variable_that_an_agent_gets_is_in_the_reference() {
     let ground = Ground::with_agent(&format!("{RECORDS}[ $n = 1 ] && exit 1; relight task done"));
     let flags = ["--task", "t", "--loop", "--max-iterations", "1"];
     assert_eq!(ground.run(&flags).end().code, 0);
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/environment.md");
+    let page = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/environment.md"
+    );
     let page = std::fs::read_to_string(page).unwrap();
     let (_, agents) = page.split_once("## Set for agents").unwrap();
     let (agents, _) = agents.split_once("\n## ").unwrap();
     let env = ground.lines("env.2");
-    let names = env.iter().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
-    let ours: Vec<&str> =
-        names.filter(|name| name.starts_with("RELIGHT_") || *name == "NOTIFY_SOCKET").collect();
+    let names = env
+        .iter()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, _)| name);
+    let ours: Vec<&str> = names
+        .filter(|name| name.starts_with("RELIGHT_") || *name == "NOTIFY_SOCKET")
+        .collect();
     assert!(ours.len() >= 12, "{ours:?}");
     for name in ours {
         assert!(agents.contains(&format!("`{name}`")), "{name}");
@@ -70,7 +82,10 @@ fn every_variable_that_an_agent_gets_is_in_the_reference() {
 fn a_short_list_is_passed_on_where_that_is_wanted() {
     let ground = Ground::with_agent(RECORDS);
     let words = ["run", "--name", "a", "--env-clean", "--", "./agent"];
-    let run = ground.start_with(&words, &[("MINE", "x"), ("LANG", "C"), ("XDG_DATA_HOME", "/d")]);
+    let run = ground.start_with(
+        &words,
+        &[("MINE", "x"), ("LANG", "C"), ("XDG_DATA_HOME", "/d")],
+    );
     assert_eq!(run.end().code, 0);
     assert_eq!(variable(&ground, 1, "MINE"), None);
     assert_eq!(variable(&ground, 1, "LANG").as_deref(), Some("C"));
@@ -79,8 +94,9 @@ fn a_short_list_is_passed_on_where_that_is_wanted() {
 
 #[test]
 fn a_resumed_attempt_is_told_of_the_death_and_of_its_task() {
-    let ground =
-        Ground::with_agent(&format!("{RECORDS}[ $n = 1 ] && kill -9 $$; relight task done"));
+    let ground = Ground::with_agent(&format!(
+        "{RECORDS}[ $n = 1 ] && kill -9 $$; relight task done"
+    ));
     assert_eq!(ground.run(&["--task", "t"]).end().code, 0);
     let told = |name| variable(&ground, 2, name).unwrap_or_default();
     assert_eq!(told("RELIGHT_RESUMED"), "1");
@@ -97,10 +113,20 @@ fn a_resumed_attempt_is_told_of_the_death_and_of_its_task() {
 fn the_state_file_is_filled_from_the_tasks_context() {
     let script = format!("{RECORDS}[ $n = 1 ] && kill -9 $$; relight task done");
     let ground = Ground::with_agent(&script);
-    let set =
-        ["issue=42", "workspace=/srv/w", "branch=fix-42", "stage=review", "memory_refs=m1,m2"];
+    let set = [
+        "issue=42",
+        "workspace=/srv/w",
+        "branch=fix-42",
+        "stage=review",
+        "memory_refs=m1,m2",
+    ];
     let flags: Vec<&str> = set.iter().flat_map(|pair| ["--set", *pair]).collect();
-    assert_eq!(ground.call(&[&["task", "add", "t"], &flags[..]].concat()).code, 0);
+    assert_eq!(
+        ground
+            .call(&[&["task", "add", "t"], &flags[..]].concat())
+            .code,
+        0
+    );
     let ran = ground.run(&["--task", "t"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
     let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
@@ -122,14 +148,23 @@ fn the_state_file_is_filled_from_the_tasks_context() {
             "workspace_path",
         ]
     );
-    assert_eq!((&state["task_id"], &state["agent"]), (&json!("t"), &json!("a")));
+    assert_eq!(
+        (&state["task_id"], &state["agent"]),
+        (&json!("t"), &json!("a"))
+    );
     assert_eq!(state["issue_number"].to_string().trim_matches('"'), "42");
     assert_eq!(state["workspace_path"], "/srv/w");
     assert_eq!(state["branch_name"], "fix-42");
     assert_eq!(state["progress_stage"], "review");
     assert!(state["memory_refs"].to_string().contains("m1"), "{state}");
-    assert!(state["attempt"].as_str().unwrap().starts_with("a.2."), "{state}");
-    assert!(state["reason"].as_str().unwrap().contains("signal"), "{state}");
+    assert!(
+        state["attempt"].as_str().unwrap().starts_with("a.2."),
+        "{state}"
+    );
+    assert!(
+        state["reason"].as_str().unwrap().contains("signal"),
+        "{state}"
+    );
 }
 
 #[test]
@@ -141,7 +176,9 @@ fn the_brief_tells_the_truth_about_steps_and_death() {
     ));
     assert_eq!(
         ground
-            .call(&["task", "add", "t", "--step", "build", "--step", "push", "--step", "announce"])
+            .call(&[
+                "task", "add", "t", "--step", "build", "--step", "push", "--step", "announce"
+            ])
             .code,
         0
     );
@@ -164,8 +201,16 @@ fn the_brief_tells_the_truth_about_steps_and_death() {
 fn resume_args_replace_what_a_resumed_attempt_gets() {
     let ground =
         Ground::with_agent("echo \"$*\" >>argv; [ $RELIGHT_RESUMED = 0 ] && exit 1; exit 0");
-    let words =
-        ["run", "--name", "a", "--resume-args", "--go-on 'two words'", "--", "./agent", "first"];
+    let words = [
+        "run",
+        "--name",
+        "a",
+        "--resume-args",
+        "--go-on 'two words'",
+        "--",
+        "./agent",
+        "first",
+    ];
     assert_eq!(ground.call(&words).code, 0);
     assert_eq!(ground.lines("argv"), ["first", "first --go-on two words"]);
 }
@@ -192,8 +237,14 @@ fn a_restart_does_not_wait_for_git_and_its_brief_is_completed() {
     let ground = in_a_repository(&script);
     assert_eq!(ground.run(&["--cooldown", "0s"]).end().code, 0);
     let (first, whole) = (ground.read("brief.2"), ground.read("whole.2"));
-    assert!(first.contains("branch \"fix-42\"") && first.contains("`git status` tells"), "{first}");
-    assert!(whole.contains("- 1 changed or new: \"new-file\""), "{whole}");
+    assert!(
+        first.contains("branch \"fix-42\"") && first.contains("`git status` tells"),
+        "{first}"
+    );
+    assert!(
+        whole.contains("- 1 changed or new: \"new-file\""),
+        "{whole}"
+    );
     assert_eq!(whole.lines().next(), first.lines().next());
 }
 
@@ -207,16 +258,26 @@ fn the_brief_of_an_attempt_is_not_completed_with_that_of_the_one_before() {
     let ground = in_a_repository(&script);
     assert_eq!(ground.run(&["--cooldown", "0s"]).end().code, 0);
     for brief in ["brief.3", "whole.3", "last"] {
-        assert!(ground.read(brief).starts_with("# Brief for attempt 3 of agent a\n"), "{brief}");
+        assert!(
+            ground
+                .read(brief)
+                .starts_with("# Brief for attempt 3 of agent a\n"),
+            "{brief}"
+        );
     }
 }
 
 #[test]
 fn a_brief_that_is_passed_as_text_is_whole() {
     let ground = in_a_repository("touch go; echo \"$2\" >told; [ $RELIGHT_RESUMED = 1 ]");
-    assert_eq!(ground.run(&["--resume-args", "--go-on {brief}"]).end().code, 0);
+    assert_eq!(
+        ground.run(&["--resume-args", "--go-on {brief}"]).end().code,
+        0
+    );
     assert!(
-        ground.read("told").contains("- 1 changed or new: \"new-file\""),
+        ground
+            .read("told")
+            .contains("- 1 changed or new: \"new-file\""),
         "{}",
         ground.read("told")
     );
@@ -232,7 +293,10 @@ fn the_state_and_the_brief_name_a_task_that_the_agent_chose_by_itself() {
     let ran = ground.run(&[]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
     let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
-    assert_eq!((&state["task_id"], &state["branch_name"]), (&json!("chosen"), &json!("b")));
+    assert_eq!(
+        (&state["task_id"], &state["branch_name"]),
+        (&json!("chosen"), &json!("b"))
+    );
     let brief = ground.read("brief.2");
     for line in ["- next: \"write\"", "- after that still to do: 1: \"send\""] {
         assert!(brief.contains(line), "{brief}");
@@ -247,8 +311,15 @@ fn the_task_that_a_process_of_the_attempt_took_is_in_the_state_and_the_brief() {
     ));
     assert_eq!(ground.run(&[]).end().code, 0);
     let state: Value = serde_json::from_str(&ground.read("state.2")).unwrap();
-    assert_eq!((&state["task_id"], &state["branch_name"]), (&json!("t"), &json!("b")));
-    assert!(ground.read("brief.2").contains("## Task"), "{}", ground.read("brief.2"));
+    assert_eq!(
+        (&state["task_id"], &state["branch_name"]),
+        (&json!("t"), &json!("b"))
+    );
+    assert!(
+        ground.read("brief.2").contains("## Task"),
+        "{}",
+        ground.read("brief.2")
+    );
     assert_eq!(ground.deaths("a")[0]["post_mortem"]["task"], "t");
 }
 
@@ -279,11 +350,20 @@ fn the_workflow_that_an_attempt_left_is_in_the_state_and_the_brief_until_it_is_f
         let state = ground.read(&format!("state.{attempt}"));
         serde_json::from_str::<Value>(&state).unwrap()["task_id"].clone()
     };
-    assert_eq!([1, 2, 3, 4].map(state), [json!(null), json!("w"), json!("w"), json!(null)]);
+    assert_eq!(
+        [1, 2, 3, 4].map(state),
+        [json!(null), json!("w"), json!("w"), json!(null)]
+    );
     for brief in ["brief.2", "brief.3"].map(|name| ground.read(name)) {
-        assert!(brief.contains("in doubt: \"two\"") || brief.contains("next: \"two\""), "{brief}");
+        assert!(
+            brief.contains("in doubt: \"two\"") || brief.contains("next: \"two\""),
+            "{brief}"
+        );
     }
-    let left = ground.deaths("a").into_iter().map(|death| death["post_mortem"]["task"].clone());
+    let left = ground
+        .deaths("a")
+        .into_iter()
+        .map(|death| death["post_mortem"]["task"].clone());
     let left: Vec<Value> = left.collect();
     assert_eq!(left[..3], [json!("w"), json!("w"), json!(null)]);
 }

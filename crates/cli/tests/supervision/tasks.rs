@@ -22,13 +22,18 @@ fn steps_go_on_after_sigkill_and_none_is_repeated() {
     assert_eq!(ground.causes("a"), ["signal", "completed"]);
     let first = &ground.deaths("a")[0];
     assert_eq!(first["post_mortem"]["done_steps"], json!(["one", "two"]));
-    assert_eq!((&first["made_progress"], &first["signal"]), (&json!(true), &json!(9)));
+    assert_eq!(
+        (&first["made_progress"], &first["signal"]),
+        (&json!(true), &json!(9))
+    );
 }
 
 #[test]
 fn a_step_to_be_done_once_is_not_repeated_when_its_agent_is_killed_meanwhile() {
-    for (rule, ends) in [("--repeat once", "exec sleep 60"), ("--verify true", "sleep 60; exit 1")]
-    {
+    for (rule, ends) in [
+        ("--repeat once", "exec sleep 60"),
+        ("--verify true", "sleep 60; exit 1"),
+    ] {
         let ground = Ground::with_agent(&format!(
             "relight step run pay {rule} -- sh -c \"echo paid >>effects; {ends}\"\n\
              echo $? >>codes; relight task done"
@@ -48,7 +53,10 @@ fn the_attempt_holds_the_task_for_as_long_as_it_lives() {
     let run = ground.run(&["--task", "t"]);
     ground.until_runs("a", 1);
     let task = ground.json(&["task", "show", "t"]);
-    assert_eq!((&task["status"], &task["strategy"]), (&json!("in_progress"), &json!("resume")));
+    assert_eq!(
+        (&task["status"], &task["strategy"]),
+        (&json!("in_progress"), &json!("resume"))
+    );
     assert!(task["holder"].to_string().contains("a.1."), "{task}");
     assert_eq!(ground.call(&["task", "start", "t"]).code, 75);
     run.signal(Signal::TERM);
@@ -66,7 +74,10 @@ fn the_step_of_a_live_attempt_is_refused_to_a_stranger() {
     ground.births(1);
     for verb in ["begin", "end"] {
         let ran = ground.call(&["step", verb, "pay", "--task", "t"]);
-        assert!(ran.code == 75 && ran.stderr.contains("held by"), "{verb}: {ran:?}");
+        assert!(
+            ran.code == 75 && ran.stderr.contains("held by"),
+            "{verb}: {ran:?}"
+        );
     }
     assert_eq!(ground.task_status("t"), "in_progress");
     run.signal(Signal::TERM);
@@ -79,7 +90,10 @@ fn exit_0_without_finishing_the_task_is_no_success() {
     let flags = ["--json", "--task", "t", "--max-attempts", "1"];
     let (code, answer) = ground.run(&flags).end_json();
     assert_eq!((code, &answer["whose"]), (1, &json!("relight")));
-    assert_eq!((&answer["attempts"], &answer["state"]), (&json!(2), &json!("terminated")));
+    assert_eq!(
+        (&answer["attempts"], &answer["state"]),
+        (&json!(2), &json!("terminated"))
+    );
     let deaths = ground.deaths("a");
     assert_eq!(
         (&deaths[0]["cause"], &deaths[0]["unfinished_task"]),
@@ -91,7 +105,10 @@ fn exit_0_without_finishing_the_task_is_no_success() {
 #[test]
 fn exit_0_finishes_the_task_where_that_is_wanted() {
     let ground = Ground::with_agent("exit 0");
-    assert_eq!(ground.run(&["--task", "t", "--exit-completes"]).end().code, 0);
+    assert_eq!(
+        ground.run(&["--task", "t", "--exit-completes"]).end().code,
+        0
+    );
     assert_eq!(ground.task_status("t"), "completed");
     assert_eq!(ground.causes("a"), ["completed"]);
 }
@@ -106,7 +123,10 @@ fn verbs_inside_the_agent_use_the_attempts_lease() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.read("inside"), "1\n");
     let task = ground.json(&["task", "show", "t"]);
-    assert_eq!((&task["context"]["stage"], &task["fence"]), (&json!("here"), &json!(1)));
+    assert_eq!(
+        (&task["context"]["stage"], &task["fence"]),
+        (&json!("here"), &json!(1))
+    );
 }
 
 #[test]
@@ -118,12 +138,18 @@ fn a_late_write_of_a_dead_attempt_is_refused() {
     ground.until_runs("a", 2);
     let fences = ground.until_lines("fences", 2);
     let mut late = ground.stage.command(&["step", "begin", "late"]);
-    late.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", &fences[0]);
+    late.env("RELIGHT_TASK", "t")
+        .env("RELIGHT_FENCE", &fences[0]);
     assert_eq!(finish(late.spawn().unwrap()).code, 77);
     let mut current = ground.stage.command(&["step", "begin", "current"]);
-    current.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", &fences[1]);
+    current
+        .env("RELIGHT_TASK", "t")
+        .env("RELIGHT_FENCE", &fences[1]);
     assert_eq!(finish(current.spawn().unwrap()).code, 0);
-    assert_eq!(ground.json(&["task", "show", "t"])["in_doubt"], json!(["current"]));
+    assert_eq!(
+        ground.json(&["task", "show", "t"])["in_doubt"],
+        json!(["current"])
+    );
 }
 
 #[test]
@@ -133,7 +159,9 @@ fn exit_75_defers_the_task_suspends_the_agent_and_charges_nothing() {
     let run = ground.run(&["--task", "t", "--defer", "5s", "--max-attempts", "0"]);
     let agent = ground.until_state("a", "suspended");
     assert!(agent["again_at"].is_string(), "{agent}");
-    until("the task is deferred", || (ground.task_status("t") == "deferred").then_some(()));
+    until("the task is deferred", || {
+        (ground.task_status("t") == "deferred").then_some(())
+    });
     let ran = run.end();
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(ground.task_status("t"), "completed");
@@ -160,7 +188,10 @@ fn a_task_that_is_done_already_is_not_done_again() {
         (code, &answer["state"], &answer["whose"]),
         (0, &json!("stopped"), &json!("relight"))
     );
-    assert_eq!((ground.read("births").as_str(), ground.events("alert").len()), ("", 0));
+    assert_eq!(
+        (ground.read("births").as_str(), ground.events("alert").len()),
+        ("", 0)
+    );
 }
 
 #[test]
@@ -173,12 +204,19 @@ fn an_agent_whose_work_is_over_is_not_brought_back() {
         ("block --reason r", "blocked", "suspended", 1, 1),
         ("review", "in_review", "stopped", 1, 0),
     ] {
-        let ground =
-            Ground::with_agent(&format!("echo $$ >>births; relight task {verb}; kill -9 $$"));
+        let ground = Ground::with_agent(&format!(
+            "echo $$ >>births; relight task {verb}; kill -9 $$"
+        ));
         assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
         assert_eq!(ground.run(&["--task", "t"]).end().code, 137);
-        assert_eq!((ground.task_status("t").as_str(), ground.state("a").as_str()), (status, state));
-        assert_eq!((ground.births(1).len(), ground.events("alert").len()), (births, alerts));
+        assert_eq!(
+            (ground.task_status("t").as_str(), ground.state("a").as_str()),
+            (status, state)
+        );
+        assert_eq!(
+            (ground.births(1).len(), ground.events("alert").len()),
+            (births, alerts)
+        );
     }
 }
 
@@ -190,19 +228,34 @@ fn a_task_that_waits_for_a_person_is_left_as_it_is_until_it_is_resolved() {
     for _ in 0..2 {
         let ran = ground.run(&["--task", "t"]).end();
         assert_eq!(ran.code, 75, "{ran:?}");
-        assert!(ran.stderr.contains("a: it waits: its task t is blocked"), "{ran:?}");
+        assert!(
+            ran.stderr.contains("a: it waits: its task t is blocked"),
+            "{ran:?}"
+        );
     }
     let agent = ground.agent("a");
-    assert_eq!((&agent["state"], &agent["attempt"]), (&json!("suspended"), &json!(0)));
+    assert_eq!(
+        (&agent["state"], &agent["attempt"]),
+        (&json!("suspended"), &json!(0))
+    );
     assert_eq!(
         agent["detail"],
         "suspended: its task t is blocked; relight task show t, then relight task retry t, then \
          relight run --name a --task t -- ./agent"
     );
-    assert_eq!((ground.task_status("t").as_str(), ground.read("births").as_str()), ("blocked", ""));
+    assert_eq!(
+        (
+            ground.task_status("t").as_str(),
+            ground.read("births").as_str()
+        ),
+        ("blocked", "")
+    );
     assert_eq!(ground.call(&["task", "retry", "t"]).code, 0);
     assert_eq!(ground.run(&["--task", "t"]).end().code, 0);
-    assert_eq!((ground.task_status("t"), ground.births(1).len()), ("completed".to_owned(), 1));
+    assert_eq!(
+        (ground.task_status("t"), ground.births(1).len()),
+        ("completed".to_owned(), 1)
+    );
 }
 
 #[test]
@@ -217,29 +270,53 @@ fn an_agent_whose_step_is_in_doubt_waits_and_is_started_once_that_is_resolved() 
     );
     let _daemon = ground.up(&[]);
     ground.until_state("a", "suspended");
-    assert_eq!((ground.task_status("t").as_str(), ground.events("alert").len()), ("blocked", 1));
+    assert_eq!(
+        (
+            ground.task_status("t").as_str(),
+            ground.events("alert").len()
+        ),
+        ("blocked", 1)
+    );
     let births = ground.lines("births").len();
     let ran = ground.call(&["start", "a"]);
     assert_ne!(ran.code, 0, "{ran:?}");
     assert!(ran.stderr.contains("its task t is blocked"), "{ran:?}");
-    assert!(ran.stderr.contains("relight step resolve STEP --task t"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("relight step resolve STEP --task t"),
+        "{ran:?}"
+    );
     assert_eq!(
-        (ground.task_status("t").as_str(), ground.births(births).len()),
+        (
+            ground.task_status("t").as_str(),
+            ground.births(births).len()
+        ),
         ("blocked", births)
     );
-    assert_eq!(ground.call(&["step", "resolve", "pay", "--task", "t", "--happened"]).code, 0);
+    assert_eq!(
+        ground
+            .call(&["step", "resolve", "pay", "--task", "t", "--happened"])
+            .code,
+        0
+    );
     assert_eq!(ground.call(&["start", "a"]).code, 0);
-    until("the task is done", || (ground.task_status("t") == "completed").then_some(()));
+    until("the task is done", || {
+        (ground.task_status("t") == "completed").then_some(())
+    });
 }
 
 #[test]
 fn a_restart_is_not_charged_to_the_tasks_retries() {
     let ground =
         Ground::with_agent("[ $RELIGHT_ATTEMPT_NUMBER -lt 4 ] && exit 1; relight task done");
-    let ran = ground.run(&["--task", "t", "--cooldown", "10ms", "--max-attempts", "3"]).end();
+    let ran = ground
+        .run(&["--task", "t", "--cooldown", "10ms", "--max-attempts", "3"])
+        .end();
     assert_eq!(ran.code, 0, "{ran:?}");
     let task = ground.json(&["task", "show", "t"]);
-    assert_eq!((&task["retries"], &task["status"]), (&json!(0), &json!("completed")));
+    assert_eq!(
+        (&task["retries"], &task["status"]),
+        (&json!(0), &json!("completed"))
+    );
 }
 
 #[test]
@@ -247,11 +324,21 @@ fn an_exit_does_not_complete_a_task_with_declared_steps_open() {
     let ground = Ground::with_agent(
         "echo $$ >>births; [ $RELIGHT_ATTEMPT_NUMBER = 1 ] || relight step run build -- true",
     );
-    assert_eq!(ground.call(&["task", "add", "t", "--step", "build"]).code, 0);
+    assert_eq!(
+        ground.call(&["task", "add", "t", "--step", "build"]).code,
+        0
+    );
     let ran = ground.run(&["--task", "t", "--exit-completes"]).end();
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("declared steps are not finished: build"), "{ran:?}");
-    assert_eq!((ground.task_status("t").as_str(), ground.births(2).len()), ("completed", 2));
+    assert!(
+        ran.stderr
+            .contains("declared steps are not finished: build"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        (ground.task_status("t").as_str(), ground.births(2).len()),
+        ("completed", 2)
+    );
 }
 
 #[test]
@@ -259,17 +346,32 @@ fn a_run_of_a_task_that_is_over_says_so_and_runs_nothing() {
     let ground = Ground::with_agent("echo $$ >>births");
     for (task, end) in [("c", "cancel"), ("d", "done")] {
         assert_eq!(ground.call(&["task", "add", task]).code, 0);
-        assert_eq!(ground.call(&["task", "start", task, "--lease", "1h"]).code, 0);
+        assert_eq!(
+            ground.call(&["task", "start", task, "--lease", "1h"]).code,
+            0
+        );
         assert_eq!(ground.call(&["task", end, task]).code, 0);
     }
     for (task, status, code) in [("c", "cancelled", 75), ("d", "completed", 0)] {
         let ran = ground.call(&["run", "--name", task, "--task", task, "--", "./agent"]);
         assert_eq!(ran.code, code, "{ran:?}");
-        assert!(ran.stderr.contains(&format!("task {task} is {status}: ")), "{ran:?}");
-        let words = ["--json", "run", "--name", task, "--task", task, "--", "./agent"];
+        assert!(
+            ran.stderr.contains(&format!("task {task} is {status}: ")),
+            "{ran:?}"
+        );
+        let words = [
+            "--json", "run", "--name", task, "--task", task, "--", "./agent",
+        ];
         let (found, answer) = ground.start(&words).end_json();
-        assert_eq!((found, &answer["code"]), (code, &serde_json::json!(code)), "{answer:#}");
-        assert_eq!((&answer["attempts"], ground.deaths(task).len()), (&json!(0), 0));
+        assert_eq!(
+            (found, &answer["code"]),
+            (code, &serde_json::json!(code)),
+            "{answer:#}"
+        );
+        assert_eq!(
+            (&answer["attempts"], ground.deaths(task).len()),
+            (&json!(0), 0)
+        );
     }
     assert!(ground.lines("births").is_empty());
 }
@@ -291,7 +393,11 @@ fn the_task_of_an_agent_that_relight_run_terminated_is_suspended_at_once() {
     assert_eq!(alerts.iter().filter(of_task).count(), 1, "{alerts:#?}");
     std::fs::write(ground.work("good"), "").unwrap();
     let ran = ground.run(&flags).end();
-    assert_eq!((ran.code, ground.task_status("t").as_str()), (0, "completed"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.task_status("t").as_str()),
+        (0, "completed"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -301,7 +407,11 @@ fn a_lease_by_time_that_an_attempt_took_ends_with_the_attempt() {
          [ $RELIGHT_ATTEMPT_NUMBER = 1 ] && kill -9 $$; relight task done t",
     );
     let ran = ground.run(&["--cooldown", "10ms"]).end();
-    assert_eq!((ran.code, ground.lines("codes")), (0, vec!["0".into(), "0".into()]), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.lines("codes")),
+        (0, vec!["0".into(), "0".into()]),
+        "{ran:?}"
+    );
     assert_eq!(ground.task_status("t"), "completed");
 }
 
@@ -311,7 +421,9 @@ fn an_agent_whose_task_is_over_is_not_started_and_counts_nothing() {
     ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
     assert_eq!(ground.call(&["task", "add", "t"]).code, 0);
     let daemon = ground.up(&[]);
-    until("it is done", || (ground.task_status("t") == "completed").then_some(()));
+    until("it is done", || {
+        (ground.task_status("t") == "completed").then_some(())
+    });
     ground.until_state("a", "stopped");
     for verb in ["start", "restart"] {
         let ran = ground.call(&[verb, "a"]);
@@ -320,7 +432,10 @@ fn an_agent_whose_task_is_over_is_not_started_and_counts_nothing() {
         assert!(ran.stderr.contains("new work needs a new task"), "{ran:?}");
     }
     let agent = ground.agent("a");
-    assert_eq!((&agent["state"], &agent["attempt"]), (&json!("stopped"), &json!(1)));
+    assert_eq!(
+        (&agent["state"], &agent["attempt"]),
+        (&json!("stopped"), &json!(1))
+    );
     assert_eq!((ground.deaths("a").len(), ground.births(1).len()), (1, 1));
     assert_eq!(ground.call(&["down"]).code, 0);
     daemon.end();
@@ -342,5 +457,7 @@ fn start_retries_the_task_that_a_terminated_agent_had_chosen() {
     });
     std::fs::write(ground.work("ok"), "").unwrap();
     assert_eq!(ground.call(&["start", "a"]).code, 0);
-    crate::ground::until("it is done", || (ground.task_status("t") == "completed").then_some(()));
+    crate::ground::until("it is done", || {
+        (ground.task_status("t") == "completed").then_some(())
+    });
 }

@@ -8,12 +8,15 @@ use crate::ground::{Ground, ONLY_ONE, is_alive, signal};
 
 #[test]
 fn a_restart_while_it_is_being_stopped_brings_it_back() {
-    let ground =
-        Ground::with_agent(&format!("trap '' TERM\n{ONLY_ONE}sleep 300 & wait; sleep 300"));
+    let ground = Ground::with_agent(&format!(
+        "trap '' TERM\n{ONLY_ONE}sleep 300 & wait; sleep 300"
+    ));
     let _run = ground.run(&["--grace", "5s"]);
     ground.until_runs("a", 1);
     let stop = ground.start(&["stop", "a"]);
-    ground.until_agent("a", |agent| agent["detail"].as_str().unwrap().contains("stop"));
+    ground.until_agent("a", |agent| {
+        agent["detail"].as_str().unwrap().contains("stop")
+    });
     let ran = ground.call(&["restart", "a"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     ground.until_runs("a", 2);
@@ -36,8 +39,9 @@ fn a_leader_without_its_shim_and_its_environment_is_stopped_all_the_same() {
 
 #[test]
 fn a_shim_that_dies_between_two_attempts_costs_none() {
-    let ground =
-        Ground::with_agent(&format!("{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1"));
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 3 ] || exit 1"
+    ));
     let run = ground.run(&["--cooldown", "5s"]);
     ground.until_state("a", "crashed");
     signal(ground.shim("a"), Signal::KILL);
@@ -59,7 +63,10 @@ fn a_loop_whose_condition_takes_its_time_ends_at_once_when_it_is_told_to() {
 #[test]
 fn a_daemon_goes_on_serving_while_a_deaf_agent_is_retired() {
     let ground = Ground::new();
-    ground.script("deaf", "trap '' TERM\necho $$ >>births\nwhile :; do sleep 300; done");
+    ground.script(
+        "deaf",
+        "trap '' TERM\necho $$ >>births\nwhile :; do sleep 300; done",
+    );
     ground.script("other", "sleep 300");
     let other = "[[agent]]\nname = \"other\"\ncommand = [\"./other\"]\n";
     let deaf = "[[agent]]\nname = \"deaf\"\ncommand = [\"./deaf\"]\ngrace = \"1h\"\n";
@@ -84,8 +91,14 @@ fn output_that_nobody_reads_holds_up_no_recovery() {
     let ground = Ground::with_agent(
         "[ $RELIGHT_ATTEMPT_NUMBER = 1 ] || exec sleep 300\nhead -c 1000000 /dev/zero; exit 1",
     );
-    let mut command = ground.stage.command(&["run", "--name", "a", "--", "./agent"]);
-    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut command = ground
+        .stage
+        .command(&["run", "--name", "a", "--", "./agent"]);
+    let mut run = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     ground.until_runs("a", 2);
     run.kill().unwrap();
     run.wait().unwrap();

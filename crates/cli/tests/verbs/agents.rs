@@ -33,7 +33,10 @@ fn without_agents_ps_says_what_to_type() {
         (0, "no agents; relight run -- CMD makes the first\n")
     );
     let answer = json(&stage.run(&["ps", "--json"]).stdout);
-    assert_eq!(answer, serde_json::json!({"items": [], "next": null, "draining_since": null}));
+    assert_eq!(
+        answer,
+        serde_json::json!({"items": [], "next": null, "draining_since": null})
+    );
     let ran = stage.run(&["ps", "nobody"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("there is no agent nobody"), "{ran:?}");
@@ -46,19 +49,54 @@ fn each_state_is_told_in_words() {
     for (name, state) in [
         ("a", AgentState::Created),
         ("b", AgentState::Crashed { again_at: None }),
-        ("c", AgentState::Crashed { again_at: Some(later) }),
-        ("d", AgentState::Suspended { why: Pause::Deferred, until: None }),
-        ("e", AgentState::Stopped { by: Stopper::Person }),
-        ("f", AgentState::Stopped { by: Stopper::Shutdown }),
-        ("g", AgentState::Stopped { by: Stopper::Itself }),
-        ("h", AgentState::Terminated { why: "recovered 3 times".to_owned() }),
+        (
+            "c",
+            AgentState::Crashed {
+                again_at: Some(later),
+            },
+        ),
+        (
+            "d",
+            AgentState::Suspended {
+                why: Pause::Deferred,
+                until: None,
+            },
+        ),
+        (
+            "e",
+            AgentState::Stopped {
+                by: Stopper::Person,
+            },
+        ),
+        (
+            "f",
+            AgentState::Stopped {
+                by: Stopper::Shutdown,
+            },
+        ),
+        (
+            "g",
+            AgentState::Stopped {
+                by: Stopper::Itself,
+            },
+        ),
+        (
+            "h",
+            AgentState::Terminated {
+                why: "recovered 3 times".to_owned(),
+            },
+        ),
     ] {
         Told::of(&stage, name).held_by(alive()).is(state);
     }
     let ran = stage.run(&["ps", "--json"]);
     let answer = json(&ran.stdout);
-    let told: Vec<&str> =
-        answer["items"].as_array().unwrap().iter().map(|a| a["detail"].as_str().unwrap()).collect();
+    let told: Vec<&str> = answer["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["detail"].as_str().unwrap())
+        .collect();
     insta::assert_snapshot!(told.join("\n"), @r"
     created
     crashed
@@ -77,13 +115,18 @@ fn each_state_is_told_in_words() {
 #[test]
 fn a_supervised_agent_runs() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(alive())
+        .runs(1, alive(), (1, 0));
     let agent = only_agent(&stage);
     assert_eq!(agent["truth"], "as_recorded");
     assert_eq!(agent["pid"], std::process::id());
     assert_eq!(agent["supervisor"]["alive"], true);
     let table = stage.run(&["ps"]).stdout;
-    assert!(table.contains(&format!("pid {}", std::process::id())), "{table}");
+    assert!(
+        table.contains(&format!("pid {}", std::process::id())),
+        "{table}"
+    );
     let facts = stage.run(&["ps", "writer"]).stdout;
     assert!(facts.contains("command     ./writer.sh"), "{facts}");
 }
@@ -91,7 +134,9 @@ fn a_supervised_agent_runs() {
 #[test]
 fn an_agent_that_outlived_its_supervisor_is_orphaned() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(dead()).runs(1, alive(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(dead())
+        .runs(1, alive(), (1, 0));
     assert_eq!(only_agent(&stage)["truth"], "orphaned");
     assert!(stage.run(&["ps"]).stdout.contains("none: orphaned"));
 }
@@ -99,7 +144,9 @@ fn an_agent_that_outlived_its_supervisor_is_orphaned() {
 #[test]
 fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(dead()).runs(1, dead(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(dead())
+        .runs(1, dead(), (1, 0));
     let agent = only_agent(&stage);
     assert_eq!(agent["truth"], "died_unnoticed");
     assert_eq!(agent["pid"], Value::Null);
@@ -113,7 +160,9 @@ fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
 fn a_recovery_that_nobody_will_make_is_told_so() {
     let stage = Stage::new();
     let again_at = Some(clock::now());
-    Told::of(&stage, "writer").held_by(dead()).is(AgentState::Crashed { again_at });
+    Told::of(&stage, "writer")
+        .held_by(dead())
+        .is(AgentState::Crashed { again_at });
     assert_eq!(
         only_agent(&stage)["detail"],
         "crashed, again now; nothing supervises it: relight up, or cd /work && relight run --name writer \
@@ -123,7 +172,10 @@ fn a_recovery_that_nobody_will_make_is_told_so() {
 
 #[test]
 fn a_held_back_agent_says_what_brings_it_back() {
-    let held_back = AgentState::Suspended { why: Pause::HeldBack, until: None };
+    let held_back = AgentState::Suspended {
+        why: Pause::HeldBack,
+        until: None,
+    };
     for (holder, hint) in [
         (alive(), "relight start writer"),
         (
@@ -132,7 +184,9 @@ fn a_held_back_agent_says_what_brings_it_back() {
         ),
     ] {
         let stage = Stage::new();
-        Told::of(&stage, "writer").held_by(holder).is(held_back.clone());
+        Told::of(&stage, "writer")
+            .held_by(holder)
+            .is(held_back.clone());
         let told = format!("suspended: it waits until a person starts it; {hint}");
         assert_eq!(only_agent(&stage)["detail"], told);
     }
@@ -144,9 +198,16 @@ fn an_attempt_that_is_being_ended_says_why() {
     let told = Told::of(&stage, "writer");
     told.held_by(alive()).runs(1, alive(), (1, 0));
     let (attempt, since) = (Told::tag(1), clock::now());
-    told.is(AgentState::Running { attempt, since, ending: Some(StopReason::Hung) });
+    told.is(AgentState::Running {
+        attempt,
+        since,
+        ending: Some(StopReason::Hung),
+    });
     let detail = only_agent(&stage)["detail"].clone();
-    assert!(detail.as_str().unwrap().ends_with(" · hung, being stopped"), "{detail}");
+    assert!(
+        detail.as_str().unwrap().ends_with(" · hung, being stopped"),
+        "{detail}"
+    );
 }
 
 #[test]
@@ -191,7 +252,8 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
 fn the_table_of_deaths_tells_of_an_end_that_nobody_saw() {
     let stage = Stage::new();
     let told = Told::of(&stage, "writer");
-    told.runs(1, dead(), (1, 0)).ends(1, HowEnded::Unknown, "", Time::from_ms(1_000));
+    told.runs(1, dead(), (1, 0))
+        .ends(1, HowEnded::Unknown, "", Time::from_ms(1_000));
     let table = stage.run(&["deaths", "-n", "1"]).stdout;
     assert!(table.contains("  at least 2m 5s  "), "{table}");
 }
@@ -202,15 +264,27 @@ fn deaths_of_all_agents_are_in_the_order_in_which_they_died() {
     let (early, late) = (Told::of(&stage, "early"), Told::of(&stage, "late"));
     // The one that began first lives longest.
     late.runs(1, dead(), (1, 0));
-    early.runs(2, dead(), (1, 0)).dies_at(2, "", Time::from_ms(1_000));
-    early.runs(3, dead(), (1, 0)).dies_at(3, "", Time::from_ms(2_000));
+    early
+        .runs(2, dead(), (1, 0))
+        .dies_at(2, "", Time::from_ms(1_000));
+    early
+        .runs(3, dead(), (1, 0))
+        .dies_at(3, "", Time::from_ms(2_000));
     late.dies_at(1, "", Time::from_ms(3_000));
     let told = |count: &str| -> Vec<(String, u64)> {
         let answer = json(&stage.run(&["deaths", "-n", count, "--json"]).stdout);
         let one = |death: &Value| {
-            (death["agent"].as_str().unwrap().to_owned(), death["attempt"].as_u64().unwrap())
+            (
+                death["agent"].as_str().unwrap().to_owned(),
+                death["attempt"].as_u64().unwrap(),
+            )
         };
-        answer["items"].as_array().unwrap().iter().map(one).collect()
+        answer["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(one)
+            .collect()
     };
     let (early, late) = ("early".to_owned(), "late".to_owned());
     assert_eq!(told("1"), [(late.clone(), 1)]);
@@ -220,13 +294,24 @@ fn deaths_of_all_agents_are_in_the_order_in_which_they_died() {
 #[test]
 fn the_doctor_names_agents_that_need_somebody() {
     let stage = Stage::new();
-    let gone = AgentState::Terminated { why: "recovered 3 times".to_owned() };
-    let held_back = AgentState::Suspended { why: Pause::HeldBack, until: None };
+    let gone = AgentState::Terminated {
+        why: "recovered 3 times".to_owned(),
+    };
+    let held_back = AgentState::Suspended {
+        why: Pause::HeldBack,
+        until: None,
+    };
     Told::of(&stage, "spent").held_by(alive()).is(gone);
-    Told::of(&stage, "dead").held_by(dead()).runs(1, dead(), (1, 0));
-    Told::of(&stage, "orphan").held_by(dead()).runs(2, alive(), (1, 0));
+    Told::of(&stage, "dead")
+        .held_by(dead())
+        .runs(1, dead(), (1, 0));
+    Told::of(&stage, "orphan")
+        .held_by(dead())
+        .runs(2, alive(), (1, 0));
     Told::of(&stage, "waiter").held_by(alive()).is(held_back);
-    Told::of(&stage, "fine").held_by(alive()).runs(3, alive(), (1, 0));
+    Told::of(&stage, "fine")
+        .held_by(alive())
+        .runs(3, alive(), (1, 0));
     let ran = stage.run(&["doctor"]);
     let about = |line: &&str| line.starts_with("warning  agents ");
     let lines: Vec<&str> = ran.stdout.lines().filter(about).collect();
@@ -244,7 +329,10 @@ fn deaths_that_are_not_there_are_a_no() {
     assert_eq!(stage.run(&["deaths"]).code, 0);
     assert_eq!(stage.run(&["deaths", "nobody"]).code, 1);
     Told::of(&stage, "writer").runs(1, alive(), (1, 0));
-    assert_eq!(stage.run(&["deaths", "writer"]).stdout, "no attempt of agent writer has ended\n");
+    assert_eq!(
+        stage.run(&["deaths", "writer"]).stdout,
+        "no attempt of agent writer has ended\n"
+    );
     assert_eq!(stage.run(&["deaths", "writer", "--attempt", "1"]).code, 1);
     assert_eq!(stage.run(&["deaths", "--attempt", "1"]).code, 2);
 }
@@ -252,7 +340,11 @@ fn deaths_that_are_not_there_are_a_no() {
 /// The holder of a task that was started so.
 fn holder(stage: &Stage, tag: &str, flags: &[&str]) -> Value {
     let words = [&["task", "start", "t", "--json"], flags].concat();
-    let child = stage.command(&words).env("RELIGHT_ATTEMPT", tag).spawn().unwrap();
+    let child = stage
+        .command(&words)
+        .env("RELIGHT_ATTEMPT", tag)
+        .spawn()
+        .unwrap();
     let ran = relight::finish(child);
     assert_eq!(ran.code, 0, "{ran:?}");
     json(&stage.run(&["task", "show", "t", "--json"]).stdout)["holder"].clone()
@@ -261,7 +353,9 @@ fn holder(stage: &Stage, tag: &str, flags: &[&str]) -> Value {
 #[test]
 fn inside_an_agent_a_task_is_held_by_the_attempt() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(alive())
+        .runs(1, alive(), (1, 0));
     let holder = holder(&stage, Told::tag(1).as_str(), &[]);
     assert_eq!(holder["kind"], "attempt");
     assert_eq!(holder["attempt"], Told::tag(1).as_str());
@@ -271,10 +365,17 @@ fn inside_an_agent_a_task_is_held_by_the_attempt() {
 #[test]
 fn a_lease_by_time_inside_an_agent_ends_with_the_attempt_or_earlier() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(alive())
+        .runs(1, alive(), (1, 0));
     let holder = holder(&stage, Told::tag(1).as_str(), &["--lease", "5m"]);
     assert_eq!(holder["kind"], "attempt");
-    assert!(holder["left_ms"].as_u64().is_some_and(|left| left <= 300_000), "{holder}");
+    assert!(
+        holder["left_ms"]
+            .as_u64()
+            .is_some_and(|left| left <= 300_000),
+        "{holder}"
+    );
 }
 
 #[test]
@@ -282,17 +383,28 @@ fn an_attempt_that_nobody_knows_or_that_ended_holds_nothing() {
     let stage = Stage::new();
     assert_eq!(holder(&stage, "other.1.00000000000b", &[])["kind"], "time");
     let stage = Stage::new();
-    Told::of(&stage, "writer").runs(1, alive(), (1, 0)).dies(1, "");
+    Told::of(&stage, "writer")
+        .runs(1, alive(), (1, 0))
+        .dies(1, "");
     assert_eq!(holder(&stage, Told::tag(1).as_str(), &[])["kind"], "time");
 }
 
 #[test]
 fn a_task_of_an_agent_is_shown_with_its_step() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(alive()).runs(1, alive(), (1, 0));
-    holder(&stage, Told::tag(1).as_str(), &["--step", "fetch", "--step", "send"]);
+    Told::of(&stage, "writer")
+        .held_by(alive())
+        .runs(1, alive(), (1, 0));
+    holder(
+        &stage,
+        Told::tag(1).as_str(),
+        &["--step", "fetch", "--step", "send"],
+    );
     let agent = only_agent(&stage);
-    assert_eq!((agent["task"].as_str(), agent["step"].as_str()), (Some("t"), Some("fetch")));
+    assert_eq!(
+        (agent["task"].as_str(), agent["step"].as_str()),
+        (Some("t"), Some("fetch"))
+    );
 }
 
 #[test]

@@ -17,7 +17,12 @@ fn start(place: &Place, workflow: &str, more: &str) {
 fn alerts(place: &Place, words: &str) -> Vec<String> {
     let report = place.relight(&format!("--json check {words}")).run().json();
     let id = |alert: &Value| alert["id"].as_str().unwrap_or_default().to_owned();
-    report["alerts"].as_array().expect("a list").iter().map(id).collect()
+    report["alerts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(id)
+        .collect()
 }
 
 #[test]
@@ -26,7 +31,10 @@ fn nothing_at_all_is_ok_and_makes_nothing() {
     let answer = place.ok("check");
     assert_eq!(answer.text(), "OK\n");
     assert!(!place.path("home").exists());
-    assert_eq!(place.json("check"), json!({"ok": true, "alerts": [], "checked": 0}));
+    assert_eq!(
+        place.json("check"),
+        json!({"ok": true, "alerts": [], "checked": 0})
+    );
 }
 
 #[test]
@@ -37,7 +45,10 @@ fn unfinished_work_is_stale_past_the_threshold_only() {
     assert_eq!(place.ok("check").text(), "OK\n");
     let answer = place.fails("check --stale 0s", 1);
     let text = answer.text();
-    assert!(text.starts_with("ALERT stale t status=in_progress agent=me age="), "{text}");
+    assert!(
+        text.starts_with("ALERT stale t status=in_progress agent=me age="),
+        "{text}"
+    );
     assert_eq!(text.lines().count(), 1);
 }
 
@@ -50,15 +61,22 @@ fn rows_that_cannot_be_read_are_damage() {
         "UPDATE session SET state = 77",
     ] {
         let place = Place::new();
-        ["a", "b"].iter().for_each(|id| drop(place.ok(&format!("task add {id}"))));
+        ["a", "b"]
+            .iter()
+            .for_each(|id| drop(place.ok(&format!("task add {id}"))));
         place.ok("session begin s --id c");
         let db = rusqlite::Connection::open(place.home("relight.db")).unwrap();
         assert_eq!(db.execute(harm, []).unwrap(), 1, "{harm}");
         drop(db);
         place.ok("task list");
         let text = place.fails("check", 65).text();
-        assert!(text.contains("ALERT damaged") && text.contains("cannot be read"), "{text}");
-        place.ok("recover").says(&["cannot be read", "relight doctor"]);
+        assert!(
+            text.contains("ALERT damaged") && text.contains("cannot be read"),
+            "{text}"
+        );
+        place
+            .ok("recover")
+            .says(&["cannot be read", "relight doctor"]);
     }
 }
 
@@ -68,9 +86,18 @@ fn the_alert_is_json_when_that_is_wanted() {
     place.ok("task start t --agent me");
     let answer = place.fails("--json check --stale 0s", 1).json();
     let alert = &answer["alerts"][0];
-    assert_eq!((&answer["ok"], &answer["checked"]), (&json!(false), &json!(1)));
-    assert_eq!((&alert["kind"], &alert["id"]), (&json!("stale"), &json!("t")));
-    assert_eq!((&alert["status"], &alert["agent"]), (&json!("in_progress"), &json!("me")));
+    assert_eq!(
+        (&answer["ok"], &answer["checked"]),
+        (&json!(false), &json!(1))
+    );
+    assert_eq!(
+        (&alert["kind"], &alert["id"]),
+        (&json!("stale"), &json!("t"))
+    );
+    assert_eq!(
+        (&alert["status"], &alert["agent"]),
+        (&json!("in_progress"), &json!("me"))
+    );
     assert!(alert["age_ms"].is_u64());
 }
 
@@ -105,13 +132,22 @@ fn files_of_other_roots_are_checked_too() {
     start(&other, "w", "");
     let root = other.path("work");
     assert_eq!(alerts(&place, "--stale 0s"), [""; 0]);
-    assert_eq!(alerts(&place, &format!("--stale 0s --root {}", root.display())), ["w"]);
+    assert_eq!(
+        alerts(&place, &format!("--stale 0s --root {}", root.display())),
+        ["w"]
+    );
     let folder = root.join("memory/checkpoints");
-    assert_eq!(alerts(&place, &format!("--stale 0s --root {}", folder.display())), ["w"]);
+    assert_eq!(
+        alerts(&place, &format!("--stale 0s --root {}", folder.display())),
+        ["w"]
+    );
     fs::write(other.checkpoint("torn"), "{").unwrap();
     let check = format!("check --stale 1h --root {}", root.display());
     let text = place.fails(&check, 65).text();
-    assert!(text.contains("ALERT damaged") && text.contains("torn.json"), "{text}");
+    assert!(
+        text.contains("ALERT damaged") && text.contains("torn.json"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -135,12 +171,18 @@ fn the_folder_of_the_environment_is_checked_too() {
     let place = Place::new();
     start(&place, "w", "--dir elsewhere");
     fs::write(place.work("elsewhere/w.json"), "{").unwrap();
-    place.relight("check").env("RELIGHT_CHECKPOINT_DIR", "elsewhere").run().with_code(65);
+    place
+        .relight("check")
+        .env("RELIGHT_CHECKPOINT_DIR", "elsewhere")
+        .run()
+        .with_code(65);
 }
 
 #[test]
 fn a_root_that_is_no_folder_is_wrong_usage() {
-    Place::new().fails("check --root nowhere", 2).says(&["nowhere"]);
+    Place::new()
+        .fails("check --root nowhere", 2)
+        .says(&["nowhere"]);
     Place::new().fails("check --stale often", 2);
 }
 
@@ -164,7 +206,9 @@ fn the_log_grows_by_what_is_printed() {
     assert!(lines[0].ends_with("Z OK"), "{log}");
     assert!(lines[1].contains("Z ALERT stale t "), "{log}");
     assert_eq!(lines.len(), 2);
-    place.fails("check --log nowhere/check.log", 2).says(&["nowhere/check.log"]);
+    place
+        .fails("check --log nowhere/check.log", 2)
+        .says(&["nowhere/check.log"]);
 }
 
 #[test]
@@ -206,19 +250,42 @@ fn to_prune() -> Place {
 #[test]
 fn a_dry_run_only_says_what_would_go() {
     let place = to_prune();
-    let before = (place.json("task list")["items"].clone(), place.picture("work"));
+    let before = (
+        place.json("task list")["items"].clone(),
+        place.picture("work"),
+    );
     let answer = place.json("prune --dry-run --older-than 0s");
     assert_eq!(answer["dry_run"], true);
     let reasons = |why: &str| {
-        let tasks = answer["tasks"].as_array().unwrap().iter().filter(|task| task["why"] == why);
-        tasks.map(|task| task["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let tasks = answer["tasks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|task| task["why"] == why);
+        tasks
+            .map(|task| task["id"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         (reasons("finished"), reasons("expired")),
-        (vec!["done".into(), "gone".into()], vec!["expired".to_owned()])
+        (
+            vec!["done".into(), "gone".into()],
+            vec!["expired".to_owned()]
+        )
     );
-    assert!(place.ok("prune --dry-run --older-than 0s").text().contains("would remove done"));
-    assert_eq!((place.json("task list")["items"].clone(), place.picture("work")), before);
+    assert!(
+        place
+            .ok("prune --dry-run --older-than 0s")
+            .text()
+            .contains("would remove done")
+    );
+    assert_eq!(
+        (
+            place.json("task list")["items"].clone(),
+            place.picture("work")
+        ),
+        before
+    );
 }
 
 #[test]
@@ -275,7 +342,12 @@ fn an_expired_task_that_somebody_holds_stays() {
 #[test]
 fn nothing_to_prune_is_fine() {
     let place = Place::new();
-    assert!(place.ok("prune --dry-run").text().contains("nothing to remove"));
+    assert!(
+        place
+            .ok("prune --dry-run")
+            .text()
+            .contains("nothing to remove")
+    );
     assert_eq!(place.json("prune")["tasks"], json!([]));
     place.fails("prune --older-than never", 2);
 }
@@ -292,9 +364,17 @@ fn a_pipe_or_device_as_its_log_is_refused_and_not_waited_for() {
     let place = Place::new();
     place.shell("mkfifo pipe").run().with_code(0);
     for log in ["pipe", "/dev/zero"] {
-        place.fails(&format!("check --log {log}"), 74).says(&["not a regular file"]);
+        place
+            .fails(&format!("check --log {log}"), 74)
+            .says(&["not a regular file"]);
     }
     place.ok("check --log log");
     place.ok("check --log log");
-    assert_eq!(fs::read_to_string(place.work("log")).unwrap().lines().count(), 2);
+    assert_eq!(
+        fs::read_to_string(place.work("log"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
 }

@@ -29,7 +29,11 @@ fn document(path: &Path) -> Value {
 }
 
 fn mode(path: &Path) -> u32 {
-    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+    fs::metadata(path)
+        .expect("it is there")
+        .permissions()
+        .mode()
+        & 0o7777
 }
 
 /// The file with some members changed and the hash made to fit again.
@@ -51,8 +55,12 @@ const DAMAGE: [(&str, Harm); 9] = [
         let bytes = fs::read(path).expect("the file is there");
         fs::write(path, &bytes[..bytes.len() / 2]).expect("it can be written");
     }),
-    ("empty", |path| fs::write(path, "").expect("it can be written")),
-    ("zero-filled", |path| fs::write(path, [0; 4096]).expect("it can be written")),
+    ("empty", |path| {
+        fs::write(path, "").expect("it can be written")
+    }),
+    ("zero-filled", |path| {
+        fs::write(path, [0; 4096]).expect("it can be written")
+    }),
     ("wrong hash", |path| {
         let text = fs::read_to_string(path).expect("the file is there");
         fs::write(path, text.replace("\"ops\"", "\"eve\"")).expect("it can be written");
@@ -84,7 +92,15 @@ const DAMAGE: [(&str, Harm); 9] = [
 fn the_file_has_the_fields_of_the_dialect() {
     let place = Place::new();
     let call = place.relight("checkpoint start --workflow w --agent ops --step one --ttl-days 3");
-    let call = call.args(["--remaining", "two", "three", "--idempotency", "k", "--handoff", "qa"]);
+    let call = call.args([
+        "--remaining",
+        "two",
+        "three",
+        "--idempotency",
+        "k",
+        "--handoff",
+        "qa",
+    ]);
     call.args(["--notes", "mind the gap"]).run().with_code(0);
     let file = document(&place.checkpoint("w"));
     insta::assert_snapshot!(serde_json::to_string(&json!({
@@ -97,7 +113,10 @@ fn the_file_has_the_fields_of_the_dialect() {
     for field in ["updatedAt", "expiresAt"] {
         assert!(file[field].as_str().unwrap().ends_with('Z'), "{field}");
     }
-    assert_eq!(file["checkpointHash"], content_hash(file.as_object().unwrap()));
+    assert_eq!(
+        file["checkpointHash"],
+        content_hash(file.as_object().unwrap())
+    );
 }
 
 #[test]
@@ -106,7 +125,12 @@ fn files_and_folders_are_private() {
     assert_eq!(mode(&place.checkpoint("w")), 0o600);
     assert_eq!(mode(&place.work("memory/checkpoints")), 0o700);
     assert_eq!(mode(&place.path("home")), 0o700);
-    for name in ["relight.db", "relight.db-wal", "relight.db-shm", "redact.key"] {
+    for name in [
+        "relight.db",
+        "relight.db-wal",
+        "relight.db-shm",
+        "redact.key",
+    ] {
         assert_eq!(mode(&place.home(name)), 0o600, "{name}");
     }
 }
@@ -116,8 +140,16 @@ fn a_home_that_was_made_open_to_all_does_not_stay_so_for_its_files() {
     let place = Place::new();
     fs::create_dir(place.path("home")).unwrap();
     fs::set_permissions(place.path("home"), fs::Permissions::from_mode(0o755)).unwrap();
-    place.shell("umask 0; relight task add t").run().with_code(0);
-    for name in ["relight.db", "relight.db-wal", "relight.db-shm", "redact.key"] {
+    place
+        .shell("umask 0; relight task add t")
+        .run()
+        .with_code(0);
+    for name in [
+        "relight.db",
+        "relight.db-wal",
+        "relight.db-shm",
+        "redact.key",
+    ] {
         assert_eq!(mode(&place.home(name)), 0o600, "{name}");
     }
 }
@@ -126,7 +158,10 @@ fn a_home_that_was_made_open_to_all_does_not_stay_so_for_its_files() {
 fn remaining_steps_may_be_words_or_a_comma_list() {
     let place = Place::new();
     place.ok("checkpoint start --workflow w --agent a --step s --idempotency k --remaining x,y z");
-    assert_eq!(document(&place.checkpoint("w"))["remainingSteps"], json!(["x", "y", "z"]));
+    assert_eq!(
+        document(&place.checkpoint("w"))["remainingSteps"],
+        json!(["x", "y", "z"])
+    );
 }
 
 #[test]
@@ -134,9 +169,15 @@ fn the_folder_is_chosen_by_flag_then_environment() {
     let place = Place::new();
     let start = "checkpoint start --agent a --step s";
     let call = place.relight(&format!("{start} --workflow e --idempotency 1"));
-    call.env("RELIGHT_CHECKPOINT_DIR", "by-env").run().with_code(0);
-    let call = place.relight(&format!("{start} --workflow f --idempotency 2 --dir by-flag"));
-    call.env("RELIGHT_CHECKPOINT_DIR", "by-env").run().with_code(0);
+    call.env("RELIGHT_CHECKPOINT_DIR", "by-env")
+        .run()
+        .with_code(0);
+    let call = place.relight(&format!(
+        "{start} --workflow f --idempotency 2 --dir by-flag"
+    ));
+    call.env("RELIGHT_CHECKPOINT_DIR", "by-env")
+        .run()
+        .with_code(0);
     assert!(place.work("by-env/e.json").exists() && place.work("by-flag/f.json").exists());
     assert!(!place.work("memory").exists());
 }
@@ -146,7 +187,10 @@ fn characters_of_an_id_that_no_file_name_has_are_percent_encoded() {
     let place = Place::new();
     start(&place, "org/repo:7@x");
     assert!(place.checkpoint("org%2Frepo%3A7%40x").exists());
-    assert_eq!(place.json("checkpoint resume --workflow org/repo:7@x")["workflow"], "org/repo:7@x");
+    assert_eq!(
+        place.json("checkpoint resume --workflow org/repo:7@x")["workflow"],
+        "org/repo:7@x"
+    );
 }
 
 #[test]
@@ -175,12 +219,30 @@ fn flags_that_are_missing_or_wrong_are_wrong_usage() {
 fn ids_that_could_leave_the_folder_are_refused_and_nothing_is_written() {
     let place = Place::new();
     let long = "x".repeat(10_000);
-    let bad = ["..", "../x", "a/../../b", "/etc/x", "a\nb", "a\u{7}b", "a\u{1b}[2Jb", "", &long];
+    let bad = [
+        "..",
+        "../x",
+        "a/../../b",
+        "/etc/x",
+        "a\nb",
+        "a\u{7}b",
+        "a\u{1b}[2Jb",
+        "",
+        &long,
+    ];
     for id in bad {
         let call = place.relight("checkpoint start --agent a --step s --idempotency k");
         call.args(["--workflow", id]).run().with_code(2);
-        place.relight("checkpoint resume").args(["--workflow", id]).run().with_code(2);
-        place.relight("checkpoint show").args(["--workflow", id]).run().with_code(2);
+        place
+            .relight("checkpoint resume")
+            .args(["--workflow", id])
+            .run()
+            .with_code(2);
+        place
+            .relight("checkpoint show")
+            .args(["--workflow", id])
+            .run()
+            .with_code(2);
     }
     assert_eq!(place.picture("work").len(), 0);
 }
@@ -189,8 +251,14 @@ fn ids_that_could_leave_the_folder_are_refused_and_nothing_is_written() {
 fn a_workflow_and_its_agent_may_have_any_name_without_control_characters() {
     let place = Place::new();
     let long = "é".repeat(256);
-    let names =
-        ["Déploiement du soir", "!room:server.org +1", "部屋 🚀", "it's $(id)", "a..b", &long];
+    let names = [
+        "Déploiement du soir",
+        "!room:server.org +1",
+        "部屋 🚀",
+        "it's $(id)",
+        "a..b",
+        &long,
+    ];
     for (at, name) in names.into_iter().enumerate() {
         let checkpoint = |words: &str| {
             let call = place.relight(&format!("--json checkpoint {words}"));
@@ -198,30 +266,62 @@ fn a_workflow_and_its_agent_may_have_any_name_without_control_characters() {
         };
         let start =
             format!("--json checkpoint start --step one --remaining two --idempotency k{at}");
-        let start = place.relight(&start).args(["--workflow", name, "--agent", name]);
+        let start = place
+            .relight(&start)
+            .args(["--workflow", name, "--agent", name]);
         start.run().with_code(0);
         checkpoint("update --complete one").with_code(0);
         let resumed = checkpoint("resume").with_code(0).json();
-        assert_eq!((&resumed["workflowId"], &resumed["agentId"]), (&json!(name), &json!(name)));
+        assert_eq!(
+            (&resumed["workflowId"], &resumed["agentId"]),
+            (&json!(name), &json!(name))
+        );
         assert_eq!(resumed["completedSteps"], json!(["one"]), "{name}");
         let held = checkpoint("resume").with_code(75).error();
-        let remedy = held["hint"].as_str().unwrap().trim_end_matches(" takes it over");
+        let remedy = held["hint"]
+            .as_str()
+            .unwrap()
+            .trim_end_matches(" takes it over");
         place.shell(remedy).run().with_code(0);
-        let task = place.relight("--json task show").arg(name).run().with_code(0).json();
+        let task = place
+            .relight("--json task show")
+            .arg(name)
+            .run()
+            .with_code(0)
+            .json();
         assert_eq!(task["done_steps"], json!(["one"]), "{name}");
-        let of_agent =
-            place.relight("--json task list --agent").arg(name).run().with_code(0).json();
+        let of_agent = place
+            .relight("--json task list --agent")
+            .arg(name)
+            .run()
+            .with_code(0)
+            .json();
         assert_eq!(of_agent["items"].as_array().unwrap().len(), 1, "{name}");
         place.ok("checkpoint verify");
     }
     fs::remove_dir_all(place.path("home")).unwrap();
     place.ok("checkpoint resume");
-    assert_eq!(place.json("checkpoint list")["items"].as_array().unwrap().len(), names.len());
+    assert_eq!(
+        place.json("checkpoint list")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        names.len()
+    );
     for id in ["a b", "é", "+1"] {
         place.relight("task add").arg(id).run().with_code(2);
         place.relight("task start").arg(id).run().with_code(2);
-        place.relight("task add t --agent").arg(id).run().with_code(2);
-        place.relight("run --task").arg(id).args(["--", "true"]).run().with_code(2);
+        place
+            .relight("task add t --agent")
+            .arg(id)
+            .run()
+            .with_code(2);
+        place
+            .relight("run --task")
+            .arg(id)
+            .args(["--", "true"])
+            .run()
+            .with_code(2);
     }
 }
 
@@ -230,8 +330,14 @@ fn update_moves_on_and_complete_ends() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --complete one --step two --notes half");
     let file = document(&place.checkpoint("w"));
-    assert_eq!((&file["completedSteps"], &file["currentStep"]), (&json!(["one"]), &json!("two")));
-    assert_eq!((&file["remainingSteps"], &file["notes"]), (&json!(["three"]), &json!("half")));
+    assert_eq!(
+        (&file["completedSteps"], &file["currentStep"]),
+        (&json!(["one"]), &json!("two"))
+    );
+    assert_eq!(
+        (&file["remainingSteps"], &file["notes"]),
+        (&json!(["three"]), &json!("half"))
+    );
     let done = place.json("checkpoint complete --workflow w");
     assert_eq!(done["checkpoint"]["status"], "done");
     assert_eq!(document(&place.checkpoint("w"))["status"], "done");
@@ -248,7 +354,9 @@ fn update_knows_the_four_statuses_of_the_dialect() {
         ("in_progress", "in_progress"),
     ] {
         start(&place, word);
-        place.ok(&format!("checkpoint update --workflow {word} --status {word}"));
+        place.ok(&format!(
+            "checkpoint update --workflow {word} --status {word}"
+        ));
         assert_eq!(document(&place.checkpoint(word))["status"], word);
         assert_eq!(place.status(word), status);
     }
@@ -257,9 +365,13 @@ fn update_knows_the_four_statuses_of_the_dialect() {
 #[test]
 fn update_of_what_is_not_there_or_is_done_is_a_no() {
     let place = with_workflow();
-    place.fails("checkpoint update --workflow x --step s", 1).says(&["no workflow x"]);
+    place
+        .fails("checkpoint update --workflow x --step s", 1)
+        .says(&["no workflow x"]);
     place.ok("checkpoint complete --workflow w");
-    place.fails("checkpoint update --workflow w --step s", 1).says(&["completed", "in_progress"]);
+    place
+        .fails("checkpoint update --workflow w --step s", 1)
+        .says(&["completed", "in_progress"]);
     place
         .fails("checkpoint update --workflow w --status blocked", 1)
         .says(&["completed", "blocked"]);
@@ -278,8 +390,14 @@ fn resume_works_at_once_after_a_crash_and_says_what_is_next() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --complete one --step two");
     let answer = place.ok("checkpoint resume").json();
-    assert_eq!((&answer["workflow"], &answer["fence"]), (&json!("w"), &json!(1)));
-    assert_eq!((&answer["done_steps"], &answer["in_doubt"]), (&json!(["one"]), &json!(["two"])));
+    assert_eq!(
+        (&answer["workflow"], &answer["fence"]),
+        (&json!("w"), &json!(1))
+    );
+    assert_eq!(
+        (&answer["done_steps"], &answer["in_doubt"]),
+        (&json!(["one"]), &json!(["two"]))
+    );
     assert_eq!(answer["next_step"], "two");
 }
 
@@ -288,15 +406,22 @@ fn resume_goes_on_after_the_last_finished_step() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --complete one");
     let answer = place.ok("checkpoint resume").json();
-    assert_eq!((&answer["next_step"], &answer["in_doubt"]), (&json!("two"), &json!([])));
+    assert_eq!(
+        (&answer["next_step"], &answer["in_doubt"]),
+        (&json!("two"), &json!([]))
+    );
 }
 
 #[test]
 fn resume_of_nothing_is_a_no() {
     let place = Place::new();
-    let answer = place.fails("checkpoint resume", 1).says(&["nothing to resume"]);
+    let answer = place
+        .fails("checkpoint resume", 1)
+        .says(&["nothing to resume"]);
     assert_eq!(answer.text(), "NO_CHECKPOINT\n");
-    let answer = place.fails("checkpoint resume --workflow w", 1).says(&["no workflow w"]);
+    let answer = place
+        .fails("checkpoint resume --workflow w", 1)
+        .says(&["no workflow w"]);
     assert!(answer.stdout.is_empty());
     assert!(place.fails("--json checkpoint resume", 1).stdout.is_empty());
 }
@@ -310,7 +435,10 @@ fn resume_answers_in_the_names_of_the_original_script_too() {
     for (name, member) in file.as_object().unwrap() {
         assert_eq!(answer[name], *member, "{name}");
     }
-    assert_eq!((&answer["workflow"], &answer["next_step"]), (&json!("w"), &json!("two")));
+    assert_eq!(
+        (&answer["workflow"], &answer["next_step"]),
+        (&json!("w"), &json!("two"))
+    );
     assert_eq!(place.fails("checkpoint resume", 75).text(), "");
 }
 
@@ -344,7 +472,10 @@ fn resume_takes_the_oldest_then_the_next() {
 fn resume_can_be_for_one_agent() {
     let place = with_workflow();
     place.ok("checkpoint start --workflow v --agent other --step s --idempotency k");
-    assert_eq!(place.json("checkpoint resume --agent other")["workflow"], "v");
+    assert_eq!(
+        place.json("checkpoint resume --agent other")["workflow"],
+        "v"
+    );
     place.fails("checkpoint resume --agent nobody", 1);
 }
 
@@ -355,10 +486,20 @@ fn finished_expired_and_waiting_workflows_are_not_resumed_by_themselves() {
         start(&place, id);
         place.ok(&format!("checkpoint update --workflow {id} --status {id}"));
     }
-    place.fails("checkpoint resume", 75).says(&["blocked", "(1 more wait)"]);
-    place.fails("checkpoint resume --workflow done", 1).says(&["done"]);
-    assert_eq!(place.json("checkpoint resume --workflow blocked --force")["workflow"], "blocked");
-    assert_eq!(place.json("checkpoint resume --workflow failed")["workflow"], "failed");
+    place
+        .fails("checkpoint resume", 75)
+        .says(&["blocked", "(1 more wait)"]);
+    place
+        .fails("checkpoint resume --workflow done", 1)
+        .says(&["done"]);
+    assert_eq!(
+        place.json("checkpoint resume --workflow blocked --force")["workflow"],
+        "blocked"
+    );
+    assert_eq!(
+        place.json("checkpoint resume --workflow failed")["workflow"],
+        "failed"
+    );
 }
 
 #[test]
@@ -380,15 +521,26 @@ fn two_resumes_at_once_have_one_winner() {
 #[test]
 fn a_stolen_lock_fences_the_old_holder() {
     let place = with_workflow();
-    let old = place.json("checkpoint resume --workflow w")["fence"].as_u64().unwrap();
-    let new = place.json("checkpoint resume --workflow w --steal-lock")["fence"].as_u64().unwrap();
+    let old = place.json("checkpoint resume --workflow w")["fence"]
+        .as_u64()
+        .unwrap();
+    let new = place.json("checkpoint resume --workflow w --steal-lock")["fence"]
+        .as_u64()
+        .unwrap();
     assert!(new > old);
     let before = fs::read(place.checkpoint("w")).unwrap();
-    place.fails(&format!("checkpoint update --workflow w --complete one --fence {old}"), 77);
+    place.fails(
+        &format!("checkpoint update --workflow w --complete one --fence {old}"),
+        77,
+    );
     let late = place.relight("checkpoint complete --workflow w");
-    late.env("RELIGHT_FENCE", &old.to_string()).run().with_code(77);
+    late.env("RELIGHT_FENCE", &old.to_string())
+        .run()
+        .with_code(77);
     assert_eq!(fs::read(place.checkpoint("w")).unwrap(), before);
-    place.ok(&format!("checkpoint update --workflow w --complete one --fence {new}"));
+    place.ok(&format!(
+        "checkpoint update --workflow w --complete one --fence {new}"
+    ));
 }
 
 #[test]
@@ -398,7 +550,9 @@ fn the_lease_goes_when_its_holder_dies() {
     owner.line();
     let resume = format!("checkpoint resume --workflow w --owner-pid {}", owner.pid());
     place.ok(&resume);
-    place.fails("checkpoint resume --workflow w", 75).says(&[&format!("process {}", owner.pid())]);
+    place
+        .fails("checkpoint resume --workflow w", 75)
+        .says(&[&format!("process {}", owner.pid())]);
     owner.kill();
     place.ok("checkpoint resume --workflow w");
 }
@@ -415,14 +569,27 @@ fn a_workflow_is_resumed_after_every_crash_until_its_budget_ends() {
         owner.kill();
         place.ok("recover");
         place.fails("task claim --agent stranger", 1);
-        let expected = if crash < 3 { "interrupted" } else { "suspended" };
-        assert_eq!(place.json("task show w")["status"], expected, "crash {crash}");
+        let expected = if crash < 3 {
+            "interrupted"
+        } else {
+            "suspended"
+        };
+        assert_eq!(
+            place.json("task show w")["status"],
+            expected,
+            "crash {crash}"
+        );
     }
     let reason = place.json("task show w")["reason"].to_string();
-    assert!(reason.contains("(recovered 3 times in a row without progress)"), "{reason}");
+    assert!(
+        reason.contains("(recovered 3 times in a row without progress)"),
+        "{reason}"
+    );
     let alert = place.ok("--json events --kind alert").text();
     assert!(alert.contains("3 times in a row"), "{alert}");
-    place.fails("checkpoint resume --agent ops", 75).says(&["w", "suspended"]);
+    place
+        .fails("checkpoint resume --agent ops", 75)
+        .says(&["w", "suspended"]);
 }
 
 #[test]
@@ -475,7 +642,10 @@ fn the_key_of_another_workflow_starts_nothing() {
     let place = with_workflow();
     let other = "checkpoint start --workflow x --agent ops --step one --idempotency key-w";
     let answer = place.json(other);
-    assert_eq!((&answer["outcome"], &answer["workflow"]), (&json!("key_taken"), &json!("w")));
+    assert_eq!(
+        (&answer["outcome"], &answer["workflow"]),
+        (&json!("key_taken"), &json!("w"))
+    );
     assert!(!place.checkpoint("x").exists());
 }
 
@@ -483,7 +653,9 @@ fn the_key_of_another_workflow_starts_nothing() {
 fn another_key_for_an_unfinished_workflow_is_refused() {
     let place = with_workflow();
     let other = "checkpoint start --workflow w --agent ops --step one --idempotency other";
-    place.fails(other, 1).says(&["unfinished", "checkpoint resume --workflow w", "--force"]);
+    place
+        .fails(other, 1)
+        .says(&["unfinished", "checkpoint resume --workflow w", "--force"]);
 }
 
 #[test]
@@ -493,7 +665,10 @@ fn start_by_force_clears_the_steps_and_raises_the_fence() {
     place.ok("checkpoint update --workflow w --complete one --fence 1");
     place.ok("checkpoint start --workflow w --agent ops --step a --idempotency other --force");
     let file = document(&place.checkpoint("w"));
-    assert_eq!((&file["completedSteps"], &file["currentStep"]), (&json!([]), &json!("a")));
+    assert_eq!(
+        (&file["completedSteps"], &file["currentStep"]),
+        (&json!([]), &json!("a"))
+    );
     place.fails("checkpoint update --workflow w --complete a --fence 1", 77);
     place.ok("checkpoint resume --workflow w");
 }
@@ -521,7 +696,9 @@ fn with_expired_file() -> Place {
 fn an_expired_workflow_is_not_resumed() {
     let place = with_expired_file();
     place.fails("checkpoint resume", 1);
-    place.fails("checkpoint resume --workflow w", 1).says(&["expired"]);
+    place
+        .fails("checkpoint resume --workflow w", 1)
+        .says(&["expired"]);
 }
 
 #[test]
@@ -530,7 +707,10 @@ fn a_good_file_that_the_store_does_not_know_is_taken_in_by_resume() {
     place.ok("checkpoint update --workflow w --complete one --step two");
     fs::remove_dir_all(place.path("home")).unwrap();
     let answer = place.ok("checkpoint resume").json();
-    assert_eq!((&answer["workflow"], &answer["next_step"]), (&json!("w"), &json!("two")));
+    assert_eq!(
+        (&answer["workflow"], &answer["next_step"]),
+        (&json!("w"), &json!("two"))
+    );
     assert_eq!(answer["done_steps"], json!(["one"]));
 }
 
@@ -538,8 +718,10 @@ fn a_good_file_that_the_store_does_not_know_is_taken_in_by_resume() {
 fn import_brings_a_workflow_to_another_home() {
     let (there, here) = (with_workflow(), Place::new());
     there.ok("checkpoint update --workflow w --complete one --notes hello");
-    let import =
-        || here.relight("--json checkpoint import").arg(there.checkpoint("w").to_str().unwrap());
+    let import = || {
+        here.relight("--json checkpoint import")
+            .arg(there.checkpoint("w").to_str().unwrap())
+    };
     import().run().with_code(0);
     assert_eq!(here.json("task show w")["done_steps"], json!(["one"]));
     assert_eq!(document(&here.checkpoint("w"))["notes"], "hello");
@@ -551,7 +733,9 @@ fn import_of_an_older_state_needs_force() {
     let place = with_workflow();
     fs::copy(place.checkpoint("w"), place.work("old.json")).unwrap();
     place.ok("checkpoint update --workflow w --complete one");
-    place.fails("checkpoint import old.json", 1).says(&["newer", "--force"]);
+    place
+        .fails("checkpoint import old.json", 1)
+        .says(&["newer", "--force"]);
     assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
     place.ok("checkpoint import old.json --force");
     assert_eq!(place.json("task show w")["done_steps"], json!([]));
@@ -578,22 +762,39 @@ fn import_of_a_newer_state_is_taken() {
 
 #[test]
 fn import_of_a_missing_file_names_it() {
-    Place::new().fails("checkpoint import missing.json", 74).says(&["missing.json"]);
+    Place::new()
+        .fails("checkpoint import missing.json", 74)
+        .says(&["missing.json"]);
 }
 
 #[test]
 fn verify_only_reports_a_damaged_file() {
-    for (kind, damage) in DAMAGE.into_iter().filter(|(kind, _)| *kind != "of another workflow") {
+    for (kind, damage) in DAMAGE
+        .into_iter()
+        .filter(|(kind, _)| *kind != "of another workflow")
+    {
         let place = with_workflow();
         let file = place.checkpoint("w");
         damage(&file);
         let before = place.picture("work");
         for words in ["verify", "verify --dir memory/checkpoints"] {
-            let answer = place.relight(&format!("--json checkpoint {words}")).run().with_code(65);
+            let answer = place
+                .relight(&format!("--json checkpoint {words}"))
+                .run()
+                .with_code(65);
             assert_eq!(answer.json()["damaged"], 1, "{kind}");
-            assert!(!answer.json()["items"][0]["reason"].as_str().unwrap().is_empty());
+            assert!(
+                !answer.json()["items"][0]["reason"]
+                    .as_str()
+                    .unwrap()
+                    .is_empty()
+            );
         }
-        place.relight("checkpoint verify").arg(file.to_str().unwrap()).run().with_code(65);
+        place
+            .relight("checkpoint verify")
+            .arg(file.to_str().unwrap())
+            .run()
+            .with_code(65);
         assert_eq!(place.picture("work"), before, "{kind}");
     }
 }
@@ -602,7 +803,13 @@ fn verify_only_reports_a_damaged_file() {
 fn verify_tells_a_file_whose_name_does_not_fit() {
     let place = with_workflow();
     fs::rename(place.checkpoint("w"), place.checkpoint("x")).unwrap();
-    assert_eq!(place.json("checkpoint list")["damaged"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        place.json("checkpoint list")["damaged"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     place.fails("checkpoint verify", 65);
 }
 
@@ -613,7 +820,10 @@ fn import_of_a_damaged_file_is_65_and_touches_nothing() {
         let file = there.checkpoint("w");
         damage(&file);
         let before = there.picture("work");
-        let answer = here.relight("checkpoint import").arg(file.to_str().unwrap()).run();
+        let answer = here
+            .relight("checkpoint import")
+            .arg(file.to_str().unwrap())
+            .run();
         answer.with_code(65).says(&[file.to_str().unwrap()]);
         assert_eq!(there.picture("work"), before, "{kind}");
         assert_eq!(here.json("task list")["items"], json!([]), "{kind}");
@@ -624,10 +834,21 @@ fn import_of_a_damaged_file_is_65_and_touches_nothing() {
 fn verify_of_good_files_says_so() {
     let place = with_workflow();
     let answer = place.json("checkpoint verify");
-    assert_eq!((&answer["damaged"], &answer["items"][0]["ok"]), (&json!(0), &json!(true)));
+    assert_eq!(
+        (&answer["damaged"], &answer["items"][0]["ok"]),
+        (&json!(0), &json!(true))
+    );
     let missing = place.fails("checkpoint verify missing.json", 1);
-    assert_eq!(missing.text(), "MISSING  missing.json: there is no such file\n");
-    assert!(Place::new().ok("checkpoint verify").text().contains("no checkpoint files"));
+    assert_eq!(
+        missing.text(),
+        "MISSING  missing.json: there is no such file\n"
+    );
+    assert!(
+        Place::new()
+            .ok("checkpoint verify")
+            .text()
+            .contains("no checkpoint files")
+    );
 }
 
 /// What the original script writes: the document with some members changed, the time, and the bare
@@ -665,7 +886,10 @@ fn what_the_original_script_finished_is_neither_listed_as_open_nor_stale() {
             document["status"] = json!("done");
         });
         let answer = place.ok(verb).text();
-        assert!(answer == "OK\n" || answer.starts_with("w\tdone\t"), "{verb}: {answer}");
+        assert!(
+            answer == "OK\n" || answer.starts_with("w\tdone\t"),
+            "{verb}: {answer}"
+        );
         assert_eq!(place.status("w"), "completed");
     }
 }
@@ -688,17 +912,32 @@ fn what_the_original_script_wrote_over_a_file_is_taken_in() {
         place.ok(&format!("checkpoint {verb}"));
         let file = document(&place.checkpoint("w"));
         assert_eq!(file["completedSteps"], json!(["one"]), "{verb}");
-        assert_eq!((&file["currentStep"], &file["notes"]), (&json!("two"), &json!("half way")));
-        assert_eq!(place.json("task show w")["done_steps"], json!(["one"]), "{verb}");
-        assert!(!place.work("memory/checkpoints/quarantine").exists(), "{verb}");
+        assert_eq!(
+            (&file["currentStep"], &file["notes"]),
+            (&json!("two"), &json!("half way"))
+        );
+        assert_eq!(
+            place.json("task show w")["done_steps"],
+            json!(["one"]),
+            "{verb}"
+        );
+        assert!(
+            !place.work("memory/checkpoints/quarantine").exists(),
+            "{verb}"
+        );
     }
 }
 
 #[test]
 fn a_workflow_that_the_original_script_completed_is_done() {
     let place = with_workflow();
-    by_the_script(&place.checkpoint("w"), |document| document["status"] = json!("done"));
-    assert_eq!(place.fails("checkpoint resume", 1).text(), "NO_CHECKPOINT\n");
+    by_the_script(&place.checkpoint("w"), |document| {
+        document["status"] = json!("done")
+    });
+    assert_eq!(
+        place.fails("checkpoint resume", 1).text(),
+        "NO_CHECKPOINT\n"
+    );
     assert_eq!(place.status("w"), "completed");
 }
 
@@ -711,7 +950,10 @@ fn what_the_original_script_wrote_is_never_lost_under_a_later_write() {
     });
     place.ok("task set w k=v");
     let shown = place.json("task show w");
-    assert_eq!((&shown["done_steps"], &shown["status"]), (&json!(["one"]), &json!("blocked")));
+    assert_eq!(
+        (&shown["done_steps"], &shown["status"]),
+        (&json!(["one"]), &json!("blocked"))
+    );
     assert!(!place.work("memory/checkpoints/quarantine").exists());
 }
 
@@ -719,7 +961,11 @@ fn what_the_original_script_wrote_is_never_lost_under_a_later_write() {
 fn a_quarantine_that_is_a_link_is_named_and_not_followed() {
     let place = with_workflow();
     fs::create_dir(place.path("elsewhere")).unwrap();
-    symlink(place.path("elsewhere"), place.work("memory/checkpoints/quarantine")).unwrap();
+    symlink(
+        place.path("elsewhere"),
+        place.work("memory/checkpoints/quarantine"),
+    )
+    .unwrap();
     fs::write(place.checkpoint("w"), "").unwrap();
     let told = place.fails("checkpoint resume", 73).stderr;
     assert!(told.contains("quarantine: it is a symbolic link"), "{told}");
@@ -730,11 +976,25 @@ fn a_quarantine_that_is_a_link_is_named_and_not_followed() {
 fn a_workflow_that_is_held_says_by_which_agent_whatever_its_name() {
     let place = Place::new();
     place.ok("checkpoint start --workflow w --agent test --step one --idempotency k");
-    place.relight("checkpoint resume").without("USER").run().with_code(0);
-    let told = place.relight("checkpoint resume").without("USER").run().with_code(75).stderr;
-    assert!(told.contains("held by agent test (") && !told.contains("user 0"), "{told}");
+    place
+        .relight("checkpoint resume")
+        .without("USER")
+        .run()
+        .with_code(0);
+    let told = place
+        .relight("checkpoint resume")
+        .without("USER")
+        .run()
+        .with_code(75)
+        .stderr;
+    assert!(
+        told.contains("held by agent test (") && !told.contains("user 0"),
+        "{told}"
+    );
     place.ok("checkpoint resume --steal-lock");
-    place.fails("checkpoint resume", 75).says(&["held by agent test (tester"]);
+    place
+        .fails("checkpoint resume", 75)
+        .says(&["held by agent test (tester"]);
 }
 
 /// `relight` with another home in the same workspace.
@@ -745,16 +1005,22 @@ fn at_other_home(place: &Place, words: &str) -> cases::Answer {
 
 #[test]
 fn what_another_home_finished_is_taken_in_although_it_counts_its_commits_anew() {
-    for verb in ["checkpoint resume", "checkpoint update --workflow w --notes x", "task set w k=v"]
-    {
+    for verb in [
+        "checkpoint resume",
+        "checkpoint update --workflow w --notes x",
+        "task set w k=v",
+    ] {
         let place = with_workflow();
         for note in ["a", "b", "c", "d"] {
             place.ok(&format!("checkpoint update --workflow w --notes {note}"));
         }
         at_other_home(&place, "checkpoint resume").with_code(0);
         at_other_home(&place, "task set w branch=main").with_code(0);
-        at_other_home(&place, "checkpoint update --workflow w --complete one --complete two")
-            .with_code(0);
+        at_other_home(
+            &place,
+            "checkpoint update --workflow w --complete one --complete two",
+        )
+        .with_code(0);
         place.relight(verb).run().with_code(0);
         let shown = place.json("task show w");
         assert_eq!(shown["done_steps"], json!(["one", "two"]), "{verb}");
@@ -762,7 +1028,10 @@ fn what_another_home_finished_is_taken_in_although_it_counts_its_commits_anew() 
         at_other_home(&place, "checkpoint complete --workflow w").with_code(0);
         place.relight(verb).run().with_code(1);
         assert_eq!(place.status("w"), "completed", "{verb}");
-        assert!(!place.work("memory/checkpoints/quarantine").exists(), "{verb}");
+        assert!(
+            !place.work("memory/checkpoints/quarantine").exists(),
+            "{verb}"
+        );
     }
 }
 
@@ -790,7 +1059,9 @@ fn an_older_file_with_steps_that_the_store_does_not_have_is_set_aside_and_told_o
     let before = fs::read(&file).unwrap();
     place.ok("checkpoint update --workflow w --notes later");
     fs::write(&file, before).unwrap();
-    let bytes = resealed(&file, |document| document["completedSteps"] = json!(["one"]));
+    let bytes = resealed(&file, |document| {
+        document["completedSteps"] = json!(["one"])
+    });
     fs::write(&file, bytes).unwrap();
     let told = place.ok("checkpoint resume").stderr;
     assert!(told.contains("set aside"), "{told}");
@@ -803,7 +1074,10 @@ fn a_start_by_force_under_the_same_key_sets_nothing_aside() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --complete one");
     place.ok("checkpoint start --workflow w --agent ops --step one --idempotency key-w --force");
-    assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!([]));
+    assert_eq!(
+        document(&place.checkpoint("w"))["completedSteps"],
+        json!([])
+    );
     assert!(!place.work("memory/checkpoints/quarantine").exists());
 }
 
@@ -833,8 +1107,14 @@ fn a_verb_has_the_last_word_over_what_the_original_script_wrote_before() {
         assert_eq!(shown["done_steps"], json!(["one"]), "{verb}");
         assert_eq!(shown["in_doubt"], json!(["two"]), "{verb}");
         let file = document(&place.checkpoint("w"));
-        assert_eq!((&file["status"], &file["currentStep"]), (&json!(in_file), &json!("two")));
-        assert!(!place.work("memory/checkpoints/quarantine").exists(), "{verb}");
+        assert_eq!(
+            (&file["status"], &file["currentStep"]),
+            (&json!(in_file), &json!("two"))
+        );
+        assert!(
+            !place.work("memory/checkpoints/quarantine").exists(),
+            "{verb}"
+        );
         // What the script wrote is not taken in a second time.
         place.ok("checkpoint list");
         assert_eq!(place.status("w"), status, "{verb}");
@@ -854,15 +1134,22 @@ fn a_step_after_the_original_script_keeps_the_scripts_own_step_in_doubt() {
 #[test]
 fn a_verb_on_what_the_original_script_completed_is_refused() {
     let place = with_workflow();
-    by_the_script(&place.checkpoint("w"), |document| document["status"] = json!("done"));
-    place.fails("task block w --reason look", 1).says(&["completed", "blocked"]);
+    by_the_script(&place.checkpoint("w"), |document| {
+        document["status"] = json!("done")
+    });
+    place
+        .fails("task block w --reason look", 1)
+        .says(&["completed", "blocked"]);
     assert_eq!(place.status("w"), "completed");
 }
 
 #[test]
 fn a_file_with_whole_seconds_is_not_older_than_the_second_it_was_written_in() {
     let place = with_workflow();
-    let changed = place.json("task show w")["updated_at"].as_str().unwrap().to_owned();
+    let changed = place.json("task show w")["updated_at"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let second = changed.split(['.', 'Z']).next().unwrap();
     by_the_script(&place.checkpoint("w"), |document| {
         document["updatedAt"] = json!(format!("{second}Z"));
@@ -882,8 +1169,14 @@ fn a_file_that_cannot_be_taken_in_is_told_of_once() {
         document["completedSteps"] = json!(["one"]);
     });
     let told = place.fails("checkpoint resume", 75).stderr;
-    assert_eq!(told.matches("w.json").count() - told.matches("quarantine/w.json").count(), 1);
-    assert!(told.contains("waits for a person") && told.contains("set aside"), "{told}");
+    assert_eq!(
+        told.matches("w.json").count() - told.matches("quarantine/w.json").count(),
+        1
+    );
+    assert!(
+        told.contains("waits for a person") && told.contains("set aside"),
+        "{told}"
+    );
     assert!(!told.contains("left in place"), "{told}");
 }
 
@@ -907,9 +1200,16 @@ fn pipes_and_devices_are_refused_and_never_waited_for() {
         place.fails(words, 65).says(&["not a regular file"]);
     }
     place.fails("checkpoint verify pipe.json", 65);
-    place.fails("session import pipe.json", 74).says(&["not a file"]);
-    place.fails("session export pipe.json", 74).says(&["not a file"]);
-    place.shell("rm -r memory/checkpoints; mkfifo memory/checkpoints").run().with_code(0);
+    place
+        .fails("session import pipe.json", 74)
+        .says(&["not a file"]);
+    place
+        .fails("session export pipe.json", 74)
+        .says(&["not a file"]);
+    place
+        .shell("rm -r memory/checkpoints; mkfifo memory/checkpoints")
+        .run()
+        .with_code(0);
     place.fails("checkpoint update --workflow w --complete one", 73);
 }
 
@@ -950,12 +1250,21 @@ fn set_aside(place: &Place) -> (String, String) {
     let folder = place.work("memory/checkpoints/quarantine");
     let mut names: Vec<String> = fs::read_dir(folder)
         .expect("something was set aside")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
         .collect();
     names.sort();
     assert_eq!(names.len(), 2, "{names:?}");
     let reason = place.work("memory/checkpoints/quarantine").join(&names[1]);
-    (names[0].clone(), fs::read_to_string(reason).expect("the reason is there"))
+    (
+        names[0].clone(),
+        fs::read_to_string(reason).expect("the reason is there"),
+    )
 }
 
 #[test]
@@ -963,10 +1272,15 @@ fn resume_sets_a_damaged_file_aside_and_writes_it_anew() {
     for (kind, damage) in DAMAGE {
         let place = with_workflow();
         damage(&place.checkpoint("w"));
-        let answer = place.ok("checkpoint resume --workflow w").says(&["w.json", "damaged"]);
+        let answer = place
+            .ok("checkpoint resume --workflow w")
+            .says(&["w.json", "damaged"]);
         assert_eq!(answer.json()["next_step"], "one", "{kind}");
         let (name, reason) = set_aside(&place);
-        assert!(name.starts_with("w.json.") && reason.len() > 5, "{kind}: {name} {reason}");
+        assert!(
+            name.starts_with("w.json.") && reason.len() > 5,
+            "{kind}: {name} {reason}"
+        );
         place.ok("checkpoint verify");
     }
 }
@@ -976,9 +1290,15 @@ fn update_sets_a_damaged_file_aside_and_writes_it_anew() {
     for (kind, damage) in DAMAGE {
         let place = with_workflow();
         damage(&place.checkpoint("w"));
-        place.ok("checkpoint update --workflow w --complete one").says(&["damaged"]);
+        place
+            .ok("checkpoint update --workflow w --complete one")
+            .says(&["damaged"]);
         assert!(set_aside(&place).0.starts_with("w.json."), "{kind}");
-        assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!(["one"]), "{kind}");
+        assert_eq!(
+            document(&place.checkpoint("w"))["completedSteps"],
+            json!(["one"]),
+            "{kind}"
+        );
     }
 }
 
@@ -988,11 +1308,16 @@ fn a_damaged_file_that_nothing_else_knows_is_65_by_name_and_the_others_resume() 
         let place = with_workflow();
         fs::remove_dir_all(place.path("home")).unwrap();
         damage(&place.checkpoint("w"));
-        place.fails("checkpoint resume --workflow w", 65).says(&["w.json"]);
+        place
+            .fails("checkpoint resume --workflow w", 65)
+            .says(&["w.json"]);
         start(&place, "good");
         let answer = place.ok("checkpoint resume").says(&["w.json"]);
         assert_eq!(answer.json()["workflow"], "good", "{kind}");
-        assert!(fs::symlink_metadata(place.checkpoint("w")).is_ok(), "{kind}: left in place");
+        assert!(
+            fs::symlink_metadata(place.checkpoint("w")).is_ok(),
+            "{kind}: left in place"
+        );
     }
 }
 
@@ -1002,7 +1327,11 @@ fn one_damaged_file_does_not_keep_another_workflow_from_resuming() {
         let place = with_workflow();
         start(&place, "good");
         damage(&place.checkpoint("w"));
-        assert_eq!(place.json("checkpoint resume --workflow good")["workflow"], "good", "{kind}");
+        assert_eq!(
+            place.json("checkpoint resume --workflow good")["workflow"],
+            "good",
+            "{kind}"
+        );
     }
 }
 
@@ -1012,12 +1341,24 @@ fn list_shows_damaged_files_and_what_was_set_aside() {
         let place = with_workflow();
         damage(&place.checkpoint("w"));
         let list = place.json("checkpoint list");
-        assert!(list["damaged"][0]["file"].as_str().unwrap().ends_with("w.json"), "{kind}");
+        assert!(
+            list["damaged"][0]["file"]
+                .as_str()
+                .unwrap()
+                .ends_with("w.json"),
+            "{kind}"
+        );
         assert_eq!(list["items"][0]["damaged"], true, "{kind}");
         let shown = place.ok("checkpoint list").says(&["damaged: "]);
         assert!(shown.text().contains("w.json\tINVALID\n"), "{kind}");
         place.ok("checkpoint update --workflow w --notes x");
-        assert_eq!(place.json("checkpoint list")["quarantined"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            place.json("checkpoint list")["quarantined"]
+                .as_array()
+                .unwrap()
+                .len(),
+            1
+        );
     }
 }
 
@@ -1027,7 +1368,11 @@ fn check_exits_65_for_a_damaged_file() {
         let place = with_workflow();
         damage(&place.checkpoint("w"));
         let answer = place.fails("check --stale 1h", 65);
-        assert!(answer.text().contains("ALERT damaged"), "{kind}: {}", answer.text());
+        assert!(
+            answer.text().contains("ALERT damaged"),
+            "{kind}: {}",
+            answer.text()
+        );
     }
 }
 
@@ -1043,10 +1388,27 @@ fn a_file_that_may_not_be_read_is_set_aside_like_a_damaged_one() {
     let start = "checkpoint start --workflow w --agent a --step s --idempotency k";
     place.relight(start).by_nobody().run().with_code(0);
     std::os::unix::fs::chown(place.checkpoint("w"), Some(0), Some(0)).unwrap();
-    place.relight("checkpoint verify").by_nobody().run().with_code(65);
-    place.relight("check --stale 1h").by_nobody().run().with_code(65);
-    place.relight("checkpoint resume").by_nobody().run().with_code(0).says(&["w.json"]);
-    place.relight("checkpoint verify").by_nobody().run().with_code(0);
+    place
+        .relight("checkpoint verify")
+        .by_nobody()
+        .run()
+        .with_code(65);
+    place
+        .relight("check --stale 1h")
+        .by_nobody()
+        .run()
+        .with_code(65);
+    place
+        .relight("checkpoint resume")
+        .by_nobody()
+        .run()
+        .with_code(0)
+        .says(&["w.json"]);
+    place
+        .relight("checkpoint verify")
+        .by_nobody()
+        .run()
+        .with_code(0);
 }
 
 #[test]
@@ -1059,7 +1421,11 @@ fn a_link_planted_in_the_folder_is_not_followed() {
     start(&place, "w");
     place.ok("checkpoint update --workflow w --complete one");
     assert_eq!(fs::read(&secret).unwrap(), b"precious");
-    assert!(fs::symlink_metadata(place.checkpoint("w")).unwrap().is_file());
+    assert!(
+        fs::symlink_metadata(place.checkpoint("w"))
+            .unwrap()
+            .is_file()
+    );
 }
 
 #[test]
@@ -1069,11 +1435,16 @@ fn a_file_copy_that_cannot_be_written_is_73_and_the_store_has_it() {
     fs::remove_dir_all(&folder).unwrap();
     fs::write(&folder, "in the way").unwrap();
     let update = "checkpoint update --workflow w --complete one";
-    place.fails(update, 73).says(&["saved in the store", "memory/checkpoints/w.json"]);
+    place
+        .fails(update, 73)
+        .says(&["saved in the store", "memory/checkpoints/w.json"]);
     assert_eq!(place.json("task show w")["done_steps"], json!(["one"]));
     fs::remove_file(&folder).unwrap();
     place.ok("checkpoint update --workflow w --step two");
-    assert_eq!(document(&place.checkpoint("w"))["completedSteps"], json!(["one"]));
+    assert_eq!(
+        document(&place.checkpoint("w"))["completedSteps"],
+        json!(["one"])
+    );
 }
 
 #[test]
@@ -1101,24 +1472,46 @@ fn a_workflow_is_a_task() {
     assert_eq!(place.json("task show w")["agent"], "ops");
     place.ok("step run extra --task w -- true");
     place.ok("task cancel w");
-    place.fails("checkpoint resume --workflow w", 1).says(&["cancelled"]);
+    place
+        .fails("checkpoint resume --workflow w", 1)
+        .says(&["cancelled"]);
 }
 
 #[test]
 fn show_prints_the_document() {
     let place = with_workflow();
     let shown = place.ok("checkpoint show --workflow w").json();
-    assert_eq!((&shown["workflowId"], &shown["currentStep"]), (&json!("w"), &json!("one")));
-    place.fails("checkpoint show --workflow x", 1).says(&["no workflow x"]);
+    assert_eq!(
+        (&shown["workflowId"], &shown["currentStep"]),
+        (&json!("w"), &json!("one"))
+    );
+    place
+        .fails("checkpoint show --workflow x", 1)
+        .says(&["no workflow x"]);
 }
 
 #[test]
 fn list_is_of_this_folder_unless_all_are_wanted() {
     let place = with_workflow();
     place.ok("checkpoint start --workflow v --agent a --step s --idempotency k --dir other");
-    assert_eq!(place.json("checkpoint list")["items"].as_array().unwrap().len(), 1);
-    assert_eq!(place.json("checkpoint list --all")["items"].as_array().unwrap().len(), 2);
-    assert_eq!(place.json("checkpoint list --dir other")["items"][0]["workflow"], "v");
+    assert_eq!(
+        place.json("checkpoint list")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        place.json("checkpoint list --all")["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        place.json("checkpoint list --dir other")["items"][0]["workflow"],
+        "v"
+    );
 }
 
 #[test]
@@ -1133,7 +1526,11 @@ fn a_half_written_draft_is_in_nobodys_way() {
 fn a_workflow_completed_with_steps_left_says_and_records_them() {
     let place = with_workflow();
     let done = place.ok("--json checkpoint complete --workflow w");
-    assert!(done.stderr.contains("steps left open: two, three"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("steps left open: two, three"),
+        "{}",
+        done.stderr
+    );
     assert_eq!(done.json()["left_open"], json!(["two", "three"]));
     let shown = place.json("task show w");
     assert_eq!(
@@ -1143,7 +1540,10 @@ fn a_workflow_completed_with_steps_left_says_and_records_them() {
     start(&place, "v");
     place.ok("checkpoint update --workflow v --complete one --complete two --complete three");
     let done = place.ok("--json checkpoint complete --workflow v");
-    assert_eq!((done.stderr.as_str(), &done.json()["left_open"]), ("", &json!([])));
+    assert_eq!(
+        (done.stderr.as_str(), &done.json()["left_open"]),
+        ("", &json!([]))
+    );
 }
 
 #[test]
@@ -1153,7 +1553,11 @@ fn a_workflow_that_waits_for_a_person_is_resumed_by_force_alone() {
     for words in ["checkpoint resume --workflow w", "checkpoint resume"] {
         let told = place.fails(words, 75);
         assert_eq!(told.text(), "", "{words}");
-        told.says(&["blocked and waits for a person: why", "task retry w", "--workflow w --force"]);
+        told.says(&[
+            "blocked and waits for a person: why",
+            "task retry w",
+            "--workflow w --force",
+        ]);
     }
     let error: Value =
         serde_json::from_str(&place.fails("--json checkpoint resume", 75).stderr).unwrap();
@@ -1168,12 +1572,16 @@ fn a_workflow_keeps_to_the_attempts_that_it_may_use() {
     let place = with_workflow();
     fs::write(place.work("relight.toml"), "[queue]\nattempts_max = 2\n").unwrap();
     let resume = |words: &str| {
-        place.shell(&format!("relight checkpoint resume --owner-pid $$ {words}")).run()
+        place
+            .shell(&format!("relight checkpoint resume --owner-pid $$ {words}"))
+            .run()
     };
     resume("").with_code(0);
     resume("--workflow w").with_code(0);
     resume("").with_code(75).says(&["used up", "--force"]);
-    resume("--workflow w").with_code(75).says(&["used up", "--force"]);
+    resume("--workflow w")
+        .with_code(75)
+        .says(&["used up", "--force"]);
     resume("--workflow w --force").with_code(0);
 }
 
@@ -1186,25 +1594,41 @@ fn a_workflow_that_waits_is_75_until_it_is_let_go_on() {
     ] {
         let place = with_workflow();
         place.ok(&format!("task {verb}"));
-        assert_eq!(place.fails("checkpoint resume", 75).says(&[status]).text(), "", "{verb}");
+        assert_eq!(
+            place.fails("checkpoint resume", 75).says(&[status]).text(),
+            "",
+            "{verb}"
+        );
         place.ok("checkpoint resume --workflow w --force");
     }
     let place = with_workflow();
     place.ok("task review w");
-    place.fails("checkpoint resume --workflow w", 75).says(&["in_review"]);
+    place
+        .fails("checkpoint resume --workflow w", 75)
+        .says(&["in_review"]);
 }
 
 #[test]
 fn the_example_agent_does_not_start_over_what_waits_for_a_person() {
     let place = Place::new();
-    let agent = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/checkpoint-agent.sh");
-    place.shell(&format!("CRASH_AT=migrate bash {agent}")).run().with_code(137);
+    let agent = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/checkpoint-agent.sh"
+    );
+    place
+        .shell(&format!("CRASH_AT=migrate bash {agent}"))
+        .run()
+        .with_code(137);
     place.ok("task block deploy-42 --reason look");
     let answer = place.shell(&format!("bash {agent}")).run().with_code(75);
     assert!(!answer.text().contains("performing"), "{}", answer.text());
     place.ok("task retry deploy-42");
     let answer = place.shell(&format!("bash {agent}")).run().with_code(0);
-    assert!(!answer.text().contains("performing backup"), "{}", answer.text());
+    assert!(
+        !answer.text().contains("performing backup"),
+        "{}",
+        answer.text()
+    );
     assert_eq!(place.status("deploy-42"), "completed");
 }
 
@@ -1212,7 +1636,11 @@ fn the_example_agent_does_not_start_over_what_waits_for_a_person() {
 fn a_failed_workflow_is_not_revived_by_an_update() {
     let place = with_workflow();
     place.ok("checkpoint update --workflow w --status failed");
-    for words in ["update --step two", "update --status in_progress", "complete"] {
+    for words in [
+        "update --step two",
+        "update --status in_progress",
+        "complete",
+    ] {
         let (verb, rest) = words.split_once(' ').unwrap_or((words, ""));
         let told = place.fails(&format!("checkpoint {verb} --workflow w {rest}"), 1);
         told.says(&["w is failed", "relight task retry w"]);
@@ -1230,8 +1658,12 @@ fn a_workflow_that_failed_for_good_is_resumed_by_force_alone() {
     place.ok("checkpoint resume --workflow w");
     place.ok("task fail w --reason two");
     assert_eq!(place.status("w"), "failed");
-    place.fails("checkpoint resume --workflow w", 75).says(&["failed", "two", "--force"]);
-    place.fails("checkpoint resume", 75).says(&["failed", "--force"]);
+    place
+        .fails("checkpoint resume --workflow w", 75)
+        .says(&["failed", "two", "--force"]);
+    place
+        .fails("checkpoint resume", 75)
+        .says(&["failed", "--force"]);
     place.ok("checkpoint resume --workflow w --force");
 }
 
@@ -1240,7 +1672,9 @@ fn a_start_over_what_has_ended_says_so_or_is_refused() {
     let place = with_workflow();
     place.ok("checkpoint complete --workflow w");
     let other = "checkpoint start --workflow w --agent ops --step a --idempotency other";
-    let answer = place.ok(other).says(&["new run", "completed", "relight events --task w"]);
+    let answer = place
+        .ok(other)
+        .says(&["new run", "completed", "relight events --task w"]);
     assert!(answer.text().contains("started anew"), "{}", answer.text());
     let forced = place.json(&format!("{other}-2 --force"));
     assert_eq!(
@@ -1251,13 +1685,19 @@ fn a_start_over_what_has_ended_says_so_or_is_refused() {
     let same = format!("{other}-2");
     place.fails(&same, 1).says(&["cancelled", "--force"]);
     assert_eq!(place.status("w"), "cancelled");
-    place.ok(&format!("{same} --force")).says(&["new run", "cancelled"]);
+    place
+        .ok(&format!("{same} --force"))
+        .says(&["new run", "cancelled"]);
     place.ok("task start t");
     place.ok("task done t");
     let over_task = "checkpoint start --workflow t --agent ops --step a --idempotency k";
-    place.fails(over_task, 1).says(&["completed", "nothing was started", "--force"]);
+    place
+        .fails(over_task, 1)
+        .says(&["completed", "nothing was started", "--force"]);
     assert_eq!(place.status("t"), "completed");
-    place.ok(&format!("{over_task} --force")).says(&["new run", "completed"]);
+    place
+        .ok(&format!("{over_task} --force"))
+        .says(&["new run", "completed"]);
 }
 
 #[test]
@@ -1265,7 +1705,9 @@ fn a_suspended_workflow_is_not_woken_by_an_update() {
     let place = with_workflow();
     place.ok("task start v --strategy suspend");
     place.ok("task fail v --reason why");
-    place.fails("checkpoint update --workflow v --step next", 1).says(&["waits for a person"]);
+    place
+        .fails("checkpoint update --workflow v --step next", 1)
+        .says(&["waits for a person"]);
     place.fails("checkpoint update --workflow v --status in_progress", 1);
     assert_eq!(place.status("v"), "suspended");
 }
@@ -1306,15 +1748,23 @@ fn a_start_over_an_unfinished_task_that_is_no_workflow_says_what_it_is() {
     place.ok("task start s --strategy suspend");
     place.ok("task fail s --reason why");
     let start = "checkpoint start --workflow s --agent a --step one --idempotency k";
-    place.fails(start, 1).says(&["workflow s is unfinished (blocked) in the store\n"]);
+    place
+        .fails(start, 1)
+        .says(&["workflow s is unfinished (blocked) in the store\n"]);
 }
 
 #[test]
 fn a_workflow_that_the_dialect_blocked_is_continued_by_the_dialect() {
-    for how in ["--status in_progress", "--step two", "--complete one --notes on"] {
+    for how in [
+        "--status in_progress",
+        "--step two",
+        "--complete one --notes on",
+    ] {
         let place = with_workflow();
         place.ok("checkpoint update --workflow w --status blocked --notes why");
-        place.fails("checkpoint complete --workflow w", 1).says(&["waits for a person"]);
+        place
+            .fails("checkpoint complete --workflow w", 1)
+            .says(&["waits for a person"]);
         place.ok(&format!("checkpoint update --workflow w {how}"));
         assert_eq!(place.status("w"), "in_progress", "{how}");
         // The word of the dialect counts no more: this block is a person's.
@@ -1328,7 +1778,10 @@ fn a_workflow_that_the_dialect_blocked_is_continued_by_the_dialect() {
 fn a_workflow_is_resumed_by_its_own_agent_alone() {
     let place = with_workflow();
     let refused = place.fails("checkpoint resume --workflow w --agent other", 1);
-    refused.says(&["belongs to agent ops, not to other", "relight task retry w --agent other"]);
+    refused.says(&[
+        "belongs to agent ops, not to other",
+        "relight task retry w --agent other",
+    ]);
     place.ok("task retry w --agent other");
     place.ok("checkpoint resume --workflow w --agent other --lease 1h");
     let held = place.fails("checkpoint resume --workflow w", 75);
@@ -1359,9 +1812,13 @@ fn a_failed_workflow_is_resumed_as_often_as_its_retries_allow() {
     for retry in 0..=max {
         let fence = place.json("checkpoint resume --workflow w --lease 1h")["fence"].clone();
         assert_eq!(place.json("task show w")["retries"], retry);
-        place.ok(&format!("checkpoint update --workflow w --status failed --fence {fence}"));
+        place.ok(&format!(
+            "checkpoint update --workflow w --status failed --fence {fence}"
+        ));
     }
-    place.fails("checkpoint resume --workflow w --lease 1h", 75).says(&["w", "failed"]);
+    place
+        .fails("checkpoint resume --workflow w --lease 1h", 75)
+        .says(&["w", "failed"]);
 }
 
 /// Only the holder died: what its step does is not in doubt, and its end is waited for.
@@ -1370,13 +1827,19 @@ fn a_workflow_whose_step_an_orphan_still_runs_is_not_resumed() {
     let place = with_workflow();
     let mut owner = place.shell("echo up; exec sleep 50").spawn();
     owner.line();
-    place.ok(&format!("checkpoint resume --workflow w --owner-pid {}", owner.pid()));
-    let step =
-        place.relight("step run long --task w --fence 1 -- sh -c").arg("echo $$; exec sleep 50");
+    place.ok(&format!(
+        "checkpoint resume --workflow w --owner-pid {}",
+        owner.pid()
+    ));
+    let step = place
+        .relight("step run long --task w --fence 1 -- sh -c")
+        .arg("echo $$; exec sleep 50");
     let mut running = step.spawn();
     let command = running.line().parse().unwrap();
     owner.kill();
-    place.fails("checkpoint resume --workflow w", 75).says(&["step long"]);
+    place
+        .fails("checkpoint resume --workflow w", 75)
+        .says(&["step long"]);
     place.fails("checkpoint resume", 75).says(&["step long"]);
     running.kill();
     place.fails("checkpoint resume", 75).says(&["step long"]);
@@ -1391,7 +1854,10 @@ fn a_start_by_the_verb_of_tasks_writes_the_file_too() {
     fs::remove_file(&file).unwrap();
     place.ok("task start w --lease 1h");
     let written = document(&file);
-    assert_eq!((&written["workflowId"], &written["status"]), (&json!("w"), &json!("in_progress")));
+    assert_eq!(
+        (&written["workflowId"], &written["status"]),
+        (&json!("w"), &json!("in_progress"))
+    );
 }
 
 /// `start` holds nothing: whose a workflow is decides, where its agent is one that Relight knows.

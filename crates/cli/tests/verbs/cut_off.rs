@@ -15,11 +15,19 @@ use serde_json::json;
 fn cut_off(ground: &Ground) -> Told {
     let told = Told::of(&ground.stage, "writer");
     // As `run` below says it: under another command it would be another agent.
-    let folder = std::fs::canonicalize(ground.work("")).unwrap().to_string_lossy().into_owned();
-    let plan = AgentPlan { command: vec!["./agent".to_owned()], folder, ..AgentPlan::default() };
+    let folder = std::fs::canonicalize(ground.work(""))
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let plan = AgentPlan {
+        command: vec!["./agent".to_owned()],
+        folder,
+        ..AgentPlan::default()
+    };
     told.commit(vec![AgentChange::Planned(Box::new(plan))]);
     told.held_by(dead());
-    told.runs(1, dead(), (1, 0)).commit(vec![AgentChange::Reserved(Told::tag(2))]);
+    told.runs(1, dead(), (1, 0))
+        .commit(vec![AgentChange::Reserved(Told::tag(2))]);
     std::fs::create_dir_all(ground.home("agents/writer/log")).unwrap();
     told
 }
@@ -36,7 +44,15 @@ fn exit_record(ground: &Ground, number: u32, code: i32) {
 }
 
 fn run<'a>(flags: &[&'a str]) -> Vec<&'a str> {
-    let base = ["run", "--name", "writer", "--cooldown", "10ms", "--max-attempts", "9"];
+    let base = [
+        "run",
+        "--name",
+        "writer",
+        "--cooldown",
+        "10ms",
+        "--max-attempts",
+        "9",
+    ];
     [&base, flags, &["--", "./agent"]].concat()
 }
 
@@ -47,7 +63,11 @@ fn two_deaths_that_nobody_could_record_are_both_recorded_and_the_third_attempt_i
     exit_record(&ground, 1, 5);
     exit_record(&ground, 2, 6);
     let ran = ground.start(&run(&[])).end();
-    assert_eq!((ran.code, ground.read("numbers").as_str()), (0, "3\n"), "{ran:?}");
+    assert_eq!(
+        (ran.code, ground.read("numbers").as_str()),
+        (0, "3\n"),
+        "{ran:?}"
+    );
     assert_eq!(ground.causes("writer"), ["failed", "failed", "completed"]);
     assert_eq!(ground.deaths("writer")[1]["code"], 6);
     ground.assert_never_doubled();
@@ -61,7 +81,9 @@ fn what_an_attempt_said_while_nobody_read_it_counts() {
         {\"type\":\"turn.failed\",\"error\":{\"message\":\"stream disconnected\"}}\n";
     std::fs::write(ground.home("agents/writer/log/000001.log"), said).unwrap();
     exit_record(&ground, 1, 0);
-    let ran = ground.start(&run(&["--preset", "codex", "--restart", "on-failure"])).end();
+    let ran = ground
+        .start(&run(&["--preset", "codex", "--restart", "on-failure"]))
+        .end();
     assert_eq!(ground.causes("writer")[0], "failed", "{ran:?}");
     let session = &ground.events("agent.session")[0]["detail"]["session"];
     assert_eq!(session, "0199a213-81c0-7800-8aa1-bbab2a035a53");
@@ -88,7 +110,10 @@ fn a_task_that_was_let_go_of_before_the_death_was_recorded_is_still_unfinished()
 fn recover_judges_an_end_by_the_preset_of_its_agent() {
     let ground = Ground::with_agent(ONLY_ONE);
     let told = cut_off(&ground);
-    let plan = AgentPlan { preset: "codex".to_owned(), ..AgentPlan::default() };
+    let plan = AgentPlan {
+        preset: "codex".to_owned(),
+        ..AgentPlan::default()
+    };
     told.commit(vec![AgentChange::Planned(Box::new(plan))]);
     let said = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"stream disconnected\"}}\n";
     std::fs::write(ground.home("agents/writer/log/000001.log"), said).unwrap();

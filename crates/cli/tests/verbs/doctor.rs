@@ -21,7 +21,10 @@ fn whole_store() -> &'static [u8] {
         let payload = format!("\"{}\"", "words ".repeat(500));
         for number in 0..60 {
             let id = format!("task-{number}");
-            assert_eq!(stage.run(&["task", "add", &id, "--payload", &payload]).code, 0);
+            assert_eq!(
+                stage.run(&["task", "add", &id, "--payload", &payload]).code,
+                0
+            );
         }
         // A long-lived user of the store empties the log when it ends.
         drop(SqliteStore::open(&store(&stage), Use::Long).unwrap());
@@ -59,7 +62,10 @@ fn level(ran: &Ran, topic: &str) -> String {
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     let findings = answer["findings"].as_array().unwrap();
     let found = findings.iter().find(|finding| finding["topic"] == topic);
-    found.map_or_else(|| "none".to_owned(), |finding| finding["level"].as_str().unwrap().to_owned())
+    found.map_or_else(
+        || "none".to_owned(),
+        |finding| finding["level"].as_str().unwrap().to_owned(),
+    )
 }
 
 #[test]
@@ -76,8 +82,16 @@ fn a_whole_store_is_described() {
     let stage = with_store(whole_store());
     let ran = stage.run(&["doctor", "--whole", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    for topic in ["home", "files", "store", "durability", "tasks", "damage", "in doubt", "backend"]
-    {
+    for topic in [
+        "home",
+        "files",
+        "store",
+        "durability",
+        "tasks",
+        "damage",
+        "in doubt",
+        "backend",
+    ] {
         assert_eq!(level(&ran, topic), "ok", "{topic}: {}", ran.stdout);
     }
     assert!(ran.stdout.contains("60 created"), "{}", ran.stdout);
@@ -100,7 +114,12 @@ fn rights_that_are_too_wide_are_warnings() {
 fn a_step_without_a_live_holder_is_in_doubt() {
     let stage = Stage::new();
     assert_eq!(stage.run(&["task", "start", "t", "--lease", "1ms"]).code, 0);
-    assert_eq!(stage.run(&["step", "begin", "pay", "--task", "t", "--repeat", "once"]).code, 0);
+    assert_eq!(
+        stage
+            .run(&["step", "begin", "pay", "--task", "t", "--repeat", "once"])
+            .code,
+        0
+    );
     stage.run(&["task", "release", "t", "--force"]);
     let ran = stage.run(&["doctor", "--json"]);
     assert_eq!(level(&ran, "in doubt"), "warning", "{}", ran.stdout);
@@ -111,7 +130,10 @@ fn a_step_without_a_live_holder_is_in_doubt() {
 fn the_block_of_agents_md_is_looked_at() {
     let stage = Stage::new();
     fs::write(stage.folder.path().join("work/AGENTS.md"), "# Ours\n").unwrap();
-    assert_eq!(level(&stage.run(&["doctor", "--json"]), "agents-md"), "warning");
+    assert_eq!(
+        level(&stage.run(&["doctor", "--json"]), "agents-md"),
+        "warning"
+    );
     stage.run(&["setup", "agents-md"]);
     assert_eq!(level(&stage.run(&["doctor", "--json"]), "agents-md"), "ok");
 }
@@ -122,8 +144,14 @@ fn damage_is_told_and_the_report_goes_on() {
     let cases: [(&str, Vec<u8>); 5] = [
         ("bad pages", with_bad_pages()),
         ("cut off", whole[..whole.len() / 2].to_vec()),
-        ("cut off within a page", whole[..whole.len() / 2 + 100].to_vec()),
-        ("garbage", b"this is not a database, and never was one\n".repeat(500)),
+        (
+            "cut off within a page",
+            whole[..whole.len() / 2 + 100].to_vec(),
+        ),
+        (
+            "garbage",
+            b"this is not a database, and never was one\n".repeat(500),
+        ),
         ("empty", Vec::new()),
     ];
     for (name, content) in cases {
@@ -131,7 +159,11 @@ fn damage_is_told_and_the_report_goes_on() {
         let ran = stage.run(&["doctor", "--whole", "--json"]);
         assert_eq!(ran.code, 65, "{name}: {ran:?}");
         assert_eq!(level(&ran, "agents-md"), "ok", "{name}: the rest is there");
-        assert_eq!(fs::read(store(&stage)).unwrap(), content, "{name}: untouched");
+        assert_eq!(
+            fs::read(store(&stage)).unwrap(),
+            content,
+            "{name}: untouched"
+        );
     }
 }
 
@@ -148,7 +180,11 @@ fn a_folder_in_the_stores_place_is_bad_configuration() {
 #[test]
 fn a_log_without_its_file_is_damage() {
     let stage = with_store(b"x");
-    fs::rename(store(&stage), stage.folder.path().join("home/relight.db-wal")).unwrap();
+    fs::rename(
+        store(&stage),
+        stage.folder.path().join("home/relight.db-wal"),
+    )
+    .unwrap();
     let ran = stage.run(&["doctor", "--json"]);
     assert_eq!(ran.code, 65, "{ran:?}");
     assert!(!store(&stage).exists());
@@ -178,14 +214,28 @@ fn what_can_be_read_is_salvaged_into_a_store_that_works() {
         .map(|t| t["copied"].as_u64().unwrap())
         .sum();
     assert!(copied > 60, "{answer}");
-    assert_eq!(fs::read(store(&stage)).unwrap(), damaged, "the damaged file is as it was");
+    assert_eq!(
+        fs::read(store(&stage)).unwrap(),
+        damaged,
+        "the damaged file is as it was"
+    );
 
     let listed = stage.run(&["--store", "sqlite:rescued.db", "task", "list", "--json"]);
     assert_eq!(listed.code, 0, "{listed:?}");
     let tasks: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert!(!tasks["items"].as_array().unwrap().is_empty());
-    assert_eq!(stage.run(&["--store", "sqlite:rescued.db", "doctor", "--whole"]).code, 0);
-    assert_eq!(stage.run(&["--store", "sqlite:rescued.db", "task", "start", "new"]).code, 0);
+    assert_eq!(
+        stage
+            .run(&["--store", "sqlite:rescued.db", "doctor", "--whole"])
+            .code,
+        0
+    );
+    assert_eq!(
+        stage
+            .run(&["--store", "sqlite:rescued.db", "task", "start", "new"])
+            .code,
+        0
+    );
 }
 
 #[test]
@@ -194,9 +244,15 @@ fn a_whole_store_is_salvaged_whole_beside_itself() {
     let ran = stage.run(&["doctor", "--salvage"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let home = fs::read_dir(stage.folder.path().join("home")).unwrap();
-    let names: Vec<String> =
-        home.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert!(names.iter().any(|name| name.starts_with("relight.db.salvaged-20")), "{names:?}");
+    let names: Vec<String> = home
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(
+        names
+            .iter()
+            .any(|name| name.starts_with("relight.db.salvaged-20")),
+        "{names:?}"
+    );
 }
 
 #[test]
@@ -206,8 +262,16 @@ fn a_hopeless_store_leaves_nothing_behind() {
         let ran = stage.run(&["doctor", "--salvage", "rescued.db"]);
         assert_eq!(ran.code, 65, "{ran:?}");
         assert!(ran.stderr.contains("nothing could be read"), "{ran:?}");
-        assert!(ran.stdout.contains("agents-md"), "the report is there all the same");
-        assert_eq!(fs::read_dir(stage.folder.path().join("work")).unwrap().count(), 0);
+        assert!(
+            ran.stdout.contains("agents-md"),
+            "the report is there all the same"
+        );
+        assert_eq!(
+            fs::read_dir(stage.folder.path().join("work"))
+                .unwrap()
+                .count(),
+            0
+        );
     }
 }
 
@@ -220,7 +284,11 @@ fn salvaging_never_writes_over_anything() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     let none = Stage::new();
     assert_eq!(none.run(&["doctor", "--salvage"]).code, 1);
-    assert_eq!(none.run(&["--store", "memory:", "doctor", "--salvage"]).code, 2);
+    assert_eq!(
+        none.run(&["--store", "memory:", "doctor", "--salvage"])
+            .code,
+        2
+    );
 }
 
 #[test]
@@ -228,7 +296,10 @@ fn a_home_that_is_no_folder_is_a_problem() {
     let stage = Stage::new();
     fs::write(stage.folder.path().join("home"), "").unwrap();
     let elsewhere = stage.run(&["--store", "sqlite:other.db", "doctor", "--json"]);
-    assert_eq!((elsewhere.code, level(&elsewhere, "home").as_str()), (1, "problem"));
+    assert_eq!(
+        (elsewhere.code, level(&elsewhere, "home").as_str()),
+        (1, "problem")
+    );
     assert_eq!(stage.run(&["doctor"]).code, 74);
 }
 
@@ -244,14 +315,30 @@ fn a_store_that_cannot_be_named_is_a_configuration_error() {
 fn the_kernel_and_the_configuration_are_looked_at() {
     let stage = Stage::new();
     let ran = stage.run(&["doctor", "--json"]);
-    for topic in ["boot", "pidfd", "subreaper", "cgroup", "inotify", "daemon", "config", "presets"]
-    {
+    for topic in [
+        "boot",
+        "pidfd",
+        "subreaper",
+        "cgroup",
+        "inotify",
+        "daemon",
+        "config",
+        "presets",
+    ] {
         assert_eq!(level(&ran, topic), "ok", "{topic}: {}", ran.stdout);
     }
-    fs::write(stage.folder.path().join("work/relight.toml"), "[recovery]\nmax_atempts = 1\n")
-        .unwrap();
+    fs::write(
+        stage.folder.path().join("work/relight.toml"),
+        "[recovery]\nmax_atempts = 1\n",
+    )
+    .unwrap();
     let ran = stage.run(&["doctor", "--json"]);
-    assert_eq!((ran.code, level(&ran, "config").as_str()), (1, "problem"), "{}", ran.stdout);
+    assert_eq!(
+        (ran.code, level(&ran, "config").as_str()),
+        (1, "problem"),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -274,5 +361,10 @@ fn a_token_that_others_can_read_is_a_problem() {
     assert_eq!(level(&stage.run(&["doctor", "--json"]), "token"), "ok");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = stage.run(&["doctor", "--json"]);
-    assert_eq!((ran.code, level(&ran, "token").as_str()), (1, "problem"), "{}", ran.stdout);
+    assert_eq!(
+        (ran.code, level(&ran, "token").as_str()),
+        (1, "problem"),
+        "{}",
+        ran.stdout
+    );
 }

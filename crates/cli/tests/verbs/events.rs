@@ -14,14 +14,28 @@ use serde_json::Value;
 /// A task with one finished step: six events or so.
 fn with_a_task() -> Stage {
     let stage = Stage::new();
-    assert_eq!(stage.run(&["task", "start", "report-7", "--title", "Weekly"]).code, 0);
-    let ran = stage.run(&["step", "run", "fetch", "--task", "report-7", "--", "echo", "hi"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hi\n"), "{}", ran.stderr);
+    assert_eq!(
+        stage
+            .run(&["task", "start", "report-7", "--title", "Weekly"])
+            .code,
+        0
+    );
+    let ran = stage.run(&[
+        "step", "run", "fetch", "--task", "report-7", "--", "echo", "hi",
+    ]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "hi\n"),
+        "{}",
+        ran.stderr
+    );
     stage
 }
 
 fn json_lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// The lines of a command that goes on, each waited for with a bound.
@@ -47,7 +61,9 @@ fn follow(stage: &Stage, arguments: &[&str]) -> Following {
 
 impl Following {
     fn next(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(180)).expect("a line comes")
+        self.lines
+            .recv_timeout(Duration::from_secs(180))
+            .expect("a line comes")
     }
 }
 
@@ -66,7 +82,10 @@ fn lines_hold_time_number_kind_task_step_and_detail() {
     let stage = with_a_task();
     let ran = stage.run(&["events", "--kind", "step.done"]);
     let words: Vec<&str> = ran.stdout.split_whitespace().collect();
-    assert_eq!(words[2..], ["step.done", "report-7", "fetch", "exit_code=0"]);
+    assert_eq!(
+        words[2..],
+        ["step.done", "report-7", "fetch", "exit_code=0"]
+    );
     assert!(words[0].ends_with('Z'));
 }
 
@@ -74,7 +93,10 @@ fn lines_hold_time_number_kind_task_step_and_detail() {
 fn all_newest_after_task_and_kind_choose() {
     let stage = with_a_task();
     let all = json_lines(&stage.run(&["events", "--all", "--json"]).stdout);
-    let ids: Vec<u64> = all.iter().map(|event| event["id"].as_u64().unwrap()).collect();
+    let ids: Vec<u64> = all
+        .iter()
+        .map(|event| event["id"].as_u64().unwrap())
+        .collect();
     assert!(ids.is_sorted() && ids.len() >= 4, "{ids:?}");
     let newest = json_lines(&stage.run(&["events", "-n", "2", "--json"]).stdout);
     assert_eq!(newest, all[all.len() - 2..]);
@@ -82,9 +104,23 @@ fn all_newest_after_task_and_kind_choose() {
     let after = ids[1].to_string();
     let later = json_lines(&stage.run(&["events", "--after", &after, "--json"]).stdout);
     assert_eq!(later, all[2..]);
-    assert_eq!(json_lines(&stage.run(&["events", "-n", "5000", "--json"]).stdout), all);
-    let ran = stage.run(&["events", "--task", "report-7", "--kind", "step.begun", "--json"]);
-    assert!(json_lines(&ran.stdout).iter().all(|event| event["kind"] == "step.begun"));
+    assert_eq!(
+        json_lines(&stage.run(&["events", "-n", "5000", "--json"]).stdout),
+        all
+    );
+    let ran = stage.run(&[
+        "events",
+        "--task",
+        "report-7",
+        "--kind",
+        "step.begun",
+        "--json",
+    ]);
+    assert!(
+        json_lines(&ran.stdout)
+            .iter()
+            .all(|event| event["kind"] == "step.begun")
+    );
 }
 
 #[test]
@@ -109,13 +145,25 @@ fn following_is_not_kept_busy_by_events_that_were_not_asked_for() {
     let following = follow(&stage, &kind);
     following.next();
     assert_eq!(stage.run(&["task", "set", "report-7", "a=b"]).code, 0);
-    assert_eq!(stage.run(&["step", "run", "write", "--task", "report-7", "--", "true"]).code, 0);
+    assert_eq!(
+        stage
+            .run(&["step", "run", "write", "--task", "report-7", "--", "true"])
+            .code,
+        0
+    );
     let event: Value = serde_json::from_str(&following.next()).unwrap();
     assert_eq!(event["step"], "write");
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", following.child.id())).unwrap();
-    let ticks: u64 =
-        stat.split(' ').skip(13).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
-    assert!(ticks < 100, "a second of processor time for two events: {ticks} ticks");
+    let ticks: u64 = stat
+        .split(' ')
+        .skip(13)
+        .take(2)
+        .map(|field| field.parse::<u64>().unwrap())
+        .sum();
+    assert!(
+        ticks < 100,
+        "a second of processor time for two events: {ticks} ticks"
+    );
     kill_process(Pid::from_child(&following.child), Signal::TERM).unwrap();
     assert_eq!(finish(following.child).code, 0);
 }

@@ -44,8 +44,11 @@ fn says_damaged(place: &Place) {
 #[test]
 fn a_store_of_garbage_is_65() {
     let place = with_store();
-    fs::write(place.home("relight.db"), b"not a database, but long enough to be one".repeat(200))
-        .unwrap();
+    fs::write(
+        place.home("relight.db"),
+        b"not a database, but long enough to be one".repeat(200),
+    )
+    .unwrap();
     says_damaged(&place);
 }
 
@@ -79,7 +82,10 @@ fn a_store_that_is_gone_while_its_log_is_there_is_65() {
     assert!(fs::metadata(place.home("relight.db-wal")).unwrap().len() > 0);
     fs::remove_file(place.home("relight.db")).unwrap();
     says_damaged(&place);
-    assert!(!place.home("relight.db").exists(), "no empty start over a lost store");
+    assert!(
+        !place.home("relight.db").exists(),
+        "no empty start over a lost store"
+    );
 }
 
 #[test]
@@ -119,7 +125,11 @@ fn a_newer_schema_is_65_and_asks_for_a_newer_relight() {
 /// As somebody for whom permissions count: `nobody` when this is root.
 fn unprivileged(place: &Place, words: &str) -> cases::Answer {
     let call = place.relight(words);
-    if rustix::process::geteuid().is_root() { call.by_nobody().run() } else { call.run() }
+    if rustix::process::geteuid().is_root() {
+        call.by_nobody().run()
+    } else {
+        call.run()
+    }
 }
 
 #[test]
@@ -131,21 +141,30 @@ fn a_home_that_cannot_be_written_is_74() {
         fs::set_permissions(file, fs::Permissions::from_mode(0o444)).unwrap();
     }
     for verb in ["task add u", "task start t", "step begin s --task t"] {
-        unprivileged(&place, verb).with_code(74).says(&["relight.db"]);
+        unprivileged(&place, verb)
+            .with_code(74)
+            .says(&["relight.db"]);
     }
     fs::set_permissions(place.path("home"), fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(place.json("task list")["items"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        place.json("task list")["items"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[test]
 fn a_home_that_cannot_be_made_is_74() {
     let place = Place::new();
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o555)).unwrap();
-    unprivileged(&place, "task add t").with_code(74).says(&["RELIGHT_HOME", "--home DIR"]);
+    unprivileged(&place, "task add t")
+        .with_code(74)
+        .says(&["RELIGHT_HOME", "--home DIR"]);
     fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     let file = place.work("a-file");
     fs::write(&file, "").unwrap();
-    let call = place.relight("task add t").env("RELIGHT_HOME", file.to_str().unwrap());
+    let call = place
+        .relight("task add t")
+        .env("RELIGHT_HOME", file.to_str().unwrap());
     call.run().with_code(74);
 }
 
@@ -155,7 +174,10 @@ fn a_full_disk_is_74_and_the_last_good_state_is_intact() {
     let before = place.json("task show t")["seq"].clone();
     let limited = "(ulimit -f 0; trap '' XFSZ; relight task set t a=b 2>&1; echo code $?) | cat";
     let text = place.shell(limited).run().text();
-    assert!(text.contains("nothing was saved") && text.ends_with("code 74\n"), "{text}");
+    assert!(
+        text.contains("nothing was saved") && text.ends_with("code 74\n"),
+        "{text}"
+    );
     assert_eq!(place.json("task show t")["seq"], before);
     place.ok("task set t a=b");
 }
@@ -163,9 +185,19 @@ fn a_full_disk_is_74_and_the_last_good_state_is_intact() {
 #[test]
 fn a_bad_flag_is_2_and_says_so_on_standard_error() {
     let place = Place::new();
-    for words in ["--nonsense", "task", "nonsense", "task list --nonsense", "step run", ""] {
+    for words in [
+        "--nonsense",
+        "task",
+        "nonsense",
+        "task list --nonsense",
+        "step run",
+        "",
+    ] {
         let answer = place.relight(words).run().with_code(2);
-        assert!(answer.stdout.is_empty() && !answer.stderr.is_empty(), "{words}");
+        assert!(
+            answer.stdout.is_empty() && !answer.stderr.is_empty(),
+            "{words}"
+        );
     }
     assert!(!place.path("home").exists());
 }
@@ -173,16 +205,56 @@ fn a_bad_flag_is_2_and_says_so_on_standard_error() {
 /// Bad input: what is typed, what is said of it, and what to type instead.
 const BAD: &[(&str, i32, &str, &str)] = &[
     ("task add a --priority high", 2, "write a whole number", ""),
-    ("task add a --max-retries -1", 2, "'--max-retries': it must not be negative", ""),
-    ("task add a --max-retries=-1", 2, "the number must not be negative", ""),
-    ("task add a --ttl -5s", 2, "'--ttl': it must not be negative", ""),
-    ("run ./x.sh --fast", 2, "'./x.sh'", "put -- before the command: relight run -- ./x.sh --fast"),
-    ("step run build make", 2, "'make'", "relight step run build -- make"),
-    ("token new", 2, "<--read-only|--operate>", "token new <--read-only|--operate>"),
+    (
+        "task add a --max-retries -1",
+        2,
+        "'--max-retries': it must not be negative",
+        "",
+    ),
+    (
+        "task add a --max-retries=-1",
+        2,
+        "the number must not be negative",
+        "",
+    ),
+    (
+        "task add a --ttl -5s",
+        2,
+        "'--ttl': it must not be negative",
+        "",
+    ),
+    (
+        "run ./x.sh --fast",
+        2,
+        "'./x.sh'",
+        "put -- before the command: relight run -- ./x.sh --fast",
+    ),
+    (
+        "step run build make",
+        2,
+        "'make'",
+        "relight step run build -- make",
+    ),
+    (
+        "token new",
+        2,
+        "<--read-only|--operate>",
+        "token new <--read-only|--operate>",
+    ),
     ("task start t --lease 0s", 2, "longer than 0s", ""),
     ("session begin s --id c --lease 0s", 2, "longer than 0s", ""),
-    ("task defer t --until 2020-01-01T00:00:00Z", 2, "in the past", ""),
-    ("beat --waiting-until 2020-01-01T00:00:00Z", 2, "in the past", ""),
+    (
+        "task defer t --until 2020-01-01T00:00:00Z",
+        2,
+        "in the past",
+        "",
+    ),
+    (
+        "beat --waiting-until 2020-01-01T00:00:00Z",
+        2,
+        "in the past",
+        "",
+    ),
     ("events -n 0", 2, "-n 0 shows nothing", "add -f"),
     ("logs a -n 0", 2, "-n 0 shows nothing", "add -f"),
     (
@@ -191,24 +263,84 @@ const BAD: &[(&str, i32, &str, &str)] = &[
         "fence 99 was never given out, the newest is 0",
         "RELIGHT_FENCE",
     ),
-    ("recover t --resume", 1, "task t is created: there is nothing to recover", "task start t"),
-    ("task list --store sqlite:typo/x.db", 78, "there is no folder ./typo", "mkdir -p ./typo"),
-    ("task list --home typo/home", 78, "there is no folder typo for the home", "mkdir -p typo"),
-    ("store copy sqlite:x.db sqlite:typo/x.db", 78, "there is no folder ./typo", "mkdir"),
-    ("task list --store sqlite:/dev/zero", 78, "it is not a regular file", ""),
+    (
+        "recover t --resume",
+        1,
+        "task t is created: there is nothing to recover",
+        "task start t",
+    ),
+    (
+        "task list --store sqlite:typo/x.db",
+        78,
+        "there is no folder ./typo",
+        "mkdir -p ./typo",
+    ),
+    (
+        "task list --home typo/home",
+        78,
+        "there is no folder typo for the home",
+        "mkdir -p typo",
+    ),
+    (
+        "store copy sqlite:x.db sqlite:typo/x.db",
+        78,
+        "there is no folder ./typo",
+        "mkdir",
+    ),
+    (
+        "task list --store sqlite:/dev/zero",
+        78,
+        "it is not a regular file",
+        "",
+    ),
     (
         "checkpoint start --workflow w --agent a --step s --idempotency k --dir typo/mem",
         2,
         "there is no folder typo",
         "mkdir -p typo",
     ),
-    ("setup config --file typo/relight.toml", 2, "there is no folder typo", ""),
-    ("session export typo/agents.json", 2, "there is no folder typo", ""),
-    ("check --log typo/check.log", 2, "there is no folder typo", ""),
-    ("step run s --task u -- ./no-such-program", 127, "cannot start ./no-such-program", ""),
-    ("step run s --task u -- ./plain", 126, "cannot start ./plain", ""),
-    ("run --name a -- ./no-such-program", 127, "there is no program ./no-such-program", ""),
-    ("run --name a -- ./plain", 126, "./plain may not be executed", ""),
+    (
+        "setup config --file typo/relight.toml",
+        2,
+        "there is no folder typo",
+        "",
+    ),
+    (
+        "session export typo/agents.json",
+        2,
+        "there is no folder typo",
+        "",
+    ),
+    (
+        "check --log typo/check.log",
+        2,
+        "there is no folder typo",
+        "",
+    ),
+    (
+        "step run s --task u -- ./no-such-program",
+        127,
+        "cannot start ./no-such-program",
+        "",
+    ),
+    (
+        "step run s --task u -- ./plain",
+        126,
+        "cannot start ./plain",
+        "",
+    ),
+    (
+        "run --name a -- ./no-such-program",
+        127,
+        "there is no program ./no-such-program",
+        "",
+    ),
+    (
+        "run --name a -- ./plain",
+        126,
+        "./plain may not be executed",
+        "",
+    ),
     ("nonsense", 2, "unrecognized subcommand 'nonsense'", ""),
 ];
 
@@ -222,20 +354,37 @@ fn bad_input_says_what_is_wrong_and_what_to_type() {
         place.fails(words, *code).says(&[message, hint]);
         assert!(!place.work("typo").exists(), "{words} made a folder");
         // The same as JSON: one document on standard error, whatever went wrong.
-        let answer = place.relight("--json").args(words.split(' ')).run().with_code(*code);
+        let answer = place
+            .relight("--json")
+            .args(words.split(' '))
+            .run()
+            .with_code(*code);
         // What is asked of several tasks is answered for each of them.
         let is_of_many = words.starts_with("recover");
-        let error =
-            if is_of_many { answer.json()["tasks"][0]["error"].clone() } else { answer.error() };
+        let error = if is_of_many {
+            answer.json()["tasks"][0]["error"].clone()
+        } else {
+            answer.error()
+        };
         assert_eq!(error["exit"], *code, "{words}: {error}");
         for (part, wanted) in [("message", message), ("hint", hint)] {
             let said = error[part].as_str().unwrap_or_default();
-            assert!(said.contains(wanted), "{words}: {wanted:?} is not in {error}");
+            assert!(
+                said.contains(wanted),
+                "{words}: {wanted:?} is not in {error}"
+            );
         }
     }
     let usage = place.fails("--json task add", 2).error();
-    assert_eq!((&usage["code"], &usage["status"]), (&"invalid".into(), &422.into()));
-    place.relight("task done t").env("RELIGHT_FENCE", "99").run().with_code(77);
+    assert_eq!(
+        (&usage["code"], &usage["status"]),
+        (&"invalid".into(), &422.into())
+    );
+    place
+        .relight("task done t")
+        .env("RELIGHT_FENCE", "99")
+        .run()
+        .with_code(77);
     place
         .relight("task done t")
         .env("RELIGHT_FENCE", "x")
@@ -247,17 +396,31 @@ fn bad_input_says_what_is_wrong_and_what_to_type() {
 #[test]
 fn help_and_version_are_0_on_standard_output() {
     let place = Place::new();
-    for words in ["--help", "--version", "task --help", "step run --help", "help checkpoint"] {
+    for words in [
+        "--help",
+        "--version",
+        "task --help",
+        "step run --help",
+        "help checkpoint",
+    ] {
         let answer = place.ok(words);
-        assert!(!answer.stdout.is_empty() && answer.stderr.is_empty(), "{words}");
+        assert!(
+            !answer.stdout.is_empty() && answer.stderr.is_empty(),
+            "{words}"
+        );
     }
 }
 
 #[test]
 fn no_home_at_all_is_78() {
     let place = Place::new();
-    let call = place.relight("task list").without("HOME").without("RELIGHT_HOME");
-    call.run().with_code(78).says(&["HOME", "RELIGHT_HOME", "--home"]);
+    let call = place
+        .relight("task list")
+        .without("HOME")
+        .without("RELIGHT_HOME");
+    call.run()
+        .with_code(78)
+        .says(&["HOME", "RELIGHT_HOME", "--home"]);
 }
 
 #[test]
@@ -269,10 +432,18 @@ fn the_home_is_found_in_the_documented_order() {
     let state = place.path("state").display().to_string();
     base().env("XDG_STATE_HOME", &state).run().with_code(0);
     assert!(place.path("state/relight/relight.db").exists());
-    place.relight("task add t").env("XDG_STATE_HOME", &state).run().with_code(0);
+    place
+        .relight("task add t")
+        .env("XDG_STATE_HOME", &state)
+        .run()
+        .with_code(0);
     assert!(place.home("relight.db").exists());
     let flag = place.path("flag").display().to_string();
-    place.relight("task add t --home").arg(&flag).run().with_code(0);
+    place
+        .relight("task add t --home")
+        .arg(&flag)
+        .run()
+        .with_code(0);
     assert!(place.path("flag/relight.db").exists());
 }
 
@@ -280,10 +451,16 @@ fn the_home_is_found_in_the_documented_order() {
 fn the_store_is_found_in_the_documented_order() {
     let place = Place::new();
     let url = |name: &str| format!("sqlite:{}", place.path(name).display());
-    place.relight("task add t").env("RELIGHT_STORE", &url("env.db")).run().with_code(0);
+    place
+        .relight("task add t")
+        .env("RELIGHT_STORE", &url("env.db"))
+        .run()
+        .with_code(0);
     assert!(place.path("env.db").exists());
     let call = place.relight("task add t --store").arg(&url("flag.db"));
-    call.env("RELIGHT_STORE", &url("env2.db")).run().with_code(0);
+    call.env("RELIGHT_STORE", &url("env2.db"))
+        .run()
+        .with_code(0);
     assert!(place.path("flag.db").exists() && !place.path("env2.db").exists());
 }
 
@@ -291,15 +468,26 @@ fn the_store_is_found_in_the_documented_order() {
 fn a_store_url_that_is_none_is_78() {
     let place = Place::new();
     for url in ["redis://h", "sqlite:", "relight.db", "nonsense"] {
-        place.relight("task list --store").arg(url).run().with_code(78).says(&["sqlite:PATH"]);
-        place.relight("task list").env("RELIGHT_STORE", url).run().with_code(78);
+        place
+            .relight("task list --store")
+            .arg(url)
+            .run()
+            .with_code(78)
+            .says(&["sqlite:PATH"]);
+        place
+            .relight("task list")
+            .env("RELIGHT_STORE", url)
+            .run()
+            .with_code(78);
     }
 }
 
 #[test]
 fn a_home_whose_name_is_not_text_is_not_passed_over() {
     let place = Place::new();
-    place.shell(r#"RELIGHT_HOME="$PWD/h$(printf '\377')" relight task add t"#).run();
+    place
+        .shell(r#"RELIGHT_HOME="$PWD/h$(printf '\377')" relight task add t"#)
+        .run();
     assert!(!place.path("user").exists());
 }
 
@@ -309,30 +497,56 @@ fn a_reader_that_goes_away_is_no_panic() {
     for n in 0..30 {
         place.ok(&format!("task add task-{n} --title {}", "x".repeat(1000)));
     }
-    for words in ["task list", "task list --json", "task states", "--help", "check --stale 0s"] {
+    for words in [
+        "task list",
+        "task list --json",
+        "task states",
+        "--help",
+        "check --stale 0s",
+    ] {
         let mut running = place.relight(words).spawn();
         running.close_output();
         let answer = running.end();
-        assert!(!answer.stderr.contains("panic"), "{words}: {}", answer.stderr);
-        assert!(![70, 101, 134].contains(&answer.code), "{words}: {}", answer.code);
+        assert!(
+            !answer.stderr.contains("panic"),
+            "{words}: {}",
+            answer.stderr
+        );
+        assert!(
+            ![70, 101, 134].contains(&answer.code),
+            "{words}: {}",
+            answer.code
+        );
     }
 }
 
 #[test]
 fn a_full_standard_error_is_no_panic() {
-    Place::new().shell("relight task show nobody 2>/dev/full").run().with_code(1);
+    Place::new()
+        .shell("relight task show nobody 2>/dev/full")
+        .run()
+        .with_code(1);
 }
 
 #[test]
 fn an_answer_that_cannot_be_written_is_not_0() {
-    Place::new().shell("relight task start t --json >/dev/full").run().with_code(74);
+    Place::new()
+        .shell("relight task start t --json >/dev/full")
+        .run()
+        .with_code(74);
 }
 
 #[test]
 fn a_closed_standard_error_is_no_panic() {
     let place = Place::new();
-    place.shell("relight task show nobody 2>&-").run().with_code(1);
-    place.shell("relight task show nobody >&- 2>&-").run().with_code(1);
+    place
+        .shell("relight task show nobody 2>&-")
+        .run()
+        .with_code(1);
+    place
+        .shell("relight task show nobody >&- 2>&-")
+        .run()
+        .with_code(1);
 }
 
 #[test]
@@ -351,9 +565,18 @@ fn an_error_is_named_for_programs() {
         ("task done t", "illegal", 1, 409),
         (&format!("task add {secret}"), "invalid", 2, 422),
     ] {
-        let error = place.relight("--json").args(words.split(' ')).run().with_code(exit).error();
+        let error = place
+            .relight("--json")
+            .args(words.split(' '))
+            .run()
+            .with_code(exit)
+            .error();
         let told = (&error["code"], &error["exit"], &error["status"]);
-        assert_eq!(told, (&code.into(), &exit.into(), &status.into()), "{words}: {error}");
+        assert_eq!(
+            told,
+            (&code.into(), &exit.into(), &status.into()),
+            "{words}: {error}"
+        );
     }
     place.ok("task cancel t");
     let nothing = place.fails("--json task claim --agent a", 1).error();
@@ -365,7 +588,9 @@ fn texts_that_are_too_long_are_refused_and_not_repeated() {
     let place = Place::new();
     let long = "x".repeat(70_000);
     let name = format!("token new --read-only --name {long}");
-    place.fails(&name, 65).says(&["name of the token", "at most 200"]);
+    place
+        .fails(&name, 65)
+        .says(&["name of the token", "at most 200"]);
     let told = place.fails(&format!("task add {long}"), 2).stderr;
     assert!(told.len() < 1_000, "{} bytes", told.len());
     let run = format!("run --name a -- true {long} {long}");
@@ -384,6 +609,14 @@ fn a_store_that_this_user_may_not_write_is_a_matter_of_permission() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(place.path(folder), mode).unwrap();
     }
-    let told = place.relight("task add u").by_nobody().run().with_code(74).stderr;
-    assert!(told.contains("ermission denied") && told.contains("RELIGHT_HOME"), "{told}");
+    let told = place
+        .relight("task add u")
+        .by_nobody()
+        .run()
+        .with_code(74)
+        .stderr;
+    assert!(
+        told.contains("ermission denied") && told.contains("RELIGHT_HOME"),
+        "{told}"
+    );
 }

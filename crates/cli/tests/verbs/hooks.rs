@@ -27,18 +27,32 @@ fn hook(stage: &Stage, event: &str, fields: &Value) -> Ran {
 
 fn hook_with(stage: &Stage, event: &str, fields: &Value, variables: &[(&str, &str)]) -> Ran {
     let mut whole = json!({"session_id": SESSION, "cwd": work(stage)});
-    whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    whole
+        .as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
     let mut command = stage.command(&["hook", event, "--for", "claude"]);
     command.envs(variables.iter().copied());
     let ran = feed(command, whole.to_string().as_bytes());
-    assert_eq!((ran.code, &*ran.stderr), (0, ""), "a hook never fails: {event} {fields}");
+    assert_eq!(
+        (ran.code, &*ran.stderr),
+        (0, ""),
+        "a hook never fails: {event} {fields}"
+    );
     let log = stage.folder.path().join("home/hooks.log");
-    assert_eq!(fs::read_to_string(log).unwrap_or_default(), "", "{event} {fields}");
+    assert_eq!(
+        fs::read_to_string(log).unwrap_or_default(),
+        "",
+        "{event} {fields}"
+    );
     ran
 }
 
 fn feed(mut command: Command, input: &[u8]) -> Ran {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     // One that does not read to the end has decided already.
     let _ = child.stdin.take().unwrap().write_all(input);
@@ -53,8 +67,15 @@ fn steps(stage: &Stage, task: &str) -> Vec<(String, String)> {
     let ran = stage.run(&["step", "list", "--task", task, "--json"]);
     let listed: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
     let text = |step: &Value, key: &str| step[key].as_str().unwrap().to_owned();
-    let items = listed["items"].as_array().or(listed["steps"].as_array()).unwrap().clone();
-    items.iter().map(|step| (text(step, "name"), text(step, "state"))).collect()
+    let items = listed["items"]
+        .as_array()
+        .or(listed["steps"].as_array())
+        .unwrap()
+        .clone();
+    items
+        .iter()
+        .map(|step| (text(step, "name"), text(step, "state")))
+        .collect()
 }
 
 /// A process that stands for the program whose hooks are called, and dies with its turn open.
@@ -64,21 +85,38 @@ fn killed_in(stage: &Stage, events: &[(&str, Value)]) {
     let mut script = String::new();
     for (number, (event, fields)) in events.iter().enumerate() {
         let mut whole = json!({"session_id": SESSION, "cwd": folder});
-        whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        whole
+            .as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
         let file = folder.join(format!("event-{number}.json"));
         fs::write(&file, whole.to_string()).unwrap();
-        let program = stage.command(&[]).get_program().to_string_lossy().into_owned();
-        script += &format!("'{program}' hook {event} --for claude < '{}';", file.display());
+        let program = stage
+            .command(&[])
+            .get_program()
+            .to_string_lossy()
+            .into_owned();
+        script += &format!(
+            "'{program}' hook {event} --for claude < '{}';",
+            file.display()
+        );
     }
     // A shell would be taken for one between the program and its hook.
-    let python = format!("import os; os.system('''{}''')", script.replace('\\', "\\\\"));
+    let python = format!(
+        "import os; os.system('''{}''')",
+        script.replace('\\', "\\\\")
+    );
     let mut command = stage.command(&[]);
     let variables: Vec<_> = command
         .get_envs()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect();
     command = Command::new("python3");
-    command.args(["-c", &python]).envs(variables).current_dir(&folder).stdin(Stdio::null());
+    command
+        .args(["-c", &python])
+        .envs(variables)
+        .current_dir(&folder)
+        .stdin(Stdio::null());
     let mut child = command.spawn().unwrap();
     child.wait().unwrap();
 }
@@ -100,7 +138,10 @@ fn a_call_of_a_program_that_is_stopped_in_it_stays_in_doubt() {
         [("Bash: git push [c1]".to_owned(), "begun".to_owned())]
     );
     let told = hook(&stage, "session-start", &json!({"source": "resume"})).stdout;
-    assert!(told.contains("was begun and its outcome is unknown"), "{told}");
+    assert!(
+        told.contains("was begun and its outcome is unknown"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -110,12 +151,16 @@ fn the_brief_of_a_supervisor_is_not_kept_as_what_the_user_wrote() {
         let task: Value =
             serde_json::from_str(&stage.run(&["task", "show", &own_task(), "--json"]).stdout)
                 .unwrap();
-        task["context"]["prompt"].as_str().unwrap_or_default().to_owned()
+        task["context"]["prompt"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     };
     hook(&stage, "prompt", &json!({"prompt": "write the report"}));
-    for brief in
-        ["# Brief for attempt 2 of agent a\nAttempt 1 ended", "\"# Brief for attempt 2 of a\""]
-    {
+    for brief in [
+        "# Brief for attempt 2 of agent a\nAttempt 1 ended",
+        "\"# Brief for attempt 2 of a\"",
+    ] {
         hook(&stage, "prompt", &json!({"prompt": brief}));
         assert_eq!(prompt(), "write the report");
     }
@@ -137,10 +182,16 @@ fn a_prompt_in_parts_is_kept() {
 fn calls_of_a_conversation_are_steps_of_its_own_task() {
     let stage = Stage::new();
     hook(&stage, "prompt", &json!({"prompt": "build it"}));
-    let (test, read) = (json!({"command": "make test"}), json!({"file_path": "/etc/hosts"}));
+    let (test, read) = (
+        json!({"command": "make test"}),
+        json!({"file_path": "/etc/hosts"}),
+    );
     hook(&stage, "before-tool", &call("Bash", "t1", &test));
     hook(&stage, "before-tool", &call("Bash", "t1", &test));
-    assert_eq!(steps(&stage, &own_task()), [("Bash: make test [t1]".into(), "begun".into())]);
+    assert_eq!(
+        steps(&stage, &own_task()),
+        [("Bash: make test [t1]".into(), "begun".into())]
+    );
     hook(&stage, "after-tool", &call("Bash", "t1", &test));
     hook(&stage, "after-tool", &call("Bash", "t1", &test));
     hook(&stage, "before-tool", &call("Read", "t2", &read));
@@ -154,12 +205,18 @@ fn calls_of_a_conversation_are_steps_of_its_own_task() {
         ("Read: /etc/hosts [t2]", "done"),
         ("Bash: make test [t3]", "failed"),
     ];
-    assert_eq!(names, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    assert_eq!(
+        names,
+        expected.map(|(name, state)| (name.to_owned(), state.to_owned()))
+    );
     hook(&stage, "before-tool", &call("Bash", "t4", &test));
     hook(&stage, "stop", &json!({}));
     let shown = stage.run(&["task", "show", &own_task()]).stdout;
     assert!(shown.contains("completed"), "{shown}");
-    assert!(stage.run(&["inflight"]).stdout.contains("nothing"), "the conversation knows its end");
+    assert!(
+        stage.run(&["inflight"]).stdout.contains("nothing"),
+        "the conversation knows its end"
+    );
 }
 
 /// Each prompt starts the task over; what the conversation has cost stays.
@@ -171,7 +228,11 @@ fn the_usage_of_a_conversation_adds_up_over_its_turns() {
         hook(&stage, "stop", &json!({"cost_usd": 0.25}));
         let shown = stage.run(&["task", "show", &own_task(), "--json"]).stdout;
         let task: Value = serde_json::from_str(&shown).unwrap();
-        assert_eq!((&task["turns"], &task["cost"]), (&json!(turns), &json!(cost)), "{shown}");
+        assert_eq!(
+            (&task["turns"], &task["cost"]),
+            (&json!(turns), &json!(cost)),
+            "{shown}"
+        );
     }
 }
 
@@ -186,8 +247,14 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
     killed_in(
         &stage,
         &[
-            ("prompt", json!({"prompt": format!("ship it with {secret}")})),
-            ("after-tool", call("Bash", "t0", &json!({"command": "make"}))),
+            (
+                "prompt",
+                json!({"prompt": format!("ship it with {secret}")}),
+            ),
+            (
+                "after-tool",
+                call("Bash", "t0", &json!({"command": "make"})),
+            ),
             ("before-tool", call("Write", "t1", &file(&written))),
             ("before-tool", call("Write", "t2", &file(&left))),
             ("before-tool", call("Bash", "t3", &push)),
@@ -195,11 +262,16 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
     );
     fs::write(&written, "new\n").unwrap();
     let inflight = stage.run(&["inflight"]).stdout;
-    assert!(inflight.contains("git push") && !inflight.contains(secret), "{inflight}");
+    assert!(
+        inflight.contains("git push") && !inflight.contains(secret),
+        "{inflight}"
+    );
     let start = json!({"session_id": "another", "source": "startup",
         "hook_event_name": "SessionStart"});
     let told: Value = serde_json::from_str(&hook(&stage, "session-start", &start).stdout).unwrap();
-    let text = told["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    let text = told["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .unwrap();
     assert_eq!(told["hookSpecificOutput"]["hookEventName"], "SessionStart");
     for part in [
         "2 calls finished; `git push",
@@ -218,14 +290,28 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
     };
     let start = |session| of(session, json!({"source": "startup"}));
     let told = hook(&stage, "session-start", &start("third")).stdout;
-    assert!(told.contains("git ls-remote"), "the one before it did nothing: {told}");
+    assert!(
+        told.contains("git ls-remote"),
+        "the one before it did nothing: {told}"
+    );
     hook(&stage, "prompt", &of("third", json!({"prompt": "go on"})));
     hook(&stage, "stop", &of("third", json!({})));
-    assert_eq!(hook(&stage, "session-start", &start("fourth")).stdout, "", "the third knows");
+    assert_eq!(
+        hook(&stage, "session-start", &start("fourth")).stdout,
+        "",
+        "the third knows"
+    );
     let inflight = stage.run(&["inflight"]).stdout;
-    assert!(inflight.contains("git push") && !inflight.contains("written.txt"), "{inflight}");
+    assert!(
+        inflight.contains("git push") && !inflight.contains("written.txt"),
+        "{inflight}"
+    );
     let resumed = json!({"source": "resume"});
-    assert!(hook(&stage, "session-start", &resumed).stdout.contains("git ls-remote"));
+    assert!(
+        hook(&stage, "session-start", &resumed)
+            .stdout
+            .contains("git ls-remote")
+    );
 }
 
 /// Codex and others name the file inside of the patch.
@@ -253,9 +339,15 @@ fn a_patch_of_one_file_is_settled_by_the_hash_of_that_file() {
     );
     fs::write(&changed, "new\n").unwrap();
     hook(&stage, "session-start", &json!({"source": "resume"}));
-    let states: Vec<String> = steps(&stage, &own_task()).into_iter().map(|(_, s)| s).collect();
+    let states: Vec<String> = steps(&stage, &own_task())
+        .into_iter()
+        .map(|(_, s)| s)
+        .collect();
     assert_eq!(states, ["failed", "done", "failed", "begun"]);
-    assert_eq!(steps(&stage, &own_task())[0].0, "apply_patch: left.txt [t1]");
+    assert_eq!(
+        steps(&stage, &own_task())[0].0,
+        "apply_patch: left.txt [t1]"
+    );
 }
 
 /// A call in doubt that must not be repeated blocks neither the task nor further calls.
@@ -282,14 +374,35 @@ fn calls_belong_to_the_task_that_the_agent_was_given() {
     let fence = started["fence"].to_string();
     let variables = [("RELIGHT_TASK", "given"), ("RELIGHT_FENCE", &*fence)];
     let done = json!({"command": "relight task done"});
-    hook_with(&stage, "before-tool", &call("Bash", "t1", &done), &variables);
+    hook_with(
+        &stage,
+        "before-tool",
+        &call("Bash", "t1", &done),
+        &variables,
+    );
     assert_eq!(steps(&stage, "given").len(), 1);
-    assert_eq!(stage.run(&["task", "done", "given", "--fence", &fence]).code, 0);
+    assert_eq!(
+        stage
+            .run(&["task", "done", "given", "--fence", &fence])
+            .code,
+        0
+    );
     // The call that finished the task ends after it; what follows is the conversation's own.
     hook_with(&stage, "after-tool", &call("Bash", "t1", &done), &variables);
     assert_eq!(steps(&stage, "given")[0].1, "done");
-    hook_with(&stage, "before-tool", &call("Bash", "t2", &done), &variables);
-    assert_eq!((steps(&stage, "given").len(), steps(&stage, &own_task()).len()), (1, 1));
+    hook_with(
+        &stage,
+        "before-tool",
+        &call("Bash", "t2", &done),
+        &variables,
+    );
+    assert_eq!(
+        (
+            steps(&stage, "given").len(),
+            steps(&stage, &own_task()).len()
+        ),
+        (1, 1)
+    );
 }
 
 /// Calls without an id are told apart by their number.
@@ -302,7 +415,10 @@ fn the_same_arguments_without_an_id_are_another_call_each_time() {
         hook(&stage, "after-tool", &test);
     }
     hook(&stage, "before-tool", &test);
-    let states: Vec<String> = steps(&stage, &own_task()).into_iter().map(|(_, s)| s).collect();
+    let states: Vec<String> = steps(&stage, &own_task())
+        .into_iter()
+        .map(|(_, s)| s)
+        .collect();
     assert_eq!(states, ["done", "done", "done", "done", "done", "begun"]);
 }
 
@@ -321,7 +437,13 @@ fn many_calls_at_once_are_all_kept() {
         }
     });
     let all = steps(&stage, &own_task());
-    assert_eq!((all.len(), all.iter().filter(|(_, state)| state == "done").count()), (12, 12));
+    assert_eq!(
+        (
+            all.len(),
+            all.iter().filter(|(_, state)| state == "done").count()
+        ),
+        (12, 12)
+    );
 }
 
 #[test]
@@ -329,7 +451,10 @@ fn what_cannot_be_recorded_is_only_logged() {
     let stage = Stage::new();
     for (words, input) in [
         (["hook", "before-tool", "--for", "claude"], "{"),
-        (["hook", "before-tool", "--for", "claude"], "{\"tool_name\": \"Bash\"}"),
+        (
+            ["hook", "before-tool", "--for", "claude"],
+            "{\"tool_name\": \"Bash\"}",
+        ),
         (["hook", "before-tool", "--for", "claude"], ""),
         (["hook", "no-such-event", "--for", "claude"], "{}"),
         (["hook", "before-tool", "--for", "nobody"], "{}"),
@@ -352,12 +477,28 @@ fn the_rules_of_tools_are_the_users() {
     fs::write(work(&stage).join("relight.toml"), rules).unwrap();
     hook(&stage, "before-tool", &call("mcp__do", "t0", &json!({})));
     let recorded = ("mcp__do [t0]".to_owned(), "begun".to_owned());
-    assert_eq!(steps(&stage, &own_task()), std::slice::from_ref(&recorded), "not approved");
+    assert_eq!(
+        steps(&stage, &own_task()),
+        std::slice::from_ref(&recorded),
+        "not approved"
+    );
     let trust = stage.command(&["trust"]).current_dir(work(&stage)).status();
     assert!(trust.unwrap().success());
-    hook(&stage, "before-tool", &call("Bash", "t1", &json!({"command": "ls"})));
-    hook(&stage, "before-tool", &call("MCP__other__do", "t2", &json!({})));
-    hook(&stage, "before-tool", &call("Read", "t3", &json!({"file_path": "/x"})));
+    hook(
+        &stage,
+        "before-tool",
+        &call("Bash", "t1", &json!({"command": "ls"})),
+    );
+    hook(
+        &stage,
+        "before-tool",
+        &call("MCP__other__do", "t2", &json!({})),
+    );
+    hook(
+        &stage,
+        "before-tool",
+        &call("Read", "t3", &json!({"file_path": "/x"})),
+    );
     let read = ("Read: /x [t3]".to_owned(), "begun".to_owned());
     assert_eq!(steps(&stage, &own_task()), [recorded, read]);
 }
@@ -366,7 +507,11 @@ fn the_rules_of_tools_are_the_users() {
 #[test]
 fn a_supervised_agent_is_told_what_its_attempt_before_had_begun() {
     let stage = Stage::new();
-    let program = stage.command(&[]).get_program().to_string_lossy().into_owned();
+    let program = stage
+        .command(&[])
+        .get_program()
+        .to_string_lossy()
+        .into_owned();
     let agent = format!(
         r"
 import json, os, subprocess
@@ -386,5 +531,8 @@ else:
     let told =
         "`git push` (Bash) was begun and its outcome is unknown: check `git ls-remote` first";
     assert_eq!(ran.code, 0, "a conversation is nothing to finish: {ran:?}");
-    assert!(ran.stdout.contains("additionalContext") && ran.stdout.contains(told), "{ran:?}");
+    assert!(
+        ran.stdout.contains("additionalContext") && ran.stdout.contains(told),
+        "{ran:?}"
+    );
 }

@@ -1,6 +1,9 @@
 //! Each verb of the command line, by the built binary.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 #[path = "../agent_store/mod.rs"]
 mod agent_store;
@@ -12,7 +15,11 @@ mod ground;
 #[path = "../relight/mod.rs"]
 mod relight;
 #[path = "../../../testkit/src/postgres.rs"]
-#[expect(dead_code, unreachable_pub, reason = "a module of testkit, taken in by its path")]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "a module of testkit, taken in by its path"
+)]
 mod server;
 
 mod agents;

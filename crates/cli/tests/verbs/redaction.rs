@@ -12,14 +12,31 @@ fn corpus() -> Vec<(&'static str, String)> {
     vec![
         ("github", format!("{}_{}", "ghp", letters(36))),
         ("openai", format!("{}-{}-{}", "sk", "proj", letters(48))),
-        ("anthropic", format!("{}-{}-{}-{}AA", "sk", "ant", "api03", letters(93))),
+        (
+            "anthropic",
+            format!("{}-{}-{}-{}AA", "sk", "ant", "api03", letters(93)),
+        ),
         ("aws", format!("{}{upper}", "AKIA")),
-        ("slack", format!("{}-{}-{}-{}", "xoxb", "123456789012", "123456789012", letters(24))),
+        (
+            "slack",
+            format!(
+                "{}-{}-{}-{}",
+                "xoxb",
+                "123456789012",
+                "123456789012",
+                letters(24)
+            ),
+        ),
         ("stripe", format!("{}_{}_{}", "sk", "live", letters(24))),
         ("google", format!("{}{}", "AIza", letters(35))),
         (
             "jwt",
-            format!("{}.{}.{}", "eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiIxMjM0NTY3ODkwIn0", letters(43)),
+            format!(
+                "{}.{}.{}",
+                "eyJhbGciOiJIUzI1NiJ9",
+                "eyJzdWIiOiIxMjM0NTY3ODkwIn0",
+                letters(43)
+            ),
         ),
         ("url", "hunter2-Very-Secret-Url".to_owned()),
         ("assignment", "correct-horse-battery-9".to_owned()),
@@ -45,7 +62,11 @@ fn text_with(kind: &str, secret: &str) -> String {
 /// Runs with the secret of the environment set.
 fn run(place: &Place, words: &str, last: &str) -> cases::Answer {
     let secret = corpus().pop().expect("the last is the environment's").1;
-    place.relight(words).arg(last).env("DEPLOY_TOKEN", &secret).run()
+    place
+        .relight(words)
+        .arg(last)
+        .env("DEPLOY_TOKEN", &secret)
+        .run()
 }
 
 #[track_caller]
@@ -64,7 +85,10 @@ fn through(door: &str, put: impl Fn(&Place, &str, &str)) {
         put(&place, kind, &text_with(kind, &secret));
     }
     assert_clean(&place, door);
-    assert!(!place.files_with(b"[redacted:").is_empty(), "{door} kept nothing at all");
+    assert!(
+        !place.files_with(b"[redacted:").is_empty(),
+        "{door} kept nothing at all"
+    );
 }
 
 #[test]
@@ -74,9 +98,15 @@ fn what_is_no_secret_is_found_as_it_is() {
         "checkpoint start --workflow w --agent a --step s --idempotency k --notes zebra-in-notes",
     );
     place.ok("step run print --task w -- echo zebra-in-output");
-    for (word, where_too) in [("zebra-in-notes", "w.json"), ("zebra-in-output", "relight.db-wal")] {
+    for (word, where_too) in [
+        ("zebra-in-notes", "w.json"),
+        ("zebra-in-output", "relight.db-wal"),
+    ] {
         let files = place.files_with(word.as_bytes());
-        assert!(files.iter().any(|file| file.ends_with(where_too)), "{word}: {files:?}");
+        assert!(
+            files.iter().any(|file| file.ends_with(where_too)),
+            "{word}: {files:?}"
+        );
     }
 }
 
@@ -98,7 +128,12 @@ fn by_a_payload() {
 #[test]
 fn by_context_given_at_the_start() {
     through("--set", |place, kind, text| {
-        run(place, &format!("task start {kind} --set"), &format!("note={text}")).with_code(0);
+        run(
+            place,
+            &format!("task start {kind} --set"),
+            &format!("note={text}"),
+        )
+        .with_code(0);
     });
 }
 
@@ -160,7 +195,11 @@ fn by_a_steps_name() {
 fn by_the_output_of_a_step() {
     through("output", |place, kind, text| {
         let words = format!("step run {kind} --task w -- printf %s");
-        assert_eq!(run(place, &words, text).with_code(0).text(), text, "the caller sees it");
+        assert_eq!(
+            run(place, &words, text).with_code(0).text(),
+            text,
+            "the caller sees it"
+        );
     });
 }
 
@@ -179,7 +218,10 @@ fn by_a_file_given_as_output() {
         place.ok(&format!("step begin {kind} --task w"));
         let secret = corpus().pop().unwrap().1;
         let call = place.relight(&format!("step end {kind} --task w --output -"));
-        call.input(text.as_bytes()).env("DEPLOY_TOKEN", &secret).run().with_code(0);
+        call.input(text.as_bytes())
+            .env("DEPLOY_TOKEN", &secret)
+            .run()
+            .with_code(0);
     });
 }
 
@@ -222,7 +264,10 @@ fn by_the_command_of_an_agent() {
         }
         call.run().with_code(0);
         let shown = place.ok(&format!("--json ps a{at}")).text().to_owned();
-        assert!(shown.contains("redacted:") && !shown.contains("plain words"), "{shown}");
+        assert!(
+            shown.contains("redacted:") && !shown.contains("plain words"),
+            "{shown}"
+        );
     }
     let files = place.files_with(b"plain words");
     assert!(files.is_empty(), "{files:?}");
@@ -232,8 +277,17 @@ fn by_the_command_of_an_agent() {
 fn an_id_that_is_a_secret_is_refused() {
     let place = Place::new();
     let (_, secret) = corpus().swap_remove(0);
-    place.relight("task add").arg(&secret).run().with_code(2).says(&["looks like a secret"]);
-    place.relight("task add t --agent").arg(&secret).run().with_code(2);
+    place
+        .relight("task add")
+        .arg(&secret)
+        .run()
+        .with_code(2)
+        .says(&["looks like a secret"]);
+    place
+        .relight("task add t --agent")
+        .arg(&secret)
+        .run()
+        .with_code(2);
     assert_clean(&place, "id");
 }
 
@@ -242,11 +296,20 @@ fn a_replay_is_redacted_and_says_so() {
     let place = Place::new();
     place.ok("task start t");
     let (_, secret) = corpus().swap_remove(0);
-    let step = || place.relight("step run s --task t -- echo").arg(&secret).run().with_code(0);
+    let step = || {
+        place
+            .relight("step run s --task t -- echo")
+            .arg(&secret)
+            .run()
+            .with_code(0)
+    };
     assert_eq!(step().text().trim(), secret);
     let replay = step().says(&["secrets were taken out"]);
     assert!(replay.text().starts_with("[redacted:") && !replay.text().contains(&secret));
-    let json = place.relight("--json step run s --task t -- true").run().json();
+    let json = place
+        .relight("--json step run s --task t -- true")
+        .run()
+        .json();
     assert_eq!(json["redacted"], true);
 }
 
@@ -256,7 +319,10 @@ fn an_output_without_secrets_replays_without_a_word() {
     place.ok("task start t");
     for _ in 0..2 {
         let answer = place.ok("step run s --task t -- echo plain");
-        assert_eq!((answer.text().as_str(), answer.stderr.as_str()), ("plain\n", ""));
+        assert_eq!(
+            (answer.text().as_str(), answer.stderr.as_str()),
+            ("plain\n", "")
+        );
     }
 }
 
@@ -265,22 +331,53 @@ fn token_counts_survive() {
     let place = Place::new();
     let payload =
         r#"{"usage": {"total_tokens": 1234567, "prompt_tokens": 1200000, "max_tokens": 4096}}"#;
-    place.relight("task start t --payload").arg(payload).run().with_code(0);
-    place.relight("task set t").args(["tokens=987654", "token_count=31337"]).run().with_code(0);
+    place
+        .relight("task start t --payload")
+        .arg(payload)
+        .run()
+        .with_code(0);
+    place
+        .relight("task set t")
+        .args(["tokens=987654", "token_count=31337"])
+        .run()
+        .with_code(0);
     let task = place.json("task show t");
-    assert_eq!(task["payload"], serde_json::from_str::<serde_json::Value>(payload).unwrap());
-    assert_eq!(task["context"], json!({"tokens": "987654", "token_count": "31337"}));
+    assert_eq!(
+        task["payload"],
+        serde_json::from_str::<serde_json::Value>(payload).unwrap()
+    );
+    assert_eq!(
+        task["context"],
+        json!({"tokens": "987654", "token_count": "31337"})
+    );
     let text = "tokens used: 5120 (input_tokens=5000, output_tokens=120)";
-    let step = || place.relight("step run s --task t -- printf %s").arg(text).run().with_code(0);
-    assert_eq!((step().text(), step().text()), (text.to_owned(), text.to_owned()));
+    let step = || {
+        place
+            .relight("step run s --task t -- printf %s")
+            .arg(text)
+            .run()
+            .with_code(0)
+    };
+    assert_eq!(
+        (step().text(), step().text()),
+        (text.to_owned(), text.to_owned())
+    );
 }
 
 #[test]
 fn equal_secrets_stay_equal_as_keys() {
     let place = Place::new();
     let (_, secret) = corpus().swap_remove(0);
-    place.relight("task add first --key").arg(&secret).run().with_code(0);
-    let second = place.relight("--json task add second --key").arg(&secret).run().with_code(0);
+    place
+        .relight("task add first --key")
+        .arg(&secret)
+        .run()
+        .with_code(0);
+    let second = place
+        .relight("--json task add second --key")
+        .arg(&secret)
+        .run()
+        .with_code(0);
     assert_eq!(second.json()["id"], "first");
 }
 
@@ -289,12 +386,18 @@ fn names_of_agents_and_owners_that_are_secrets_are_not_written() {
     let place = Place::new();
     let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
     place.fails(&format!("run --name {secret} --restart never -- true"), 2);
-    place.fails(&format!("run --name ok --task {secret} --restart never -- true"), 2);
+    place.fails(
+        &format!("run --name ok --task {secret} --restart never -- true"),
+        2,
+    );
     let file = format!("[[agent]]\nname = \"{secret}\"\ncommand = [\"true\"]\n");
     std::fs::write(place.work("secret.toml"), file).unwrap();
     place.fails("up --no-http --config secret.toml", 78);
     std::fs::remove_file(place.work("secret.toml")).unwrap();
-    assert_eq!(place.files_with(secret.as_bytes()), Vec::<std::path::PathBuf>::new());
+    assert_eq!(
+        place.files_with(secret.as_bytes()),
+        Vec::<std::path::PathBuf>::new()
+    );
 }
 
 #[test]
@@ -306,9 +409,20 @@ fn names_of_nodes_and_tokens_that_are_secrets_are_refused() {
     place
         .fails(&format!("token new --read-only --name {secret}"), 2)
         .says(&["token name", refused]);
-    place.fails(&format!("up --no-http --node {secret}"), 2).says(&["node name", refused]);
-    std::fs::write(place.work("node.toml"), format!("[node]\nlabels = [\"{secret}\"]\n")).unwrap();
-    place.fails("up --no-http --node n --config node.toml", 2).says(&[refused]);
+    place
+        .fails(&format!("up --no-http --node {secret}"), 2)
+        .says(&["node name", refused]);
+    std::fs::write(
+        place.work("node.toml"),
+        format!("[node]\nlabels = [\"{secret}\"]\n"),
+    )
+    .unwrap();
+    place
+        .fails("up --no-http --node n --config node.toml", 2)
+        .says(&[refused]);
     std::fs::remove_file(place.work("node.toml")).unwrap();
-    assert_eq!(place.files_with(secret.as_bytes()), Vec::<std::path::PathBuf>::new());
+    assert_eq!(
+        place.files_with(secret.as_bytes()),
+        Vec::<std::path::PathBuf>::new()
+    );
 }

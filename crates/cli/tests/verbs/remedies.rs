@@ -101,7 +101,9 @@ fn a_step_in_doubt_is_resolved_by_the_printed_command() {
     let place = Place::new();
     place.ok("task start t");
     place.die_in_step("pay --task t --repeat once");
-    let refused = place.relight("step run pay --task t --repeat once -- true").run();
+    let refused = place
+        .relight("step run pay --task t --repeat once -- true")
+        .run();
     play(&place, &refused.remedies());
     place.ok("task start t");
     place.ok("step run pay --task t --repeat once -- false");

@@ -17,12 +17,20 @@ fn script(stage: &Stage, name: &str, text: &str) {
 /// A user manager that answers, and keeps what it was asked.
 fn with_systemd(stage: &Stage) -> PathBuf {
     let log = stage.folder.path().join("systemctl.log");
-    script(stage, "systemctl", &format!("echo \"$@\" >> '{}'", log.display()));
+    script(
+        stage,
+        "systemctl",
+        &format!("echo \"$@\" >> '{}'", log.display()),
+    );
     log
 }
 
 fn without_systemd(stage: &Stage) {
-    script(stage, "systemctl", "echo 'Failed to connect to bus' >&2; exit 1");
+    script(
+        stage,
+        "systemctl",
+        "echo 'Failed to connect to bus' >&2; exit 1",
+    );
 }
 
 /// A crontab in a file.
@@ -33,19 +41,29 @@ case "$1" in
 -l) if [ -e "$table" ]; then cat "$table"; else echo 'no crontab for somebody' >&2; exit 1; fi ;;
 -) cat > "$table" ;;
 esac"#;
-    script(stage, "crontab", &text.replace("TABLE", table.to_str().unwrap()));
+    script(
+        stage,
+        "crontab",
+        &text.replace("TABLE", table.to_str().unwrap()),
+    );
     table
 }
 
 fn unit(stage: &Stage, name: &str) -> PathBuf {
-    stage.folder.path().join("user/.config/systemd/user").join(name)
+    stage
+        .folder
+        .path()
+        .join("user/.config/systemd/user")
+        .join(name)
 }
 
 #[test]
 fn systemd_units_are_written_enabled_and_removed() {
     let stage = Stage::new();
     let log = with_systemd(&stage);
-    let ran = stage.run(&["service", "install", "check", "--every", "5m", "--stale", "90s"]);
+    let ran = stage.run(&[
+        "service", "install", "check", "--every", "5m", "--stale", "90s",
+    ]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let service = fs::read_to_string(unit(&stage, "relight-check.service")).unwrap();
     let binary = env!("CARGO_BIN_EXE_relight");
@@ -57,23 +75,41 @@ fn systemd_units_are_written_enabled_and_removed() {
         home.display()
     );
     assert!(service.contains(&start), "{service}");
-    assert!(service.contains(&format!("Environment=\"RELIGHT_HOME={}\"\n", home.display())));
+    assert!(service.contains(&format!(
+        "Environment=\"RELIGHT_HOME={}\"\n",
+        home.display()
+    )));
     let timer = fs::read_to_string(unit(&stage, "relight-check.timer")).unwrap();
     assert!(timer.contains("OnUnitActiveSec=300s\n"), "{timer}");
     let asked = fs::read_to_string(&log).unwrap();
-    assert!(asked.contains("--user daemon-reload\n--user enable relight-check.timer\n"), "{asked}");
+    assert!(
+        asked.contains("--user daemon-reload\n--user enable relight-check.timer\n"),
+        "{asked}"
+    );
 
-    let again = stage.run(&["service", "install", "check", "--every", "5m", "--stale", "90s"]);
-    assert!(again.code == 0 && again.stdout.contains("already"), "{again:?}");
+    let again = stage.run(&[
+        "service", "install", "check", "--every", "5m", "--stale", "90s",
+    ]);
+    assert!(
+        again.code == 0 && again.stdout.contains("already"),
+        "{again:?}"
+    );
     let looked = stage.run(&["service", "remove", "check", "--print"]);
     assert!(looked.stdout.contains("would be removed"), "{looked:?}");
     assert!(unit(&stage, "relight-check.timer").exists());
     assert_eq!(stage.run(&["service", "remove", "check"]).code, 0);
     assert!(!unit(&stage, "relight-check.timer").exists());
     assert!(!unit(&stage, "relight-check.service").exists());
-    assert!(fs::read_to_string(&log).unwrap().contains("--user disable --now relight-check.timer"));
+    assert!(
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("--user disable --now relight-check.timer")
+    );
     let nothing = stage.run(&["service", "remove", "check"]);
-    assert!(nothing.code == 0 && nothing.stdout.contains("nothing"), "{nothing:?}");
+    assert!(
+        nothing.code == 0 && nothing.stdout.contains("nothing"),
+        "{nothing:?}"
+    );
 }
 
 #[test]
@@ -82,7 +118,10 @@ fn without_a_manager_the_units_are_written_and_the_rest_is_to_be_typed() {
     without_systemd(&stage);
     let ran = stage.run(&["service", "install", "check", "--systemd"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("type: systemctl --user enable --now relight-check.timer"));
+    assert!(
+        ran.stderr
+            .contains("type: systemctl --user enable --now relight-check.timer")
+    );
     assert!(unit(&stage, "relight-check.service").exists());
 }
 
@@ -105,31 +144,54 @@ fn cron_gets_one_marked_line_among_the_others() {
     let table = with_cron(&stage);
     fs::write(&table, "MAILTO=me\n0 4 * * * backup\n").unwrap();
     assert_eq!(stage.run(&["service", "install", "check"]).code, 0);
-    assert_eq!(stage.run(&["service", "install", "check", "--every", "1h"]).code, 0);
+    assert_eq!(
+        stage
+            .run(&["service", "install", "check", "--every", "1h"])
+            .code,
+        0
+    );
     let text = fs::read_to_string(&table).unwrap();
-    assert!(text.starts_with("MAILTO=me\n0 4 * * * backup\n0 * * * * RELIGHT_HOME="), "{text}");
+    assert!(
+        text.starts_with("MAILTO=me\n0 4 * * * backup\n0 * * * * RELIGHT_HOME="),
+        "{text}"
+    );
     assert_eq!(text.matches("# relight:check\n").count(), 1, "{text}");
     assert_eq!(stage.run(&["service", "remove", "check"]).code, 0);
-    assert_eq!(fs::read_to_string(&table).unwrap(), "MAILTO=me\n0 4 * * * backup\n");
+    assert_eq!(
+        fs::read_to_string(&table).unwrap(),
+        "MAILTO=me\n0 4 * * * backup\n"
+    );
 }
 
 #[test]
 fn a_first_crontab_is_made() {
     let stage = Stage::new();
     let table = with_cron(&stage);
-    assert_eq!(stage.run(&["service", "install", "check", "--cron"]).code, 0);
-    assert!(fs::read_to_string(&table).unwrap().ends_with("# relight:check\n"));
+    assert_eq!(
+        stage.run(&["service", "install", "check", "--cron"]).code,
+        0
+    );
+    assert!(
+        fs::read_to_string(&table)
+            .unwrap()
+            .ends_with("# relight:check\n")
+    );
 }
 
 #[test]
 fn a_crontab_that_cannot_be_read_is_not_replaced() {
     let stage = Stage::new();
     let trace = stage.folder.path().join("written");
-    let text =
-        format!("[ \"$1\" = - ] && touch '{}'; echo 'not allowed' >&2; exit 1", trace.display());
+    let text = format!(
+        "[ \"$1\" = - ] && touch '{}'; echo 'not allowed' >&2; exit 1",
+        trace.display()
+    );
     script(&stage, "crontab", &text);
     let ran = stage.run(&["service", "install", "check", "--cron"]);
-    assert!(ran.code == 69 && ran.stderr.contains("not allowed"), "{ran:?}");
+    assert!(
+        ran.code == 69 && ran.stderr.contains("not allowed"),
+        "{ran:?}"
+    );
     assert!(!trace.exists());
 }
 
@@ -150,15 +212,25 @@ fn printing_writes_nothing_and_paths_are_quoted_for_each_format() {
     let odd = "a b&c%d$e'f";
     fs::create_dir(stage.folder.path().join("work").join(odd)).unwrap();
     let print = |scheduler: &str| {
-        let ran = stage.run(&["service", "install", "check", scheduler, "--print", "--root", odd]);
+        let ran = stage.run(&[
+            "service", "install", "check", scheduler, "--print", "--root", odd,
+        ]);
         assert_eq!(ran.code, 0, "{ran:?}");
         ran.stdout
     };
     assert!(print("--systemd").contains("a b&c%%d$$e'f\""));
     assert!(print("--cron").contains(r"a b&c\%d$e'\''f'"));
     let plist = print("--launchd");
-    assert!(plist.starts_with("<?xml") && plist.contains("a b&amp;c%d$e'f</string>"), "{plist}");
-    assert_eq!(fs::read_dir(stage.folder.path().join("user")).unwrap().count(), 0);
+    assert!(
+        plist.starts_with("<?xml") && plist.contains("a b&amp;c%d$e'f</string>"),
+        "{plist}"
+    );
+    assert_eq!(
+        fs::read_dir(stage.folder.path().join("user"))
+            .unwrap()
+            .count(),
+        0
+    );
     assert!(!stage.folder.path().join("home").exists());
 }
 
@@ -168,16 +240,26 @@ fn the_line_of_cron_says_to_the_shell_what_was_meant() {
     let stage = Stage::new();
     let odd = "it's 100% $HOME `x`";
     fs::create_dir(stage.folder.path().join("work").join(odd)).unwrap();
-    let ran = stage.run(&["service", "install", "check", "--cron", "--print", "--root", odd]);
+    let ran = stage.run(&[
+        "service", "install", "check", "--cron", "--print", "--root", odd,
+    ]);
     let line = ran.stdout.strip_prefix("*/10 * * * * ").unwrap();
-    let line = line.replace(r"\%", "%").replace(env!("CARGO_BIN_EXE_relight"), "printf '%s\\n'");
-    let said = shell(&line.replace(">/dev/null", ""), &stage.folder.path().join("work"));
+    let line = line
+        .replace(r"\%", "%")
+        .replace(env!("CARGO_BIN_EXE_relight"), "printf '%s\\n'");
+    let said = shell(
+        &line.replace(">/dev/null", ""),
+        &stage.folder.path().join("work"),
+    );
     assert!(said.lines().any(|word| word.ends_with(odd)), "{said}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "stands for cron's shell")]
 fn shell(line: &str, folder: &Path) -> String {
-    let done = std::process::Command::new("sh").args(["-c", line]).current_dir(folder).output();
+    let done = std::process::Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .output();
     String::from_utf8(done.unwrap().stdout).unwrap()
 }
 
@@ -197,7 +279,9 @@ fn wrong_usage_is_told() {
         let ran = stage.run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?} {ran:?}");
     }
-    let ran = stage.run(&["--store", "memory:", "service", "install", "check", "--print"]);
+    let ran = stage.run(&[
+        "--store", "memory:", "service", "install", "check", "--print",
+    ]);
     assert_eq!(ran.code, 78, "{ran:?}");
 }
 
@@ -206,9 +290,15 @@ fn launchd_gets_a_file_that_is_called_untested() {
     let stage = Stage::new();
     let ran = stage.run(&["service", "install", "check", "--launchd"]);
     assert!(ran.code == 0 && ran.stderr.contains("untested"), "{ran:?}");
-    let plist = stage.folder.path().join("user/Library/LaunchAgents/relight.check.plist");
+    let plist = stage
+        .folder
+        .path()
+        .join("user/Library/LaunchAgents/relight.check.plist");
     assert!(plist.exists());
-    assert_eq!(stage.run(&["service", "remove", "check", "--launchd"]).code, 0);
+    assert_eq!(
+        stage.run(&["service", "remove", "check", "--launchd"]).code,
+        0
+    );
     assert!(!plist.exists());
 }
 
@@ -227,21 +317,39 @@ fn the_daemon_is_written_enabled_started_and_removed() {
         work.display()
     );
     assert!(text.contains(&start), "{text}");
-    for line in ["Type=notify", "Restart=always", "KillMode=process", "Delegate=yes"] {
+    for line in [
+        "Type=notify",
+        "Restart=always",
+        "KillMode=process",
+        "Delegate=yes",
+    ] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
     }
     let asked = fs::read_to_string(&log).unwrap();
     let expected =
         "--user daemon-reload\n--user enable relight.service\n--user start relight.service\n";
-    assert!(asked.contains(expected) && !asked.contains("restart"), "{asked}");
+    assert!(
+        asked.contains(expected) && !asked.contains("restart"),
+        "{asked}"
+    );
 
     let again = stage.run(&["service", "install", "daemon"]);
-    assert!(again.code == 0 && again.stdout.contains("already"), "{again:?}");
+    assert!(
+        again.code == 0 && again.stdout.contains("already"),
+        "{again:?}"
+    );
     assert_eq!(stage.run(&["service", "remove", "check"]).code, 0);
-    assert!(unit(&stage, "relight.service").exists(), "the check is not the daemon");
+    assert!(
+        unit(&stage, "relight.service").exists(),
+        "the check is not the daemon"
+    );
     assert_eq!(stage.run(&["service", "remove", "daemon"]).code, 0);
     assert!(!unit(&stage, "relight.service").exists());
-    assert!(fs::read_to_string(&log).unwrap().contains("--user disable --now relight.service"));
+    assert!(
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains("--user disable --now relight.service")
+    );
 }
 
 /// systemd itself reads the units that are written, with odd names in them.
@@ -253,10 +361,26 @@ fn systemd_takes_the_units_as_they_are_meant() {
     fs::write(odd.join("relight.toml"), "").unwrap();
     without_systemd(&stage);
     let config = "a b%c$d/relight.toml";
-    let daemon = ["service", "install", "daemon", "--systemd", "--config", config];
+    let daemon = [
+        "service",
+        "install",
+        "daemon",
+        "--systemd",
+        "--config",
+        config,
+    ];
     assert_eq!(stage.run(&daemon).code, 0);
-    assert_eq!(stage.run(&["service", "install", "check", "--systemd"]).code, 0);
-    for name in ["relight.service", "relight-check.service", "relight-check.timer"] {
+    assert_eq!(
+        stage
+            .run(&["service", "install", "check", "--systemd"])
+            .code,
+        0
+    );
+    for name in [
+        "relight.service",
+        "relight-check.service",
+        "relight-check.timer",
+    ] {
         let file = unit(&stage, name).display().to_string();
         let line = format!("systemd-analyze --man=no verify '{file}' 2>&1; echo \"code $?\"");
         let said = shell(&line, stage.folder.path());
@@ -264,7 +388,10 @@ fn systemd_takes_the_units_as_they_are_meant() {
             eprintln!("SKIPPED: there is no systemd-analyze here");
             return;
         }
-        let about_ours: Vec<&str> = said.lines().filter(|line| line.contains("relight")).collect();
+        let about_ours: Vec<&str> = said
+            .lines()
+            .filter(|line| line.contains("relight"))
+            .collect();
         assert!(said.contains("code 0") && about_ours.is_empty(), "{said}");
     }
 }
@@ -273,27 +400,61 @@ fn systemd_takes_the_units_as_they_are_meant() {
 fn cron_starts_the_daemon_with_the_host() {
     let stage = Stage::new();
     let table = with_cron(&stage);
-    assert_eq!(stage.run(&["service", "install", "check", "--cron"]).code, 0);
+    assert_eq!(
+        stage.run(&["service", "install", "check", "--cron"]).code,
+        0
+    );
     let ran = stage.run(&["service", "install", "daemon", "--cron"]);
-    assert!(ran.code == 0 && ran.stderr.contains("stays dead"), "{ran:?}");
+    assert!(
+        ran.code == 0 && ran.stderr.contains("stays dead"),
+        "{ran:?}"
+    );
     let text = fs::read_to_string(&table).unwrap();
     let last = text.lines().last().unwrap();
     assert!(last.starts_with("@reboot RELIGHT_HOME="), "{text}");
     assert!(last.ends_with(" up >/dev/null # relight:daemon"), "{text}");
     assert_eq!(stage.run(&["service", "remove", "daemon"]).code, 0);
     let text = fs::read_to_string(&table).unwrap();
-    assert!(text.ends_with("# relight:check\n") && text.lines().count() == 1, "{text}");
+    assert!(
+        text.ends_with("# relight:check\n") && text.lines().count() == 1,
+        "{text}"
+    );
 }
 
 #[test]
 fn printing_the_daemon_writes_nothing() {
     let stage = Stage::new();
-    let plist = stage.run(&["service", "install", "daemon", "--launchd", "--print"]).stdout;
+    let plist = stage
+        .run(&["service", "install", "daemon", "--launchd", "--print"])
+        .stdout;
     assert!(plist.contains("<string>relight.daemon</string>"), "{plist}");
-    assert!(plist.contains("<key>KeepAlive</key>") && plist.contains("Untested"), "{plist}");
-    let unit = stage.run(&["service", "install", "daemon", "--systemd", "--print"]).stdout;
-    assert!(unit.starts_with("# Written by `relight service install daemon`.\n[Unit]"), "{unit}");
-    assert_eq!(fs::read_dir(stage.folder.path().join("user")).unwrap().count(), 0);
-    let ran = stage.run(&["service", "install", "daemon", "--print", "--config", "nowhere.toml"]);
-    assert!(ran.code == 2 && ran.stderr.contains("no such file"), "{ran:?}");
+    assert!(
+        plist.contains("<key>KeepAlive</key>") && plist.contains("Untested"),
+        "{plist}"
+    );
+    let unit = stage
+        .run(&["service", "install", "daemon", "--systemd", "--print"])
+        .stdout;
+    assert!(
+        unit.starts_with("# Written by `relight service install daemon`.\n[Unit]"),
+        "{unit}"
+    );
+    assert_eq!(
+        fs::read_dir(stage.folder.path().join("user"))
+            .unwrap()
+            .count(),
+        0
+    );
+    let ran = stage.run(&[
+        "service",
+        "install",
+        "daemon",
+        "--print",
+        "--config",
+        "nowhere.toml",
+    ]);
+    assert!(
+        ran.code == 2 && ran.stderr.contains("no such file"),
+        "{ran:?}"
+    );
 }

@@ -13,7 +13,10 @@ fn agents_md(stage: &Stage) -> PathBuf {
 }
 
 fn skill(stage: &Stage) -> PathBuf {
-    stage.folder.path().join("work/skills/restart-recovery/SKILL.md")
+    stage
+        .folder
+        .path()
+        .join("work/skills/restart-recovery/SKILL.md")
 }
 
 /// A whole block of another version, as that version would have written it.
@@ -35,11 +38,21 @@ fn the_block_comes_stays_and_goes_without_touching_the_rest() {
         assert!(with.starts_with(content) && with.contains("relight checkpoint resume"));
         let lines = with.matches('\n').count();
         let is_crlf = content.contains('\r');
-        assert!(!is_crlf || with.matches("\r\n").count() == lines, "all lines end alike");
+        assert!(
+            !is_crlf || with.matches("\r\n").count() == lines,
+            "all lines end alike"
+        );
         let inode = fs::metadata(&file).unwrap().ino();
         let again = stage.run(&["setup", "agents-md"]);
-        assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
-        assert_eq!(fs::metadata(&file).unwrap().ino(), inode, "not written again");
+        assert!(
+            again.code == 0 && again.stdout.contains("nothing to do"),
+            "{again:?}"
+        );
+        assert_eq!(
+            fs::metadata(&file).unwrap().ino(),
+            inode,
+            "not written again"
+        );
         assert_eq!(stage.run(&["setup", "agents-md", "--check"]).code, 0);
         assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0);
         assert_eq!(fs::read_to_string(&file).unwrap(), content);
@@ -57,7 +70,11 @@ fn a_file_that_is_only_ours_is_made_and_removed() {
     assert_eq!(fs::read_to_string(&file).unwrap(), printed);
     assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0);
     assert!(!file.exists());
-    assert_eq!(stage.run(&["setup", "agents-md", "--remove"]).code, 0, "twice does no harm");
+    assert_eq!(
+        stage.run(&["setup", "agents-md", "--remove"]).code,
+        0,
+        "twice does no harm"
+    );
 }
 
 #[test]
@@ -83,9 +100,14 @@ fn what_a_person_edited_is_kept_unless_forced() {
     let stage = Stage::new();
     let file = agents_md(&stage);
     stage.run(&["setup", "agents-md"]);
-    let edited = fs::read_to_string(&file).unwrap().replace("crash", "mishap");
+    let edited = fs::read_to_string(&file)
+        .unwrap()
+        .replace("crash", "mishap");
     fs::write(&file, &edited).unwrap();
-    for arguments in [&["setup", "agents-md"][..], &["setup", "agents-md", "--remove"]] {
+    for arguments in [
+        &["setup", "agents-md"][..],
+        &["setup", "agents-md", "--remove"],
+    ] {
         let ran = stage.run(arguments);
         assert!(ran.code == 1 && ran.stderr.contains("--force"), "{ran:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), edited);
@@ -102,7 +124,11 @@ fn a_link_keeps_its_target_and_a_file_its_mode() {
     fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
     symlink("CLAUDE.md", agents_md(&stage)).unwrap();
     assert_eq!(stage.run(&["setup", "agents-md"]).code, 0);
-    assert!(fs::read_to_string(&target).unwrap().contains("relight:begin"));
+    assert!(
+        fs::read_to_string(&target)
+            .unwrap()
+            .contains("relight:begin")
+    );
     assert_eq!(fs::metadata(&target).unwrap().mode() & 0o777, 0o600);
     assert!(agents_md(&stage).is_symlink());
 }
@@ -129,7 +155,12 @@ fn files_that_cannot_be_understood_are_not_touched() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     assert_eq!(stage.run(&["setup", "agents-md"]).code, 74);
-    assert_eq!(stage.run(&["setup", "agents-md", "--check", "--remove"]).code, 2);
+    assert_eq!(
+        stage
+            .run(&["setup", "agents-md", "--check", "--remove"])
+            .code,
+        2
+    );
 }
 
 #[test]
@@ -147,13 +178,39 @@ fn the_skill_comes_and_goes_with_its_folder() {
     assert_eq!(stage.run(&["setup", "skill", "--check"]).code, 1);
     assert_eq!(stage.run(&["setup", "skill"]).code, 1);
     assert_eq!(stage.run(&["setup", "skill", "--remove"]).code, 1);
-    assert_eq!(stage.run(&["setup", "skill", "--remove", "--force"]).code, 0);
+    assert_eq!(
+        stage.run(&["setup", "skill", "--remove", "--force"]).code,
+        0
+    );
     assert!(!file.parent().unwrap().exists());
 
-    assert_eq!(stage.run(&["setup", "skill", "--dir", ".agents/skills"]).code, 0);
-    fs::write(stage.folder.path().join("work/.agents/skills/restart-recovery/x"), "").unwrap();
-    assert_eq!(stage.run(&["setup", "skill", "--dir", ".agents/skills", "--remove"]).code, 0);
-    assert!(stage.folder.path().join("work/.agents/skills/restart-recovery/x").exists());
+    assert_eq!(
+        stage
+            .run(&["setup", "skill", "--dir", ".agents/skills"])
+            .code,
+        0
+    );
+    fs::write(
+        stage
+            .folder
+            .path()
+            .join("work/.agents/skills/restart-recovery/x"),
+        "",
+    )
+    .unwrap();
+    assert_eq!(
+        stage
+            .run(&["setup", "skill", "--dir", ".agents/skills", "--remove"])
+            .code,
+        0
+    );
+    assert!(
+        stage
+            .folder
+            .path()
+            .join("work/.agents/skills/restart-recovery/x")
+            .exists()
+    );
 }
 
 #[test]
@@ -173,7 +230,11 @@ fn no_password_is_written_into_a_file() {
         let written = with("postgres://ann@db/work", words);
         assert_eq!(written.code, 0, "{written:?}");
     }
-    assert!(fs::read_to_string(&file).unwrap().contains("postgres://ann@db/work"));
+    assert!(
+        fs::read_to_string(&file)
+            .unwrap()
+            .contains("postgres://ann@db/work")
+    );
 }
 
 #[test]
@@ -182,9 +243,15 @@ fn a_link_out_of_the_folder_is_not_written_through() {
     let target = stage.folder.path().join("elsewhere.md");
     fs::write(&target, "theirs\n").unwrap();
     symlink(&target, agents_md(&stage)).unwrap();
-    for arguments in [&["setup", "agents-md"][..], &["setup", "agents-md", "--force"]] {
+    for arguments in [
+        &["setup", "agents-md"][..],
+        &["setup", "agents-md", "--force"],
+    ] {
         let ran = stage.run(arguments);
-        assert!(ran.code == 78 && ran.stderr.contains("elsewhere.md"), "{ran:?}");
+        assert!(
+            ran.code == 78 && ran.stderr.contains("elsewhere.md"),
+            "{ran:?}"
+        );
         assert_eq!(fs::read_to_string(&target).unwrap(), "theirs\n");
     }
 }
@@ -199,18 +266,33 @@ fn hooks_are_merged_checked_and_removed() {
     let hooks = |more: &[&str]| stage.run(&[&["setup", "hooks", "--for", "claude"], more].concat());
     assert_eq!(hooks(&["--check"]).code, 1);
     let added = hooks(&[]);
-    assert!(added.code == 0 && added.stdout.contains("8 hooks added"), "{added:?}");
+    assert!(
+        added.code == 0 && added.stdout.contains("8 hooks added"),
+        "{added:?}"
+    );
     let with = fs::read_to_string(&file).unwrap();
-    assert!(with.contains("hook before-tool --for claude") && with.contains("// mine"), "{with}");
+    assert!(
+        with.contains("hook before-tool --for claude") && with.contains("// mine"),
+        "{with}"
+    );
     assert_eq!(hooks(&["--check"]).code, 0);
     assert!(hooks(&[]).stdout.contains("nothing to do"));
     assert_eq!(hooks(&["--remove"]).code, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), theirs);
     fs::write(&file, "{").unwrap();
-    assert_eq!((hooks(&[]).code, fs::read_to_string(&file).unwrap().as_str()), (65, "{"));
+    assert_eq!(
+        (hooks(&[]).code, fs::read_to_string(&file).unwrap().as_str()),
+        (65, "{")
+    );
     let users = stage.run(&["setup", "hooks", "--for", "kimi"]);
     assert_eq!(users.code, 0, "{users:?}");
-    assert!(stage.folder.path().join("user/.kimi-code/config.toml").exists());
+    assert!(
+        stage
+            .folder
+            .path()
+            .join("user/.kimi-code/config.toml")
+            .exists()
+    );
 }
 
 #[test]
@@ -220,27 +302,53 @@ fn everything_for_an_agent_is_shown_first_and_then_set_up_at_once() {
     let shown = stage.run(&["setup", "agent", "--for", "claude"]);
     assert_eq!(shown.code, 2, "{shown:?}");
     let files = [".claude/settings.json", ".mcp.json", "CLAUDE.md"];
-    assert!(files.iter().all(|file| shown.stderr.contains(file)), "{shown:?}");
-    assert_eq!(fs::read_dir(&work).unwrap().count(), 0, "nothing was written");
+    assert!(
+        files.iter().all(|file| shown.stderr.contains(file)),
+        "{shown:?}"
+    );
+    assert_eq!(
+        fs::read_dir(&work).unwrap().count(),
+        0,
+        "nothing was written"
+    );
     let done = stage.run(&["setup", "agent", "--for", "claude", "--yes"]);
     assert_eq!(done.code, 0, "{done:?}");
     let skill = ".claude/skills/restart-recovery/SKILL.md";
-    assert!(files.iter().chain([&skill]).all(|file| work.join(file).exists()), "{done:?}");
-    assert_eq!(stage.run(&["setup", "agent", "--for", "claude", "--yes"]).code, 0, "again");
+    assert!(
+        files
+            .iter()
+            .chain([&skill])
+            .all(|file| work.join(file).exists()),
+        "{done:?}"
+    );
+    assert_eq!(
+        stage
+            .run(&["setup", "agent", "--for", "claude", "--yes"])
+            .code,
+        0,
+        "again"
+    );
 }
 
 #[test]
 fn a_daemon_without_a_configuration_says_what_writes_one() {
     let stage = Stage::new();
     let ran = stage.run(&["up"]);
-    assert!(ran.code == 78 && ran.stderr.contains("try: relight setup config writes"), "{ran:?}");
+    assert!(
+        ran.code == 78 && ran.stderr.contains("try: relight setup config writes"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn the_block_goes_into_the_file_that_the_program_reads() {
     for (program, theirs, file) in [
         ("claude", None, "CLAUDE.md"),
-        ("claude", Some(("CLAUDE.md", "# Ours\n@AGENTS.md\n")), "AGENTS.md"),
+        (
+            "claude",
+            Some(("CLAUDE.md", "# Ours\n@AGENTS.md\n")),
+            "AGENTS.md",
+        ),
         ("gemini", None, "GEMINI.md"),
         ("codex", None, "AGENTS.md"),
     ] {
@@ -249,14 +357,38 @@ fn the_block_goes_into_the_file_that_the_program_reads() {
         if let Some((name, text)) = theirs {
             fs::write(work.join(name), text).unwrap();
         }
-        assert_eq!(stage.run(&["setup", "agent", "--for", program, "--yes"]).code, 0);
-        assert!(fs::read_to_string(work.join(file)).unwrap().contains("relight:begin"));
+        assert_eq!(
+            stage
+                .run(&["setup", "agent", "--for", program, "--yes"])
+                .code,
+            0
+        );
+        assert!(
+            fs::read_to_string(work.join(file))
+                .unwrap()
+                .contains("relight:begin")
+        );
         let blocks = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"].map(|name| work.join(name));
-        let blocks = blocks.iter().filter_map(|path| fs::read_to_string(path).ok());
-        assert_eq!(blocks.filter(|text| text.contains("relight:begin")).count(), 1, "{program}");
+        let blocks = blocks
+            .iter()
+            .filter_map(|path| fs::read_to_string(path).ok());
+        assert_eq!(
+            blocks.filter(|text| text.contains("relight:begin")).count(),
+            1,
+            "{program}"
+        );
         fs::write(work.join(file), block_of_version(0)).unwrap();
-        let checked = stage.run(&["setup", "agents-md", "--file", file, "--check"]).stdout;
-        let flag = if file == "AGENTS.md" { String::new() } else { format!(" --file {file}") };
-        assert!(checked.contains(&format!("relight setup agents-md{flag} brings")), "{checked}");
+        let checked = stage
+            .run(&["setup", "agents-md", "--file", file, "--check"])
+            .stdout;
+        let flag = if file == "AGENTS.md" {
+            String::new()
+        } else {
+            format!(" --file {file}")
+        };
+        assert!(
+            checked.contains(&format!("relight setup agents-md{flag} brings")),
+            "{checked}"
+        );
     }
 }

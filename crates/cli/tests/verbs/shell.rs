@@ -13,7 +13,10 @@ fn every_shell_gets_a_script_and_an_unknown_one_is_refused() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = stage.run(&["completions", shell]);
         assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.stdout.contains("relight") && ran.stdout.contains("checkpoint"), "{shell}");
+        assert!(
+            ran.stdout.contains("relight") && ran.stdout.contains("checkpoint"),
+            "{shell}"
+        );
     }
     let ran = stage.run(&["completions", "tcsh"]);
     assert_eq!(ran.code, 2);
@@ -26,14 +29,24 @@ fn every_command_has_its_page() {
     let ran = stage.run(&["man", "--dir", "man/man1"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let folder = stage.folder.path().join("work/man/man1");
-    for page in ["relight.1", "relight-task-start.1", "relight-setup-agents-md.1"] {
+    for page in [
+        "relight.1",
+        "relight-task-start.1",
+        "relight-setup-agents-md.1",
+    ] {
         let text = std::fs::read_to_string(folder.join(page)).unwrap();
-        assert!(text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"), "{page}");
+        assert!(
+            text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"),
+            "{page}"
+        );
     }
     assert!(folder.join("relight-task.1").exists());
     assert!(!folder.join("relight-help.1").exists());
     let one = stage.run(&["man"]);
-    assert_eq!(one.stdout, std::fs::read_to_string(folder.join("relight.1")).unwrap());
+    assert_eq!(
+        one.stdout,
+        std::fs::read_to_string(folder.join("relight.1")).unwrap()
+    );
 }
 
 #[test]
@@ -45,7 +58,10 @@ fn a_folder_that_cannot_be_made_is_an_io_error() {
     assert!(ran.stderr.contains("file/man1"), "{ran:?}");
 }
 
-#[expect(clippy::disallowed_methods, reason = "a shell of the test, not of the product")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a shell of the test, not of the product"
+)]
 /// What bash would offer after this line, which ends at the cursor.
 fn offered_by_bash(stage: &Stage, line: &str) -> Vec<String> {
     let binary = Path::new(env!("CARGO_BIN_EXE_relight"));
@@ -60,12 +76,22 @@ fn offered_by_bash(stage: &Stage, line: &str) -> Vec<String> {
         printf '%s\n' "${COMPREPLY[@]}"
     "#;
     let relight = stage.command(&[]);
-    let variables = relight.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let variables = relight
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
     let mut bash = Command::new("bash");
-    bash.args(["-c", script, "bash", line]).env_clear().envs(variables);
-    let output = bash.current_dir(stage.folder.path().join("work")).output().unwrap();
+    bash.args(["-c", script, "bash", line])
+        .env_clear()
+        .envs(variables);
+    let output = bash
+        .current_dir(stage.folder.path().join("work"))
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    text.lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -74,10 +100,16 @@ fn bash_completes_the_names_of_tasks_agents_and_presets() {
     for task in ["book-1", "book-2", "ship:eu"] {
         assert_eq!(stage.run(&["task", "add", task]).code, 0);
     }
-    assert_eq!(stage.run(&["run", "--name", "writer", "--", "true"]).code, 0);
+    assert_eq!(
+        stage.run(&["run", "--name", "writer", "--", "true"]).code,
+        0
+    );
     let offered = |line: &str| offered_by_bash(&stage, line);
     assert_eq!(offered("relight task show bo"), ["book-1", "book-2"]);
-    assert_eq!(offered("relight --json step list --task book-2"), ["book-2"]);
+    assert_eq!(
+        offered("relight --json step list --task book-2"),
+        ["book-2"]
+    );
     // Bash replaces what follows the colon only.
     assert_eq!(offered("relight task show ship:e"), ["eu"]);
     assert_eq!(offered("relight events --task=ship:"), ["eu"]);
@@ -90,5 +122,8 @@ fn bash_completes_the_names_of_tasks_agents_and_presets() {
     assert_eq!(offered("relight run -- bo"), Vec::<String>::new());
     let elsewhere = "relight --home nowhere task show bo";
     assert_eq!(offered(elsewhere), Vec::<String>::new());
-    assert!(!stage.folder.path().join("work/nowhere").exists(), "a completion creates no store");
+    assert!(
+        !stage.folder.path().join("work/nowhere").exists(),
+        "a completion creates no store"
+    );
 }

@@ -17,15 +17,25 @@ fn at_work() -> Place {
 
 /// The words of `step run` for a shell script.
 fn shell(place: &Place, words: &str, script: &str) -> cases::Call {
-    place.relight(&format!("step run {words} --task t -- sh -c")).arg(script)
+    place
+        .relight(&format!("step run {words} --task t -- sh -c"))
+        .arg(script)
 }
 
 #[test]
 fn output_passes_through_byte_for_byte_and_replays_the_same() {
     let place = at_work();
     let script = r"echo >> ran; printf '\000\377\376 a\r\n\tno newline'; printf 'to stderr' >&2";
-    let first = place.relight("step run s --task t -- bash -c").arg(script).run().with_code(0);
-    let again = place.relight("step run s --task t -- bash -c").arg(script).run().with_code(0);
+    let first = place
+        .relight("step run s --task t -- bash -c")
+        .arg(script)
+        .run()
+        .with_code(0);
+    let again = place
+        .relight("step run s --task t -- bash -c")
+        .arg(script)
+        .run()
+        .with_code(0);
     assert_eq!(first.stdout, b"\x00\xff\xfe a\r\n\tno newline");
     assert_eq!(first.stderr, "to stderr");
     assert_eq!(again.stdout, first.stdout);
@@ -39,14 +49,20 @@ fn a_finished_step_counts_as_progress_of_the_task() {
     place.ok("task start t --step a --step b");
     place.ok("step run a --task t -- true");
     let show = place.json("task show t");
-    assert_eq!((&show["done_steps"], &show["next_step"]), (&json!(["a"]), &json!("b")));
+    assert_eq!(
+        (&show["done_steps"], &show["next_step"]),
+        (&json!(["a"]), &json!("b"))
+    );
 }
 
 #[test]
 fn the_commands_own_code_passes_through_and_the_step_may_run_again() {
     let place = at_work();
     shell(&place, "s", "echo >> ran; exit 3").run().with_code(3);
-    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+    assert_eq!(
+        place.json("step list --task t")["items"][0]["state"],
+        "failed"
+    );
     shell(&place, "s", "echo >> ran").run().with_code(0);
     assert_eq!(place.runs(), 2);
     assert_eq!(place.json("step list --task t")["items"][0]["tries"], 2);
@@ -64,11 +80,18 @@ fn a_command_that_was_cut_off_leaves_its_step_in_doubt() {
     for (script, code) in [("kill -9 $$", 137), ("sh -c 'kill -15 $$'; exit $?", 143)] {
         let place = at_work();
         let script = format!("echo >> ran; {script}");
-        let first = shell(&place, "s --repeat once", &script).run().with_code(code);
+        let first = shell(&place, "s --repeat once", &script)
+            .run()
+            .with_code(code);
         first.says(&["was cut off", "in doubt", "step resolve"]);
         let step = place.json("step list --task t")["items"][0].clone();
-        assert_eq!((&step["state"], &step["tries"]), (&json!("begun"), &json!(1)));
-        shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+        assert_eq!(
+            (&step["state"], &step["tries"]),
+            (&json!("begun"), &json!(1))
+        );
+        shell(&place, "s --repeat once", "echo >> ran")
+            .run()
+            .with_code(75);
         assert_eq!((place.runs(), place.status("t").as_str()), (1, "blocked"));
     }
 }
@@ -77,10 +100,15 @@ fn a_command_that_was_cut_off_leaves_its_step_in_doubt() {
 fn a_command_that_was_cut_off_is_asked_about_where_its_rule_says_so() {
     let place = at_work();
     let run = |script: &str| {
-        let call = place.relight("step run s --task t").args(VERIFY).arg("true");
+        let call = place
+            .relight("step run s --task t")
+            .args(VERIFY)
+            .arg("true");
         call.args(["--", "sh", "-c", script]).run()
     };
-    run("echo >> ran; kill -9 $$").with_code(137).says(&["--verify is asked first"]);
+    run("echo >> ran; kill -9 $$")
+        .with_code(137)
+        .says(&["--verify is asked first"]);
     run("echo >> ran").with_code(0).says(&["had happened"]);
     assert_eq!(place.runs(), 1);
 }
@@ -91,7 +119,9 @@ fn a_command_that_was_cut_off_runs_again_with_the_same_key_where_it_may() {
         let place = at_work();
         let words = format!("s {rule}");
         let script = "echo $RELIGHT_IDEMPOTENCY_KEY >> ran";
-        shell(&place, &words, &format!("{script}; kill -9 $$")).run().with_code(137);
+        shell(&place, &words, &format!("{script}; kill -9 $$"))
+            .run()
+            .with_code(137);
         shell(&place, &words, script).run().with_code(0);
         let keys = fs::read_to_string(place.work("ran")).unwrap();
         let keys: Vec<&str> = keys.lines().collect();
@@ -103,15 +133,22 @@ fn a_command_that_was_cut_off_runs_again_with_the_same_key_where_it_may() {
 fn a_step_of_the_rule_once_that_took_too_long_is_in_doubt() {
     let place = at_work();
     let slow = "echo >> ran; exec sleep 50";
-    shell(&place, "s --repeat once --timeout 3s", slow).run().with_code(124).says(&["in doubt"]);
-    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    shell(&place, "s --repeat once --timeout 3s", slow)
+        .run()
+        .with_code(124)
+        .says(&["in doubt"]);
+    shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(75);
     assert_eq!(place.runs(), 1);
 }
 
 #[test]
 fn an_accepted_code_finishes_the_step_and_is_replayed() {
     let place = at_work();
-    shell(&place, "s --accept 1,3", "echo >> ran; echo three; exit 3").run().with_code(3);
+    shell(&place, "s --accept 1,3", "echo >> ran; echo three; exit 3")
+        .run()
+        .with_code(3);
     let again = shell(&place, "s", "echo >> ran").run().with_code(3);
     assert_eq!((again.text().as_str(), place.runs()), ("three\n", 1));
 }
@@ -123,7 +160,10 @@ fn a_command_that_takes_too_long_is_stopped_and_gone() {
     let command = running.line();
     running.end().with_code(124);
     assert!(!fs::exists(format!("/proc/{command}")).unwrap());
-    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+    assert_eq!(
+        place.json("step list --task t")["items"][0]["state"],
+        "failed"
+    );
 }
 
 #[test]
@@ -162,15 +202,24 @@ fn a_timeout_is_relights_code_and_an_exit_is_the_steps() {
         call.arg(script).run().json()
     };
     for (rule, in_doubt) in [("keyed", false), ("repeatable", false), ("once", true)] {
-        let slow = run(&format!("{rule} --repeat {rule} --timeout 100ms"), "exec sleep 50");
+        let slow = run(
+            &format!("{rule} --repeat {rule} --timeout 100ms"),
+            "exec sleep 50",
+        );
         assert_eq!(
             (&slow["exit_code_of"], &slow["in_doubt"]),
             (&json!("relight"), &json!(in_doubt))
         );
     }
     let answer = run("s", "echo out; echo err >&2; exit 4");
-    assert_eq!((&answer["exit_code"], &answer["exit_code_of"]), (&json!(4), &json!("step")));
-    assert_eq!((&answer["stdout"], &answer["replayed"]), (&json!("out\n"), &json!(false)));
+    assert_eq!(
+        (&answer["exit_code"], &answer["exit_code_of"]),
+        (&json!(4), &json!("step"))
+    );
+    assert_eq!(
+        (&answer["stdout"], &answer["replayed"]),
+        (&json!("out\n"), &json!(false))
+    );
     run("s", "echo done");
     assert_eq!(run("s", "echo other")["stdout"], "done\n");
     assert_eq!(run("s", "echo other")["replayed"], true);
@@ -183,7 +232,10 @@ fn each_occurrence_is_a_step_of_its_own() {
         shell(&place, words, "echo >> ran").run().with_code(0);
     }
     assert_eq!(place.runs(), 2);
-    assert_eq!(place.json("step list --task t")["done_steps"], json!(["s", "s#2"]));
+    assert_eq!(
+        place.json("step list --task t")["done_steps"],
+        json!(["s", "s#2"])
+    );
     shell(&place, "s --occurrence 0", "true").run().with_code(2);
 }
 
@@ -193,7 +245,10 @@ fn the_idempotency_key_stays_over_tries_and_differs_by_occurrence_step_and_task(
     place.ok("task start u");
     let key = |words: &str| {
         let call = place.relight(&format!("step run {words} -- sh -c"));
-        call.arg("echo $RELIGHT_IDEMPOTENCY_KEY; exit 1").run().with_code(1).text()
+        call.arg("echo $RELIGHT_IDEMPOTENCY_KEY; exit 1")
+            .run()
+            .with_code(1)
+            .text()
     };
     let first = key("s --task t");
     assert!(first.len() > 20, "{first:?}");
@@ -211,22 +266,47 @@ fn a_long_output_passes_through_whole_and_is_kept_as_head_tail_and_hash() {
     let script = "printf HEAD; head -c 3000000 /dev/zero | tr '\\0' x; printf TAIL";
     let first = shell(&place, "s", script).run().with_code(0);
     assert_eq!(first.stdout.len(), 3_000_008);
-    let again = shell(&place, "s", script).run().with_code(0).says(&["3000008"]);
+    let again = shell(&place, "s", script)
+        .run()
+        .with_code(0)
+        .says(&["3000008"]);
     assert!(again.stdout.len() < 1 << 20);
     assert!(again.stdout.starts_with(b"HEADx") && again.stdout.ends_with(b"xTAIL"));
-    let call = place.relight("--json step run s --task t -- true").run().with_code(0).json();
+    let call = place
+        .relight("--json step run s --task t -- true")
+        .run()
+        .with_code(0)
+        .json();
     assert_eq!(call["cut"]["bytes"], 3_000_008);
-    let hash = call["cut"]["hash"].as_str().unwrap().strip_prefix("blake3:").unwrap();
+    let hash = call["cut"]["hash"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("blake3:")
+        .unwrap();
     assert_eq!(hash.len(), 64);
 }
 
 #[test]
 fn arguments_reach_the_command_literally() {
     let place = at_work();
-    let nasty = ["; touch pwned", "$(touch pwned)", "a\nb", "-n", "--task", "", "*", "'\"\\"];
-    let call = place.relight("step run s --task t -- printf [%s]").args(nasty);
+    let nasty = [
+        "; touch pwned",
+        "$(touch pwned)",
+        "a\nb",
+        "-n",
+        "--task",
+        "",
+        "*",
+        "'\"\\",
+    ];
+    let call = place
+        .relight("step run s --task t -- printf [%s]")
+        .args(nasty);
     let answer = call.run().with_code(0);
-    assert_eq!(answer.text(), nasty.map(|word| format!("[{word}]")).concat());
+    assert_eq!(
+        answer.text(),
+        nasty.map(|word| format!("[{word}]")).concat()
+    );
     assert!(!place.work("pwned").exists());
 }
 
@@ -241,39 +321,70 @@ fn arguments_that_are_not_text_reach_the_command_too() {
 fn a_step_name_is_any_printable_text() {
     let place = at_work();
     let name = "send $(the) 'mail'; 2nd try é";
-    let run = || place.relight("step run").arg(name).args(["--task", "t", "--", "true"]).run();
+    let run = || {
+        place
+            .relight("step run")
+            .arg(name)
+            .args(["--task", "t", "--", "true"])
+            .run()
+    };
     run().with_code(0);
-    assert_eq!(place.json("step list --task t")["done_steps"], json!([name]));
+    assert_eq!(
+        place.json("step list --task t")["done_steps"],
+        json!([name])
+    );
     for bad in ["", "a\nb", "\u{1b}[31m", " x", &"x".repeat(10_000)] {
-        place.relight("step begin --task t").arg(bad).run().with_code(2);
+        place
+            .relight("step begin --task t")
+            .arg(bad)
+            .run()
+            .with_code(2);
     }
 }
 
 #[test]
 fn a_missing_command_is_a_failed_try() {
     let place = at_work();
-    let answer = place.relight("step run s --task t -- /does/not/exist").run();
+    let answer = place
+        .relight("step run s --task t -- /does/not/exist")
+        .run();
     assert_ne!(answer.code, 0);
     answer.says(&["/does/not/exist"]);
-    assert_eq!(place.json("step list --task t")["items"][0]["state"], "failed");
+    assert_eq!(
+        place.json("step list --task t")["items"][0]["state"],
+        "failed"
+    );
     place.ok("step run s --task t -- true");
 }
 
 #[test]
 fn no_command_at_all_is_wrong_usage() {
     let place = at_work();
-    for words in ["s --task t", "s --task t --", "--task t -- true", "s --repeat maybe -- true"] {
+    for words in [
+        "s --task t",
+        "s --task t --",
+        "--task t -- true",
+        "s --repeat maybe -- true",
+    ] {
         place.fails(&format!("step run {words}"), 2);
     }
-    place.fails("step run s --task t --repeat verify -- true", 2).says(&["--verify"]);
+    place
+        .fails("step run s --task t --repeat verify -- true", 2)
+        .says(&["--verify"]);
     place.fails("step run s -- true", 2).says(&["RELIGHT_TASK"]);
-    place.fails("step run s --task nobody -- true", 1).says(&["there is no task nobody"]);
+    place
+        .fails("step run s --task nobody -- true", 1)
+        .says(&["there is no task nobody"]);
 }
 
 #[test]
 fn standard_input_reaches_the_command() {
     let place = at_work();
-    let answer = place.relight("step run s --task t -- cat").input(b"in\0put").run().with_code(0);
+    let answer = place
+        .relight("step run s --task t -- cat")
+        .input(b"in\0put")
+        .run()
+        .with_code(0);
     assert_eq!(answer.stdout, b"in\0put");
 }
 
@@ -301,7 +412,10 @@ fn a_shell_agent_killed_in_mid_work_goes_on_after_its_last_finished_step() {
     let second = place.shell(agent).run().with_code(0).text();
     assert_eq!(first, "resumed 0 next a\nmade a\n");
     assert_eq!(second, "resumed 1 next b\nmade a\nmade b\n");
-    assert_eq!((place.runs(), place.status("job").as_str()), (2, "completed"));
+    assert_eq!(
+        (place.runs(), place.status("job").as_str()),
+        (2, "completed")
+    );
 }
 
 #[test]
@@ -312,7 +426,9 @@ fn the_idempotency_key_survives_a_kill() {
     let (key, command) = (running.line(), running.line());
     running.kill();
     kill(command.parse().unwrap());
-    let again = shell(&place, "s", "echo $RELIGHT_IDEMPOTENCY_KEY").run().with_code(0);
+    let again = shell(&place, "s", "echo $RELIGHT_IDEMPOTENCY_KEY")
+        .run()
+        .with_code(0);
     assert_eq!(again.text().trim(), key);
 }
 
@@ -321,8 +437,12 @@ const VERIFY: [&str; 3] = ["--repeat", "verify", "--verify"];
 /// A step of the rule `verify` that died, asked about by this script.
 fn verified_by(place: &Place, question: &str) -> cases::Answer {
     place.die_in_step("s --task t --repeat verify --verify false");
-    let call = place.relight("step run s --task t").args(VERIFY).arg(question);
-    call.args(["--", "sh", "-c", "echo >> ran; echo again"]).run()
+    let call = place
+        .relight("step run s --task t")
+        .args(VERIFY)
+        .arg(question);
+    call.args(["--", "sh", "-c", "echo >> ran; echo again"])
+        .run()
 }
 
 #[test]
@@ -343,7 +463,9 @@ fn verify_1_says_that_it_did_not_and_it_runs() {
 #[test]
 fn verify_2_cannot_tell_and_blocks_the_task() {
     let place = at_work();
-    verified_by(&place, "exit 2").with_code(75).says(&["in doubt", "step resolve"]);
+    verified_by(&place, "exit 2")
+        .with_code(75)
+        .says(&["in doubt", "step resolve"]);
     assert_eq!(place.runs(), 1);
     assert_eq!(place.status("t"), "blocked");
 }
@@ -358,8 +480,11 @@ fn verify_that_died_by_a_signal_cannot_tell_either() {
 #[test]
 fn the_question_of_verify_knows_task_and_key() {
     let place = at_work();
-    verified_by(&place, r#"test "$RELIGHT_TASK" = t && test -n "$RELIGHT_IDEMPOTENCY_KEY""#)
-        .with_code(0);
+    verified_by(
+        &place,
+        r#"test "$RELIGHT_TASK" = t && test -n "$RELIGHT_IDEMPOTENCY_KEY""#,
+    )
+    .with_code(0);
     assert_eq!(place.runs(), 1);
 }
 
@@ -367,10 +492,20 @@ fn the_question_of_verify_knows_task_and_key() {
 fn once_is_never_repeated_by_itself_and_blocks_the_task() {
     let place = at_work();
     place.die_in_step("s --task t --repeat once");
-    let again = shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
-    again.says(&["in doubt", "relight step resolve", "--task t", "--happened", "--did-not"]);
+    let again = shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(75);
+    again.says(&[
+        "in doubt",
+        "relight step resolve",
+        "--task t",
+        "--happened",
+        "--did-not",
+    ]);
     assert_eq!((place.runs(), place.status("t").as_str()), (1, "blocked"));
-    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(75);
     assert_eq!(place.runs(), 1);
 }
 
@@ -380,7 +515,9 @@ fn once_that_is_being_run_is_left_to_its_runner() {
     let script = "echo up; until test -e go; do sleep 0.02; done";
     let mut running = shell(&place, "s --repeat once --fence 1", script).spawn();
     running.line();
-    shell(&place, "s --repeat once", "echo >> ran").run().with_code(75);
+    shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(75);
     fs::write(place.work("go"), "").unwrap();
     running.end().with_code(0);
     assert_eq!(place.json("task show t")["done_steps"], json!(["s"]));
@@ -430,8 +567,12 @@ fn once_that_is_ended_after_all_lets_its_task_go_on() {
 #[test]
 fn once_that_failed_in_the_open_is_not_in_doubt() {
     let place = at_work();
-    shell(&place, "s --repeat once", "echo >> ran; exit 1").run().with_code(1);
-    shell(&place, "s --repeat once", "echo >> ran").run().with_code(0);
+    shell(&place, "s --repeat once", "echo >> ran; exit 1")
+        .run()
+        .with_code(1);
+    shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(0);
     assert_eq!(place.runs(), 2);
 }
 
@@ -439,7 +580,9 @@ fn once_that_failed_in_the_open_is_not_in_doubt() {
 fn the_rule_recorded_at_the_begin_holds() {
     let place = at_work();
     place.die_in_step("s --task t --repeat once");
-    shell(&place, "s --repeat repeatable", "echo >> ran").run().with_code(75);
+    shell(&place, "s --repeat repeatable", "echo >> ran")
+        .run()
+        .with_code(75);
     assert_eq!(place.runs(), 1);
 }
 
@@ -447,7 +590,9 @@ fn the_rule_recorded_at_the_begin_holds() {
 fn a_looser_rule_recorded_at_the_begin_holds_too() {
     let place = at_work();
     place.die_in_step("s --task t --repeat repeatable");
-    let again = shell(&place, "s --repeat once", "echo >> ran").run().with_code(0);
+    let again = shell(&place, "s --repeat once", "echo >> ran")
+        .run()
+        .with_code(0);
     again.says(&["repeatable"]);
     assert_eq!(place.runs(), 2);
 }
@@ -463,7 +608,9 @@ fn resolve_raises_the_fence() {
 #[test]
 fn resolve_needs_something_in_doubt_and_one_answer() {
     let place = at_work();
-    place.fails("step resolve s --task t --happened", 1).says(&["not in doubt"]);
+    place
+        .fails("step resolve s --task t --happened", 1)
+        .says(&["not in doubt"]);
     place.fails("step resolve s --task t", 2);
     place.fails("step resolve s --task t --happened --did-not", 2);
 }
@@ -482,7 +629,9 @@ fn begin_says_go_then_again_then_finished() {
 fn begin_of_a_once_step_in_doubt_is_75_and_blocks() {
     let place = at_work();
     place.ok("step begin s --task t --repeat once");
-    place.fails("step begin s --task t", 75).says(&["step resolve"]);
+    place
+        .fails("step begin s --task t", 75)
+        .says(&["step resolve"]);
     assert_eq!(place.status("t"), "blocked");
 }
 
@@ -492,19 +641,33 @@ fn end_keeps_the_output_that_a_later_run_replays() {
     fs::write(place.work("out.bin"), b"made \x00\xff").unwrap();
     place.ok("step begin s --task t");
     place.ok("step end s --task t --output out.bin");
-    assert_eq!(shell(&place, "s", "echo >> ran").run().with_code(0).stdout, b"made \x00\xff");
+    assert_eq!(
+        shell(&place, "s", "echo >> ran").run().with_code(0).stdout,
+        b"made \x00\xff"
+    );
     place.ok("step begin p --task t");
-    place.relight("step end p --task t --output -").input(b"piped").run().with_code(0);
-    assert_eq!(shell(&place, "p", "echo >> ran").run().with_code(0).stdout, b"piped");
+    place
+        .relight("step end p --task t --output -")
+        .input(b"piped")
+        .run()
+        .with_code(0);
+    assert_eq!(
+        shell(&place, "p", "echo >> ran").run().with_code(0).stdout,
+        b"piped"
+    );
     assert_eq!(place.runs(), 0);
 }
 
 #[test]
 fn end_of_what_was_not_begun_is_refused() {
     let place = at_work();
-    place.fails("step end s --task t", 1).says(&["was not begun", "relight step begin"]);
+    place
+        .fails("step end s --task t", 1)
+        .says(&["was not begun", "relight step begin"]);
     place.ok("step begin s --task t");
-    place.fails("step end s --task t --output missing.txt", 2).says(&["missing.txt"]);
+    place
+        .fails("step end s --task t --output missing.txt", 2)
+        .says(&["missing.txt"]);
     place.ok("step end s --task t --failed");
     assert_eq!(place.json("step begin s --task t")["advice"], "go");
     place.ok("step end s --task t");
@@ -518,14 +681,21 @@ fn steps_of_a_finished_task_are_refused_and_its_finished_ones_still_replay() {
     shell(&place, "s", "echo kept").run().with_code(0);
     place.ok("task done t");
     place.fails("step begin x --task t", 1).says(&["completed"]);
-    assert_eq!(shell(&place, "s", "echo >> ran").run().with_code(0).text(), "kept\n");
+    assert_eq!(
+        shell(&place, "s", "echo >> ran").run().with_code(0).text(),
+        "kept\n"
+    );
 }
 
 #[test]
 fn a_holder_that_lost_its_lease_while_a_step_ran_records_nothing() {
     let place = at_work();
-    let mut running =
-        shell(&place, "s --fence 1", "echo up; until test -e go; do sleep 0.02; done").spawn();
+    let mut running = shell(
+        &place,
+        "s --fence 1",
+        "echo up; until test -e go; do sleep 0.02; done",
+    )
+    .spawn();
     running.line();
     place.ok("task release t --force");
     fs::write(place.work("go"), "").unwrap();
@@ -541,7 +711,10 @@ fn sigterm_reaches_the_command() {
     let mut running = shell(&place, "s", script).spawn();
     running.line();
     running.signal(Signal::TERM);
-    let ended = running.end().with_code(143).says(&["told to end by signal 15", "in doubt"]);
+    let ended = running
+        .end()
+        .with_code(143)
+        .says(&["told to end by signal 15", "in doubt"]);
     assert_eq!(ended.text(), "told\n");
     assert_eq!(place.json("task show t")["in_doubt"], json!(["s"]));
 }
@@ -580,7 +753,10 @@ fn list_shows_each_step_with_its_state() {
         (&json!("done"), &json!("begun"))
     );
     assert_eq!(list["items"][1]["rule"], "once");
-    assert_eq!((&list["in_doubt"], &list["next_step"]), (&json!(["b"]), &json!("b")));
+    assert_eq!(
+        (&list["in_doubt"], &list["next_step"]),
+        (&json!(["b"]), &json!("b"))
+    );
     let text = place.ok("step list --task t").text();
     for word in ["in doubt", "to do", "done"] {
         assert!(text.contains(word), "{text}");
@@ -592,16 +768,27 @@ fn a_skipped_step_is_closed_not_run_and_stands_in_the_journal() {
     let place = Place::new();
     place.ok("task start t --step a --step b");
     place.fails("step skip a --task t", 2).says(&["--reason"]);
-    place.fails("step skip c --task t --reason no", 1).says(&["no step c"]);
+    place
+        .fails("step skip c --task t --reason no", 1)
+        .says(&["no step c"]);
     place.ok("step skip a --task t --reason not-needed");
     place.ok("step skip a --task t --reason not-needed");
-    assert_eq!(place.json("step end a --task t")["outcome"], "skipped", "it stays so");
+    assert_eq!(
+        place.json("step end a --task t")["outcome"],
+        "skipped",
+        "it stays so"
+    );
     shell(&place, "a", "echo >> ran").run().with_code(0);
     assert_eq!(place.runs(), 0);
     let shown = place.json("task show t");
-    assert_eq!((&shown["skipped_steps"], &shown["next_step"]), (&json!(["a"]), &json!("b")));
+    assert_eq!(
+        (&shown["skipped_steps"], &shown["next_step"]),
+        (&json!(["a"]), &json!("b"))
+    );
     assert_eq!(shown["steps"][0]["state"], "skipped");
-    let events = place.ok("--json events --task t --kind step.skipped").text();
+    let events = place
+        .ok("--json events --task t --kind step.skipped")
+        .text();
     assert_eq!(events.lines().count(), 1, "{events}");
     assert!(events.contains("not-needed"), "{events}");
 }
@@ -611,7 +798,9 @@ fn a_step_in_doubt_is_not_skipped() {
     let place = Place::new();
     place.ok("task start t --step pay");
     place.ok("step begin pay --task t --repeat once");
-    place.fails("step skip pay --task t --reason no", 1).says(&["begun and not ended", "resolve"]);
+    place
+        .fails("step skip pay --task t --reason no", 1)
+        .says(&["begun and not ended", "resolve"]);
     place.ok("step end pay --task t --failed");
     place.ok("step skip pay --task t --reason no");
     place.fails("step end pay --task t --failed", 1);
@@ -628,26 +817,37 @@ fn a_step_is_skipped_under_the_fence_of_the_holder() {
 #[test]
 fn a_step_timeout_of_0s_is_no_limit() {
     let place = at_work();
-    shell(&place, "s --timeout 0s", "sleep 0.3").run().with_code(0);
+    shell(&place, "s --timeout 0s", "sleep 0.3")
+        .run()
+        .with_code(0);
 }
 
 #[test]
 fn a_step_that_was_stopped_for_its_timeout_says_so_and_it_is_recorded() {
     let place = at_work();
     let text = "step s took longer than --timeout 100ms and was stopped";
-    shell(&place, "s --timeout 100ms", "exec sleep 50").run().with_code(124).says(&[text]);
+    shell(&place, "s --timeout 100ms", "exec sleep 50")
+        .run()
+        .with_code(124)
+        .says(&[text]);
     assert!(!place.files_with(text.as_bytes()).is_empty());
-    let json = place.relight("--json step run s --timeout 100ms --task t -- sleep 50").run();
+    let json = place
+        .relight("--json step run s --timeout 100ms --task t -- sleep 50")
+        .run();
     assert_eq!(json.json()["timed_out"], true);
     let once = shell(&place, "o --repeat once --timeout 100ms", "exec sleep 50").run();
-    once.with_code(124).says(&["it took longer than --timeout", "in doubt"]);
+    once.with_code(124)
+        .says(&["it took longer than --timeout", "in doubt"]);
 }
 
 /// A task that a live process holds, with a step that it has begun.
 fn held_by_a_process(place: &Place) -> cases::Running {
     let mut owner = place.shell("echo up; exec sleep 300").spawn();
     owner.line();
-    place.ok(&format!("task start t --step pay --step mail --owner-pid {}", owner.pid()));
+    place.ok(&format!(
+        "task start t --step pay --step mail --owner-pid {}",
+        owner.pid()
+    ));
     place.ok("step begin pay --task t --fence 1 --repeat once");
     owner
 }
@@ -694,7 +894,11 @@ fn a_child_of_the_holder_needs_no_fence() {
 fn a_step_begun_under_a_timed_lease_is_left_to_who_shows_the_fence() {
     let place = at_work();
     place.ok("step begin s --task t --fence 1 --repeat once");
-    for words in ["step begin s --task t", "step end s --task t", "step run s --task t -- true"] {
+    for words in [
+        "step begin s --task t",
+        "step end s --task t",
+        "step run s --task t -- true",
+    ] {
         place.fails(words, 75).says(&["held by"]);
     }
     assert_eq!(place.status("t"), "in_progress");
@@ -708,8 +912,14 @@ fn a_step_in_doubt_is_asked_about_only_by_who_may_work_on_it() {
     owner.line();
     place.ok(&format!("task start t --owner-pid {}", owner.pid()));
     place.ok("step begin s --task t --fence 1 --repeat verify");
-    let call = place.relight("step run s --task t").args(VERIFY).arg("touch asked; exit 0");
-    call.args(["--", "true"]).run().with_code(75).says(&["held by"]);
+    let call = place
+        .relight("step run s --task t")
+        .args(VERIFY)
+        .arg("touch asked; exit 0");
+    call.args(["--", "true"])
+        .run()
+        .with_code(75)
+        .says(&["held by"]);
     assert!(!place.work("asked").exists());
     owner.kill();
 }
@@ -720,7 +930,10 @@ fn the_command_of_a_step_gets_the_fence_of_its_task() {
     let told = |words: &str| {
         let call = place.relight(&format!("step run {words} --task t -- sh -c"));
         let call = call.env("RELIGHT_TASK", "other").env("RELIGHT_FENCE", "7");
-        call.arg("echo \"$RELIGHT_TASK ${RELIGHT_FENCE-none}\"").run().with_code(0).text()
+        call.arg("echo \"$RELIGHT_TASK ${RELIGHT_FENCE-none}\"")
+            .run()
+            .with_code(0)
+            .text()
     };
     assert_eq!(told("a --fence 1"), "t 1\n");
     assert_eq!(told("b"), "t none\n");
@@ -734,9 +947,15 @@ fn a_pipe_or_device_as_output_is_refused_and_not_waited_for() {
     place.shell("mkfifo pipe").run().with_code(0);
     for output in ["pipe", "/dev/zero"] {
         let words = format!("step end s --task t --fence 1 --output {output}");
-        place.fails(&words, 2).says(&["not a regular file", "--output -"]);
+        place
+            .fails(&words, 2)
+            .says(&["not a regular file", "--output -"]);
     }
-    place.relight("step end s --task t --fence 1 --output -").input(b"made").run().with_code(0);
+    place
+        .relight("step end s --task t --fence 1 --output -")
+        .input(b"made")
+        .run()
+        .with_code(0);
 }
 
 /// The step `long` of task `t` runs until the file `go` is there; its holder was killed.
@@ -753,9 +972,13 @@ fn orphan_runs_long(place: &Place) {
 fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
     let place = Place::new();
     orphan_runs_long(&place);
-    place.fails("task claim --agent w2", 1).says(&["there is no task"]);
+    place
+        .fails("task claim --agent w2", 1)
+        .says(&["there is no task"]);
     place.fails("step begin long --task t", 75).says(&["long"]);
-    place.fails("step begin long --task t --fence 1", 75).says(&["long"]);
+    place
+        .fails("step begin long --task t --fence 1", 75)
+        .says(&["long"]);
     assert_eq!(place.json("recover --dry-run")["findings"], json!([]));
     place.ok("recover");
     assert_eq!(place.status("t"), "in_progress");
@@ -783,7 +1006,10 @@ fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
     let over =
         format!("for _ in $(seq 2000); do relight {again} && exit 0; sleep 0.05; done; exit 1");
     place.shell(&over).run().with_code(0);
-    assert!(place.work("again").exists(), "its end was refused, so its rule lets it run again");
+    assert!(
+        place.work("again").exists(),
+        "its end was refused, so its rule lets it run again"
+    );
 }
 
 /// Whoever works without a lease is known to be gone when neither its `step run` nor the command lives.
@@ -791,16 +1017,28 @@ fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
 fn a_step_run_without_a_lease_that_was_killed_does_not_keep_its_task_running() {
     let place = Place::new();
     place.ok("task add t");
-    let mut runner =
-        place.shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'").spawn();
+    let mut runner = place
+        .shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'")
+        .spawn();
     let command: u32 = runner.line().parse().unwrap();
-    assert_eq!(place.ok("recover").text().trim(), "nothing to recover", "it runs");
+    assert_eq!(
+        place.ok("recover").text().trim(),
+        "nothing to recover",
+        "it runs"
+    );
     place.fails("task claim --agent w", 1);
     cases::kill(runner.pid());
-    assert_eq!(place.ok("recover").text().trim(), "nothing to recover", "its command runs");
+    assert_eq!(
+        place.ok("recover").text().trim(),
+        "nothing to recover",
+        "its command runs"
+    );
     cases::kill(command);
     let found = place.json("recover --dry-run")["waiting"].clone();
-    assert_eq!((&found[0]["task"], &found[0]["status"]), (&json!("t"), &json!("in_progress")));
+    assert_eq!(
+        (&found[0]["task"], &found[0]["status"]),
+        (&json!("t"), &json!("in_progress"))
+    );
     assert_eq!(place.json("task claim --agent w")["in_doubt"], json!(["a"]));
 }
 
@@ -809,8 +1047,9 @@ fn a_step_run_without_a_lease_that_was_killed_does_not_keep_its_task_running() {
 fn a_step_that_is_begun_again_without_a_lease_is_not_taken_for_the_killed_one() {
     let place = Place::new();
     place.ok("task add t");
-    let mut runner =
-        place.shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'").spawn();
+    let mut runner = place
+        .shell("exec relight step run a --task t -- sh -c 'echo $$; exec sleep 600'")
+        .spawn();
     let command: u32 = runner.line().parse().unwrap();
     cases::kill(runner.pid());
     cases::kill(command);
@@ -835,9 +1074,14 @@ fn a_host_without_free_descriptors_is_75_and_the_step_is_run_later() {
             refused.push(files);
         }
     }
-    assert!(!refused.is_empty(), "no limit let it begin the step and not start the program");
+    assert!(
+        !refused.is_empty(),
+        "no limit let it begin the step and not start the program"
+    );
     for files in refused {
-        place.ok(&format!("step run s{files} --task t --fence 1 --repeat once -- true"));
+        place.ok(&format!(
+            "step run s{files} --task t --fence 1 --repeat once -- true"
+        ));
     }
     assert_eq!(place.json("inflight")["in_doubt"], json!([]));
 }
@@ -849,16 +1093,36 @@ fn a_terminal_gets_nothing_of_a_record_that_it_would_obey() {
         eprintln!("SKIPPED: there is no script(1) to make a terminal with");
         return;
     }
-    place.relight("task start t --set").arg("note=a\u{1b}]0;owned\u{7}b").run().with_code(0);
+    place
+        .relight("task start t --set")
+        .arg("note=a\u{1b}]0;owned\u{7}b")
+        .run()
+        .with_code(0);
     let printf = ["printf", "x\\033]0;owned\\007y\\n"];
-    place.relight("step run s --task t --").args(printf).run().with_code(0);
-    let replayed = place.relight("step run s --task t --").args(printf).run().with_code(0);
-    assert_eq!(replayed.stdout, b"x\x1b]0;owned\x07y\n", "a replay into a pipe is exact");
+    place
+        .relight("step run s --task t --")
+        .args(printf)
+        .run()
+        .with_code(0);
+    let replayed = place
+        .relight("step run s --task t --")
+        .args(printf)
+        .run()
+        .with_code(0);
+    assert_eq!(
+        replayed.stdout, b"x\x1b]0;owned\x07y\n",
+        "a replay into a pipe is exact"
+    );
     place.ok("task release t --force");
     for words in ["step run s --task t -- printf", "task start t --export"] {
-        let shown = place.shell(&format!("script -qec 'relight {words}' /dev/null")).run();
+        let shown = place
+            .shell(&format!("script -qec 'relight {words}' /dev/null"))
+            .run();
         assert!(!shown.stdout.contains(&0x07), "{words}: {}", shown.text());
-        assert!(!String::from_utf8_lossy(&shown.stdout).contains("\u{1b}]"), "{words}");
+        assert!(
+            !String::from_utf8_lossy(&shown.stdout).contains("\u{1b}]"),
+            "{words}"
+        );
     }
     place.ok("task release t --force");
     let bash = "eval \"$(relight task start t --export)\"; printf %s \"$RELIGHT_CONTEXT_NOTE\"";

@@ -33,7 +33,9 @@ fn answering(path: &Path, answer: &Value) -> JoinHandle<Value> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut line = String::new();
-        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(stream.try_clone().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         writeln!(stream, "{answer}").unwrap();
         serde_json::from_str(&line).unwrap()
     })
@@ -62,8 +64,15 @@ fn daemon(stage: &Stage, status: &str, answer: &Value) -> JoinHandle<(String, Va
         let mut body = vec![0; length];
         from.read_exact(&mut body).unwrap();
         let length = answer.len();
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{answer}").unwrap();
-        (lines.remove(0), serde_json::from_slice(&body).unwrap_or_default())
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{answer}"
+        )
+        .unwrap();
+        (
+            lines.remove(0),
+            serde_json::from_slice(&body).unwrap_or_default(),
+        )
     })
 }
 
@@ -79,8 +88,15 @@ fn a_stop_is_asked_of_the_run_that_supervises_the_agent() {
     let socket = folder(&stage).path().join("supervisor.sock");
     let heard = answering(&socket, &json!({"ok": changed("running", "stopped")}));
     let ran = stage.run(&["stop", "writer"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "writer: running → stopped\n"), "{ran:?}");
-    assert_eq!(heard.join().unwrap(), json!({"verb": "stop", "agent": "writer"}));
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "writer: running → stopped\n"),
+        "{ran:?}"
+    );
+    assert_eq!(
+        heard.join().unwrap(),
+        json!({"verb": "stop", "agent": "writer"})
+    );
 }
 
 #[test]
@@ -91,8 +107,15 @@ fn a_restart_is_asked_of_the_daemon_and_answers_the_state_before() {
     let heard = daemon(&stage, "200 OK", &changed("terminated", "running"));
     let ran = stage.run(&["restart", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((ran.code, answer["previous_state"].as_str()), (0, Some("terminated")), "{ran:?}");
-    assert_eq!(heard.join().unwrap().0, "POST /api/agents/writer/restart HTTP/1.1");
+    assert_eq!(
+        (ran.code, answer["previous_state"].as_str()),
+        (0, Some("terminated")),
+        "{ran:?}"
+    );
+    assert_eq!(
+        heard.join().unwrap().0,
+        "POST /api/agents/writer/restart HTTP/1.1"
+    );
 }
 
 #[test]
@@ -103,17 +126,25 @@ fn what_is_not_possible_now_is_exit_75_with_the_supervisors_words() {
         "message": "it is ending", "hint": "wait"}});
     let heard = daemon(&stage, "409 Conflict", &error);
     let ran = stage.run(&["start", "writer"]);
-    assert_eq!((ran.code, ran.stderr.as_str()), (75, "relight: it is ending\n  try: wait\n"));
+    assert_eq!(
+        (ran.code, ran.stderr.as_str()),
+        (75, "relight: it is ending\n  try: wait\n")
+    );
     assert_eq!(heard.join().unwrap().1, json!({"keep_running": true}));
 }
 
 #[test]
 fn without_a_supervisor_the_code_is_69_and_the_hint_says_what_to_type() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").held_by(dead()).runs(1, alive(), (1, 0));
+    Told::of(&stage, "writer")
+        .held_by(dead())
+        .runs(1, alive(), (1, 0));
     let ran = stage.run(&["restart", "writer"]);
     assert_eq!(ran.code, 69);
-    assert!(ran.stderr.contains("relight stop writer ends it"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("relight stop writer ends it"),
+        "{ran:?}"
+    );
     Told::of(&stage, "other");
     let ran = stage.run(&["start", "other"]);
     assert_eq!(ran.code, 69);
@@ -136,16 +167,26 @@ fn a_daemon_that_does_not_have_the_agent_is_nobody_to_it() {
 #[test]
 fn what_is_stopped_already_stays_so_without_anybody() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").is(AgentState::Stopped { by: Stopper::Person });
-    assert_eq!(stage.run(&["stop", "writer"]).stdout, "writer: stopped → stopped\n");
+    Told::of(&stage, "writer").is(AgentState::Stopped {
+        by: Stopper::Person,
+    });
+    assert_eq!(
+        stage.run(&["stop", "writer"]).stdout,
+        "writer: stopped → stopped\n"
+    );
 }
 
 #[test]
 fn one_agent_that_fails_does_not_keep_the_others_from_it() {
     let stage = Stage::new();
-    Told::of(&stage, "writer").is(AgentState::Stopped { by: Stopper::Person });
+    Told::of(&stage, "writer").is(AgentState::Stopped {
+        by: Stopper::Person,
+    });
     let ran = stage.run(&["stop", "unknown", "writer"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (1, "writer: stopped → stopped\n"));
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (1, "writer: stopped → stopped\n")
+    );
 }
 
 #[test]
@@ -158,7 +199,10 @@ fn down_waits_for_the_daemons_end() {
     let heard = daemon(&stage, "200 OK", &json!({"pid": pid, "agents": 1}));
     let ran = stage.run(&["down", "--keep-agents"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let asked = ("POST /api/down HTTP/1.1".to_owned(), json!({"keep_agents": true}));
+    let asked = (
+        "POST /api/down HTTP/1.1".to_owned(),
+        json!({"keep_agents": true}),
+    );
     assert_eq!(heard.join().unwrap(), asked);
 }
 
@@ -172,19 +216,30 @@ fn ps_shows_what_only_the_supervisor_knows() {
         "waiting_until": "9000-01-01T00:00:00Z", "status": "asks a person",
     });
     let socket = folder(&stage).path().join("supervisor.sock");
-    let heard = answering(&socket, &json!({"ok": {"pid": std::process::id(), "agents": [signs]}}));
+    let heard = answering(
+        &socket,
+        &json!({"ok": {"pid": std::process::id(), "agents": [signs]}}),
+    );
     let ran = stage.run(&["ps", "writer", "--json"]);
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(answer["items"][0]["status_text"], "asks a person");
     assert_eq!(answer["items"][0]["supervisor"]["kind"], "run");
-    assert!(answer["items"][0]["detail"].as_str().unwrap().contains(" · waiting, "), "{answer}");
+    assert!(
+        answer["items"][0]["detail"]
+            .as_str()
+            .unwrap()
+            .contains(" · waiting, "),
+        "{answer}"
+    );
     heard.join().unwrap();
 }
 
 /// What a listener there hears of a beat.
 fn beat(stage: &Stage, path: &Path, arguments: &[&str], variable: Option<&Path>) -> (Ran, String) {
     let socket = UnixDatagram::bind(path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
     let mut command = stage.command(&[&["beat"], arguments].concat());
     if let Some(variable) = variable {
         command.env("NOTIFY_SOCKET", variable);
@@ -199,7 +254,12 @@ fn beat(stage: &Stage, path: &Path, arguments: &[&str], variable: Option<&Path>)
 fn a_beat_inside_an_agent_goes_to_its_notify_socket_and_opens_no_store() {
     let stage = Stage::new();
     let path = stage.folder.path().join("notify.sock");
-    let flags = ["--status", "reading\nfiles", "--waiting-until", "2126-05-01T12:00:00Z"];
+    let flags = [
+        "--status",
+        "reading\nfiles",
+        "--waiting-until",
+        "2126-05-01T12:00:00Z",
+    ];
     let (ran, heard) = beat(&stage, &path, &flags, Some(&path));
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
     insta::assert_snapshot!(heard, @r"
@@ -244,7 +304,10 @@ fn with_output() -> Stage {
     let logs = folder(&stage).logs();
     std::fs::write(logs.join("000001.log"), "one\ntwo\nthree\nfour\n").unwrap();
     std::fs::write(logs.join("000002.log"), "five\n\u{1b}[31msix").unwrap();
-    told.runs(1, dead(), (1, 0)).dies(1, "").runs(2, dead(), (1, 4)).dies(2, "");
+    told.runs(1, dead(), (1, 0))
+        .dies(1, "")
+        .runs(2, dead(), (1, 4))
+        .dies(2, "");
     told.runs(3, alive(), (2, 0));
     stage
 }
@@ -283,16 +346,33 @@ fn logs_show_no_secret_in_any_form_and_from_anywhere() {
     let stage = with_output();
     let token = format!("ghp_{}", "aZ3kQ9mVnB7sTx1Yp5Ld".repeat(2)[..36].to_owned());
     let log = folder(&stage).logs().join("000002.log");
-    let text = format!("see {token}\n{}password=hunter2-and-more\nthe end\n", private_key());
+    let text = format!(
+        "see {token}\n{}password=hunter2-and-more\nthe end\n",
+        private_key()
+    );
     std::fs::write(&log, &text).unwrap();
-    for flags in [&["--all"][..], &[], &["-n", "9"], &["--attempt", "3"], &["--json"], &["--raw"]] {
+    for flags in [
+        &["--all"][..],
+        &[],
+        &["-n", "9"],
+        &["--attempt", "3"],
+        &["--json"],
+        &["--raw"],
+    ] {
         let shown = stage.run(&[&["logs", "writer"], flags].concat()).stdout;
-        assert!(shown.contains("the end") && shown.contains("[redacted:pem:"), "{shown}");
+        assert!(
+            shown.contains("the end") && shown.contains("[redacted:pem:"),
+            "{shown}"
+        );
         for secret in [&token, "MIIE", "hunter2"] {
             assert!(!shown.contains(secret), "{flags:?} {shown}");
         }
     }
-    assert_eq!(std::fs::read_to_string(log).unwrap(), text, "the file is the agent's");
+    assert_eq!(
+        std::fs::read_to_string(log).unwrap(),
+        text,
+        "the file is the agent's"
+    );
 }
 
 #[test]
@@ -309,7 +389,10 @@ fn logs_of_nobody_are_a_no() {
 #[test]
 fn logs_are_followed_over_restarts() {
     let stage = with_output();
-    let mut child = stage.command(&["logs", "writer", "-f", "-n", "1"]).spawn().unwrap();
+    let mut child = stage
+        .command(&["logs", "writer", "-f", "-n", "1"])
+        .spawn()
+        .unwrap();
     let out = child.stdout.take().unwrap();
     let (tell, lines) = channel();
     std::thread::spawn(move || {
@@ -319,15 +402,28 @@ fn logs_are_followed_over_restarts() {
             }
         }
     });
-    let next = || lines.recv_timeout(Duration::from_secs(180)).expect("a line comes");
+    let next = || {
+        lines
+            .recv_timeout(Duration::from_secs(180))
+            .expect("a line comes")
+    };
     let logs = folder(&stage).logs();
-    let mut file = std::fs::File::options().append(true).open(logs.join("000002.log")).unwrap();
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(logs.join("000002.log"))
+        .unwrap();
     file.write_all(b" and a half\n").unwrap();
     assert_eq!(next(), "\u{1b}[31msix and a half");
     std::fs::write(logs.join("000003.log"), "seven\n").unwrap();
     assert_eq!(next(), "seven");
-    let mut file = std::fs::File::options().append(true).open(logs.join("000003.log")).unwrap();
-    for piece in private_key().split_inclusive('\n').chain(["password=", "hunter2-and-more\n"]) {
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(logs.join("000003.log"))
+        .unwrap();
+    for piece in private_key()
+        .split_inclusive('\n')
+        .chain(["password=", "hunter2-and-more\n"])
+    {
         file.write_all(piece.as_bytes()).unwrap();
     }
     assert!(next().starts_with("[redacted:pem:"));
@@ -341,7 +437,10 @@ fn a_followed_line_that_does_not_end_is_shown_by_words() {
     let stage = with_output();
     let log = folder(&stage).logs().join("000002.log");
     std::fs::write(&log, "ready\n").unwrap();
-    let mut child = stage.command(&["logs", "writer", "-f", "-n", "1"]).spawn().unwrap();
+    let mut child = stage
+        .command(&["logs", "writer", "-f", "-n", "1"])
+        .spawn()
+        .unwrap();
     let mut out = child.stdout.take().unwrap();
     let (tell, pieces) = channel();
     std::thread::spawn(move || {
@@ -350,7 +449,11 @@ fn a_followed_line_that_does_not_end_is_shown_by_words() {
             let _ = tell.send(String::from_utf8_lossy(&piece[..count]).into_owned());
         }
     });
-    let next = || pieces.recv_timeout(Duration::from_secs(180)).expect("a piece comes");
+    let next = || {
+        pieces
+            .recv_timeout(Duration::from_secs(180))
+            .expect("a piece comes")
+    };
     assert_eq!(next(), "ready\n");
     let mut file = std::fs::File::options().append(true).open(log).unwrap();
     file.write_all(b"Enter the password: hunt").unwrap();
@@ -365,7 +468,10 @@ fn a_followed_line_that_does_not_end_is_shown_by_words() {
 fn presets_are_listed_shown_and_tested() {
     let stage = Stage::new();
     let listed = stage.run(&["presets", "list"]).stdout;
-    assert!(listed.lines().any(|line| line.starts_with("claude-code  ")), "{listed}");
+    assert!(
+        listed.lines().any(|line| line.starts_with("claude-code  ")),
+        "{listed}"
+    );
     let shown = stage.run(&["presets", "show", "codex"]).stdout;
     assert!(shown.contains("[session]"), "{shown}");
     let words = ["presets", "test", "codex", "--", "codex", "exec", "fix it"];
@@ -384,7 +490,10 @@ fn a_preset_that_is_not_known_or_not_valid_says_where_to_look() {
     let stage = Stage::new();
     let ran = stage.run(&["presets", "show", "claude-cod"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.stderr.contains("try: relight presets show claude-code"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("try: relight presets show claude-code"),
+        "{ran:?}"
+    );
     let folder = stage.folder.path().join("user/.config/relight/presets");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("mine.toml"), "about = 1").unwrap();

@@ -10,7 +10,14 @@ fn a_new_task_is_created_with_all_that_was_given() {
     let place = Place::new();
     let call = place
         .relight("--json task add t --step fetch --step write --strategy resume --max-retries 3")
-        .args(["--title", "A title", "--payload", r#"{"n": [1, 2]}"#, "--key", "k 1"])
+        .args([
+            "--title",
+            "A title",
+            "--payload",
+            r#"{"n": [1, 2]}"#,
+            "--key",
+            "k 1",
+        ])
         .args(["--ttl", "2h", "--set", "branch=fix=42", "--set", "stage="]);
     let answer = call.run().with_code(0).json();
     assert_eq!(answer["outcome"], "created");
@@ -21,7 +28,10 @@ fn a_new_task_is_created_with_all_that_was_given() {
     assert_eq!(task["payload"], json!({"n": [1, 2]}));
     assert_eq!(task["steps_declared"], json!(["fetch", "write"]));
     assert_eq!(task["context"], json!({"branch": "fix=42", "stage": ""}));
-    assert_eq!((&task["strategy"], &task["max_retries"]), (&json!("resume"), &json!(3)));
+    assert_eq!(
+        (&task["strategy"], &task["max_retries"]),
+        (&json!("resume"), &json!(3))
+    );
     assert_eq!((&task["key"], &task["fence"]), (&json!("k 1"), &json!(0)));
     assert!(task["expires_at"].as_str().unwrap().ends_with('Z'));
 }
@@ -29,7 +39,10 @@ fn a_new_task_is_created_with_all_that_was_given() {
 #[test]
 fn a_task_with_an_agent_is_assigned() {
     let place = Place::new();
-    assert_eq!(place.json("task add t --agent writer")["status"], "assigned");
+    assert_eq!(
+        place.json("task add t --agent writer")["status"],
+        "assigned"
+    );
 }
 
 #[test]
@@ -64,7 +77,17 @@ fn values_that_cannot_be_are_wrong_usage() {
 fn ids_that_could_leave_a_folder_are_wrong_usage() {
     let place = Place::new();
     let long = "x".repeat(10_000);
-    for id in ["..", "a/../b", "/etc/x", "a b", "a\nb", "a\u{1b}b", "ä", "", long.as_str()] {
+    for id in [
+        "..",
+        "a/../b",
+        "/etc/x",
+        "a b",
+        "a\nb",
+        "a\u{1b}b",
+        "ä",
+        "",
+        long.as_str(),
+    ] {
         place.relight("task add").arg(id).run().with_code(2);
     }
     place.relight("task add -- -x").run().with_code(2);
@@ -84,7 +107,9 @@ fn the_same_id_again_is_a_no_op_when_nothing_differs() {
 fn the_same_id_with_something_else_is_refused_by_name() {
     let place = Place::new();
     place.ok("task add t --title a");
-    place.fails("task add t --title b", 1).says(&["task t", "title", "relight task show t"]);
+    place
+        .fails("task add t --title b", 1)
+        .says(&["task t", "title", "relight task show t"]);
     assert_eq!(place.json("task show t")["title"], "a");
 }
 
@@ -100,7 +125,10 @@ fn a_key_of_another_task_answers_with_that_task() {
     let place = Place::new();
     place.ok("task add first --key k");
     let answer = place.json("task add second --key k");
-    assert_eq!((&answer["outcome"], &answer["id"]), (&json!("key_taken"), &json!("first")));
+    assert_eq!(
+        (&answer["outcome"], &answer["id"]),
+        (&json!("key_taken"), &json!("first"))
+    );
     place.fails("task show second", 1).says(&["second"]);
 }
 
@@ -116,8 +144,14 @@ fn start_adds_an_absent_task_and_takes_the_lease() {
     let place = Place::new();
     let answer = place.json("task start t --step a --step b");
     assert_eq!(answer["task"], "t");
-    assert_eq!((&answer["fence"], &answer["resumed"]), (&json!(1), &json!(false)));
-    assert_eq!((&answer["done_steps"], &answer["in_doubt"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (&answer["fence"], &answer["resumed"]),
+        (&json!(1), &json!(false))
+    );
+    assert_eq!(
+        (&answer["done_steps"], &answer["in_doubt"]),
+        (&json!([]), &json!([]))
+    );
     assert_eq!(answer["next_step"], "a");
     assert_eq!(place.status("t"), "in_progress");
 }
@@ -129,7 +163,11 @@ fn a_second_start_names_the_holder_and_its_age() {
     let answer = place.fails("task start t", 75);
     assert!(answer.stdout.is_empty());
     let age = answer.stderr.split(" for ").nth(1).unwrap();
-    assert!(age.starts_with(|c: char| c.is_ascii_digit()), "{}", answer.stderr);
+    assert!(
+        age.starts_with(|c: char| c.is_ascii_digit()),
+        "{}",
+        answer.stderr
+    );
     answer.says(&["task t", "tester", "relight task release t --force"]);
 }
 
@@ -144,7 +182,12 @@ fn errors_are_json_on_standard_error_when_json_is_wanted() {
         (&error["code"], &error["exit"], &error["status"]),
         (&json!("held"), &json!(75), &json!(409))
     );
-    assert!(answer.error()["hint"].as_str().unwrap().contains("task release t --force"));
+    assert!(
+        answer.error()["hint"]
+            .as_str()
+            .unwrap()
+            .contains("task release t --force")
+    );
 }
 
 #[test]
@@ -152,7 +195,10 @@ fn the_fence_continues_ones_own_lease() {
     let place = Place::new();
     place.ok("task start t --lease 1h");
     let again = place.json("task start t --fence 1");
-    assert_eq!((&again["fence"], &again["resumed"]), (&json!(1), &json!(true)));
+    assert_eq!(
+        (&again["fence"], &again["resumed"]),
+        (&json!(1), &json!(true))
+    );
 }
 
 #[test]
@@ -162,10 +208,15 @@ fn the_task_of_a_killed_owner_is_taken_over_at_once() {
     owner.line();
     let start = format!("task start t --step a --owner-pid {}", owner.pid());
     assert_eq!(place.json(&start)["resumed"], false);
-    place.fails("task start t", 75).says(&[&format!("process {}", owner.pid())]);
+    place
+        .fails("task start t", 75)
+        .says(&[&format!("process {}", owner.pid())]);
     owner.kill();
     let taken = place.json("task start t");
-    assert_eq!((&taken["resumed"], &taken["fence"]), (&json!(true), &json!(2)));
+    assert_eq!(
+        (&taken["resumed"], &taken["fence"]),
+        (&json!(true), &json!(2))
+    );
 }
 
 #[test]
@@ -196,7 +247,11 @@ fn a_frozen_holders_late_write_is_refused_after_somebody_took_over() {
         "step run s --task t",
     ] {
         let call = place.relight(late).args(["--fence", "1"]);
-        let call = if late.starts_with("step run") { call.args(["--", "true"]) } else { call };
+        let call = if late.starts_with("step run") {
+            call.args(["--", "true"])
+        } else {
+            call
+        };
         call.run().with_code(77).says(&["task t", "fence 1"]);
     }
     assert_eq!(place.json("task show t")["seq"], before["seq"]);
@@ -213,8 +268,15 @@ fn a_lease_that_ran_out_and_nobody_took_is_still_good() {
 fn every_write_renews_a_time_lease() {
     let place = Place::new();
     place.ok("task start t --lease 1h");
-    let left = || place.json("task show t")["holder"]["left_ms"].as_u64().unwrap();
-    let aged = (0..5_000).map(|_| left()).find(|left| *left < 3_600_000 - 2_000).unwrap();
+    let left = || {
+        place.json("task show t")["holder"]["left_ms"]
+            .as_u64()
+            .unwrap()
+    };
+    let aged = (0..5_000)
+        .map(|_| left())
+        .find(|left| *left < 3_600_000 - 2_000)
+        .unwrap();
     place.ok("task set t a=b --fence 1");
     assert!(left() > aged);
 }
@@ -239,7 +301,10 @@ fn claim_answers_like_start() {
     let place = Place::new();
     place.ok("task add t --step a");
     let answer = place.json("task claim --agent me");
-    assert_eq!((&answer["fence"], &answer["resumed"]), (&json!(1), &json!(false)));
+    assert_eq!(
+        (&answer["fence"], &answer["resumed"]),
+        (&json!(1), &json!(false))
+    );
     assert_eq!(answer["next_step"], "a");
 }
 
@@ -272,15 +337,21 @@ fn claim_passes_over_expired_tasks() {
 #[test]
 fn a_waiting_claim_wakes_when_another_process_adds_a_task() {
     let place = Place::new();
-    let mut claim = place.relight("--json task claim --agent me --wait 50s").spawn();
-    claim.until("it has opened the store", || place.home("redact.key").exists());
+    let mut claim = place
+        .relight("--json task claim --agent me --wait 50s")
+        .spawn();
+    claim.until("it has opened the store", || {
+        place.home("redact.key").exists()
+    });
     place.ok("task add t");
     assert_eq!(claim.end().with_code(0).json()["task"], "t");
 }
 
 #[test]
 fn a_claim_that_waited_in_vain_says_no() {
-    Place::new().fails("task claim --agent me --wait 50ms", 1).says(&["no task for me"]);
+    Place::new()
+        .fails("task claim --agent me --wait 50ms", 1)
+        .says(&["no task for me"]);
 }
 
 #[test]
@@ -289,7 +360,10 @@ fn context_is_kept_for_the_successor() {
     place.ok("task start t");
     place.ok("task set t branch=fix-42 stage=review");
     place.ok("task set t stage=");
-    assert_eq!(place.json("task show t")["context"], json!({"branch": "fix-42", "stage": ""}));
+    assert_eq!(
+        place.json("task show t")["context"],
+        json!({"branch": "fix-42", "stage": ""})
+    );
     place.fails("task set nobody a=b", 1);
 }
 
@@ -298,7 +372,11 @@ fn task_and_fence_default_to_the_environment() {
     let place = Place::new();
     place.ok("task start t");
     let inside = |words: &str, fence: &str| {
-        place.relight(words).env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", fence).run()
+        place
+            .relight(words)
+            .env("RELIGHT_TASK", "t")
+            .env("RELIGHT_FENCE", fence)
+            .run()
     };
     inside("task set a=b", "1").with_code(0);
     inside("task set a=c", "7").with_code(77);
@@ -307,7 +385,9 @@ fn task_and_fence_default_to_the_environment() {
     inside("task done", "1").with_code(0);
     assert_eq!(place.json("task show t")["context"]["a"], "b");
     assert_eq!(place.status("t"), "completed");
-    inside("task done", "one").with_code(2).says(&["RELIGHT_FENCE"]);
+    inside("task done", "one")
+        .with_code(2)
+        .says(&["RELIGHT_FENCE"]);
     place.fails("task done", 2).says(&["RELIGHT_TASK"]);
 }
 
@@ -317,14 +397,22 @@ fn the_fence_of_ones_own_task_is_not_shown_to_another() {
     place.ok("task start mine");
     place.ok("task add other");
     let inside = place.relight("task set other a=b");
-    inside.env("RELIGHT_TASK", "mine").env("RELIGHT_FENCE", "1").run().with_code(0);
+    inside
+        .env("RELIGHT_TASK", "mine")
+        .env("RELIGHT_FENCE", "1")
+        .run()
+        .with_code(0);
 }
 
 #[test]
 fn exported_lines_are_literal_in_a_real_shell() {
     let place = Place::new();
     let step = r#"it's $(touch pwned) `touch pwned` "x"; \ * & é"#;
-    place.relight("task add t --step").arg(step).run().with_code(0);
+    place
+        .relight("task add t --step")
+        .arg(step)
+        .run()
+        .with_code(0);
     let script = r#"eval "$(relight task start t --owner-pid $$ --export)"
         printf '%s|%s|%s|%s' "$RELIGHT_TASK" "$RELIGHT_FENCE" "$RELIGHT_RESUMED" "$RELIGHT_NEXT_STEP"
         sh -c 'test -n "$RELIGHT_FENCE"' && relight -q task done --force"#;
@@ -352,7 +440,10 @@ fn the_step_in_doubt_is_next() {
     place.ok("task start t --step a --step b --lease 1ms");
     place.ok("step begin b --task t");
     let answer = place.json("task start t");
-    assert_eq!((&answer["in_doubt"], &answer["next_step"]), (&json!(["b"]), &json!("b")));
+    assert_eq!(
+        (&answer["in_doubt"], &answer["next_step"]),
+        (&json!(["b"]), &json!("b"))
+    );
 }
 
 /// Brings a task into a status by the shortest way.
@@ -395,8 +486,14 @@ fn goes_by_the_table(verb: &str, to: &str) {
     for from in REACHED {
         let id = format!("{from}-task");
         bring(&place, &id, from);
-        let row = table.as_array().into_iter().flatten().find(|row| row["from"] == from);
-        let nexts = row.and_then(|row| row["to"].as_array()).expect("a row for each status");
+        let row = table
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|row| row["from"] == from);
+        let nexts = row
+            .and_then(|row| row["to"].as_array())
+            .expect("a row for each status");
         let allowed = nexts.contains(&json!(to));
         let (verb, rest) = verb.split_once(' ').unwrap_or((verb, ""));
         let answer = place.relight(&format!("task {verb} {id} {rest}")).run();
@@ -450,7 +547,9 @@ fn start_of_a_finished_task_names_both_statuses() {
     let place = Place::new();
     for status in ["completed", "cancelled", "failed"] {
         bring(&place, status, status);
-        place.fails(&format!("task start {status}"), 1).says(&[status, "in_progress"]);
+        place
+            .fails(&format!("task start {status}"), 1)
+            .says(&[status, "in_progress"]);
     }
 }
 
@@ -500,14 +599,19 @@ fn a_persons_verbs_need_no_fence_even_where_a_stale_one_is_set() {
     let place = Place::new();
     place.ok("task start t");
     let call = place.relight("task cancel t");
-    call.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", "99").run().with_code(0);
+    call.env("RELIGHT_TASK", "t")
+        .env("RELIGHT_FENCE", "99")
+        .run()
+        .with_code(0);
 }
 
 #[test]
 fn release_gives_the_lease_back() {
     let place = Place::new();
     place.ok("task start t");
-    place.fails("task release t", 75).says(&["tester", "--force"]);
+    place
+        .fails("task release t", 75)
+        .says(&["tester", "--force"]);
     place.ok("task release t --fence 1");
     assert_eq!(place.json("task show t")["holder"], json!(null));
     assert_eq!(place.status("t"), "assigned");
@@ -526,8 +630,15 @@ fn a_released_task_can_be_claimed_by_anybody() {
 fn reasons_are_shown() {
     let place = Place::new();
     place.ok("task start t");
-    place.relight("task block t --reason").arg("needs a\u{1b}[31m look").run().with_code(0);
-    assert_eq!(place.json("task show t")["reason"], "needs a\u{1b}[31m look");
+    place
+        .relight("task block t --reason")
+        .arg("needs a\u{1b}[31m look")
+        .run()
+        .with_code(0);
+    assert_eq!(
+        place.json("task show t")["reason"],
+        "needs a\u{1b}[31m look"
+    );
     let text = place.ok("task show t").text();
     assert!(text.contains("blocked (needs a\\u{1b}[31m look)"), "{text}");
 }
@@ -548,7 +659,12 @@ fn list_filters_by_status_and_agent() {
     }
     let ids = |words: &str| {
         let items = place.json(&format!("task list {words}"))["items"].clone();
-        items.as_array().unwrap().iter().map(|t| t["id"].as_str().unwrap().to_owned()).collect()
+        items
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t["id"].as_str().unwrap().to_owned())
+            .collect()
     };
     let all: Vec<String> = ids("");
     assert_eq!(all, REACHED);
@@ -565,9 +681,15 @@ fn a_long_list_says_where_to_go_on() {
         place.ok(&format!("task add {id}"));
     }
     let first = place.json("task list --limit 2");
-    assert_eq!((first["items"].as_array().unwrap().len(), &first["next"]), (2, &json!("b")));
+    assert_eq!(
+        (first["items"].as_array().unwrap().len(), &first["next"]),
+        (2, &json!("b"))
+    );
     let rest = place.json("task list --limit 2 --after b");
-    assert_eq!((&rest["items"][0]["id"], &rest["next"]), (&json!("c"), &json!(null)));
+    assert_eq!(
+        (&rest["items"][0]["id"], &rest["next"]),
+        (&json!("c"), &json!(null))
+    );
 }
 
 #[test]
@@ -586,11 +708,20 @@ fn a_task_whose_holder_is_gone_is_not_called_running() {
 fn the_table_of_transitions_is_the_contracts() {
     let table = Place::new().json("task states");
     let row = |row: &serde_json::Value| {
-        let to: Vec<&str> =
-            row["to"].as_array().unwrap().iter().filter_map(|s| s.as_str()).collect();
+        let to: Vec<&str> = row["to"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|s| s.as_str())
+            .collect();
         format!("{}: {}", row["from"].as_str().unwrap(), to.join(" "))
     };
-    let rows: Vec<String> = table["transitions"].as_array().unwrap().iter().map(row).collect();
+    let rows: Vec<String> = table["transitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(row)
+        .collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
     created: assigned in_progress blocked failed cancelled
     assigned: in_progress created blocked deferred interrupted suspended failed cancelled
@@ -609,14 +740,26 @@ fn the_table_of_transitions_is_the_contracts() {
 #[test]
 fn free_text_may_begin_with_a_dash() {
     let place = Place::new();
-    place.relight("task start t --title").arg("- first").run().with_code(0);
-    place.relight("task fail t --reason").arg("-1 is not an answer").run().with_code(0);
+    place
+        .relight("task start t --title")
+        .arg("- first")
+        .run()
+        .with_code(0);
+    place
+        .relight("task fail t --reason")
+        .arg("-1 is not an answer")
+        .run()
+        .with_code(0);
 }
 
 #[test]
 fn a_title_cannot_forge_a_row() {
     let place = Place::new();
-    place.relight("task add t --title").arg("a\nu  completed").run().with_code(0);
+    place
+        .relight("task add t --title")
+        .arg("a\nu  completed")
+        .run()
+        .with_code(0);
     assert_eq!(place.ok("task list").text().lines().count(), 2);
 }
 
@@ -624,18 +767,40 @@ fn a_title_cannot_forge_a_row() {
 fn texts_over_their_limits_are_refused_and_nothing_is_written() {
     let place = Place::new();
     let long = "x".repeat(70_000);
-    place.relight("task add t --title").arg(&long).run().with_code(65).says(&["title", "1024"]);
+    place
+        .relight("task add t --title")
+        .arg(&long)
+        .run()
+        .with_code(65)
+        .says(&["title", "1024"]);
     place.fails("task show t", 1);
-    place.relight("task add t --skill").arg(&long).run().with_code(65).says(&["skill"]);
+    place
+        .relight("task add t --skill")
+        .arg(&long)
+        .run()
+        .with_code(65)
+        .says(&["skill"]);
     place.fails("task show t", 1);
     place.ok("task add t --agent a");
     let before = place.json("task show t");
-    place.relight("task set t").arg(&format!("{long}=v")).run().with_code(65).says(&["key"]);
+    place
+        .relight("task set t")
+        .arg(&format!("{long}=v"))
+        .run()
+        .with_code(65)
+        .says(&["key"]);
     for words in ["block", "cancel", "fail", "defer --until 1h"] {
-        let refused = place.relight(&format!("task {words} t --reason")).arg(&long).run();
+        let refused = place
+            .relight(&format!("task {words} t --reason"))
+            .arg(&long)
+            .run();
         refused.with_code(65).says(&["reason has 70000 bytes"]);
     }
-    place.relight("session suspend s --reason").arg(&long).run().with_code(65);
+    place
+        .relight("session suspend s --reason")
+        .arg(&long)
+        .run()
+        .with_code(65);
     place
         .relight("checkpoint start --workflow w --agent a --step s --idempotency k --remaining x --notes")
         .arg(&"x".repeat(100_000))
@@ -648,8 +813,17 @@ fn texts_over_their_limits_are_refused_and_nothing_is_written() {
 #[test]
 fn an_unknown_task_is_a_plain_no() {
     let place = Place::new();
-    for words in ["show x", "done x", "cancel x", "retry x", "release x", "set x a=b"] {
-        place.fails(&format!("task {words}"), 1).says(&["there is no task x", "relight task list"]);
+    for words in [
+        "show x",
+        "done x",
+        "cancel x",
+        "retry x",
+        "release x",
+        "set x a=b",
+    ] {
+        place
+            .fails(&format!("task {words}"), 1)
+            .says(&["there is no task x", "relight task list"]);
     }
 }
 
@@ -658,7 +832,12 @@ fn quiet_says_nothing_but_errors() {
     let place = Place::new();
     let answer = place.ok("-q task add t");
     assert!(answer.stdout.is_empty() && answer.stderr.is_empty());
-    assert!(!place.fails("-q task add t --title other", 1).stderr.is_empty());
+    assert!(
+        !place
+            .fails("-q task add t --title other", 1)
+            .stderr
+            .is_empty()
+    );
 }
 
 #[test]
@@ -668,12 +847,20 @@ fn a_task_is_not_done_over_open_or_failed_declared_steps() {
     place.ok("step run build --task t -- true");
     place.fails("step run push --task t -- false", 1);
     let refused = place.fails("--json task done t", 1).error();
-    assert_eq!((&refused["code"], &refused["exit"]), (&json!("steps_left_open"), &json!(1)));
+    assert_eq!(
+        (&refused["code"], &refused["exit"]),
+        (&json!("steps_left_open"), &json!(1))
+    );
     let message = refused["message"].as_str().unwrap();
-    assert!(message.contains("push, tell") && !message.contains("build"), "{message}");
+    assert!(
+        message.contains("push, tell") && !message.contains("build"),
+        "{message}"
+    );
     assert_eq!(place.status("t"), "in_progress");
     place.ok("step run push --task t -- true");
-    place.fails("task done t", 1).says(&["tell", "relight step skip", "--force"]);
+    place
+        .fails("task done t", 1)
+        .says(&["tell", "relight step skip", "--force"]);
     place.ok("step skip tell --task t --reason nobody-listens");
     place.ok("task done t");
     assert_eq!(place.status("t"), "completed");
@@ -732,11 +919,16 @@ fn what_waits_for_a_person_is_started_by_force_alone() {
 fn a_task_that_used_up_its_attempts_is_started_by_force_or_after_a_retry() {
     let place = Place::new();
     std::fs::write(place.work("relight.toml"), "[queue]\nattempts_max = 2\n").unwrap();
-    let begin_and_die =
-        |words: &str| place.shell(&format!("relight task start t --owner-pid $$ {words}")).run();
+    let begin_and_die = |words: &str| {
+        place
+            .shell(&format!("relight task start t --owner-pid $$ {words}"))
+            .run()
+    };
     begin_and_die("").with_code(0);
     begin_and_die("").with_code(0);
-    begin_and_die("").with_code(1).says(&["used up", "started 2 times", "--force"]);
+    begin_and_die("")
+        .with_code(1)
+        .says(&["used up", "started 2 times", "--force"]);
     begin_and_die("--force").with_code(0);
     begin_and_die("").with_code(1);
     place.ok("task retry t");
@@ -758,7 +950,10 @@ fn a_release_does_not_give_back_the_start_it_used() {
     refused.says(&["used up", "started 2 times"]);
     place.fails("task claim --agent a", 1);
     let parked = place.json("task show queued");
-    assert_eq!((&parked["status"], &parked["starts"]), (&json!("suspended"), &json!(2)));
+    assert_eq!(
+        (&parked["status"], &parked["starts"]),
+        (&json!("suspended"), &json!(2))
+    );
     place.ok("task retry t");
     place.ok("task start t");
     assert_eq!(place.json("task show t")["starts"], 3);
@@ -800,12 +995,22 @@ fn whoever_is_refused_hears_which_agent_has_the_task() {
     let nobody = |words: &str| place.relight(words).without("USER");
     nobody("task add t").run().with_code(0);
     nobody("task claim --agent writer").run().with_code(0);
-    nobody("task start t").run().with_code(75).says(&["held by agent writer"]);
+    nobody("task start t")
+        .run()
+        .with_code(75)
+        .says(&["held by agent writer"]);
     let mut sleeper = place.shell("echo; exec sleep 50").spawn();
     sleeper.line();
-    nobody(&format!("task start u --agent painter --owner-pid {}", sleeper.pid())).run();
+    nobody(&format!(
+        "task start u --agent painter --owner-pid {}",
+        sleeper.pid()
+    ))
+    .run();
     let refused = nobody("task start u --agent painter").run().with_code(75);
-    refused.says(&[&format!("held by agent painter (process {})", sleeper.pid())]);
+    refused.says(&[&format!(
+        "held by agent painter (process {})",
+        sleeper.pid()
+    )]);
     sleeper.kill();
 }
 
@@ -836,7 +1041,11 @@ fn a_context_that_is_too_large_for_commands_is_not_exported() {
     place.relight("task set t").arg(&pair).run().with_code(0);
     let script = r#"eval "$(relight task start t --owner-pid $$ --export)"
         printf '%s|%s' "$RELIGHT_CONTEXT" "${RELIGHT_CONTEXT_SMALL-none}""#;
-    let answer = place.shell(script).run().with_code(0).says(&["is not exported"]);
+    let answer = place
+        .shell(script)
+        .run()
+        .with_code(0)
+        .says(&["is not exported"]);
     assert_eq!(answer.text(), "|none");
 }
 
@@ -848,11 +1057,21 @@ fn a_loop_outside_of_run_has_a_state_file_that_follows_its_task() {
         cat "$RELIGHT_STATE_FILE"; relight -q task set stage=review; cat "$RELIGHT_STATE_FILE"
         relight -q task done; test ! -e "$RELIGHT_STATE_FILE""#;
     let text = place.shell(script).run().with_code(0).text();
-    let states: Vec<serde_json::Value> =
-        serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>().unwrap();
-    let [first, second] = states.as_slice() else { panic!("{text}") };
-    assert_eq!((&first["task_id"], &first["agent"]), (&json!("t"), &json!("writer")));
-    assert_eq!((&first["issue_number"], &first["attempt"]), (&json!(42), &json!(null)));
+    let states: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&text)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let [first, second] = states.as_slice() else {
+        panic!("{text}")
+    };
+    assert_eq!(
+        (&first["task_id"], &first["agent"]),
+        (&json!("t"), &json!("writer"))
+    );
+    assert_eq!(
+        (&first["issue_number"], &first["attempt"]),
+        (&json!(42), &json!(null))
+    );
     assert_eq!(
         (&first["progress_stage"], &second["progress_stage"]),
         (&json!(null), &json!("review"))
@@ -870,10 +1089,18 @@ fn refusals_have_the_codes_of_the_api() {
         ("task start b", "waits_for_person", 409),
         ("task add d", "ended", 409),
         ("deaths nobody", "not_found", 404),
-        ("checkpoint update --workflow none --step s", "not_found", 404),
+        (
+            "checkpoint update --workflow none --step s",
+            "not_found",
+            404,
+        ),
     ] {
         let error = place.fails(&format!("--json {words}"), 1).error();
-        assert_eq!((&error["code"], &error["status"]), (&json!(code), &json!(status)), "{words}");
+        assert_eq!(
+            (&error["code"], &error["status"]),
+            (&json!(code), &json!(status)),
+            "{words}"
+        );
     }
 }
 
@@ -882,13 +1109,28 @@ fn refusals_have_the_codes_of_the_api() {
 fn another_agent_works_on_no_pinned_task_that_nobody_holds() {
     let place = Place::new();
     let pin = "relight step run s1 -- false; kill -9 $$";
-    place.relight("run --name pin --task book --restart never -- sh -c").arg(pin).run();
-    let verbs = ["step run s1 --task book -- true", "step begin s2 --task book", "task done book"];
+    place
+        .relight("run --name pin --task book --restart never -- sh -c")
+        .arg(pin)
+        .run();
+    let verbs = [
+        "step run s1 --task book -- true",
+        "step begin s2 --task book",
+        "task done book",
+    ];
     for verb in verbs {
-        let refused = place.relight(verb).env("RELIGHT_AGENT", "other").run().with_code(1);
+        let refused = place
+            .relight(verb)
+            .env("RELIGHT_AGENT", "other")
+            .run()
+            .with_code(1);
         refused.says(&["belongs to agent pin, not to other"]);
     }
-    place.relight(verbs[0]).env("RELIGHT_AGENT", "pin").run().with_code(0);
+    place
+        .relight(verbs[0])
+        .env("RELIGHT_AGENT", "pin")
+        .run()
+        .with_code(0);
     place.ok(verbs[2]);
 }
 
@@ -900,11 +1142,17 @@ fn an_agent_moves_no_work_that_waits_for_a_person() {
     for verb in ["task review b", "task fail b --reason r"] {
         for variable in ["RELIGHT_AGENT", "RELIGHT_ATTEMPT"] {
             let refused = place.relight(verb).env(variable, "bot").run();
-            refused.with_code(1).says(&["task b is blocked and waits for a person"]);
+            refused
+                .with_code(1)
+                .says(&["task b is blocked and waits for a person"]);
         }
     }
     assert_eq!(place.status("b"), "blocked");
-    place.relight("task review b --force").env("RELIGHT_AGENT", "bot").run().with_code(0);
+    place
+        .relight("task review b --force")
+        .env("RELIGHT_AGENT", "bot")
+        .run()
+        .with_code(0);
     assert_eq!(place.status("b"), "in_review");
 }
 
@@ -913,15 +1161,29 @@ fn an_agent_starts_what_is_its_own_or_nobodys() {
     let place = Place::new();
     place.ok("task add p --agent a");
     let refused = place.fails("task start p --agent b", 1);
-    refused.says(&["belongs to agent a, not to b", "relight task retry p --agent b"]);
-    let by_variable = place.relight("task start p").env("RELIGHT_AGENT", "b").run();
-    by_variable.with_code(1).says(&["belongs to agent a, not to b"]);
+    refused.says(&[
+        "belongs to agent a, not to b",
+        "relight task retry p --agent b",
+    ]);
+    let by_variable = place
+        .relight("task start p")
+        .env("RELIGHT_AGENT", "b")
+        .run();
+    by_variable
+        .with_code(1)
+        .says(&["belongs to agent a, not to b"]);
     place.ok("task add u");
     assert_eq!(place.json("task start u --agent w")["agent"], "w");
     let shown = place.json("task show u");
-    assert_eq!((&shown["agent"], &shown["pinned"]), (&json!("w"), &json!(true)));
+    assert_eq!(
+        (&shown["agent"], &shown["pinned"]),
+        (&json!("w"), &json!(true))
+    );
     place.ok("task release u --force");
-    assert_eq!(place.json("task start u --agent w")["handed_over"], json!(null));
+    assert_eq!(
+        place.json("task start u --agent w")["handed_over"],
+        json!(null)
+    );
     place.ok("task retry p --agent b");
     assert_eq!(place.json("task start p --agent b")["agent"], "b");
 }
@@ -938,12 +1200,19 @@ fn a_person_may_start_an_agents_task_and_is_told_whose_it_was() {
     );
     assert_eq!(by_person["handed_over"]["by"], "a person");
     place.ok("task release t --force");
-    assert_eq!(place.json("task start t")["handed_over"], json!(null), "it had it before");
+    assert_eq!(
+        place.json("task start t")["handed_over"],
+        json!(null),
+        "it had it before"
+    );
     place.ok("task release t --force");
     let back = place.json("task start t --agent a");
     assert_eq!(back["handed_over"]["by"], "a person", "{back}");
     place.ok("task release t --force");
-    assert_eq!(place.json("task start t --agent a")["handed_over"], json!(null));
+    assert_eq!(
+        place.json("task start t --agent a")["handed_over"],
+        json!(null)
+    );
 }
 
 /// The lease goes on for its own holder; that the named process is not it must not be overlooked.
@@ -954,7 +1223,9 @@ fn a_named_owner_is_refused_while_the_lease_of_the_shown_fence_has_another_holde
     let mut owner = place.shell("echo up; exec sleep 300").spawn();
     owner.line();
     let named = format!("task start t --fence 1 --owner-pid {}", owner.pid());
-    place.fails(&named, 75).says(&["is held by", "relight task release t --force"]);
+    place
+        .fails(&named, 75)
+        .says(&["is held by", "relight task release t --force"]);
     place.ok("task release t --force");
     place.ok(&named.replace(" --fence 1", ""));
     assert_eq!(place.json("task show t")["holder"]["pid"], owner.pid());
@@ -975,8 +1246,16 @@ fn a_named_owner_takes_over_from_a_dead_one_whose_fence_was_inherited() {
     place.ok(&format!("task start t --owner-pid {}", first.pid()));
     first.kill();
     let again = place.relight(&format!("--json task start t --owner-pid {pid}"));
-    let again = again.env("RELIGHT_TASK", "t").env("RELIGHT_FENCE", "1").run().with_code(0).json();
-    assert_eq!((&again["fence"], &again["resumed"]), (&json!(2), &json!(true)));
+    let again = again
+        .env("RELIGHT_TASK", "t")
+        .env("RELIGHT_FENCE", "1")
+        .run()
+        .with_code(0)
+        .json();
+    assert_eq!(
+        (&again["fence"], &again["resumed"]),
+        (&json!(2), &json!(true))
+    );
     assert_eq!(place.json("task show t")["holder"]["pid"], pid);
     place.fails("step begin s --task t --fence 1", 77);
     second.kill();
@@ -987,17 +1266,37 @@ fn a_skill_that_is_a_secret_or_cannot_be_shown_is_refused() {
     let place = Place::new();
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     for verb in ["task add t", "task start t", "task claim --agent a"] {
-        let refused = place.relight(verb).args(["--skill", &secret]).run().with_code(2);
-        assert!(refused.stderr.contains("the skill looks like a secret"), "{}", refused.stderr);
+        let refused = place
+            .relight(verb)
+            .args(["--skill", &secret])
+            .run()
+            .with_code(2);
+        assert!(
+            refused.stderr.contains("the skill looks like a secret"),
+            "{}",
+            refused.stderr
+        );
         for bad in ["a\nb", "a\u{202e}b", "\u{1b}[31m", " "] {
-            place.relight(verb).args(["--skill", bad]).run().with_code(2);
+            place
+                .relight(verb)
+                .args(["--skill", bad])
+                .run()
+                .with_code(2);
         }
     }
     let toml = format!("[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nskills = [{secret:?}]\n");
     std::fs::write(place.work("relight.toml"), toml).unwrap();
-    let up = place.relight("up --config relight.toml --no-http").run().with_code(78);
+    let up = place
+        .relight("up --config relight.toml --no-http")
+        .run()
+        .with_code(78);
     up.says(&["agent a", "the skill looks like a secret"]);
-    assert!(place.files_with(secret.as_bytes()).iter().all(|file| file.ends_with("relight.toml")));
+    assert!(
+        place
+            .files_with(secret.as_bytes())
+            .iter()
+            .all(|file| file.ends_with("relight.toml"))
+    );
 }
 
 #[test]
@@ -1028,8 +1327,11 @@ fn the_hint_for_a_lease_that_ended_sets_the_new_fence_in_the_shell() {
 fn a_reason_that_must_be_given_is_not_empty() {
     let place = Place::new();
     place.ok("task start t --step s --lease 1h");
-    for words in ["task fail t --reason", "task block t --reason", "step skip s --task t --reason"]
-    {
+    for words in [
+        "task fail t --reason",
+        "task block t --reason",
+        "step skip s --task t --reason",
+    ] {
         for empty in ["", "  "] {
             let answer = place.relight(words).arg(empty).run().with_code(2);
             answer.says(&["a reason is needed"]);
@@ -1043,5 +1345,7 @@ fn an_ended_id_is_not_added_again_whatever_differs() {
     let place = Place::new();
     place.ok("task add t --title old");
     place.ok("task cancel t");
-    place.fails("task add t --title new", 1).says(&["cancelled", "nothing was added"]);
+    place
+        .fails("task add t --title new", 1)
+        .says(&["cancelled", "nothing was added"]);
 }

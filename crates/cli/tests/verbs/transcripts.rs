@@ -27,11 +27,17 @@ fn a_torn_transcript_is_found_repaired_and_sound() {
     let found = stage.run(&["transcript", "check", &path, "--json"]);
     assert_eq!(found.code, 1, "{found:?}");
     let item = first_item(&found.stdout);
-    assert_eq!((&item["state"], &item["format"]), (&"damaged".into(), &"kimi".into()));
+    assert_eq!(
+        (&item["state"], &item["format"]),
+        (&"damaged".into(), &"kimi".into())
+    );
     assert_eq!(item["findings"][0]["kind"], "torn_tail");
     let repaired = stage.run(&["transcript", "repair", &path, "--json"]);
     assert_eq!(repaired.code, 0, "{repaired:?}");
-    let kept = first_item(&repaired.stdout)["kept"].as_str().unwrap().to_owned();
+    let kept = first_item(&repaired.stdout)["kept"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(fs::read_to_string(kept).unwrap().ends_with("turn.pro"));
     assert_eq!(fs::read_to_string(&path).unwrap(), SOUND);
     let sound = stage.run(&["transcript", "check", &path]);
@@ -48,12 +54,25 @@ fn what_cannot_be_repaired_is_65_and_stays_as_it_is() {
     assert_eq!(fs::read_to_string(&path).unwrap(), &SOUND[10..]);
     fs::write(&path, "").unwrap();
     assert_eq!(stage.run(&["transcript", "check", &path]).code, 65);
-    assert_eq!(stage.run(&["transcript", "check", &format!("{path}.none")]).code, 1);
+    assert_eq!(
+        stage
+            .run(&["transcript", "check", &format!("{path}.none")])
+            .code,
+        1
+    );
     fs::write(&path, "{}\n").unwrap();
     let unknown = stage.run(&["transcript", "check", &path]);
     let formats = "give --format, one of claude-code, codex, gemini, kimi, qwen";
-    assert!(unknown.code == 65 && unknown.stderr.contains(formats), "{unknown:?}");
-    assert_eq!(stage.run(&["transcript", "check", "--agent", "nobody"]).code, 1);
+    assert!(
+        unknown.code == 65 && unknown.stderr.contains(formats),
+        "{unknown:?}"
+    );
+    assert_eq!(
+        stage
+            .run(&["transcript", "check", "--agent", "nobody"])
+            .code,
+        1
+    );
 }
 
 #[test]

@@ -16,7 +16,10 @@ const TRAP: &str = "eval \"$(\"$RELIGHT\" trap bash)\"\n";
 /// Bash runs a trap once the command in the foreground has ended, so these are short; a minute at most.
 const WAIT: &str = "echo ready; for i in {1..600}; do sleep 0.1; done\n";
 
-#[expect(clippy::disallowed_methods, reason = "the door of the product is not tested by itself")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the door of the product is not tested by itself"
+)]
 fn bash(stage: &Stage, script: &str) -> Child {
     let mut command = Command::new("bash");
     command
@@ -45,7 +48,12 @@ fn end(stage: &Stage, script: &str, signal: Option<Signal>) -> (i32, String) {
         }
     }
     let status = child.wait().unwrap();
-    (status.code().unwrap_or_else(|| 128 + status.signal().unwrap()), printed)
+    (
+        status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap()),
+        printed,
+    )
 }
 
 /// Status and reason of the task.
@@ -63,9 +71,11 @@ fn interrupted(reason: &str) -> (String, Option<String>) {
 
 #[test]
 fn a_signal_is_recorded_and_the_shell_dies_of_it_as_ever() {
-    for (signal, name, code) in
-        [(Signal::TERM, "TERM", 143), (Signal::INT, "INT", 130), (Signal::HUP, "HUP", 129)]
-    {
+    for (signal, name, code) in [
+        (Signal::TERM, "TERM", 143),
+        (Signal::INT, "INT", 130),
+        (Signal::HUP, "HUP", 129),
+    ] {
         let stage = Stage::new();
         let (ended, _) = end(&stage, &[TAKE, TRAP, WAIT].concat(), Some(signal));
         assert_eq!(ended, code);
@@ -109,7 +119,11 @@ fn your_own_traps_run_and_see_the_code_that_it_was() {
     assert_eq!(task(&stage), interrupted("exit 7"));
     let stage = Stage::new();
     let yours = "trap 'echo told; exit 9' TERM; trap 'echo ended' EXIT\n";
-    let (code, printed) = end(&stage, &[TAKE, yours, TRAP, WAIT].concat(), Some(Signal::TERM));
+    let (code, printed) = end(
+        &stage,
+        &[TAKE, yours, TRAP, WAIT].concat(),
+        Some(Signal::TERM),
+    );
     assert_eq!((code, printed.as_str()), (9, "told\nended\n"));
     assert_eq!(task(&stage), interrupted("signal TERM"));
 }
@@ -146,10 +160,21 @@ fn a_relight_that_fails_changes_nothing_for_the_loop() {
 #[test]
 fn without_a_task_or_under_a_supervisor_nothing_is_recorded() {
     let stage = Stage::new();
-    assert_eq!(end(&stage, &["set -euo pipefail\n", TRAP, "exit 7"].concat(), None).0, 7);
+    assert_eq!(
+        end(
+            &stage,
+            &["set -euo pipefail\n", TRAP, "exit 7"].concat(),
+            None
+        )
+        .0,
+        7
+    );
     assert!(!stage.folder.path().join("home").exists());
     let supervised = "export RELIGHT_ATTEMPT=writer.1.00000000000a\n";
-    assert_eq!(end(&stage, &[TAKE, TRAP, supervised, "exit 7"].concat(), None).0, 7);
+    assert_eq!(
+        end(&stage, &[TAKE, TRAP, supervised, "exit 7"].concat(), None).0,
+        7
+    );
     assert_eq!(task(&stage).0, "in_progress");
 }
 
@@ -158,6 +183,9 @@ fn a_task_that_somebody_else_took_is_theirs() {
     let stage = Stage::new();
     let lost = "\"$RELIGHT\" -q task release --force\n\
                 env -u RELIGHT_FENCE \"$RELIGHT\" -q task start t --lease 5m\n";
-    assert_eq!(end(&stage, &[TAKE, TRAP, lost, "exit 7"].concat(), None).0, 7);
+    assert_eq!(
+        end(&stage, &[TAKE, TRAP, lost, "exit 7"].concat(), None).0,
+        7
+    );
     assert_eq!(task(&stage).0, "in_progress");
 }

@@ -9,7 +9,9 @@ use crate::given::{config, holder, lose};
 
 /// A task that failed for good after one finished step.
 fn failed(place: &Place, task: &str) {
-    place.ok(&format!("task add {task} --agent a --max-retries 0 --step one --step two"));
+    place.ok(&format!(
+        "task add {task} --agent a --max-retries 0 --step one --step two"
+    ));
     place.ok(&format!("task start {task}"));
     place.ok(&format!("step run one --task {task} -- true"));
     place.ok(&format!("task fail {task} --reason boom"));
@@ -17,7 +19,11 @@ fn failed(place: &Place, task: &str) {
 
 fn of_task(list: &Value, task: &str) -> Value {
     let items = list["waiting"].as_array().unwrap();
-    items.iter().find(|item| item["task"] == task).unwrap().clone()
+    items
+        .iter()
+        .find(|item| item["task"] == task)
+        .unwrap()
+        .clone()
 }
 
 #[test]
@@ -31,8 +37,14 @@ fn the_list_says_why_how_far_and_what_becomes_of_it() {
     lose(&place, "gone");
     let list = place.json("recover --dry-run");
     let over = of_task(&list, "over");
-    assert_eq!((&over["status"], &over["then"]), (&json!("failed"), &json!("waits")));
-    assert_eq!((&over["last_step"], &over["next_step"]), (&json!("one"), &json!("two")));
+    assert_eq!(
+        (&over["status"], &over["then"]),
+        (&json!("failed"), &json!("waits"))
+    );
+    assert_eq!(
+        (&over["last_step"], &over["next_step"]),
+        (&json!("one"), &json!("two"))
+    );
     assert_eq!(over["strategy"], "fail-and-reassign");
     assert_eq!(of_task(&list, "stuck")["reason"], "needs-a-look");
     assert_eq!(of_task(&list, "later")["then"], "taken");
@@ -67,10 +79,18 @@ fn a_person_resumes_restarts_abandons_and_hands_over() {
     place.ok("recover abandoned --abandon --reason no-longer-needed");
     place.ok("recover handed --hand-over b");
     let resumed = place.json("task show resumed");
-    assert_eq!((&resumed["status"], &resumed["done_steps"]), (&json!("assigned"), &json!(["one"])));
+    assert_eq!(
+        (&resumed["status"], &resumed["done_steps"]),
+        (&json!("assigned"), &json!(["one"]))
+    );
     let restarted = place.json("task show restarted");
-    assert_eq!((&restarted["done_steps"], &restarted["next_step"]), (&json!([]), &json!("one")));
-    let done = place.ok("--json events --all --task restarted --kind step.done").text();
+    assert_eq!(
+        (&restarted["done_steps"], &restarted["next_step"]),
+        (&json!([]), &json!("one"))
+    );
+    let done = place
+        .ok("--json events --all --task restarted --kind step.done")
+        .text();
     assert_eq!(done.lines().count(), 1, "history keeps it");
     let abandoned = place.json("task show abandoned");
     assert_eq!(
@@ -102,7 +122,10 @@ fn a_task_that_somebody_works_on_is_left_alone_and_the_others_are_done() {
         (&tasks[0]["error"]["code"], &tasks[1]["error"]["code"]),
         (&json!("held"), &json!("not_found"))
     );
-    assert_eq!((&tasks[2]["error"], &tasks[2]["status"]), (&json!(null), &json!("assigned")));
+    assert_eq!(
+        (&tasks[2]["error"], &tasks[2]["status"]),
+        (&json!(null), &json!("assigned"))
+    );
     assert_eq!(place.status("held"), "in_progress");
     holder.kill();
     place.ok("recover held --resume");
@@ -119,7 +142,10 @@ fn all_that_waits_goes_on_at_a_pace() {
     place.ok("task start other");
     place.ok("task block other --reason r");
     let dry = place.json("recover --all --status failed --resume --dry-run");
-    assert_eq!((&dry["action"], dry["tasks"].as_array().unwrap().len()), (&json!("resume"), 5));
+    assert_eq!(
+        (&dry["action"], dry["tasks"].as_array().unwrap().len()),
+        (&json!("resume"), 5)
+    );
     assert_eq!(place.status("t0"), "failed");
     let started = clock::now();
     place.ok("recover --all --status failed --resume");
@@ -130,7 +156,9 @@ fn all_that_waits_goes_on_at_a_pace() {
     }
     assert_eq!(place.status("other"), "blocked");
     assert_eq!(
-        place.ok("recover --all --status failed --abandon --rate 0").text(),
+        place
+            .ok("recover --all --status failed --abandon --rate 0")
+            .text(),
         "no task waits\n"
     );
 }
@@ -155,13 +183,24 @@ fn half_a_wish_is_wrong_usage() {
 fn sessions_whose_gateway_died_are_recovered_too() {
     let place = Place::new();
     let gateway = holder(&place);
-    place.ok(&format!("session begin cut --id s-1 --owner-pid {}", gateway.pid()));
-    place.ok(&format!("session begin live --id s-2 --owner-pid {}", std::process::id()));
+    place.ok(&format!(
+        "session begin cut --id s-1 --owner-pid {}",
+        gateway.pid()
+    ));
+    place.ok(&format!(
+        "session begin live --id s-2 --owner-pid {}",
+        std::process::id()
+    ));
     gateway.kill();
     let list = place.json("recover --dry-run");
     assert_eq!(list["sessions"][0]["key"], "cut");
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1);
-    assert!(place.ok("recover").text().contains("session cut is suspended"));
+    assert!(
+        place
+            .ok("recover")
+            .text()
+            .contains("session cut is suspended")
+    );
     assert_eq!(place.json("session show live")["state"], "active");
     assert_eq!(place.ok("recover").text().trim(), "nothing to recover");
 }
@@ -188,10 +227,16 @@ fn claimed_work_whose_agent_died_waits_for_whoever_takes_it() {
     let place = Place::new();
     place.ok("task add t");
     let worker = holder(&place);
-    place.ok(&format!("task claim --agent writer --owner-pid {}", worker.pid()));
+    place.ok(&format!(
+        "task claim --agent writer --owner-pid {}",
+        worker.pid()
+    ));
     worker.kill();
     place.ok("recover");
     let listed = place.ok("recover --dry-run").text();
-    assert!(listed.contains("waits in the queue for whoever takes it, now"), "{listed}");
+    assert!(
+        listed.contains("waits in the queue for whoever takes it, now"),
+        "{listed}"
+    );
     place.ok("task claim --agent other");
 }

@@ -29,14 +29,21 @@ pub(crate) fn decider(place: &Place, script: &str) {
     let file = place.work("decide");
     std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-    config(place, "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"60s\"\n");
+    config(
+        place,
+        "[recovery]\nexec = [\"./decide\"]\nexec_timeout = \"60s\"\n",
+    );
     place.ok("trust");
 }
 
 /// The details of all decisions about a task.
 pub(crate) fn decisions(place: &Place, task: &str) -> Vec<Value> {
-    let events = place.ok(&format!("--json events --all --kind task.recovery --task {task}"));
+    let events = place.ok(&format!(
+        "--json events --all --kind task.recovery --task {task}"
+    ));
     let lines = events.text();
-    let all = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let all = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
     all.map(|event| event["detail"].clone()).collect()
 }

@@ -3,7 +3,10 @@
 //! Holders are real processes that are really killed; nothing waits for time alone where it can wait
 //! for a sign.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 #[path = "../cases/mod.rs"]
 mod cases;

@@ -9,9 +9,14 @@ use crate::given::{config, decisions, holder, lose};
 fn a_task_that_asks_for_a_skill_is_given_to_who_has_it() {
     let place = Place::new();
     place.ok("task add t --skill gpu --skill rust");
-    place.fails("task claim --agent a", 1).says(&["there is no task for a"]);
+    place
+        .fails("task claim --agent a", 1)
+        .says(&["there is no task for a"]);
     place.fails("task claim --agent a --skill gpu", 1);
-    assert_eq!(place.json("task claim --agent a --skill rust --skill gpu")["task"], "t");
+    assert_eq!(
+        place.json("task claim --agent a --skill rust --skill gpu")["task"],
+        "t"
+    );
 }
 
 #[test]
@@ -34,7 +39,10 @@ fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
     let place = Place::new();
     lose(&place, "t");
     let claimed = place.json("task claim --agent b");
-    assert_eq!((&claimed["task"], &claimed["resumed"]), (&json!("t"), &json!(true)));
+    assert_eq!(
+        (&claimed["task"], &claimed["resumed"]),
+        (&json!("t"), &json!(true))
+    );
     let task = place.json("task show t");
     assert_eq!((&task["agent"], &task["retries"]), (&json!("b"), &json!(0)));
     assert_eq!(decisions(&place, "t")[0]["cause"], "lost");
@@ -42,7 +50,10 @@ fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
     place.ok("task done t");
     place.ok("task add u");
     let holder = holder(&place);
-    place.ok(&format!("task claim --agent a --owner-pid {}", holder.pid()));
+    place.ok(&format!(
+        "task claim --agent a --owner-pid {}",
+        holder.pid()
+    ));
     holder.kill();
     assert_eq!(place.json("task claim --agent b")["task"], "u");
     assert_eq!(place.json("task show u")["retries"], 1);
@@ -52,7 +63,10 @@ fn the_task_of_a_killed_process_is_recovered_by_the_next_claim() {
 fn who_gets_a_task_of_another_agent_is_told_from_whom_and_what_is_in_doubt() {
     let place = Place::new();
     place.ok("task add t");
-    assert_eq!(place.json("task claim --agent a")["handed_over"], json!(null));
+    assert_eq!(
+        place.json("task claim --agent a")["handed_over"],
+        json!(null)
+    );
     place.ok("step begin one --task t");
     place.ok("task fail t --reason full");
     let told = json!({
@@ -63,14 +77,19 @@ fn who_gets_a_task_of_another_agent_is_told_from_whom_and_what_is_in_doubt() {
     place.ok("task fail t --reason again");
     place.ok("task retry t --agent c --force");
     let text = place.ok("task claim --agent c").text();
-    assert!(text.contains("handed over from b by a person; in doubt: one"), "{text}");
+    assert!(
+        text.contains("handed over from b by a person; in doubt: one"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_waiting_claim_is_woken_by_a_new_task() {
     let place = Place::new();
     config(&place, "[queue]\nsweep = \"1h\"\n");
-    let mut waiting = place.relight("--json task claim --agent a --wait 1h").spawn();
+    let mut waiting = place
+        .relight("--json task claim --agent a --wait 1h")
+        .spawn();
     waiting.until("a store is there", || place.home("relight.db").exists());
     place.ok("task add t");
     assert_eq!(waiting.end().with_code(0).json()["task"], "t");
@@ -91,7 +110,9 @@ fn a_waiting_claim_finds_a_holder_that_died_meanwhile() {
     config(&place, "[queue]\nsweep = \"50ms\"\n");
     let holder = holder(&place);
     place.ok(&format!("task start t --owner-pid {}", holder.pid()));
-    let waiting = place.relight("--json task claim --agent b --wait 1h").spawn();
+    let waiting = place
+        .relight("--json task claim --agent b --wait 1h")
+        .spawn();
     holder.kill();
     assert_eq!(waiting.end().with_code(0).json()["task"], "t");
 }
@@ -99,14 +120,19 @@ fn a_waiting_claim_finds_a_holder_that_died_meanwhile() {
 #[test]
 fn waiting_in_vain_ends_with_no_task() {
     let place = Place::new();
-    place.fails("task claim --agent a --wait 50ms", 1).says(&["there is no task for a"]);
+    place
+        .fails("task claim --agent a --wait 50ms", 1)
+        .says(&["there is no task for a"]);
 }
 
 #[test]
 fn a_strategy_without_a_command_is_refused_when_the_task_is_added() {
     let place = Place::new();
     for words in ["task add t --strategy exec", "task start t --strategy exec"] {
-        let said = ["there is no strategy", "exec = [\"PROGRAM\", …] in [recovery]"];
+        let said = [
+            "there is no strategy",
+            "exec = [\"PROGRAM\", …] in [recovery]",
+        ];
         place.fails(words, 2).says(&said);
     }
     place.fails("task add t --strategy hope", 2);
@@ -120,7 +146,9 @@ fn a_broken_configuration_stops_only_who_needs_it() {
     let place = Place::new();
     config(&place, "[recovery]\nstrategy = \"hope\"\n");
     place.ok("task add t --strategy resume");
-    place.fails("task claim --agent a", 78).says(&["strategy", "hope"]);
+    place
+        .fails("task claim --agent a", 78)
+        .says(&["strategy", "hope"]);
     place.ok("task start t");
     place.fails("task fail t --reason r", 78);
     place.fails("recover", 78);
@@ -133,7 +161,11 @@ fn a_broken_configuration_stops_only_who_needs_it() {
 #[test]
 fn the_configuration_can_be_named() {
     let place = Place::new();
-    std::fs::write(place.work("mine.toml"), "[recovery]\nstrategy = \"suspend\"\n").unwrap();
+    std::fs::write(
+        place.work("mine.toml"),
+        "[recovery]\nstrategy = \"suspend\"\n",
+    )
+    .unwrap();
     for (task, flag, named) in [("t1", " --config mine.toml", ""), ("t2", "", "mine.toml")] {
         place.ok(&format!("task start {task}"));
         let fail = place.relight(&format!("--json task fail {task} --reason r{flag}"));
@@ -150,13 +182,17 @@ fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
         "[[agent]]\nname = \"a\"\ncommand = [\"true\"]\nconcurrency = 1\nskills = [\"x\"]\n",
     );
     let mut daemon = place.relight("up --paused").spawn();
-    daemon.until("the agent is known", || place.json("ps")["items"][0]["name"] == "a");
+    daemon.until("the agent is known", || {
+        place.json("ps")["items"][0]["name"] == "a"
+    });
     place.ok("down");
     daemon.end().with_code(0);
     place.ok("task add t1 --skill x");
     place.ok("task add t2");
     place.ok("task claim --agent a");
-    place.fails("task claim --agent a", 75).says(&["a holds 1 task already"]);
+    place
+        .fails("task claim --agent a", 75)
+        .says(&["a holds 1 task already"]);
     place.ok("task done t1");
     place.ok("task claim --agent a");
 }
@@ -166,23 +202,40 @@ fn an_agent_that_holds_as_many_as_it_may_gets_no_more() {
 fn the_task_that_a_killed_agent_started_by_name_waits_for_that_agent() {
     let place = Place::new();
     let first = holder(&place);
-    place.ok(&format!("task start t --agent w --owner-pid {}", first.pid()));
+    place.ok(&format!(
+        "task start t --agent w --owner-pid {}",
+        first.pid()
+    ));
     place.ok("step run one --task t --fence 1 -- true");
     first.kill();
     place.fails("task claim --agent stranger", 1);
     assert_eq!(decisions(&place, "t")[0]["outcome"], "resume");
     let shown = place.json("task show t");
-    assert_eq!((&shown["status"], &shown["agent"]), (&json!("interrupted"), &json!("w")));
-    place.fails("task start t --agent stranger", 1).says(&["belongs to agent w"]);
+    assert_eq!(
+        (&shown["status"], &shown["agent"]),
+        (&json!("interrupted"), &json!("w"))
+    );
+    place
+        .fails("task start t --agent stranger", 1)
+        .says(&["belongs to agent w"]);
     let second = holder(&place);
-    let again = place.json(&format!("task start t --agent w --owner-pid {}", second.pid()));
-    assert_eq!((&again["resumed"], &again["handed_over"]), (&json!(true), &json!(null)));
+    let again = place.json(&format!(
+        "task start t --agent w --owner-pid {}",
+        second.pid()
+    ));
+    assert_eq!(
+        (&again["resumed"], &again["handed_over"]),
+        (&json!(true), &json!(null))
+    );
     assert_eq!(again["done_steps"], json!(["one"]));
     second.kill();
     // It may take it from the queue as well.
     place.fails("task claim --agent stranger", 1);
     let shown = place.json("task show t");
-    assert_eq!((&shown["status"], &shown["pinned"]), (&json!("interrupted"), &json!(true)));
+    assert_eq!(
+        (&shown["status"], &shown["pinned"]),
+        (&json!("interrupted"), &json!(true))
+    );
 }
 
 /// A script without a name starts its task again; it needs no `task retry` first.
@@ -213,13 +266,20 @@ fn an_agent_that_fails_its_own_task_has_the_retries_and_then_an_alert_is_sent() 
         "{told}"
     );
     let shown = place.json("task show t");
-    assert_eq!((&shown["status"], &shown["retries"]), (&json!("interrupted"), &json!(1)));
+    assert_eq!(
+        (&shown["status"], &shown["retries"]),
+        (&json!("interrupted"), &json!(1))
+    );
     place.fails("task claim --agent stranger", 1);
     assert_eq!(place.json("task start t --agent w")["resumed"], true);
     place.ok("task fail t --reason second");
     assert_eq!(place.status("t"), "failed");
     let alerts = place.ok("--json events --all --kind alert --task t").text();
-    assert_eq!((alerts.lines().count(), alerts.contains("given_up")), (1, true), "{alerts}");
+    assert_eq!(
+        (alerts.lines().count(), alerts.contains("given_up")),
+        (1, true),
+        "{alerts}"
+    );
 }
 
 #[test]
@@ -247,7 +307,10 @@ fn what_recover_says_of_the_wait_is_what_resume_does() {
         if place.json("task show w")["not_before"].is_string() {
             let text = told.text();
             assert!(text.contains("the queue offers it to ops from "), "{text}");
-            assert!(text.contains("relight checkpoint resume --workflow w continues it"), "{text}");
+            assert!(
+                text.contains("relight checkpoint resume --workflow w continues it"),
+                "{text}"
+            );
         }
     }
     assert!(place.json("task show w")["not_before"].is_string());

@@ -17,13 +17,22 @@ fn a_task_that_fails_may_be_taken_again_while_retries_are_left() {
     place.ok("task add t");
     place.ok("task claim --agent a");
     let said = place.ok("task fail t --reason boom").text();
-    assert_eq!(said, "task t failed; may be taken again at once (retry 1 of 1)\n");
+    assert_eq!(
+        said,
+        "task t failed; may be taken again at once (retry 1 of 1)\n"
+    );
     place.ok("task claim --agent b");
     let said = place.ok("task fail t --reason again").text();
-    assert!(said.starts_with("task t failed; no retry is left"), "{said}");
+    assert!(
+        said.starts_with("task t failed; no retry is left"),
+        "{said}"
+    );
     place.fails("task claim --agent c", 1);
     let task = place.json("task show t");
-    assert_eq!((&task["status"], &task["retries"]), (&json!("failed"), &json!(1)));
+    assert_eq!(
+        (&task["status"], &task["retries"]),
+        (&json!("failed"), &json!(1))
+    );
     assert_eq!(task["reason"], "again (no retry is left)");
 }
 
@@ -34,7 +43,9 @@ fn without_retries_it_stays_failed_the_first_time() {
     let recovered = fail(&place, "t");
     assert_eq!(recovered["outcome"], "retries_used_up");
     place.fails("task claim --agent b", 1);
-    place.fails("task retry t", 1).says(&["retried 0 of 0 times", "--force"]);
+    place
+        .fails("task retry t", 1)
+        .says(&["retried 0 of 0 times", "--force"]);
     place.ok("task retry t --force --agent b");
     assert_eq!(place.json("task claim --agent b")["task"], "t");
 }
@@ -69,13 +80,22 @@ fn a_suspended_task_waits_for_a_person() {
 #[test]
 fn a_command_of_the_users_decides() {
     let place = Place::new();
-    decider(&place, r#"cat >case; echo '{"decision": "give_up", "reason": "hopeless"}'"#);
+    decider(
+        &place,
+        r#"cat >case; echo '{"decision": "give_up", "reason": "hopeless"}'"#,
+    );
     place.ok("task add t --strategy exec");
     let recovered = fail(&place, "t");
-    assert_eq!((&recovered["decision"], &recovered["trouble"]), (&json!("give_up"), &json!(null)));
+    assert_eq!(
+        (&recovered["decision"], &recovered["trouble"]),
+        (&json!("give_up"), &json!(null))
+    );
     let case = std::fs::read_to_string(place.work("case")).unwrap();
     let case: serde_json::Value = serde_json::from_str(&case).unwrap();
-    assert_eq!((&case["task"]["id"], &case["death"]["reason"]), (&json!("t"), &json!("boom")));
+    assert_eq!(
+        (&case["task"]["id"], &case["death"]["reason"]),
+        (&json!("t"), &json!("boom"))
+    );
     place.fails("task claim --agent b", 1);
     place.fails("task retry t", 1).says(&["given up"]);
 }
@@ -102,17 +122,29 @@ fn a_command_that_is_of_no_use_never_hides_the_first_error() {
         decider(&place, script);
         place.ok("task add t --strategy exec");
         place.ok("task claim --agent a");
-        let answer = place.ok("--json task fail t --reason boom").says(&[trouble]).json();
+        let answer = place
+            .ok("--json task fail t --reason boom")
+            .says(&[trouble])
+            .json();
         let recovery = &answer["recovery"];
-        assert_eq!((&answer["status"], &answer["reason"]), (&json!("failed"), &json!("boom")));
-        assert!(recovery["trouble"].as_str().unwrap().contains(trouble), "{recovery}");
+        assert_eq!(
+            (&answer["status"], &answer["reason"]),
+            (&json!("failed"), &json!("boom"))
+        );
+        assert!(
+            recovery["trouble"].as_str().unwrap().contains(trouble),
+            "{recovery}"
+        );
         let decided = &decisions(&place, "t")[0];
         assert_eq!(
             (&decided["strategy"], &decided["decision"]),
             (&json!("exec"), &json!("reassign"))
         );
         assert_eq!(decided["error"], "boom");
-        assert!(decided["trouble"].as_str().unwrap().contains(trouble), "{decided}");
+        assert!(
+            decided["trouble"].as_str().unwrap().contains(trouble),
+            "{decided}"
+        );
         assert_eq!(place.json("task claim --agent b")["task"], "t", "{script}");
     }
 }
@@ -125,7 +157,12 @@ fn a_strategy_whose_command_is_gone_falls_back() {
     config(&place, "");
     let recovered = fail(&place, "t");
     assert_eq!(recovered["status"], "failed");
-    assert!(recovered["trouble"].as_str().unwrap().contains("there is no strategy \"exec\""));
+    assert!(
+        recovered["trouble"]
+            .as_str()
+            .unwrap()
+            .contains("there is no strategy \"exec\"")
+    );
 }
 
 #[test]
@@ -133,12 +170,21 @@ fn the_recorded_context_has_counts_cost_and_times_and_nothing_that_was_said() {
     let place = Place::new();
     place.ok("task add t --title Diary --set note=secret-thoughts --payload {\"say\":\"hello\"}");
     place.ok("task claim --agent a");
-    place.relight("step run one --task t --cost 0.25 --turns 3 -- echo").arg("hello").run();
+    place
+        .relight("step run one --task t --cost 0.25 --turns 3 -- echo")
+        .arg("hello")
+        .run();
     place.ok("task fail t --reason boom");
     let decided = decisions(&place, "t").remove(0);
     let context = decided["context"].as_object().unwrap();
-    assert_eq!((&context["steps_done"], &context["attempts"]), (&json!(1), &json!(1)));
-    assert_eq!((&context["cost_micros"], &context["turns"]), (&json!(250_000), &json!(3)));
+    assert_eq!(
+        (&context["steps_done"], &context["attempts"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(
+        (&context["cost_micros"], &context["turns"]),
+        (&json!(250_000), &json!(3))
+    );
     assert!(context["held_ms"].is_u64() && context["created_at"].is_string());
     let text = decided.to_string();
     for said in ["hello", "secret-thoughts", "Diary"] {

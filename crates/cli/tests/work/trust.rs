@@ -17,7 +17,10 @@ fn plant_exec(place: &Place) {
     let file = place.work("decide");
     fs::write(&file, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-    config(place, "[recovery]\nstrategy = \"exec\"\nexec = [\"./decide\"]\n");
+    config(
+        place,
+        "[recovery]\nstrategy = \"exec\"\nexec = [\"./decide\"]\n",
+    );
 }
 
 fn give_away(path: &Path) -> bool {
@@ -37,8 +40,15 @@ fn a_command_that_nobody_approved_is_not_run() {
     let place = Place::new();
     lose(&place, "t");
     plant_exec(&place);
-    for verb in ["task claim --agent a", "task fail t --reason r", "recover", "run -- true"] {
-        place.fails(verb, 78).says(&["[recovery] exec", "relight trust"]);
+    for verb in [
+        "task claim --agent a",
+        "task fail t --reason r",
+        "recover",
+        "run -- true",
+    ] {
+        place
+            .fails(verb, 78)
+            .says(&["[recovery] exec", "relight trust"]);
     }
     assert!(!place.work("decide.ran").exists());
     let approved = place.ok("trust");
@@ -53,7 +63,10 @@ fn what_only_reads_settings_needs_no_approval() {
     place.ok("task add t");
     plant_exec(&place);
     place.ok("task list");
-    assert_eq!(place.ok("task show t --json").json()["strategy_in_effect"], "exec");
+    assert_eq!(
+        place.ok("task show t --json").json()["strategy_in_effect"],
+        "exec"
+    );
     place.ok("drain --wait 1s");
     place.ok("recover --dry-run");
     place.ok("task add u --strategy exec");
@@ -63,16 +76,24 @@ fn what_only_reads_settings_needs_no_approval() {
 fn a_store_that_nobody_approved_is_refused_and_no_other_is_taken() {
     let place = Place::new();
     config(&place, "[store]\nurl = \"sqlite:kept.db\"\n");
-    place.fails("task add t", 78).says(&["[store] url", "relight trust", "--config"]);
+    place
+        .fails("task add t", 78)
+        .says(&["[store] url", "relight trust", "--config"]);
     assert!(!place.work("kept.db").exists() && !place.home("relight.db").exists());
     // Who names a store, or the file, needs nothing of it.
     place.ok("--store sqlite:named.db task add t");
-    place.relight("task add t").env("RELIGHT_CONFIG", "relight.toml").run().with_code(0);
+    place
+        .relight("task add t")
+        .env("RELIGHT_CONFIG", "relight.toml")
+        .run()
+        .with_code(0);
     assert!(place.work("kept.db").exists());
     place.ok("trust");
     place.ok("task show t");
     config(&place, "[store]\nurl = \"sqlite:other/relight.db\"\n");
-    place.fails("task show t", 78).says(&["changed since it was approved"]);
+    place
+        .fails("task show t", 78)
+        .says(&["changed since it was approved"]);
 }
 
 #[test]
@@ -108,10 +129,18 @@ fn an_approval_is_for_one_folder() {
     fs::create_dir(&other).unwrap();
     symlink(place.work("relight.toml"), other.join("relight.toml")).unwrap();
     // The same text would lead to a file of that folder.
-    place.relight("task list").inside(&other).run().with_code(78);
+    place
+        .relight("task list")
+        .inside(&other)
+        .run()
+        .with_code(78);
     let linked = place.path("linked");
     symlink(place.path("work"), &linked).unwrap();
-    place.relight("task list").inside(&linked).run().with_code(0);
+    place
+        .relight("task list")
+        .inside(&linked)
+        .run()
+        .with_code(0);
 }
 
 #[test]
@@ -125,9 +154,18 @@ fn approvals_are_listed_and_taken_back() {
     assert_eq!(listed["items"][0]["path"], path.to_str().unwrap());
     assert_eq!(listed["items"][0]["now"], "approved");
     config(&place, "");
-    assert_eq!(place.ok("trust --list --json").json()["items"][0]["now"], "changed");
+    assert_eq!(
+        place.ok("trust --list --json").json()["items"][0]["now"],
+        "changed"
+    );
     place.ok("trust --remove .");
-    assert_eq!(place.ok("trust --list --json").json()["items"].as_array().unwrap().len(), 0);
+    assert_eq!(
+        place.ok("trust --list --json").json()["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        0
+    );
     place.fails("trust --remove relight.toml", 1);
     place.fails("trust nowhere", 78).says(&["nowhere"]);
 }
@@ -140,7 +178,9 @@ fn a_file_that_others_can_write_does_not_count() {
     place.ok("trust");
     set_mode(&file, 0o666);
     for verb in ["task list", "up --no-http", "task claim --agent a", "trust"] {
-        place.fails(verb, 78).says(&["everybody can write it", "chmod go-w"]);
+        place
+            .fails(verb, 78)
+            .says(&["everybody can write it", "chmod go-w"]);
     }
     set_mode(&file, 0o644);
     if !give_away(&file) {
@@ -149,13 +189,21 @@ fn a_file_that_others_can_write_does_not_count() {
     for verb in ["task list", "up --no-http", "task claim --agent a", "trust"] {
         place.fails(verb, 78).says(&["another user", "--config"]);
     }
-    place.relight("task list").env("RELIGHT_CONFIG", "relight.toml").run().with_code(0);
+    place
+        .relight("task list")
+        .env("RELIGHT_CONFIG", "relight.toml")
+        .run()
+        .with_code(0);
 }
 
 #[test]
 fn a_link_of_a_stranger_does_not_count() {
     let place = Place::new();
-    fs::write(place.path("mine.toml"), "[store]\nurl = \"sqlite:kept.db\"\n").unwrap();
+    fs::write(
+        place.path("mine.toml"),
+        "[store]\nurl = \"sqlite:kept.db\"\n",
+    )
+    .unwrap();
     symlink(place.path("mine.toml"), place.work("relight.toml")).unwrap();
     place.ok("trust");
     place.ok("task list");
@@ -179,7 +227,9 @@ fn a_configuration_that_is_a_pipe_or_a_device_is_not_waited_for() {
         let said = "not a regular file";
         place.ok("task list").says(&[said]);
         place.fails("up --no-http", 78).says(&[said]);
-        place.fails("task claim --agent a --config relight.toml", 78).says(&[said]);
+        place
+            .fails("task claim --agent a --config relight.toml", 78)
+            .says(&[said]);
         place.fails("trust", 78).says(&[said]);
     }
 }
@@ -191,16 +241,22 @@ fn a_home_that_others_can_write_is_refused() {
     let home = place.path("home");
     set_mode(&home, 0o777);
     for verb in ["task list", "token show", "run -- true", "trust --list"] {
-        place.fails(verb, 78).says(&["everybody can write it", "chmod 700"]);
+        place
+            .fails(verb, 78)
+            .says(&["everybody can write it", "chmod 700"]);
     }
     set_mode(&home, 0o700);
     place.ok("task list");
     if std::os::unix::fs::chown(&home, None, Some(STRANGER)).is_ok() {
         set_mode(&home, 0o770);
-        place.fails("task list", 78).says(&["a group of users can write it", "chmod 700"]);
+        place
+            .fails("task list", 78)
+            .says(&["a group of users can write it", "chmod 700"]);
     }
     if give_away(&home) {
-        place.fails("task list", 78).says(&["another user", "chown"]);
+        place
+            .fails("task list", 78)
+            .says(&["another user", "chown"]);
     }
 }
 
@@ -215,7 +271,9 @@ fn a_folder_of_the_store_that_others_can_write_is_refused() {
     place.ok(&format!("{store} task add t"));
     set_mode(&folder, 0o777);
     for verb in ["task list", "token show", "run -- true", "task add other"] {
-        place.fails(&format!("{store} {verb}"), 78).says(&["everybody can write it", "chmod go-w"]);
+        place
+            .fails(&format!("{store} {verb}"), 78)
+            .says(&["everybody can write it", "chmod go-w"]);
     }
 }
 
@@ -259,18 +317,30 @@ fn what_a_terminal_obeys_is_in_no_usage_error() {
     for words in ["", "task", "task show", "task add t --priority", "ps a"] {
         let refused = place.relight(words).arg(HOSTILE).run().with_code(2);
         assert_harmless(&refused.stderr);
-        assert!(refused.stderr.contains("\\u{202e}"), "it is shown: {:?}", refused.stderr);
+        assert!(
+            refused.stderr.contains("\\u{202e}"),
+            "it is shown: {:?}",
+            refused.stderr
+        );
     }
 }
 
 #[test]
 fn what_a_terminal_obeys_is_escaped_in_json() {
     let place = Place::new();
-    place.relight("task add t --title").arg(HOSTILE).run().with_code(0);
+    place
+        .relight("task add t --title")
+        .arg(HOSTILE)
+        .run()
+        .with_code(0);
     for words in ["task show t --json", "task list --json", "events --json"] {
         assert_harmless(&place.ok(words).text());
     }
     assert_eq!(place.ok("task show t --json").json()["title"], HOSTILE);
-    let refused = place.relight("--json task show").arg("nosuch").run().with_code(1);
+    let refused = place
+        .relight("--json task show")
+        .arg("nosuch")
+        .run()
+        .with_code(1);
     assert_harmless(&refused.stderr);
 }

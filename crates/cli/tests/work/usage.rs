@@ -15,7 +15,10 @@ fn steps_and_tasks_report_what_they_used() {
     let said = place.ok("task spend t --cost 1 --turns 5").text();
     assert_eq!(said, "task t has cost 1.500001 in 7 turns\n");
     let task = place.json("task show t");
-    assert_eq!((&task["cost"], &task["turns"]), (&json!("1.500001"), &json!(7)));
+    assert_eq!(
+        (&task["cost"], &task["turns"]),
+        (&json!("1.500001"), &json!(7))
+    );
     assert!(place.ok("task show t").text().contains("1.500001"));
 }
 

@@ -82,7 +82,11 @@ impl ActiveState {
 
     /// Whether both are equal except for `updated_at`.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        *self == Self { updated_at: self.updated_at, ..other.clone() }
+        *self
+            == Self {
+                updated_at: self.updated_at,
+                ..other.clone()
+            }
     }
 }
 
@@ -103,12 +107,17 @@ fn list(text: &str) -> Vec<String> {
     if let Ok(Value::Array(items)) = serde_json::from_str(text) {
         return items.iter().map(item).collect();
     }
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names = text
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 
 fn item(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]
@@ -120,7 +129,9 @@ mod tests {
 
     fn task(pairs: &[(&str, &str)]) -> Task {
         let mut new = NewTask::bare(TaskId::new("deploy-42").unwrap());
-        let owned = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let owned = pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         new.context = owned.collect();
         Change::first(&new, Time::from_ms(0))
     }
@@ -189,12 +200,20 @@ mod tests {
 
     #[test]
     fn issues_are_numbers_when_they_are() {
-        for (text, expected) in
-            [("7", Value::from(7)), ("#7", Value::from(7)), ("PROJ-7", Value::from("PROJ-7"))]
-        {
-            assert_eq!(state(Some(&task(&[("issue", text)]))).issue_number, expected);
+        for (text, expected) in [
+            ("7", Value::from(7)),
+            ("#7", Value::from(7)),
+            ("PROJ-7", Value::from("PROJ-7")),
+        ] {
+            assert_eq!(
+                state(Some(&task(&[("issue", text)]))).issue_number,
+                expected
+            );
         }
-        assert_eq!(state(Some(&task(&[("issue", " ")]))).issue_number, Value::Null);
+        assert_eq!(
+            state(Some(&task(&[("issue", " ")]))).issue_number,
+            Value::Null
+        );
     }
 
     #[test]
@@ -213,7 +232,10 @@ mod tests {
     #[test]
     fn only_the_time_may_differ_in_two_that_say_the_same() {
         let (one, other) = (state(None), state(Some(&task(&[]))));
-        assert!(one.says_the_same(&ActiveState { updated_at: Time::from_ms(5), ..one.clone() }));
+        assert!(one.says_the_same(&ActiveState {
+            updated_at: Time::from_ms(5),
+            ..one.clone()
+        }));
         assert!(!one.says_the_same(&other));
     }
 }

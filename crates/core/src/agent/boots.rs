@@ -62,7 +62,10 @@ pub fn at_start(
     resumes: bool,
 ) -> (BootHistory, BootVerdict) {
     let verdict = judge(&history, boot_id);
-    let is_first = history.boots.last().is_none_or(|newest| newest.boot_id != boot_id);
+    let is_first = history
+        .boots
+        .last()
+        .is_none_or(|newest| newest.boot_id != boot_id);
     if is_first {
         // Held-back boots must not push out the boots that caused the hold.
         history.boots.pop_if(|before| before.held_back);
@@ -91,7 +94,10 @@ pub fn clean_end(history: BootHistory, boot_id: &str) -> BootHistory {
 
 /// Whether work is held back in this boot already.
 pub fn is_held_back(history: &BootHistory, boot_id: &str) -> bool {
-    history.boots.iter().any(|record| record.boot_id == boot_id && record.held_back)
+    history
+        .boots
+        .iter()
+        .any(|record| record.boot_id == boot_id && record.held_back)
 }
 
 /// A person allows work to be resumed: earlier boots no longer count. This boot does, and must
@@ -110,12 +116,20 @@ pub fn forgive(history: BootHistory, boot_id: &str) -> BootHistory {
 /// Counts back from the boot before this one, so the answer is stable within one boot. Held-back
 /// boots are skipped: they say nothing about the work, and only a person ends the hold.
 fn judge(history: &BootHistory, boot_id: &str) -> BootVerdict {
-    let before = history.boots.iter().rev().filter(|record| record.boot_id != boot_id);
+    let before = history
+        .boots
+        .iter()
+        .rev()
+        .filter(|record| record.boot_id != boot_id);
     let row = before
         .filter(|record| !record.held_back)
         .take_while(|record| record.resumed && !record.stable && !record.clean);
     let boots = u32::try_from(row.count()).unwrap_or(u32::MAX);
-    if boots >= LOOP_BOOTS { BootVerdict::HoldBack { boots } } else { BootVerdict::Resume }
+    if boots >= LOOP_BOOTS {
+        BootVerdict::HoldBack { boots }
+    } else {
+        BootVerdict::Resume
+    }
 }
 
 fn with_newest(
@@ -123,7 +137,11 @@ fn with_newest(
     boot_id: &str,
     change: impl FnOnce(&mut BootRecord),
 ) -> BootHistory {
-    if let Some(newest) = history.boots.last_mut().filter(|newest| newest.boot_id == boot_id) {
+    if let Some(newest) = history
+        .boots
+        .last_mut()
+        .filter(|newest| newest.boot_id == boot_id)
+    {
         change(newest);
     }
     history
@@ -132,6 +150,12 @@ fn with_newest(
 impl BootRecord {
     fn new(boot_id: &str) -> Self {
         let boot_id = boot_id.to_owned();
-        Self { boot_id, resumed: false, held_back: false, stable: false, clean: false }
+        Self {
+            boot_id,
+            resumed: false,
+            held_back: false,
+            stable: false,
+            clean: false,
+        }
     }
 }

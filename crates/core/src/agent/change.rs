@@ -111,7 +111,9 @@ impl AgentChange {
             Self::Tally(tally) => json!({"in_a_row": tally.in_a_row, "total": tally.total()}),
             Self::Reserved(tag) => json!({"next": tag}),
             Self::Begun { number, tag } => json!({"number": number, "attempt": tag}),
-            Self::Spawned { number, process, .. } => json!({"number": number, "pid": process.pid}),
+            Self::Spawned {
+                number, process, ..
+            } => json!({"number": number, "pid": process.pid}),
             Self::Ended { number, ended, .. } => json!({
                 "number": number, "cause": ended.cause, "how": ended.in_words(),
                 "lived_ms": ended.death.lived.as_ms(), "note": ended.death.note,
@@ -156,8 +158,12 @@ impl AgentChange {
             Self::LeaseTaken { holder, ttl } => {
                 agent.lease.fence = agent.lease.fence.next();
                 agent.wish = None;
-                agent.lease.held =
-                    Some(HeldLease { holder: holder.clone(), ttl: *ttl, since: at, left: *ttl });
+                agent.lease.held = Some(HeldLease {
+                    holder: holder.clone(),
+                    ttl: *ttl,
+                    since: at,
+                    left: *ttl,
+                });
             }
             Self::LeaseEnded => agent.lease.held = None,
         }
@@ -183,11 +189,20 @@ impl AgentChange {
                 ended: None,
                 post_mortem: None,
             }),
-            Self::Spawned { process, shim, log, .. } => {
+            Self::Spawned {
+                process, shim, log, ..
+            } => {
                 let (process, shim, log) = (Some(process.clone()), shim.clone(), *log);
-                before.map(|attempt| Attempt { process, shim, log, ..attempt })
+                before.map(|attempt| Attempt {
+                    process,
+                    shim,
+                    log,
+                    ..attempt
+                })
             }
-            Self::Ended { ended, post_mortem, .. } => before.map(|attempt| Attempt {
+            Self::Ended {
+                ended, post_mortem, ..
+            } => before.map(|attempt| Attempt {
                 ended: Some((**ended).clone()),
                 post_mortem: Some((**post_mortem).clone()),
                 ..attempt
@@ -211,7 +226,10 @@ impl AgentChange {
         Agent {
             name: name.clone(),
             state: AgentState::Created,
-            lease: Lease { fence: Fence(0), held: None },
+            lease: Lease {
+                fence: Fence(0),
+                held: None,
+            },
             seq: 0,
             attempt_number: 0,
             next_attempt: None,
@@ -228,7 +246,12 @@ impl AgentChange {
 }
 
 fn wish_detail(wish: &RemoteCommand) -> Value {
-    let RemoteCommand { id, verb, by, progress } = wish;
+    let RemoteCommand {
+        id,
+        verb,
+        by,
+        progress,
+    } = wish;
     let mut detail = json!({"id": id, "verb": verb, "by": by, "progress": progress.as_str()});
     if let RemoteCommandProgress::Answered(outcome) = progress {
         detail["outcome"] = json!(outcome);

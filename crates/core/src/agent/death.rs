@@ -165,7 +165,11 @@ impl ReportedEnd {
             }
             _ => message,
         };
-        if is_incurable { Self::Incurable(message) } else { Self::Failure(message) }
+        if is_incurable {
+            Self::Incurable(message)
+        } else {
+            Self::Failure(message)
+        }
     }
 
     /// The message of a failure.
@@ -243,7 +247,11 @@ impl Death {
                 _,
             ) => Cause::Failed,
             (Some(ReportedEnd::Success), HowEnded::Code(_)) | (None, HowEnded::Code(0)) => {
-                if self.unfinished_task.is_some() { Cause::Failed } else { Cause::Completed }
+                if self.unfinished_task.is_some() {
+                    Cause::Failed
+                } else {
+                    Cause::Completed
+                }
             }
             (None, HowEnded::Code(_)) => Cause::Failed,
         }
@@ -254,12 +262,17 @@ impl RecordedDeath {
     /// Since when it was down: its last sign of life, or its death. The time to recover is counted
     /// from here, not from when the death was noticed.
     pub fn down_since(&self) -> Time {
-        self.death.last_sign.map_or(self.death.at, |sign| sign.min(self.death.at))
+        self.death
+            .last_sign
+            .map_or(self.death.at, |sign| sign.min(self.death.at))
     }
 
     /// Whether it ended unexpectedly and should be restarted.
     pub fn is_unwanted(&self) -> bool {
-        !matches!(self.cause, Cause::Completed | Cause::Stopped | Cause::Deferred)
+        !matches!(
+            self.cause,
+            Cause::Completed | Cause::Stopped | Cause::Deferred
+        )
     }
 
     /// How long it lived, as text. If nobody saw its end, that is only known up to its last sign of

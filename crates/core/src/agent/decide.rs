@@ -145,9 +145,11 @@ pub fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> Ag
         AgentEvent::Work(task) => work(agent, task, input),
         AgentEvent::Stop(by) => stop(agent, by),
         AgentEvent::End(ending) => end(agent, ending),
-        AgentEvent::Died { death, post_mortem, task } => {
-            died(agent, *death, *post_mortem, task, input)
-        }
+        AgentEvent::Died {
+            death,
+            post_mortem,
+            task,
+        } => died(agent, *death, *post_mortem, task, input),
         AgentEvent::Due => due(agent, input),
         AgentEvent::HoldBack => hold_back(agent),
         AgentEvent::Progress => progress(agent),
@@ -166,39 +168,62 @@ pub fn decide_held(
     input: AgentDecisionInput,
     why: Pause,
 ) -> AgentDecision {
-    let is_restart =
-        matches!(agent.state, AgentState::Running { ending: Some(StopReason::Restart), .. });
+    let is_restart = matches!(
+        agent.state,
+        AgentState::Running {
+            ending: Some(StopReason::Restart),
+            ..
+        }
+    );
     let is_wanted = match event {
         AgentEvent::Start => true,
         AgentEvent::Died { .. } => is_restart && why != Pause::HeldBack,
         _ => false,
     };
     let decision = decide(agent, event, input);
-    if is_wanted { decision } else { decision.held(why) }
+    if is_wanted {
+        decision
+    } else {
+        decision.held(why)
+    }
 }
 
 fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
-        AgentState::Created | AgentState::Stopped { by: Stopper::Shutdown } => begin(agent, input),
+        AgentState::Created
+        | AgentState::Stopped {
+            by: Stopper::Shutdown,
+        } => begin(agent, input),
         AgentState::Crashed { again_at: Some(at) }
-        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, input),
+        | AgentState::Suspended {
+            until: Some(at), ..
+        } => wait_or_begin(agent, *at, input),
         AgentState::Suspended {
             why: Pause::HeldBack | Pause::Task | Pause::Draining | Pause::Turn,
             until: None,
         } => begin(agent, input),
-        AgentState::Suspended { why: Pause::Asking, until: None } => ask(),
+        AgentState::Suspended {
+            why: Pause::Asking,
+            until: None,
+        } => ask(),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
         // It was being stopped by a supervisor that is gone; this one starts it again.
-        AgentState::Running { ending: Some(StopReason::Shutdown), .. } => {
-            tell_to_end(agent, StopReason::Restart)
-        }
-        AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
+        AgentState::Running {
+            ending: Some(StopReason::Shutdown),
+            ..
+        } => tell_to_end(agent, StopReason::Restart),
+        AgentState::Running {
+            ending: Some(ending),
+            ..
+        } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
         | AgentState::Suspended {
             why: Pause::Deferred | Pause::Resting | Pause::Incurable,
             until: None,
         }
-        | AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
+        | AgentState::Stopped {
+            by: Stopper::Person | Stopper::Itself,
+        }
         | AgentState::Terminated { .. } => at_rest(),
     }
 }
@@ -206,20 +231,23 @@ fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
 fn start(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         // It is already being stopped.
-        AgentState::Running { ending: Some(StopReason::Stop), .. } => {
-            ending_by(agent, StopReason::Restart)
-        }
+        AgentState::Running {
+            ending: Some(StopReason::Stop),
+            ..
+        } => ending_by(agent, StopReason::Restart),
         AgentState::Running { .. } => AgentDecision::default(),
-        AgentState::Stopped { by: Stopper::Person | Stopper::Itself }
-        | AgentState::Terminated { .. } => {
-            progress(agent).then(first_round(agent)).then(begin(agent, input))
+        AgentState::Stopped {
+            by: Stopper::Person | Stopper::Itself,
         }
+        | AgentState::Terminated { .. } => progress(agent)
+            .then(first_round(agent))
+            .then(begin(agent, input)),
         AgentState::Created
         | AgentState::Crashed { .. }
         | AgentState::Suspended { .. }
-        | AgentState::Stopped { by: Stopper::Shutdown } => {
-            progress(agent).then(begin(agent, input))
-        }
+        | AgentState::Stopped {
+            by: Stopper::Shutdown,
+        } => progress(agent).then(begin(agent, input)),
     }
 }
 
@@ -229,19 +257,33 @@ fn work(agent: &Agent, task: TaskId, input: AgentDecisionInput) -> AgentDecision
         return AgentDecision::default();
     }
     let given = AgentChange::Given(Some(task));
-    AgentDecision { changes: vec![given], effects: Vec::new() }.then(spawn(agent, input))
+    AgentDecision {
+        changes: vec![given],
+        effects: Vec::new(),
+    }
+    .then(spawn(agent, input))
 }
 
 fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
-    let ending = if by == Stopper::Shutdown { StopReason::Shutdown } else { StopReason::Stop };
+    let ending = if by == Stopper::Shutdown {
+        StopReason::Shutdown
+    } else {
+        StopReason::Stop
+    };
     match &agent.state {
-        AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentDecision::default(),
+        AgentState::Running {
+            ending: Some(StopReason::Stop),
+            ..
+        } => AgentDecision::default(),
         // A second stop sequence would give it a second grace period.
-        AgentState::Running { ending: Some(already), .. } if *already == ending => {
-            AgentDecision::default()
-        }
+        AgentState::Running {
+            ending: Some(already),
+            ..
+        } if *already == ending => AgentDecision::default(),
         AgentState::Running { .. } => tell_to_end(agent, ending),
-        AgentState::Stopped { by: Stopper::Person } => at_rest(),
+        AgentState::Stopped {
+            by: Stopper::Person,
+        } => at_rest(),
         // An agent that waits for its turn also waits for the next supervisor.
         AgentState::Created
         | AgentState::Crashed { .. }
@@ -263,7 +305,9 @@ fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
 fn end(agent: &Agent, ending: StopReason) -> AgentDecision {
     match &agent.state {
         AgentState::Running { ending: None, .. } => tell_to_end(agent, ending),
-        AgentState::Running { ending: Some(_), .. }
+        AgentState::Running {
+            ending: Some(_), ..
+        }
         | AgentState::Created
         | AgentState::Crashed { .. }
         | AgentState::Suspended { .. }
@@ -296,7 +340,11 @@ fn died(
         _ => Charge::Row,
     };
     let until = later(&death, input.now, agent);
-    let deferrals = if advanced { 1 } else { agent.tally.deferrals.saturating_add(1) };
+    let deferrals = if advanced {
+        1
+    } else {
+        agent.tally.deferrals.saturating_add(1)
+    };
     let has_succeeded = cause == Cause::Completed || death.has_said_success();
     let released_task = death.unfinished_task.is_none();
     let ended = AgentChange::Ended {
@@ -304,28 +352,42 @@ fn died(
         ended: Box::new(RecordedDeath { cause, death }),
         post_mortem: Box::new(post_mortem),
     };
-    let mut decision = AgentDecision { changes: vec![ended], effects: Vec::new() };
+    let mut decision = AgentDecision {
+        changes: vec![ended],
+        effects: Vec::new(),
+    };
     if cause == Cause::Completed && agent.session.is_some() {
         decision.changes.push(AgentChange::Session(None));
     }
     if cause == Cause::Deferred {
-        let tally = Tally { deferrals, ..agent.tally.clone() };
+        let tally = Tally {
+            deferrals,
+            ..agent.tally.clone()
+        };
         decision.changes.push(AgentChange::Tally(tally));
     }
     let is_started = agent.plan.takes == Takes::Start;
     let next = match (ending, cause, task.and_then(rest_with)) {
         _ if is_started => {
-            let end = StartedEnd { has_succeeded, advanced, charge, released_task, until };
+            let end = StartedEnd {
+                has_succeeded,
+                advanced,
+                charge,
+                released_task,
+                until,
+            };
             died_with_work(agent, *ending, cause, &end, input)
         }
-        (Some(StopReason::Stop), _, _) => come_to_rest(AgentState::Stopped { by: Stopper::Person }),
+        (Some(StopReason::Stop), _, _) => come_to_rest(AgentState::Stopped {
+            by: Stopper::Person,
+        }),
         (Some(StopReason::Restart), _, _) => begin(agent, input),
         (_, _, Some(state)) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(come_to_rest(state))
         }
-        (_, _, Some(_)) if has_succeeded => {
-            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
-        }
+        (_, _, Some(_)) if has_succeeded => come_to_rest(AgentState::Stopped {
+            by: Stopper::Itself,
+        }),
         (_, _, Some(state)) => come_to_rest(state),
         (Some(StopReason::Shutdown), _, _) if has_succeeded && agent.plan.is_loop() => {
             round_counted(agent).then(at_rest())
@@ -333,7 +395,9 @@ fn died(
         (Some(StopReason::Shutdown), _, _)
             if !has_succeeded || agent.plan.restart == RestartRule::Always =>
         {
-            come_to_rest(AgentState::Stopped { by: Stopper::Shutdown })
+            come_to_rest(AgentState::Stopped {
+                by: Stopper::Shutdown,
+            })
         }
         (_, Cause::Deferred, _) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
@@ -341,7 +405,9 @@ fn died(
             // Success costs no budget; only the rate is limited.
             progress(agent).then(pause(Pause::Resting, input.now.plus(rest(agent))))
         }
-        _ if has_succeeded => come_to_rest(AgentState::Stopped { by: Stopper::Itself }),
+        _ if has_succeeded => come_to_rest(AgentState::Stopped {
+            by: Stopper::Itself,
+        }),
         _ if agent.plan.restart == RestartRule::Never => {
             come_to_rest(AgentState::Crashed { again_at: None })
         }
@@ -386,14 +452,21 @@ fn died_with_work(
     input: AgentDecisionInput,
 ) -> AgentDecision {
     let resumes = has_work(agent, input.task);
-    let is_finished = matches!(input.task, Some(TaskStatus::Completed | TaskStatus::InReview));
+    let is_finished = matches!(
+        input.task,
+        Some(TaskStatus::Completed | TaskStatus::InReview)
+    );
     match ending {
         Some(StopReason::Stop) => {
-            return come_to_rest(AgentState::Stopped { by: Stopper::Person });
+            return come_to_rest(AgentState::Stopped {
+                by: Stopper::Person,
+            });
         }
         Some(StopReason::Restart) => return begin(agent, input),
         Some(StopReason::Shutdown) if resumes => {
-            return come_to_rest(AgentState::Stopped { by: Stopper::Shutdown });
+            return come_to_rest(AgentState::Stopped {
+                by: Stopper::Shutdown,
+            });
         }
         Some(StopReason::Shutdown) => return idle(agent),
         Some(StopReason::Hung | StopReason::Timeout) | None => {}
@@ -419,7 +492,13 @@ fn has_work(agent: &Agent, task: Option<TaskStatus>) -> bool {
         Some(TaskStatus::Assigned | TaskStatus::InProgress | TaskStatus::Interrupted) => true,
         // What it deferred itself it takes up itself; the rest is the queue's.
         Some(TaskStatus::Deferred) => {
-            matches!(agent.state, AgentState::Suspended { why: Pause::Deferred, .. })
+            matches!(
+                agent.state,
+                AgentState::Suspended {
+                    why: Pause::Deferred,
+                    ..
+                }
+            )
         }
         Some(
             TaskStatus::Created
@@ -441,20 +520,27 @@ fn idle(agent: &Agent) -> AgentDecision {
         decision.changes.push(AgentChange::Given(None));
     }
     if !agent.is_idle() {
-        let state = AgentState::Stopped { by: Stopper::Itself };
+        let state = AgentState::Stopped {
+            by: Stopper::Itself,
+        };
         decision.changes.push(AgentChange::State(state));
     }
     decision
 }
 
 /// A supervisor that takes it up looks at the task again.
-const WAITS_WITH_TASK: AgentState = AgentState::Suspended { why: Pause::Task, until: None };
+const WAITS_WITH_TASK: AgentState = AgentState::Suspended {
+    why: Pause::Task,
+    until: None,
+};
 
 /// What becomes of an agent whose work is over, or waits for somebody: trying again would find it so.
 fn rest_with(task: TaskStatus) -> Option<AgentState> {
     match task {
         TaskStatus::Completed | TaskStatus::Cancelled | TaskStatus::InReview => {
-            Some(AgentState::Stopped { by: Stopper::Itself })
+            Some(AgentState::Stopped {
+                by: Stopper::Itself,
+            })
         }
         TaskStatus::Blocked | TaskStatus::Suspended => Some(WAITS_WITH_TASK),
         TaskStatus::Failed => Some(AgentState::Crashed { again_at: None }),
@@ -473,23 +559,33 @@ fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDec
         Charge::Nothing => return begin(agent, input),
         Charge::Incurable(why) => return wait_for_cure(agent, &why),
         Charge::Row => restart_budget::next(policy, tally, input.now, input.jitter),
-        Charge::RowAnew => {
-            restart_budget::next(policy, restart_budget::progress(tally), input.now, input.jitter)
-        }
+        Charge::RowAnew => restart_budget::next(
+            policy,
+            restart_budget::progress(tally),
+            input.now,
+            input.jitter,
+        ),
         Charge::Total => restart_budget::moved(policy, tally, input.now),
     };
-    let charged = AgentDecision { changes: vec![AgentChange::Tally(tally)], effects: Vec::new() };
+    let charged = AgentDecision {
+        changes: vec![AgentChange::Tally(tally)],
+        effects: Vec::new(),
+    };
     charged.then(match verdict {
         RestartVerdict::AtOnce => begin(agent, input),
         RestartVerdict::At(at) => AgentDecision {
-            changes: vec![AgentChange::State(AgentState::Crashed { again_at: Some(at) })],
+            changes: vec![AgentChange::State(AgentState::Crashed {
+                again_at: Some(at),
+            })],
             effects: vec![AgentEffect::WaitUntil(at)],
         },
         RestartVerdict::Terminate { why } => {
             let why = why.to_string();
             let alert = Alert::agent_terminated(&agent.name, &agent.command_to_start(None), &why);
             let mut decision = come_to_rest(AgentState::Terminated { why });
-            decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+            decision
+                .changes
+                .push(AgentChange::Noted(EventKind::Alert, alert.detail()));
             decision.effects.insert(0, AgentEffect::Alert(alert.line()));
             decision
         }
@@ -499,8 +595,13 @@ fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDec
 /// A person has to act: another attempt would end the same way.
 fn wait_for_cure(agent: &Agent, why: &str) -> AgentDecision {
     let alert = Alert::agent_suspended(&agent.name, &agent.command_to_start(None), why);
-    let mut decision = come_to_rest(AgentState::Suspended { why: Pause::Incurable, until: None });
-    decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+    let mut decision = come_to_rest(AgentState::Suspended {
+        why: Pause::Incurable,
+        until: None,
+    });
+    decision
+        .changes
+        .push(AgentChange::Noted(EventKind::Alert, alert.detail()));
     decision.effects.insert(0, AgentEffect::Alert(alert.line()));
     decision
 }
@@ -508,7 +609,9 @@ fn wait_for_cure(agent: &Agent, why: &str) -> AgentDecision {
 fn due(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     match &agent.state {
         AgentState::Crashed { again_at: Some(at) }
-        | AgentState::Suspended { until: Some(at), .. } => wait_or_begin(agent, *at, input),
+        | AgentState::Suspended {
+            until: Some(at), ..
+        } => wait_or_begin(agent, *at, input),
         AgentState::Created
         | AgentState::Running { .. }
         | AgentState::Crashed { again_at: None }
@@ -521,17 +624,26 @@ fn due(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
 /// The breaker of boot loops: what would be started waits for a person instead.
 fn hold_back(agent: &Agent) -> AgentDecision {
     match &agent.state {
-        AgentState::Stopped { by: Stopper::Itself } if agent.is_idle() => {
-            come_to_rest(AgentState::Suspended { why: Pause::HeldBack, until: None })
-        }
+        AgentState::Stopped {
+            by: Stopper::Itself,
+        } if agent.is_idle() => come_to_rest(AgentState::Suspended {
+            why: Pause::HeldBack,
+            until: None,
+        }),
         AgentState::Created
         | AgentState::Crashed { again_at: Some(_) }
-        | AgentState::Stopped { by: Stopper::Shutdown }
-        | AgentState::Suspended { until: Some(_), .. } => {
-            come_to_rest(AgentState::Suspended { why: Pause::HeldBack, until: None })
+        | AgentState::Stopped {
+            by: Stopper::Shutdown,
         }
+        | AgentState::Suspended { until: Some(_), .. } => come_to_rest(AgentState::Suspended {
+            why: Pause::HeldBack,
+            until: None,
+        }),
         AgentState::Running { ending: None, .. } => AgentDecision::default(),
-        AgentState::Running { ending: Some(ending), .. } => signal_tree(*ending),
+        AgentState::Running {
+            ending: Some(ending),
+            ..
+        } => signal_tree(*ending),
         AgentState::Crashed { again_at: None }
         | AgentState::Suspended { until: None, .. }
         | AgentState::Stopped { .. }
@@ -542,28 +654,40 @@ fn hold_back(agent: &Agent) -> AgentDecision {
 fn progress(agent: &Agent) -> AgentDecision {
     let mut decision = AgentDecision::default();
     if agent.tally.in_a_row > 0 || agent.tally.deferrals > 0 {
-        decision.changes.push(AgentChange::Tally(restart_budget::progress(agent.tally.clone())));
+        decision
+            .changes
+            .push(AgentChange::Tally(restart_budget::progress(
+                agent.tally.clone(),
+            )));
     }
     decision
 }
 
 fn round_over(agent: &Agent, finished: bool, input: AgentDecisionInput) -> AgentDecision {
-    if !matches!(agent.state, AgentState::Suspended { why: Pause::Asking, .. }) {
+    if !matches!(
+        agent.state,
+        AgentState::Suspended {
+            why: Pause::Asking,
+            ..
+        }
+    ) {
         return AgentDecision::default();
     }
     let max = agent.plan.iterations_max.unwrap_or(0);
     let was_last = max > 0 && agent.iteration >= max;
     if finished || was_last {
-        return come_to_rest(AgentState::Stopped { by: Stopper::Itself });
+        return come_to_rest(AgentState::Stopped {
+            by: Stopper::Itself,
+        });
     }
     progress(agent).then(begin(agent, input))
 }
 
 fn cannot_ask(agent: &Agent) -> AgentDecision {
     match agent.state {
-        AgentState::Suspended { why: Pause::Asking, .. } => {
-            come_to_rest(AgentState::Crashed { again_at: None })
-        }
+        AgentState::Suspended {
+            why: Pause::Asking, ..
+        } => come_to_rest(AgentState::Crashed { again_at: None }),
         _ => AgentDecision::default(),
     }
 }
@@ -573,14 +697,20 @@ fn cannot_ask(agent: &Agent) -> AgentDecision {
 fn wait_or_begin(agent: &Agent, at: Time, input: AgentDecisionInput) -> AgentDecision {
     let policy = &agent.plan.policy;
     let longest = match agent.state {
-        AgentState::Suspended { why: Pause::Resting, .. } => rest(agent),
+        AgentState::Suspended {
+            why: Pause::Resting,
+            ..
+        } => rest(agent),
         AgentState::Suspended { .. } => LATER_MAX.max(agent.plan.defer),
         _ => policy.cooldown_max,
     };
     if at <= input.now || at.since(input.now) > longest {
         return begin(agent, input);
     }
-    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::WaitUntil(at)] }
+    AgentDecision {
+        changes: Vec::new(),
+        effects: vec![AgentEffect::WaitUntil(at)],
+    }
 }
 
 /// The longest deferral that an agent can ask for.
@@ -597,14 +727,20 @@ const DEFERRAL_MAX: Span = Span::from_secs(3_600);
 /// grows with each deferral in a row.
 pub fn later(death: &Death, now: Time, agent: &Agent) -> Time {
     let defer = agent.plan.defer;
-    let in_a_row = if death.made_progress { 0 } else { agent.tally.deferrals.min(32) };
+    let in_a_row = if death.made_progress {
+        0
+    } else {
+        agent.tally.deferrals.min(32)
+    };
     let grown = Span::from_ms(defer.as_ms().saturating_mul(1 << in_a_row));
     let wait = grown.min(DEFERRAL_MAX.max(defer));
     let asked = match death.said {
         Some(ReportedEnd::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
         _ => None,
     };
-    asked.unwrap_or_else(|| now.plus(wait)).max(now.plus(LATER_MIN))
+    asked
+        .unwrap_or_else(|| now.plus(wait))
+        .max(now.plus(LATER_MIN))
 }
 
 /// Begins the next attempt. Does not begin one, at no charge, while its task waits for a person or
@@ -615,9 +751,9 @@ fn begin(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     }
     match input.task {
         Some(task) if task.waits_for_person() => come_to_rest(WAITS_WITH_TASK),
-        Some(task) if task.is_terminal() => {
-            come_to_rest(AgentState::Stopped { by: Stopper::Itself })
-        }
+        Some(task) if task.is_terminal() => come_to_rest(AgentState::Stopped {
+            by: Stopper::Itself,
+        }),
         _ => spawn(agent, input),
     }
 }
@@ -625,18 +761,32 @@ fn begin(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
 /// Uses the tag that was allocated ahead and allocates the next one.
 fn spawn(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
-    let ahead = agent.next_attempt.clone().filter(|tag| tag.number() == Some(number));
+    let ahead = agent
+        .next_attempt
+        .clone()
+        .filter(|tag| tag.number() == Some(number));
     let at_once = ahead.is_some();
     let tag = ahead.unwrap_or_else(|| AttemptTag::new(&agent.name, number, input.chance));
     let after = AttemptTag::new(&agent.name, number + 1, input.chance.rotate_left(24));
-    let running = AgentState::Running { attempt: tag.clone(), since: input.now, ending: None };
+    let running = AgentState::Running {
+        attempt: tag.clone(),
+        since: input.now,
+        ending: None,
+    };
     AgentDecision {
         changes: vec![
-            AgentChange::Begun { number, tag: tag.clone() },
+            AgentChange::Begun {
+                number,
+                tag: tag.clone(),
+            },
             AgentChange::Reserved(after),
             AgentChange::State(running),
         ],
-        effects: vec![AgentEffect::Spawn { number, tag, at_once }],
+        effects: vec![AgentEffect::Spawn {
+            number,
+            tag,
+            at_once,
+        }],
     }
 }
 
@@ -650,17 +800,30 @@ fn ending_by(agent: &Agent, ending: StopReason) -> AgentDecision {
         return AgentDecision::default();
     };
     let (attempt, since) = (attempt.clone(), *since);
-    let state = AgentState::Running { attempt, since, ending: Some(ending) };
-    AgentDecision { changes: vec![AgentChange::State(state)], effects: Vec::new() }
+    let state = AgentState::Running {
+        attempt,
+        since,
+        ending: Some(ending),
+    };
+    AgentDecision {
+        changes: vec![AgentChange::State(state)],
+        effects: Vec::new(),
+    }
 }
 
 /// Sends the signal of a stop that is already recorded.
 fn signal_tree(ending: StopReason) -> AgentDecision {
-    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::StopTree(ending)] }
+    AgentDecision {
+        changes: Vec::new(),
+        effects: vec![AgentEffect::StopTree(ending)],
+    }
 }
 
 fn pause(why: Pause, until: Time) -> AgentDecision {
-    let state = AgentState::Suspended { why, until: Some(until) };
+    let state = AgentState::Suspended {
+        why,
+        until: Some(until),
+    };
     AgentDecision {
         changes: vec![AgentChange::State(state)],
         effects: vec![AgentEffect::WaitUntil(until)],
@@ -673,9 +836,18 @@ fn rest(agent: &Agent) -> Span {
 
 /// Nothing runs between rounds; a supervisor that acquires it then checks the condition again.
 fn round_counted(agent: &Agent) -> AgentDecision {
-    let state = AgentState::Suspended { why: Pause::Asking, until: None };
-    let changes = vec![AgentChange::Iteration(agent.iteration + 1), AgentChange::State(state)];
-    AgentDecision { changes, effects: Vec::new() }
+    let state = AgentState::Suspended {
+        why: Pause::Asking,
+        until: None,
+    };
+    let changes = vec![
+        AgentChange::Iteration(agent.iteration + 1),
+        AgentChange::State(state),
+    ];
+    AgentDecision {
+        changes,
+        effects: Vec::new(),
+    }
 }
 
 /// Resets the round counter of a loop that a person starts again.
@@ -688,15 +860,24 @@ fn first_round(agent: &Agent) -> AgentDecision {
 }
 
 fn ask() -> AgentDecision {
-    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::AskUntil] }
+    AgentDecision {
+        changes: Vec::new(),
+        effects: vec![AgentEffect::AskUntil],
+    }
 }
 
 fn come_to_rest(state: AgentState) -> AgentDecision {
-    AgentDecision { changes: vec![AgentChange::State(state)], effects: vec![AgentEffect::AtRest] }
+    AgentDecision {
+        changes: vec![AgentChange::State(state)],
+        effects: vec![AgentEffect::AtRest],
+    }
 }
 
 fn at_rest() -> AgentDecision {
-    AgentDecision { changes: Vec::new(), effects: vec![AgentEffect::AtRest] }
+    AgentDecision {
+        changes: Vec::new(),
+        effects: vec![AgentEffect::AtRest],
+    }
 }
 
 impl AgentDecision {

@@ -183,7 +183,11 @@ impl AgentState {
 impl Agent {
     /// Whether it waits for a task of the queue.
     pub fn is_idle(&self) -> bool {
-        self.plan.takes == Takes::Start && self.state == AgentState::Stopped { by: Stopper::Itself }
+        self.plan.takes == Takes::Start
+            && self.state
+                == AgentState::Stopped {
+                    by: Stopper::Itself,
+                }
     }
 
     /// Why an agent that reports by itself is given no work now; none when it may work. The supervisor of
@@ -191,10 +195,14 @@ impl Agent {
     pub fn refuses_work(&self, now: Time) -> Option<String> {
         match &self.state {
             _ if !self.plan.reports_itself() => None,
-            AgentState::Stopped { by: Stopper::Person } => Some("a person stopped it".to_owned()),
+            AgentState::Stopped {
+                by: Stopper::Person,
+            } => Some("a person stopped it".to_owned()),
             AgentState::Terminated { why } => Some(format!("it is terminated: {why}")),
             AgentState::Crashed { again_at: Some(at) } if !is_due(&self.plan.policy, *at, now) => {
-                Some(format!("it was silent too often, and may work again at {at}"))
+                Some(format!(
+                    "it was silent too often, and may work again at {at}"
+                ))
             }
             _ => None,
         }
@@ -243,7 +251,9 @@ impl Agent {
         }
         let runs = matches!(&self.state, AgentState::Running { attempt: current, .. } if current == attempt);
         // A starting attempt may hold its task before its own record is written.
-        let is_newer = attempt.number().is_some_and(|number| number > self.attempt_number);
+        let is_newer = attempt
+            .number()
+            .is_some_and(|number| number > self.attempt_number);
         !runs && !is_newer
     }
 }
@@ -445,7 +455,11 @@ impl AgentPlan {
     /// The agent as a claimant for tasks.
     pub fn claimant(&self, agent: &AgentName) -> Claimant {
         let (pool, skills) = (self.pool.clone(), self.skills.clone());
-        Claimant { agent: agent.clone(), pool, skills }
+        Claimant {
+            agent: agent.clone(),
+            pool,
+            skills,
+        }
     }
 
     /// Whether it runs in rounds.
@@ -467,21 +481,37 @@ mod tests {
     fn agent(state: AgentState) -> Agent {
         let name = AgentName::new("a").expect("a good name");
         let first = AgentChange::first(&name, &AgentPlan::default(), Time::from_ms(0));
-        Agent { state, attempt_number: 2, next_attempt: Some(tag(3)), ..first }
+        Agent {
+            state,
+            attempt_number: 2,
+            next_attempt: Some(tag(3)),
+            ..first
+        }
     }
 
     #[test]
     fn an_attempt_is_over_when_another_runs_or_is_about_to_ask() {
         let since = Time::from_ms(0);
-        let runs = agent(AgentState::Running { attempt: tag(2), since, ending: None });
+        let runs = agent(AgentState::Running {
+            attempt: tag(2),
+            since,
+            ending: None,
+        });
         let over = |agent: &Agent, asker: Option<AttemptTag>| {
             [1, 2, 3].map(|n| agent.has_ended(&tag(n), asker.as_ref()))
         };
         assert_eq!(over(&runs, None), [true, false, false]);
         assert_eq!(over(&runs, Some(tag(2))), [true, false, false]);
-        assert_eq!(over(&runs, Some(tag(3))), [true, true, false], "the death is not recorded yet");
+        assert_eq!(
+            over(&runs, Some(tag(3))),
+            [true, true, false],
+            "the death is not recorded yet"
+        );
         // One of another store, or of long ago, has no say.
-        assert_eq!(over(&runs, Some(AttemptTag::from_text("a.9.y"))), [true, false, false]);
+        assert_eq!(
+            over(&runs, Some(AttemptTag::from_text("a.9.y"))),
+            [true, false, false]
+        );
         let died = agent(AgentState::Crashed { again_at: None });
         assert_eq!(over(&died, None), [true, true, false]);
     }

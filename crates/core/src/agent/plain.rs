@@ -10,7 +10,12 @@ use crate::ids::is_obeyed;
 pub fn plain_lines(text: &str) -> impl Iterator<Item = String> {
     text.split('\n').map(|line| {
         // Progress bars overwrite their own line: the last text is what was seen.
-        plain_line(line.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default())
+        plain_line(
+            line.trim_end_matches('\r')
+                .rsplit('\r')
+                .next()
+                .unwrap_or_default(),
+        )
     })
 }
 

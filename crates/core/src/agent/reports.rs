@@ -30,7 +30,9 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
     match event {
         AgentEvent::Reported => match &agent.state {
             AgentState::Running { .. }
-            | AgentState::Stopped { by: Stopper::Person }
+            | AgentState::Stopped {
+                by: Stopper::Person,
+            }
             | AgentState::Terminated { .. } => AgentDecision::default(),
             AgentState::Crashed { again_at: Some(at) }
                 if !restart_budget::is_due(&agent.plan.policy, *at, input.now) =>
@@ -40,16 +42,27 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
             AgentState::Created
             | AgentState::Crashed { .. }
             | AgentState::Suspended { .. }
-            | AgentState::Stopped { by: Stopper::Shutdown | Stopper::Itself } => {
-                begin(agent, input)
-            }
+            | AgentState::Stopped {
+                by: Stopper::Shutdown | Stopper::Itself,
+            } => begin(agent, input),
         },
-        AgentEvent::Silent { silent, made_progress, post_mortem } => {
+        AgentEvent::Silent {
+            silent,
+            made_progress,
+            post_mortem,
+        } => {
             let AgentState::Running { since, .. } = &agent.state else {
                 return AgentDecision::default();
             };
             let note = format!("no report for {silent}");
-            let mut died = ended(agent, *since, StopReason::Hung, note, *post_mortem, input.now);
+            let mut died = ended(
+                agent,
+                *since,
+                StopReason::Hung,
+                note,
+                *post_mortem,
+                input.now,
+            );
             if let AgentChange::Ended { ended, .. } = &mut died {
                 let silent_ms = i64::try_from(silent.as_ms()).unwrap_or(i64::MAX);
                 let last_sign = Time::from_ms(input.now.as_ms().saturating_sub(silent_ms));
@@ -66,16 +79,26 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
             }
             let mut changes = told_to_end(agent, StopReason::Restart, input.now);
             if !is_running && agent.tally.in_a_row > 0 {
-                changes.push(AgentChange::Tally(restart_budget::progress(agent.tally.clone())));
+                changes.push(AgentChange::Tally(restart_budget::progress(
+                    agent.tally.clone(),
+                )));
             }
             changes.extend(begin(agent, input).changes);
-            AgentDecision { changes, effects: Vec::new() }
+            AgentDecision {
+                changes,
+                effects: Vec::new(),
+            }
         }
         AgentEvent::Stop(Stopper::Person) => match &agent.state {
-            AgentState::Stopped { by: Stopper::Person } => AgentDecision::default(),
+            AgentState::Stopped {
+                by: Stopper::Person,
+            } => AgentDecision::default(),
             _ => {
                 let by = Stopper::Person;
-                rest(told_to_end(agent, StopReason::Stop, input.now), AgentState::Stopped { by })
+                rest(
+                    told_to_end(agent, StopReason::Stop, input.now),
+                    AgentState::Stopped { by },
+                )
             }
         },
         AgentEvent::Wake
@@ -100,7 +123,11 @@ fn charged(
     input: AgentDecisionInput,
 ) -> AgentDecision {
     let tally = agent.tally.clone();
-    let tally = if advanced { restart_budget::progress(tally) } else { tally };
+    let tally = if advanced {
+        restart_budget::progress(tally)
+    } else {
+        tally
+    };
     let (tally, verdict) = restart_budget::next(&agent.plan.policy, tally, input.now, input.jitter);
     let mut alerts = vec![Alert::agent_silent(&agent.name, silent)];
     let state = match verdict {
@@ -114,7 +141,9 @@ fn charged(
     };
     let mut decision = rest(vec![died, AgentChange::Tally(tally)], state);
     for alert in alerts {
-        decision.changes.push(AgentChange::Noted(EventKind::Alert, alert.detail()));
+        decision
+            .changes
+            .push(AgentChange::Noted(EventKind::Alert, alert.detail()));
         decision.effects.push(AgentEffect::Alert(alert.line()));
     }
     decision
@@ -124,16 +153,35 @@ fn charged(
 fn begin(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
     let number = agent.attempt_number + 1;
     let tag = AttemptTag::new(&agent.name, number, input.chance);
-    let running = AgentState::Running { attempt: tag.clone(), since: input.now, ending: None };
-    let changes = vec![AgentChange::Begun { number, tag }, AgentChange::State(running)];
-    AgentDecision { changes, effects: Vec::new() }
+    let running = AgentState::Running {
+        attempt: tag.clone(),
+        since: input.now,
+        ending: None,
+    };
+    let changes = vec![
+        AgentChange::Begun { number, tag },
+        AgentChange::State(running),
+    ];
+    AgentDecision {
+        changes,
+        effects: Vec::new(),
+    }
 }
 
 /// Ends the current attempt, if there is one.
 fn told_to_end(agent: &Agent, ending: StopReason, now: Time) -> Vec<AgentChange> {
-    let AgentState::Running { since, .. } = &agent.state else { return Vec::new() };
+    let AgentState::Running { since, .. } = &agent.state else {
+        return Vec::new();
+    };
     let note = "a person ended it; its own process is left alone".to_owned();
-    vec![ended(agent, *since, ending, note, PostMortem::default(), now)]
+    vec![ended(
+        agent,
+        *since,
+        ending,
+        note,
+        PostMortem::default(),
+        now,
+    )]
 }
 
 fn ended(
@@ -145,13 +193,24 @@ fn ended(
     now: Time,
 ) -> AgentChange {
     let unfinished_task = post_mortem.task.clone();
-    let death = Death { lived: now.since(since), unfinished_task, ..Death::lost(now, note) };
+    let death = Death {
+        lived: now.since(since),
+        unfinished_task,
+        ..Death::lost(now, note)
+    };
     let cause: Cause = death.cause(Some(ending));
     let ended = Box::new(RecordedDeath { cause, death });
-    AgentChange::Ended { number: agent.attempt_number, ended, post_mortem: Box::new(post_mortem) }
+    AgentChange::Ended {
+        number: agent.attempt_number,
+        ended,
+        post_mortem: Box::new(post_mortem),
+    }
 }
 
 fn rest(mut changes: Vec<AgentChange>, state: AgentState) -> AgentDecision {
     changes.push(AgentChange::State(state));
-    AgentDecision { changes, effects: vec![AgentEffect::AtRest] }
+    AgentDecision {
+        changes,
+        effects: vec![AgentEffect::AtRest],
+    }
 }

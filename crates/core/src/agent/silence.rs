@@ -188,8 +188,14 @@ impl Silence {
 
     /// The current phase.
     pub fn phase(&self, now_ms: u64) -> AttemptPhase {
-        let is_waiting = self.waiting_until_ms.is_some_and(|until_ms| now_ms < until_ms);
-        if is_waiting { AttemptPhase::Waiting } else { self.phase }
+        let is_waiting = self
+            .waiting_until_ms
+            .is_some_and(|until_ms| now_ms < until_ms);
+        if is_waiting {
+            AttemptPhase::Waiting
+        } else {
+            self.phase
+        }
     }
 
     /// The last sign of life; the start before the first.
@@ -205,9 +211,14 @@ impl Silence {
 
     /// Checks; the caller must have refreshed the sources.
     pub fn look(&mut self, now_ms: u64) -> SilenceCheck {
-        let Some(due_ms) = self.next_look_ms() else { return SilenceCheck::Fine };
+        let Some(due_ms) = self.next_look_ms() else {
+            return SilenceCheck::Fine;
+        };
         // After a wait, a full window begins.
-        if let Some(until_ms) = self.waiting_until_ms.take_if(|until_ms| *until_ms <= now_ms) {
+        if let Some(until_ms) = self
+            .waiting_until_ms
+            .take_if(|until_ms| *until_ms <= now_ms)
+        {
             self.window_from_ms = self.window_from_ms.max(until_ms);
         }
         if now_ms < due_ms {
@@ -221,7 +232,9 @@ impl Silence {
             return SilenceCheck::Fine;
         }
         if self.second_look_ms.is_some() {
-            return SilenceCheck::Hung { silent_ms: now_ms - self.last_sign_ms };
+            return SilenceCheck::Hung {
+                silent_ms: now_ms - self.last_sign_ms,
+            };
         }
         let at_ms = now_ms + CONFIRM_MS;
         self.second_look_ms = Some(at_ms);

@@ -132,7 +132,10 @@ impl Checkpoint {
             agent_id: fields.text("agentId")?,
             status: fields.text("status")?.parse().map_err(|_| {
                 let expected = "in_progress, blocked, done or failed";
-                Damage::BadField { field: "status", expected }
+                Damage::BadField {
+                    field: "status",
+                    expected,
+                }
             })?,
             current_step: fields.text_or_null("currentStep")?,
             completed_steps: fields.texts("completedSteps")?,

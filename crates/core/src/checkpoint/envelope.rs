@@ -86,7 +86,10 @@ impl Checkpoint {
         let foreign = !hash::is_own_form(check_hash(&members)?);
         members.take(HASH_FIELD);
         let checkpoint = Checkpoint::from_members(members)?;
-        Ok(Checkpoint { foreign, ..checkpoint })
+        Ok(Checkpoint {
+            foreign,
+            ..checkpoint
+        })
     }
 }
 
@@ -100,11 +103,19 @@ fn check_schema(members: &Members<'_>) -> Result<(), Damage> {
 fn check_hash<'a>(members: &'a Members<'_>) -> Result<&'a str, Damage> {
     let found = match members.get(HASH_FIELD) {
         Some(JsonValue::Text(found)) => found,
-        Some(_) => return Err(Damage::BadField { field: HASH_FIELD, expected: "text" }),
+        Some(_) => {
+            return Err(Damage::BadField {
+                field: HASH_FIELD,
+                expected: "text",
+            });
+        }
         None => return Err(Damage::MissingField { field: HASH_FIELD }),
     };
     match hash::check_hash(members, found) {
         Ok(()) => Ok(found),
-        Err(expected) => Err(Damage::WrongHash { expected, found: excerpt(found) }),
+        Err(expected) => Err(Damage::WrongHash {
+            expected,
+            found: excerpt(found),
+        }),
     }
 }

@@ -30,7 +30,10 @@ impl<'a> Fields<'a> {
     pub(super) fn text_or_null(&mut self, field: &'static str) -> Result<Option<String>, Damage> {
         match self.required(field)? {
             JsonValue::Null => Ok(None),
-            value => value.into_text().map(Some).ok_or(bad(field, "text or null")),
+            value => value
+                .into_text()
+                .map(Some)
+                .ok_or(bad(field, "text or null")),
         }
     }
 
@@ -39,7 +42,11 @@ impl<'a> Fields<'a> {
         let JsonValue::Array(items) = self.required(field)? else {
             return Err(damage);
         };
-        items.into_iter().map(JsonValue::into_text).collect::<Option<_>>().ok_or(damage)
+        items
+            .into_iter()
+            .map(JsonValue::into_text)
+            .collect::<Option<_>>()
+            .ok_or(damage)
     }
 
     pub(super) fn time(&mut self, field: &'static str) -> Result<Timestamp, Damage> {
@@ -60,7 +67,9 @@ impl<'a> Fields<'a> {
     pub(super) fn count_or_zero(&mut self, field: &'static str) -> Result<u64, Damage> {
         match self.members.take(field) {
             None => Ok(0),
-            Some(value) => value.as_count().ok_or(bad(field, "a whole number, 0 or more")),
+            Some(value) => value
+                .as_count()
+                .ok_or(bad(field, "a whole number, 0 or more")),
         }
     }
 
@@ -78,7 +87,9 @@ impl<'a> Fields<'a> {
     }
 
     fn required(&mut self, field: &'static str) -> Result<JsonValue<'a>, Damage> {
-        self.members.take(field).ok_or(Damage::MissingField { field })
+        self.members
+            .take(field)
+            .ok_or(Damage::MissingField { field })
     }
 }
 
@@ -90,7 +101,9 @@ fn time_of(field: &'static str, text: &str) -> Result<Timestamp, Damage> {
     if !(is_utc && is_rfc_3339) {
         return Err(bad(field, EXPECTED));
     }
-    let time = text.parse::<Timestamp>().map_err(|_| bad(field, EXPECTED))?;
+    let time = text
+        .parse::<Timestamp>()
+        .map_err(|_| bad(field, EXPECTED))?;
     Timestamp::from_millisecond(floor_ms(time)).map_err(|_| bad(field, EXPECTED))
 }
 

@@ -71,7 +71,10 @@ pub(super) fn is_own_form(found: &str) -> bool {
 
 fn canonical_document(document: &Members<'_>) -> Vec<u8> {
     let mut canonical = Vec::with_capacity(1024);
-    write_members(document.iter().filter(|(key, _)| *key != HASH_FIELD), &mut canonical);
+    write_members(
+        document.iter().filter(|(key, _)| *key != HASH_FIELD),
+        &mut canonical,
+    );
     canonical
 }
 

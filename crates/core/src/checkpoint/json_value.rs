@@ -82,7 +82,9 @@ impl JsonValue<'_> {
 
 impl<'a> From<&'a Map<String, Value>> for Members<'a> {
     fn from(map: &'a Map<String, Value>) -> Self {
-        let members = map.iter().map(|(key, value)| (Cow::from(key), JsonValue::from(value)));
+        let members = map
+            .iter()
+            .map(|(key, value)| (Cow::from(key), JsonValue::from(value)));
         Members::sorted(members.collect()).expect("a map holds each key once")
     }
 }
@@ -102,7 +104,11 @@ impl<'a> From<&'a Value> for JsonValue<'a> {
 
 impl From<Members<'_>> for Map<String, Value> {
     fn from(members: Members<'_>) -> Self {
-        members.0.into_iter().map(|(key, value)| (key.into_owned(), value.into())).collect()
+        members
+            .0
+            .into_iter()
+            .map(|(key, value)| (key.into_owned(), value.into()))
+            .collect()
     }
 }
 

@@ -15,10 +15,15 @@ use super::strict::{Position, StrictError, excerpt};
 pub(super) fn read_node(text: &str, depth_max: usize) -> Result<JsonValue<'_>, StrictError> {
     let fault = RefCell::new(None);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let node = JsonReader { depth_left: depth_max, fault: &fault }
-        .deserialize(&mut deserializer)
-        .map_err(|error| refusal(fault.take(), &error))?;
-    deserializer.end().map_err(|error| StrictError::TrailingBytes(position_of(&error)))?;
+    let node = JsonReader {
+        depth_left: depth_max,
+        fault: &fault,
+    }
+    .deserialize(&mut deserializer)
+    .map_err(|error| refusal(fault.take(), &error))?;
+    deserializer
+        .end()
+        .map_err(|error| StrictError::TrailingBytes(position_of(&error)))?;
     Ok(node)
 }
 
@@ -45,7 +50,10 @@ fn refusal(fault: Option<Fault>, error: &serde_json::Error) -> StrictError {
 }
 
 fn position_of(error: &serde_json::Error) -> Position {
-    Position { line: error.line(), column: error.column() }
+    Position {
+        line: error.line(),
+        column: error.column(),
+    }
 }
 
 /// Reads one value, with the nesting still allowed below it.

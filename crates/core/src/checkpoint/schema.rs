@@ -22,10 +22,12 @@ impl SchemaVersion {
     pub(super) fn read(text: &str) -> Result<Self, Damage> {
         match split(text) {
             Some((Self::MAJOR, minor)) => Ok(SchemaVersion { minor }),
-            Some((major, _)) if major > Self::MAJOR => {
-                Err(Damage::NewerSchema { found: excerpt(text) })
-            }
-            Some(_) | None => Err(Damage::WrongSchema { found: excerpt(text) }),
+            Some((major, _)) if major > Self::MAJOR => Err(Damage::NewerSchema {
+                found: excerpt(text),
+            }),
+            Some(_) | None => Err(Damage::WrongSchema {
+                found: excerpt(text),
+            }),
         }
     }
 }

@@ -22,7 +22,10 @@ pub struct Limits {
 
 impl Limits {
     /// The limits of checkpoint files: 4 MiB, 32 levels.
-    pub const CHECKPOINT: Limits = Limits { bytes_max: 4 << 20, depth_max: 32 };
+    pub const CHECKPOINT: Limits = Limits {
+        bytes_max: 4 << 20,
+        depth_max: 32,
+    };
 }
 
 impl Default for Limits {
@@ -125,7 +128,10 @@ pub(super) fn parse_borrowed(bytes: &[u8], limits: Limits) -> Result<JsonValue<'
 
 fn text_of(bytes: &[u8], limits: Limits) -> Result<&str, StrictError> {
     if bytes.len() > limits.bytes_max {
-        let too_large = StrictError::TooLarge { bytes: bytes.len(), bytes_max: limits.bytes_max };
+        let too_large = StrictError::TooLarge {
+            bytes: bytes.len(),
+            bytes_max: limits.bytes_max,
+        };
         return Err(too_large);
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -137,7 +143,9 @@ fn text_of(bytes: &[u8], limits: Limits) -> Result<&str, StrictError> {
     if bytes.starts_with(b"\xEF\xBB\xBF") {
         return Err(StrictError::ByteOrderMark);
     }
-    std::str::from_utf8(bytes).map_err(|error| StrictError::NotUtf8 { offset: error.valid_up_to() })
+    std::str::from_utf8(bytes).map_err(|error| StrictError::NotUtf8 {
+        offset: error.valid_up_to(),
+    })
 }
 
 /// As much of an untrusted text as a reason may carry.

@@ -33,11 +33,18 @@ pub(super) fn start(
     if task.status.is_terminal() || task.status == TaskStatus::Failed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
-    let continues = !steal && task.lease.is_continued_by(&holder, input.right.fence(), input.life);
+    let continues = !steal
+        && task
+            .lease
+            .is_continued_by(&holder, input.right.fence(), input.life);
     if !continues {
         check_agent(task, starter)?;
     }
-    let taken = if continues { Vec::new() } else { take_from_holder(input, steal)? };
+    let taken = if continues {
+        Vec::new()
+    } else {
+        take_from_holder(input, steal)?
+    };
     let refusal = limits.refusal(task, input.now);
     // The current holder may finish regardless of limits.
     if let Some(refusal) =
@@ -53,7 +60,10 @@ pub(super) fn start(
     changes.push(Change::LeaseTaken { holder, ttl });
     let interrupted = changes.iter().any(|c| matches!(c, Change::Status { .. }));
     if interrupted {
-        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::InProgress,
+            reason: None,
+        });
     } else {
         changes.extend(to_in_progress(task));
     }
@@ -106,7 +116,10 @@ pub(super) fn claim(
     let (mut changes, given) = give(input, claimant, policy)?;
     if given {
         changes.push(Change::LeaseTaken { holder, ttl });
-        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::InProgress,
+            reason: None,
+        });
     }
     Ok(changes)
 }
@@ -120,9 +133,14 @@ pub(super) fn assign(
     let task = input.task;
     let (mut changes, given) = give(input, claimant, policy)?;
     let is_assigned = task.status == TaskStatus::Assigned
-        || changes.iter().any(|change| matches!(change, Change::Status { .. }));
+        || changes
+            .iter()
+            .any(|change| matches!(change, Change::Status { .. }));
     if given && !is_assigned {
-        changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::Assigned,
+            reason: None,
+        });
     }
     Ok(changes)
 }
@@ -135,7 +153,10 @@ fn give(
 ) -> Result<(Vec<Change>, bool), Refusal> {
     let task = input.task;
     if let Some(at) = task.not_before.filter(|at| *at > input.now) {
-        return Err(Refusal::NotBefore { task: task.id.clone(), at });
+        return Err(Refusal::NotBefore {
+            task: task.id.clone(),
+            at,
+        });
     }
     let mut changes = take_from_holder(input, false)?;
     // If its holder died at work, a strategy must be asked first.
@@ -150,7 +171,10 @@ fn give(
     }
     if task.status == TaskStatus::Failed {
         changes.push(Change::Retried);
-        changes.push(Change::Status { to: TaskStatus::Assigned, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::Assigned,
+            reason: None,
+        });
     }
     if task.agent.as_ref() != Some(&claimant.agent) {
         changes.push(Change::Assigned(Some(claimant.agent.clone())));
@@ -174,7 +198,11 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
         changes.extend(super::status::end_lease(task));
     }
     if task.status == TaskStatus::InProgress {
-        changes.push(become_status(task, TaskStatus::Assigned, Some(RELEASED.to_owned()))?);
+        changes.push(become_status(
+            task,
+            TaskStatus::Assigned,
+            Some(RELEASED.to_owned()),
+        )?);
     } else if task.lease.held.is_none() {
         return Err(illegal(task, TaskStatus::Assigned));
     }
@@ -185,12 +213,18 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
 pub(super) fn check_retries(task: &Task) -> Result<(), Refusal> {
     let max = task.max_retries();
     if task.tally.given_up {
-        return Err(Refusal::GivenUp { task: task.id.clone() });
+        return Err(Refusal::GivenUp {
+            task: task.id.clone(),
+        });
     }
     if task.retries < max {
         return Ok(());
     }
-    Err(Refusal::RetriesUsedUp { task: task.id.clone(), used: task.retries, max })
+    Err(Refusal::RetriesUsedUp {
+        task: task.id.clone(),
+        used: task.retries,
+        max,
+    })
 }
 
 /// Interrupts the task if its holder is dead or robbed; nothing when nobody holds it.
@@ -210,14 +244,20 @@ pub(super) fn take_from_holder(
     let mut changes = vec![Change::LeaseEnded];
     if task.status == TaskStatus::InProgress {
         let reason = Some(reason.to_owned());
-        changes.push(Change::Status { to: TaskStatus::Interrupted, reason });
+        changes.push(Change::Status {
+            to: TaskStatus::Interrupted,
+            reason,
+        });
     }
     Ok(changes)
 }
 
 fn to_in_progress(task: &Task) -> Option<Change> {
     let already = task.status == TaskStatus::InProgress;
-    (!already).then_some(Change::Status { to: TaskStatus::InProgress, reason: None })
+    (!already).then_some(Change::Status {
+        to: TaskStatus::InProgress,
+        reason: None,
+    })
 }
 
 pub(super) fn held(task: &Task) -> Refusal {

@@ -212,11 +212,21 @@ impl StartLimits {
     /// Why the task may not be started.
     pub fn refusal(&self, task: &Task, now: Time) -> Option<Refusal> {
         if task.status.is_paused() && *self != Self::Forced {
-            return Some(Refusal::WaitsForPerson { task: task.id.clone(), status: task.status });
+            return Some(Refusal::WaitsForPerson {
+                task: task.id.clone(),
+                status: task.status,
+            });
         }
-        let Self::Policy(policy) = self else { return None };
-        let why = policy.exhausted(task, now).filter(|_| !task.is_assigned_by_hand())?;
-        Some(Refusal::UsedUp { task: task.id.clone(), why })
+        let Self::Policy(policy) = self else {
+            return None;
+        };
+        let why = policy
+            .exhausted(task, now)
+            .filter(|_| !task.is_assigned_by_hand())?;
+        Some(Refusal::UsedUp {
+            task: task.id.clone(),
+            why,
+        })
     }
 }
 
@@ -495,12 +505,19 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
-        TaskEvent::Start { holder, ttl, steal, starter, limits } => {
-            hold::start(input, holder, ttl, steal, starter.as_ref(), &limits)?
-        }
-        TaskEvent::Claim { claimant, holder, ttl, policy } => {
-            hold::claim(input, &claimant, holder, ttl, &policy)?
-        }
+        TaskEvent::Start {
+            holder,
+            ttl,
+            steal,
+            starter,
+            limits,
+        } => hold::start(input, holder, ttl, steal, starter.as_ref(), &limits)?,
+        TaskEvent::Claim {
+            claimant,
+            holder,
+            ttl,
+            policy,
+        } => hold::claim(input, &claimant, holder, ttl, &policy)?,
         TaskEvent::Assign { claimant, policy } => hold::assign(input, &claimant, &policy)?,
         TaskEvent::Recover(recovery) => recover::recover(input, &recovery)?,
         TaskEvent::Spend(usage) => status::while_open(input, Change::Spent(usage))?,
@@ -520,16 +537,25 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
         TaskEvent::Cancel { reason } => status::cancel(input, reason)?,
         TaskEvent::Retry { agent, force } => status::retry(input, agent, force)?,
         TaskEvent::Restart { agent } => status::restart(input, agent)?,
-        TaskEvent::StepBegin { key, rule, fingerprint } => {
-            steps::begin(input, key, rule, fingerprint)?
-        }
-        TaskEvent::StepEnd { key, outcome, output } => steps::end(input, key, outcome, output)?,
+        TaskEvent::StepBegin {
+            key,
+            rule,
+            fingerprint,
+        } => steps::begin(input, key, rule, fingerprint)?,
+        TaskEvent::StepEnd {
+            key,
+            outcome,
+            output,
+        } => steps::end(input, key, outcome, output)?,
         TaskEvent::StepResolve { key, happened } => steps::resolve(input, key, happened)?,
         TaskEvent::StepSkip { key, reason } => steps::skip(input, key, reason)?,
         TaskEvent::Observe(observed) => observe::observe(input, observed)?,
     };
     changes.extend(status::mark_block(input.task, by_dialect, &changes));
-    Ok(TaskDecision { guard: guard(input, person, &changes), changes })
+    Ok(TaskDecision {
+        guard: guard(input, person, &changes),
+        changes,
+    })
 }
 
 /// Decides several events in sequence as one atomic decision; `steps` are the ones they are about.
@@ -542,9 +568,16 @@ pub fn decide_in_turn(
     let mut steps = steps.to_vec();
     let mut changes = Vec::new();
     for event in events {
-        let step = event.step().and_then(|key| steps.iter().find(|step| step.key == *key)).cloned();
-        let input_now =
-            TaskDecisionInput { task: &task, step: step.as_ref(), steps: &steps, ..*input };
+        let step = event
+            .step()
+            .and_then(|key| steps.iter().find(|step| step.key == *key))
+            .cloned();
+        let input_now = TaskDecisionInput {
+            task: &task,
+            step: step.as_ref(),
+            steps: &steps,
+            ..*input
+        };
         let decided = decide(&input_now, event)?.changes;
         for change in &decided {
             change.apply(&mut task, input.now);
@@ -639,13 +672,23 @@ fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusa
 
 /// Refuses changes by another agent to a task that belongs to its own, also while nobody holds it.
 fn check_owner(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
-    let Task { id, agent, pinned, checkpoint, .. } = input.task;
+    let Task {
+        id,
+        agent,
+        pinned,
+        checkpoint,
+        ..
+    } = input.task;
     match (agent, input.caller, input.right) {
         (Some(agent), Some(caller), Right::Unfenced)
             if *pinned && checkpoint.is_none() && agent != caller && is_a_holders(event) =>
         {
             let (task, agent, starter) = (id.clone(), agent.clone(), caller.clone());
-            Err(Refusal::OtherAgent { task, agent, starter })
+            Err(Refusal::OtherAgent {
+                task,
+                agent,
+                starter,
+            })
         }
         _ => Ok(()),
     }
@@ -656,7 +699,11 @@ fn check_owner(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), R
 /// task without it, but not on a step that was begun under it.
 fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
     let lease = &input.task.lease;
-    let Some(held) = lease.held.as_ref().filter(|_| input.life == HolderLife::Alive) else {
+    let Some(held) = lease
+        .held
+        .as_ref()
+        .filter(|_| input.life == HolderLife::Alive)
+    else {
         return Ok(());
     };
     // The checkpoint dialect needs no fence for its own workflows.
@@ -668,20 +715,31 @@ fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), 
     if !is_strangers {
         return Ok(());
     }
-    let is_begun_under_it =
-        input.step.is_some_and(|step| step.is_open() && step.fence == lease.fence);
+    let is_begun_under_it = input
+        .step
+        .is_some_and(|step| step.is_open() && step.fence == lease.fence);
     let is_time_limited = held.ttl.is_some() || matches!(held.holder, Holder::Time { .. });
-    if is_time_limited && !is_begun_under_it { Ok(()) } else { Err(hold::held(input.task)) }
+    if is_time_limited && !is_begun_under_it {
+        Ok(())
+    } else {
+        Err(hold::held(input.task))
+    }
 }
 
 /// Steps of one holder may be committed concurrently; everything else requires that the task is
 /// unchanged.
 fn guard(input: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Guard {
-    let is_taken = changes.iter().any(|change| matches!(change, Change::LeaseTaken { .. }));
+    let is_taken = changes
+        .iter()
+        .any(|change| matches!(change, Change::LeaseTaken { .. }));
     let shown = input.right.fence().filter(|_| !person && !is_taken);
     let fence = shown.filter(|ours| input.task.lease.admits(*ours));
     let steps_only = changes.iter().all(|change| change.mark().is_some());
-    let seq = if steps_only && fence.is_some() { None } else { Some(input.task.seq) };
+    let seq = if steps_only && fence.is_some() {
+        None
+    } else {
+        Some(input.task.seq)
+    };
     Guard { fence, seq }
 }
 
@@ -691,14 +749,23 @@ impl Task {
         if self.lease.admits(ours) {
             return Ok(());
         }
-        Err(Refusal::Fenced { task: self.id.clone(), ours, newest: self.lease.fence })
+        Err(Refusal::Fenced {
+            task: self.id.clone(),
+            ours,
+            newest: self.lease.fence,
+        })
     }
 }
 
 /// Refuses a transition that the table does not allow.
 pub fn illegal(task: &Task, to: TaskStatus) -> Refusal {
     let is_used_up = task.status == TaskStatus::Failed && !task.has_retry_left();
-    Refusal::Illegal { task: task.id.clone(), from: task.status, to, is_used_up }
+    Refusal::Illegal {
+        task: task.id.clone(),
+        from: task.status,
+        to,
+        is_used_up,
+    }
 }
 
 /// The change to a status, if the table allows it.

@@ -49,9 +49,12 @@ pub(super) fn observe(
     match observed {
         Observed::Turn { new, holder } => turn(input, new, holder),
         Observed::CallBegun { key, rule, call } => begun(input, key, rule, call),
-        Observed::CallEnded { key, rule, outcome, output } => {
-            Ok(ended(input, key, rule, outcome, output))
-        }
+        Observed::CallEnded {
+            key,
+            rule,
+            outcome,
+            output,
+        } => Ok(ended(input, key, rule, outcome, output)),
     }
 }
 
@@ -73,12 +76,20 @@ fn turn(
     if has_ended && task.steps_open == 0 {
         changes.push(Change::StepsCleared);
     }
-    let is_interrupted = changes.iter().any(|change| matches!(change, Change::Status { .. }));
+    let is_interrupted = changes
+        .iter()
+        .any(|change| matches!(change, Change::Status { .. }));
     if has_ended {
         changes.push(Change::Replaced(new));
         // The usage of a conversation adds up over its turns.
-        let TaskTally { cost_micros, turns, .. } = task.tally;
-        changes.push(Change::Tally(TaskTally { cost_micros, turns, ..TaskTally::default() }));
+        let TaskTally {
+            cost_micros, turns, ..
+        } = task.tally;
+        changes.push(Change::Tally(TaskTally {
+            cost_micros,
+            turns,
+            ..TaskTally::default()
+        }));
     } else {
         changes.push(Change::ContextSet(new.context));
     }
@@ -87,7 +98,10 @@ fn turn(
     let ttl = matches!(holder, Holder::Time { .. }).then_some(LEASE_DEFAULT);
     changes.push(Change::LeaseTaken { holder, ttl });
     if is_interrupted || has_ended || task.status != TaskStatus::InProgress {
-        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::InProgress,
+            reason: None,
+        });
     }
     Ok(changes)
 }
@@ -102,9 +116,19 @@ fn begun(
     if input.task.status.is_terminal() {
         return Err(illegal(input.task, TaskStatus::InProgress));
     }
-    let mark =
-        StepMark { key, rule, tries: 1, fingerprint: None, was_open: false, call: Some(call) };
-    Ok(if input.step.is_some() { Vec::new() } else { vec![Change::StepBegun(mark)] })
+    let mark = StepMark {
+        key,
+        rule,
+        tries: 1,
+        fingerprint: None,
+        was_open: false,
+        call: Some(call),
+    };
+    Ok(if input.step.is_some() {
+        Vec::new()
+    } else {
+        vec![Change::StepBegun(mark)]
+    })
 }
 
 /// A call may end after its task: `relight task done` is a call too.
@@ -121,6 +145,17 @@ fn ended(
         None => (rule, false),
     };
     let call = Some(Call::default());
-    let mark = StepMark { key, rule, tries: 1, fingerprint: None, was_open, call };
-    vec![Change::StepEnded { mark, outcome, output }]
+    let mark = StepMark {
+        key,
+        rule,
+        tries: 1,
+        fingerprint: None,
+        was_open,
+        call,
+    };
+    vec![Change::StepEnded {
+        mark,
+        outcome,
+        output,
+    }]
 }

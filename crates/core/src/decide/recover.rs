@@ -47,7 +47,10 @@ pub(super) fn recover(
         return status::interrupt(input, recovery.death.reason.clone());
     }
     let outcome = within_limits(input, recovery);
-    let mut changes = vec![Change::Noted(EventKind::TaskRecovery, told(task, recovery, &outcome))];
+    let mut changes = vec![Change::Noted(
+        EventKind::TaskRecovery,
+        told(task, recovery, &outcome),
+    )];
     changes.extend(carry_out(input, recovery, &outcome));
     changes.extend(status::end_lease(task));
     Ok(changes)
@@ -85,7 +88,9 @@ fn within_limits(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Limi
         Decision::Resume | Decision::Suspend if attempts_used_up && task.pinned => {
             return LimitedDecision::AttemptsUsedUp(recoveries);
         }
-        Decision::Resume if attempts_used_up => Decision::Reassign { keep_progress: true },
+        Decision::Resume if attempts_used_up => Decision::Reassign {
+            keep_progress: true,
+        },
         other => other,
     };
     match decision {
@@ -132,7 +137,10 @@ fn carry_out(
         | LimitedDecision::AttemptsUsedUp(_)
         | LimitedDecision::Parked(_) => (TaskStatus::Suspended, Vec::new()),
         LimitedDecision::As(Decision::GiveUp) => {
-            let tally = TaskTally { given_up: true, ..task.tally.clone() };
+            let tally = TaskTally {
+                given_up: true,
+                ..task.tally.clone()
+            };
             (TaskStatus::Failed, vec![Change::Tally(tally)])
         }
         LimitedDecision::RetriesUsedUp => (TaskStatus::Failed, Vec::new()),
@@ -143,7 +151,13 @@ fn carry_out(
     if task.status.can_become(to) {
         changes.insert(0, Change::Status { to, reason });
     } else if !waits {
-        changes.insert(0, Change::Status { to: TaskStatus::Failed, reason });
+        changes.insert(
+            0,
+            Change::Status {
+                to: TaskStatus::Failed,
+                reason,
+            },
+        );
     }
     changes.extend(alert(task, recovery, outcome));
     changes
@@ -153,8 +167,13 @@ fn carry_out(
 fn charge(input: &TaskDecisionInput<'_>, recovery: &RecoveryPlan) -> Vec<Change> {
     let task = input.task;
     let recoveries = task.tally.recoveries;
-    let again_at = recovery.policy.again_at(recoveries, input.now, recovery.jitter);
-    let tally = TaskTally { recoveries: recoveries + 1, ..task.tally.clone() };
+    let again_at = recovery
+        .policy
+        .again_at(recoveries, input.now, recovery.jitter);
+    let tally = TaskTally {
+        recoveries: recoveries + 1,
+        ..task.tally.clone()
+    };
     let mut changes = vec![Change::Tally(tally)];
     if again_at != task.not_before {
         changes.push(Change::NotBefore(again_at));
@@ -170,8 +189,11 @@ fn reason(recovery: &RecoveryPlan, outcome: &LimitedDecision) -> String {
         // The agent's own count is the one that ended it.
         LimitedDecision::AttemptsUsedUp(_) if recovery.death.agent_gone => first.clone(),
         LimitedDecision::AttemptsUsedUp(times) => {
-            let times =
-                if *times == 1 { "once".to_owned() } else { format!("{times} times in a row") };
+            let times = if *times == 1 {
+                "once".to_owned()
+            } else {
+                format!("{times} times in a row")
+            };
             format!("{first} (recovered {times} without progress)")
         }
         LimitedDecision::RetriesUsedUp => format!("{first} (no retry is left)"),
@@ -235,9 +257,15 @@ pub(super) fn park(task: &Task, why: &str) -> Vec<Change> {
     let mut changes = vec![Change::Noted(EventKind::Alert, alert.detail())];
     let reason = Some(format!("parked: {why}"));
     if task.status.can_become(TaskStatus::Suspended) {
-        changes.push(Change::Status { to: TaskStatus::Suspended, reason });
+        changes.push(Change::Status {
+            to: TaskStatus::Suspended,
+            reason,
+        });
     } else {
-        changes.push(Change::Tally(TaskTally { given_up: true, ..task.tally.clone() }));
+        changes.push(Change::Tally(TaskTally {
+            given_up: true,
+            ..task.tally.clone()
+        }));
     }
     changes
 }

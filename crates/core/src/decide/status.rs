@@ -54,11 +54,17 @@ pub(super) fn done(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<Cha
     if force || steps.is_empty() {
         return Ok(changes);
     }
-    Err(Refusal::StepsLeftOpen { task: input.task.id.clone(), steps })
+    Err(Refusal::StepsLeftOpen {
+        task: input.task.id.clone(),
+        steps,
+    })
 }
 
 fn steps_left_open(input: &TaskDecisionInput<'_>) -> Vec<StepName> {
-    left_open(&input.task.spec.steps, input.steps).into_iter().cloned().collect()
+    left_open(&input.task.spec.steps, input.steps)
+        .into_iter()
+        .cloned()
+        .collect()
 }
 
 /// The recorded reason when declared steps are open at the end.
@@ -72,7 +78,11 @@ pub(super) fn shortest(
     to: TaskStatus,
     reason: Option<&str>,
 ) -> Result<Vec<Change>, Refusal> {
-    let is_own_block = input.task.checkpoint.as_ref().is_some_and(|settings| settings.blocked);
+    let is_own_block = input
+        .task
+        .checkpoint
+        .as_ref()
+        .is_some_and(|settings| settings.blocked);
     let waits = match (input.task.status, to) {
         (TaskStatus::Blocked, TaskStatus::InProgress | TaskStatus::Failed) => !is_own_block,
         (from, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Failed) => {
@@ -88,16 +98,33 @@ pub(super) fn shortest(
     }
     // Only a person, or a resume, which costs an attempt, assigns a failed task again.
     let is_revived = input.task.status == TaskStatus::Failed
-        && matches!(to, TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Blocked);
+        && matches!(
+            to,
+            TaskStatus::InProgress | TaskStatus::Completed | TaskStatus::Blocked
+        );
     let way = way(input.task.status, to).filter(|_| !is_revived);
     let way = way.ok_or_else(|| illegal(input.task, to))?;
     let completes = to == TaskStatus::Completed && input.task.status != to;
-    let left_open = if completes { left_open_reason(&steps_left_open(input)) } else { None };
+    let left_open = if completes {
+        left_open_reason(&steps_left_open(input))
+    } else {
+        None
+    };
     let reason = left_open.or_else(|| reason.map(str::to_owned));
-    let mut changes: Vec<Change> =
-        way.into_iter().map(|to| Change::Status { to, reason: reason.clone() }).collect();
+    let mut changes: Vec<Change> = way
+        .into_iter()
+        .map(|to| Change::Status {
+            to,
+            reason: reason.clone(),
+        })
+        .collect();
     let blocks = to == TaskStatus::Blocked && input.task.status != to;
-    if blocks || matches!(to, TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled) {
+    if blocks
+        || matches!(
+            to,
+            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled
+        )
+    {
         changes.extend(end_lease(input.task));
     }
     if blocks {
@@ -116,8 +143,14 @@ pub(super) fn mark_block(task: &Task, by_dialect: bool, changes: &[Change]) -> O
         _ => None,
     })?;
     let blocked = by_dialect && to == TaskStatus::Blocked;
-    let settings = task.checkpoint.clone().filter(|settings| settings.blocked != blocked)?;
-    Some(Change::CheckpointSettings(CheckpointSettings { blocked, ..settings }))
+    let settings = task
+        .checkpoint
+        .clone()
+        .filter(|settings| settings.blocked != blocked)?;
+    Some(Change::CheckpointSettings(CheckpointSettings {
+        blocked,
+        ..settings
+    }))
 }
 
 /// Sets the dialect's settings; does not change who blocked the task.
@@ -125,8 +158,18 @@ pub(super) fn set_checkpoint(
     input: &TaskDecisionInput<'_>,
     settings: CheckpointSettings,
 ) -> Result<Vec<Change>, Refusal> {
-    let blocked = input.task.checkpoint.as_ref().is_some_and(|settings| settings.blocked);
-    while_open(input, Change::CheckpointSettings(CheckpointSettings { blocked, ..settings }))
+    let blocked = input
+        .task
+        .checkpoint
+        .as_ref()
+        .is_some_and(|settings| settings.blocked);
+    while_open(
+        input,
+        Change::CheckpointSettings(CheckpointSettings {
+            blocked,
+            ..settings
+        }),
+    )
 }
 
 /// The statuses after `from` on the shortest path to `to`, without passing through a terminal
@@ -209,11 +252,18 @@ pub(super) fn retry(
     let is_handed_on = task.status == TaskStatus::Assigned && agent.is_some();
     let mut changes = if is_released {
         let to = |to| Change::Status { to, reason: None };
-        vec![to(TaskStatus::Created), to(TaskStatus::Assigned), Change::FenceRaised]
+        vec![
+            to(TaskStatus::Created),
+            to(TaskStatus::Assigned),
+            Change::FenceRaised,
+        ]
     } else if is_handed_on {
         vec![Change::FenceRaised]
     } else {
-        vec![become_status(task, TaskStatus::Assigned, None)?, Change::FenceRaised]
+        vec![
+            become_status(task, TaskStatus::Assigned, None)?,
+            Change::FenceRaised,
+        ]
     };
     if task.status == TaskStatus::Failed {
         if !force {
@@ -222,7 +272,11 @@ pub(super) fn retry(
         changes.push(Change::Retried);
     }
     if task.tally.recoveries > 0 || task.tally.given_up {
-        let tally = TaskTally { recoveries: 0, given_up: false, ..task.tally.clone() };
+        let tally = TaskTally {
+            recoveries: 0,
+            given_up: false,
+            ..task.tally.clone()
+        };
         changes.push(Change::Tally(tally));
     }
     if agent.is_some() {

@@ -20,7 +20,9 @@ pub enum StepAdvice {
 
 /// Reads a step's record by its rule. The rule recorded at its begin holds.
 pub fn advise(step: Option<&Step>) -> StepAdvice {
-    let Some(step) = step else { return StepAdvice::Go };
+    let Some(step) = step else {
+        return StepAdvice::Go;
+    };
     match (step.state, step.rule) {
         (StepState::Done | StepState::Skipped, _) => StepAdvice::Finished,
         (StepState::Failed, _) => StepAdvice::Go,

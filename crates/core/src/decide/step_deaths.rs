@@ -25,7 +25,11 @@ pub enum StepFate {
 
 /// Decides by the number of such deaths, including this one, since it was last ended or resolved.
 pub fn died_with_supervisor(times: u32) -> StepFate {
-    if times >= STEP_DEATHS_MAX { StepFate::Parked } else { StepFate::GoesOn }
+    if times >= STEP_DEATHS_MAX {
+        StepFate::Parked
+    } else {
+        StepFate::GoesOn
+    }
 }
 
 /// The kinds of events that are needed to count.
@@ -53,7 +57,10 @@ pub fn decide(task: &TaskId, events: &[Event], step: &StepKey) -> Vec<TaskEvent>
             vec![
                 TaskEvent::Note(EventKind::StepParked, told),
                 TaskEvent::Note(EventKind::Alert, alert.detail()),
-                TaskEvent::Block { reason, is_told: true },
+                TaskEvent::Block {
+                    reason,
+                    is_told: true,
+                },
             ]
         }
     }
@@ -77,6 +84,9 @@ pub fn count(events: &[Event], step: &StepKey) -> u32 {
 
 /// Whether the event was noted by `decide` about this step.
 fn tells_of(event: &Event, step: &StepKey) -> bool {
-    let noted = event.detail.get("died_with_supervisor").and_then(|_| event.detail.get("step"));
+    let noted = event
+        .detail
+        .get("died_with_supervisor")
+        .and_then(|_| event.detail.get("step"));
     noted.is_some_and(|noted| *noted == json!(step))
 }

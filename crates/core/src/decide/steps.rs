@@ -19,12 +19,16 @@ pub(super) fn begin(
         return Err(illegal(input.task, TaskStatus::InProgress));
     }
     check_input(input, &key, fingerprint)?;
-    let recorded_rule = input.step.filter(|step| step.is_open()).map(|step| step.rule);
+    let recorded_rule = input
+        .step
+        .filter(|step| step.is_open())
+        .map(|step| step.rule);
     let mark = mark(input, key, recorded_rule.unwrap_or(rule), fingerprint, 1);
     match advise(input.step) {
-        StepAdvice::Finished => {
-            Err(Refusal::StepFinished { task: input.task.id.clone(), step: mark.key })
-        }
+        StepAdvice::Finished => Err(Refusal::StepFinished {
+            task: input.task.id.clone(),
+            step: mark.key,
+        }),
         StepAdvice::Go | StepAdvice::Again => {
             let mut changes = Vec::from_iter(wake(input)?);
             changes.push(Change::StepBegun(mark));
@@ -66,18 +70,28 @@ pub(super) fn end(
     let task = || input.task.id.clone();
     match input.step.map(|step| step.state) {
         Some(StepState::Done | StepState::Skipped) => {
-            return Err(Refusal::StepFinished { task: task(), step: key });
+            return Err(Refusal::StepFinished {
+                task: task(),
+                step: key,
+            });
         }
         Some(StepState::Begun) => {}
         Some(StepState::Failed) | None => {
-            return Err(Refusal::StepNotBegun { task: task(), step: key });
+            return Err(Refusal::StepNotBegun {
+                task: task(),
+                step: key,
+            });
         }
     }
     let step = input.step.expect("a step in state begun is there");
     let waits_for_it = input.task.status == TaskStatus::Blocked
         && input.task.reason.as_ref() == Some(&doubt_reason(&key));
     let mark = mark(input, key, step.rule, step.fingerprint, 0);
-    let mut changes = vec![Change::StepEnded { mark, outcome, output }];
+    let mut changes = vec![Change::StepEnded {
+        mark,
+        outcome,
+        output,
+    }];
     if waits_for_it {
         changes.push(become_status(input.task, TaskStatus::Assigned, None)?);
     }
@@ -91,11 +105,17 @@ pub(super) fn resolve(
     happened: bool,
 ) -> Result<Vec<Change>, Refusal> {
     let Some(step) = input.step.filter(|step| step.is_open()) else {
-        return Err(Refusal::StepNotInDoubt { task: input.task.id.clone(), step: key });
+        return Err(Refusal::StepNotInDoubt {
+            task: input.task.id.clone(),
+            step: key,
+        });
     };
     let mark = mark(input, key, step.rule, step.fingerprint, 0);
     let mut changes = vec![Change::StepResolved { mark, happened }, Change::FenceRaised];
-    if matches!(input.task.status, TaskStatus::Blocked | TaskStatus::InProgress) {
+    if matches!(
+        input.task.status,
+        TaskStatus::Blocked | TaskStatus::InProgress
+    ) {
         changes.push(become_status(input.task, TaskStatus::Assigned, None)?);
     }
     Ok(changes)
@@ -114,13 +134,33 @@ pub(super) fn skip(
     let task = || input.task.id.clone();
     match input.step.map(|step| step.state) {
         Some(StepState::Skipped) => return Ok(Vec::new()),
-        Some(StepState::Done) => return Err(Refusal::StepFinished { task: task(), step: key }),
-        Some(StepState::Begun) => return Err(Refusal::StepInDoubt { task: task(), step: key }),
-        None if !is_declared => return Err(Refusal::NoSuchStep { task: task(), step: key }),
+        Some(StepState::Done) => {
+            return Err(Refusal::StepFinished {
+                task: task(),
+                step: key,
+            });
+        }
+        Some(StepState::Begun) => {
+            return Err(Refusal::StepInDoubt {
+                task: task(),
+                step: key,
+            });
+        }
+        None if !is_declared => {
+            return Err(Refusal::NoSuchStep {
+                task: task(),
+                step: key,
+            });
+        }
         Some(StepState::Failed) | None => {}
     }
-    let rule = input.step.map_or_else(RepeatRule::default, |step| step.rule);
-    Ok(vec![Change::StepSkipped { mark: mark(input, key, rule, None, 0), reason }])
+    let rule = input
+        .step
+        .map_or_else(RepeatRule::default, |step| step.rule);
+    Ok(vec![Change::StepSkipped {
+        mark: mark(input, key, rule, None, 0),
+        reason,
+    }])
 }
 
 fn check_input(
@@ -132,9 +172,10 @@ fn check_input(
     let counts = input.step.filter(|step| step.state != StepState::Failed);
     let recorded = counts.and_then(|step| step.fingerprint);
     match (recorded, given) {
-        (Some(recorded), Some(given)) if recorded != given => {
-            Err(Refusal::OtherInput { task: input.task.id.clone(), step: key.clone() })
-        }
+        (Some(recorded), Some(given)) if recorded != given => Err(Refusal::OtherInput {
+            task: input.task.id.clone(),
+            step: key.clone(),
+        }),
         _ => Ok(()),
     }
 }
@@ -169,7 +210,10 @@ fn block_for(input: &TaskDecisionInput<'_>, key: &StepKey) -> Result<Vec<Change>
     let alert = Alert::task_blocked(&input.task.id, key, why);
     let reason = Some(doubt_reason(key));
     let mut changes = Vec::from_iter(wake(input)?);
-    changes.push(Change::Status { to: TaskStatus::Blocked, reason });
+    changes.push(Change::Status {
+        to: TaskStatus::Blocked,
+        reason,
+    });
     changes.push(Change::Noted(EventKind::Alert, alert.detail()));
     changes.extend(super::status::end_lease(input.task));
     Ok(changes)

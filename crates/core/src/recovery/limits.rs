@@ -43,17 +43,24 @@ impl TaskPolicy {
     /// The limit that is reached, if any; the task is then not resumed automatically.
     pub fn exhausted(&self, task: &Task, now: Time) -> Option<Exhausted> {
         if task.starts >= self.attempts_total_max {
-            return Some(Exhausted::Attempts { attempts: task.starts });
+            return Some(Exhausted::Attempts {
+                attempts: task.starts,
+            });
         }
         let cost = task.tally.cost_micros;
-        if self.cost_micros_max.is_some_and(|max| max > 0 && cost >= max) {
+        if self
+            .cost_micros_max
+            .is_some_and(|max| max > 0 && cost >= max)
+        {
             return Some(Exhausted::Cost { cost_micros: cost });
         }
         let since = task.tally.progress_at.unwrap_or(task.created_at);
         // A task that was not retried yet is only slow.
         let stuck = self.no_progress_max.and_then(Span::as_limit);
         let stuck = stuck.filter(|_| task.tally.recoveries > 0);
-        stuck.filter(|max| now.since(since) >= *max).map(|max| Exhausted::NoProgress { max })
+        stuck
+            .filter(|max| now.since(since) >= *max)
+            .map(|max| Exhausted::NoProgress { max })
     }
 
     /// Earliest time of the next recovery after `recoveries` without progress; none for

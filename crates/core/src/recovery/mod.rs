@@ -85,7 +85,10 @@ pub struct HolderDeath {
 impl HolderDeath {
     /// A failure reported by the holder.
     pub fn failed(task: &Task, reason: String, at: Time) -> Self {
-        Self { is_told: true, ..Self::of(task, Cause::Failed, reason, at) }
+        Self {
+            is_told: true,
+            ..Self::of(task, Cause::Failed, reason, at)
+        }
     }
 
     /// A holder that is gone for an unknown reason.

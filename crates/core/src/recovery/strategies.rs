@@ -30,7 +30,9 @@ impl Builtin {
 
     /// The strategy with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|builtin| builtin.as_str() == name)
+        Self::ALL
+            .into_iter()
+            .find(|builtin| builtin.as_str() == name)
     }
 
     /// The decision and its reason.
@@ -48,13 +50,21 @@ impl Builtin {
             Self::Suspend => (Decision::Suspend, "a person is to decide".to_owned()),
             Self::Resume if context.damaged => {
                 let reason = "what was recorded of its steps cannot be read".to_owned();
-                (Decision::Reassign { keep_progress: false }, reason)
+                (
+                    Decision::Reassign {
+                        keep_progress: false,
+                    },
+                    reason,
+                )
             }
             Self::Resume if death.agent_gone => give_or_park(task, "its agent does not come back"),
             Self::Resume if context.recoveries >= context.max_attempts => {
                 give_or_park(task, "its agent was tried often enough")
             }
-            Self::Resume => (Decision::Resume, "the same agent goes on with it".to_owned()),
+            Self::Resume => (
+                Decision::Resume,
+                "the same agent goes on with it".to_owned(),
+            ),
         }
     }
 }
@@ -77,11 +87,19 @@ fn is_kept(task: &Task, death: &HolderDeath) -> bool {
 /// A task that belongs to its agent waits for a person; others are offered to any suitable agent.
 fn give_or_park(task: &Task, why: &str) -> (Decision, String) {
     match task.pinned {
-        true => (Decision::Suspend, format!("{why}, and the task belongs to it")),
+        true => (
+            Decision::Suspend,
+            format!("{why}, and the task belongs to it"),
+        ),
         false => reassign(why),
     }
 }
 
 fn reassign(why: &str) -> (Decision, String) {
-    (Decision::Reassign { keep_progress: true }, why.to_owned())
+    (
+        Decision::Reassign {
+            keep_progress: true,
+        },
+        why.to_owned(),
+    )
 }

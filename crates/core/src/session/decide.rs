@@ -185,20 +185,33 @@ pub fn decide(
     check_limits(&event)?;
     check_owner(&event)?;
     match event {
-        SessionEvent::Begin { session_id, owner, ttl, context } => {
-            begin(input, session_id, owner, ttl, context).map(Some)
-        }
-        SessionEvent::Import { session_id, started_at, generation, owner } => {
-            import(input, session_id, started_at, generation, owner)
-        }
+        SessionEvent::Begin {
+            session_id,
+            owner,
+            ttl,
+            context,
+        } => begin(input, session_id, owner, ttl, context).map(Some),
+        SessionEvent::Import {
+            session_id,
+            started_at,
+            generation,
+            owner,
+        } => import(input, session_id, started_at, generation, owner),
         SessionEvent::Touch { session_id, at, by } => Ok(Some(touch(input, session_id, at, by))),
         SessionEvent::End { generation } => end(input, known(input)?, generation),
         SessionEvent::Renew { generation } => {
             let mut next = turn(known(input)?, generation)?.clone();
-            if let SessionState::Active { owner: Some(held), .. } = &mut next.state {
+            if let SessionState::Active {
+                owner: Some(held), ..
+            } = &mut next.state
+            {
                 held.left = held.ttl;
             }
-            Ok(Some(SessionChange { next, told: Vec::new(), renews: true }))
+            Ok(Some(SessionChange {
+                next,
+                told: Vec::new(),
+                renews: true,
+            }))
         }
         SessionEvent::Discard { generation } => {
             let session = turn(known(input)?, generation)?;
@@ -241,7 +254,9 @@ pub fn is_same_owner(a: &Holder, b: &Holder) -> bool {
 }
 
 fn known(input: SessionDecisionInput<'_>) -> Result<&Session, SessionRefusal> {
-    input.session.ok_or_else(|| SessionRefusal::Unknown(input.key.clone()))
+    input
+        .session
+        .ok_or_else(|| SessionRefusal::Unknown(input.key.clone()))
 }
 
 /// The session, if this turn is open.
@@ -255,8 +270,17 @@ fn turn(session: &Session, generation: Generation) -> Result<&Session, SessionRe
 }
 
 fn fenced(session: &Session, ours: Generation) -> SessionRefusal {
-    let (key, newest, state) = (session.key.clone(), session.generation, session.state.kind());
-    SessionRefusal::Fenced { key, ours, newest, state }
+    let (key, newest, state) = (
+        session.key.clone(),
+        session.generation,
+        session.state.kind(),
+    );
+    SessionRefusal::Fenced {
+        key,
+        ours,
+        newest,
+        state,
+    }
 }
 
 fn begin(
@@ -268,26 +292,48 @@ fn begin(
 ) -> Result<SessionChange, SessionRefusal> {
     let mut told = Vec::new();
     let (mut next, from) = match input.session {
-        None => (Session::new(input.key.clone(), session_id.clone(), input.now), None),
+        None => (
+            Session::new(input.key.clone(), session_id.clone(), input.now),
+            None,
+        ),
         Some(session) => {
             let next = free(input, session, Some(&owner), &mut told)?;
             (next, Some(session.state_at(input.now)))
         }
     };
-    if let SessionState::Suspended { by: Suspender::Person, .. } = next.state {
+    if let SessionState::Suspended {
+        by: Suspender::Person,
+        ..
+    } = next.state
+    {
         let reason = next.reason.map(|reason| reason.text);
-        return Err(SessionRefusal::Suspended { key: next.key, reason });
+        return Err(SessionRefusal::Suspended {
+            key: next.key,
+            reason,
+        });
     }
     next.session_id = session_id;
     next.context.extend(context);
     next.generation = next.generation.next();
     (next.seen_at, next.seen_by) = (None, None);
     next.updated_at = input.now;
-    let held = HeldLease { holder: owner, ttl, since: input.now, left: ttl };
+    let held = HeldLease {
+        holder: owner,
+        ttl,
+        since: input.now,
+        left: ttl,
+    };
     told.push(begun(&next, from, &held.holder));
-    next.state = SessionState::Active { since: input.now, owner: Some(held) };
+    next.state = SessionState::Active {
+        since: input.now,
+        owner: Some(held),
+    };
     next.idle_since = None;
-    Ok(SessionChange { next, told, renews: true })
+    Ok(SessionChange {
+        next,
+        told,
+        renews: true,
+    })
 }
 
 fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> SessionTold {
@@ -295,7 +341,10 @@ fn begun(next: &Session, from: Option<SessionStateKind>, owner: &Holder) -> Sess
         "session": next.key, "generation": next.generation, "from": from,
         "owner": owner.to_string(),
     });
-    SessionTold { kind: EventKind::SessionBegun, detail }
+    SessionTold {
+        kind: EventKind::SessionBegun,
+        detail,
+    }
 }
 
 /// The session without an open turn; a turn whose owner died is interrupted first.
@@ -312,9 +361,10 @@ fn free(
     match session.owner() {
         // A newer turn of the same gateway replaces the older one.
         Some(held) if is_own(held) => Ok(session.clone()),
-        Some(held) if input.life == HolderLife::Alive => {
-            Err(SessionRefusal::Held { key: session.key.clone(), held: Box::new(held.clone()) })
-        }
+        Some(held) if input.life == HolderLife::Alive => Err(SessionRefusal::Held {
+            key: session.key.clone(),
+            held: Box::new(held.clone()),
+        }),
         Some(_) | None => {
             let change = cut_off(session, &Rules::default(), input.now);
             told.extend(change.told);
@@ -348,8 +398,15 @@ fn ended(input: SessionDecisionInput<'_>, session: &Session, mut detail: Value) 
         updated_at: input.now,
         ..session.clone()
     };
-    let told = vec![SessionTold { kind: EventKind::SessionEnded, detail }];
-    SessionChange { next, told, renews: false }
+    let told = vec![SessionTold {
+        kind: EventKind::SessionEnded,
+        detail,
+    }];
+    SessionChange {
+        next,
+        told,
+        renews: false,
+    }
 }
 
 fn touch(
@@ -366,13 +423,26 @@ fn touch(
         next.session_id = session_id;
     }
     next.updated_at = input.now;
-    SessionChange { next, told: Vec::new(), renews: false }
+    SessionChange {
+        next,
+        told: Vec::new(),
+        renews: false,
+    }
 }
 
 fn settle(input: SessionDecisionInput<'_>, session: &Session) -> Option<SessionChange> {
     session.seen_at?;
-    let next = Session { seen_at: None, seen_by: None, updated_at: input.now, ..session.clone() };
-    Some(SessionChange { next, told: Vec::new(), renews: false })
+    let next = Session {
+        seen_at: None,
+        seen_by: None,
+        updated_at: input.now,
+        ..session.clone()
+    };
+    Some(SessionChange {
+        next,
+        told: Vec::new(),
+        renews: false,
+    })
 }
 
 fn resume(
@@ -408,12 +478,20 @@ fn suspend(
         given: false,
     });
     let reason = given.or_else(|| session.reason.clone()).or(taken);
-    let session = Session { reason, seen_at: None, seen_by: None, ..session.clone() };
+    let session = Session {
+        reason,
+        seen_at: None,
+        seen_by: None,
+        ..session.clone()
+    };
     let since = match session.state {
         SessionState::Suspended { since, .. } => since,
         _ => input.now,
     };
-    let state = SessionState::Suspended { since, by: Suspender::Person };
+    let state = SessionState::Suspended {
+        since,
+        by: Suspender::Person,
+    };
     moved(session, state, input.now)
 }
 
@@ -438,9 +516,21 @@ pub(super) fn moved(session: Session, to: SessionState, now: Time) -> SessionCha
         (_, SessionState::Idle) => Some(now),
         _ => None,
     };
-    let next = Session { state: to, idle_since, updated_at: now, ..session };
-    let told = vec![SessionTold { kind: EventKind::SessionState, detail }];
-    SessionChange { next, told, renews: false }
+    let next = Session {
+        state: to,
+        idle_since,
+        updated_at: now,
+        ..session
+    };
+    let told = vec![SessionTold {
+        kind: EventKind::SessionState,
+        detail,
+    }];
+    SessionChange {
+        next,
+        told,
+        renews: false,
+    }
 }
 
 fn import(
@@ -463,22 +553,42 @@ fn import(
                 let (key, ours) = (session.key.clone(), session.generation);
                 return Err(SessionRefusal::Older { key, ours, theirs });
             }
-            free(input, session, owner.as_ref().map(|(holder, _)| holder), &mut told)?
+            free(
+                input,
+                session,
+                owner.as_ref().map(|(holder, _)| holder),
+                &mut told,
+            )?
         }
     };
     next.session_id = session_id;
     next.generation = generation.unwrap_or_else(|| next.generation.next());
     (next.seen_at, next.seen_by) = (None, None);
     next.updated_at = input.now;
-    let held = owner.map(|(holder, ttl)| HeldLease { holder, ttl, since: started_at, left: ttl });
+    let held = owner.map(|(holder, ttl)| HeldLease {
+        holder,
+        ttl,
+        since: started_at,
+        left: ttl,
+    });
     let detail = json!({
         "session": next.key, "generation": next.generation, "imported": true,
         "owner": held.as_ref().map(|held| held.holder.to_string()),
     });
-    told.push(SessionTold { kind: EventKind::SessionBegun, detail });
-    next.state = SessionState::Active { since: started_at, owner: held };
+    told.push(SessionTold {
+        kind: EventKind::SessionBegun,
+        detail,
+    });
+    next.state = SessionState::Active {
+        since: started_at,
+        owner: held,
+    };
     next.idle_since = None;
-    Ok(Some(SessionChange { next, told, renews: true }))
+    Ok(Some(SessionChange {
+        next,
+        told,
+        renews: true,
+    }))
 }
 
 /// Checks the size of all free texts of an event.

@@ -51,7 +51,10 @@ pub struct Marks {
 
 /// Reads the text of a file.
 pub fn read_marks(text: &[u8]) -> Result<Marks, FileError> {
-    let limits = Limits { bytes_max: FILE_BYTES_MAX, ..Limits::CHECKPOINT };
+    let limits = Limits {
+        bytes_max: FILE_BYTES_MAX,
+        ..Limits::CHECKPOINT
+    };
     if let Err(error @ StrictError::DuplicateKey { .. }) = check_unambiguous(text, limits) {
         return Err(FileError::Ambiguous(error));
     }
@@ -74,21 +77,36 @@ pub fn read_marks(text: &[u8]) -> Result<Marks, FileError> {
 fn read_entry(key: &str, entry: &Value) -> Result<(SessionKey, FileMark), String> {
     let key = SessionKey::new(key).map_err(|error| error.to_string())?;
     let Value::Object(fields) = entry else {
-        return Err(format!("it is {} where an object was expected", kind_of(entry)));
+        return Err(format!(
+            "it is {} where an object was expected",
+            kind_of(entry)
+        ));
     };
-    let id = fields.get("session_id").and_then(Value::as_str).ok_or("it has no session_id")?;
+    let id = fields
+        .get("session_id")
+        .and_then(Value::as_str)
+        .ok_or("it has no session_id")?;
     let session_id = SessionId::new(id).map_err(|error| error.to_string())?;
     let started_at = read_time(fields.get("started_at"))?;
     let generation = match fields.get("generation") {
         None | Some(Value::Null) => None,
         Some(value) => Some(Generation(read_generation(value)?)),
     };
-    Ok((key, FileMark { session_id, started_at, generation }))
+    Ok((
+        key,
+        FileMark {
+            session_id,
+            started_at,
+            generation,
+        },
+    ))
 }
 
 /// The largest leaves room for those that follow it.
 fn read_generation(value: &Value) -> Result<u64, String> {
-    let number = value.as_u64().filter(|number| *number < u64::from(u32::MAX));
+    let number = value
+        .as_u64()
+        .filter(|number| *number < u64::from(u32::MAX));
     number.ok_or_else(|| format!("its generation {value} is not a number of a turn"))
 }
 

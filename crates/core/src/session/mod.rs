@@ -132,8 +132,13 @@ pub enum SessionStateKind {
 
 impl SessionStateKind {
     /// All values; their order defines the numbers and never changes.
-    pub const ALL: [Self; 5] =
-        [Self::Idle, Self::Active, Self::ResumePending, Self::Suspended, Self::Expired];
+    pub const ALL: [Self; 5] = [
+        Self::Idle,
+        Self::Active,
+        Self::ResumePending,
+        Self::Suspended,
+        Self::Expired,
+    ];
 
     /// Its name in JSON, SQL and output.
     pub fn as_str(self) -> &'static str {
@@ -148,7 +153,10 @@ impl SessionStateKind {
 
     /// A small number for stores; never reused.
     pub fn code(self) -> u8 {
-        Self::ALL.iter().position(|kind| *kind == self).map_or(0, |at| at as u8 + 1)
+        Self::ALL
+            .iter()
+            .position(|kind| *kind == self)
+            .map_or(0, |at| at as u8 + 1)
     }
 
     /// The state with this number.
@@ -196,7 +204,10 @@ impl Suspender {
 
     /// A small number for stores; never reused.
     pub fn code(self) -> u8 {
-        Self::ALL.iter().position(|by| *by == self).map_or(0, |at| at as u8 + 1)
+        Self::ALL
+            .iter()
+            .position(|by| *by == self)
+            .map_or(0, |at| at as u8 + 1)
     }
 
     /// The one with this number.
@@ -279,9 +290,10 @@ impl Session {
     /// Its state at this time, including an expiry that is not recorded yet.
     pub fn state_at(&self, now: Time) -> SessionStateKind {
         match self.state {
-            SessionState::ResumePending { fresh_until: Some(until), .. } if until <= now => {
-                SessionStateKind::Expired
-            }
+            SessionState::ResumePending {
+                fresh_until: Some(until),
+                ..
+            } if until <= now => SessionStateKind::Expired,
             _ => self.state.kind(),
         }
     }

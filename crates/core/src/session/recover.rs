@@ -89,7 +89,11 @@ impl Rules {
 impl Default for Rules {
     fn default() -> Self {
         let (freshness, window) = (Span::from_secs(3_600), Span::from_secs(120));
-        Self { policy: Policy::default(), freshness, window }
+        Self {
+            policy: Policy::default(),
+            freshness,
+            window,
+        }
     }
 }
 
@@ -106,10 +110,16 @@ pub fn recover(
             let is_alive = owner.is_some() && life == HolderLife::Alive;
             (!is_alive).then(|| cut_off(session, rules, now))
         }
-        SessionState::ResumePending { discovered_at, fresh_until } => {
+        SessionState::ResumePending {
+            discovered_at,
+            fresh_until,
+        } => {
             let is_over = fresh_until.is_some_and(|until| until <= now);
             let discovered_at = *discovered_at;
-            let expired = SessionState::Expired { since: now, discovered_at };
+            let expired = SessionState::Expired {
+                since: now,
+                discovered_at,
+            };
             (is_over && rules.freshness > Span::ZERO).then(|| moved(session.clone(), expired, now))
         }
         SessionState::Idle => {
@@ -128,29 +138,55 @@ pub(super) fn cut_off(session: &Session, rules: &Rules, now: Time) -> SessionCha
         Some(held) => format!("its owner, {}, is gone with a turn in flight", held.holder),
         None => "a turn was in flight, says an imported file".to_owned(),
     };
-    let session = Session { deaths_in_a_row: deaths, ..session.clone() };
+    let session = Session {
+        deaths_in_a_row: deaths,
+        ..session.clone()
+    };
     if deaths < DEATHS_MAX {
         let session = with_reason(session, found);
         return moved(session, by_policy(rules, now), now);
     }
-    let session = with_reason(session, format!("{deaths} owners in a row died in a turn of it"));
-    moved(session, SessionState::Suspended { since: now, by: Suspender::Limit }, now)
+    let session = with_reason(
+        session,
+        format!("{deaths} owners in a row died in a turn of it"),
+    );
+    moved(
+        session,
+        SessionState::Suspended {
+            since: now,
+            by: Suspender::Limit,
+        },
+        now,
+    )
 }
 
 /// Handles a session that was only seen recently. A turn may have been open; no death is counted.
 fn seen_recently(session: &Session, age: Span, rules: &Rules, now: Time) -> SessionChange {
     let found = format!("it was active {age} before, and its turns are not marked");
-    let session = with_reason(Session { seen_at: None, seen_by: None, ..session.clone() }, found);
+    let session = with_reason(
+        Session {
+            seen_at: None,
+            seen_by: None,
+            ..session.clone()
+        },
+        found,
+    );
     moved(session, by_policy(rules, now), now)
 }
 
 fn by_policy(rules: &Rules, now: Time) -> SessionState {
     match rules.policy {
-        Policy::Suspend => SessionState::Suspended { since: now, by: Suspender::Policy },
+        Policy::Suspend => SessionState::Suspended {
+            since: now,
+            by: Suspender::Policy,
+        },
         Policy::ResumePending => {
             let is_limited = rules.freshness > Span::ZERO;
             let fresh_until = is_limited.then(|| now.plus(rules.freshness));
-            SessionState::ResumePending { discovered_at: now, fresh_until }
+            SessionState::ResumePending {
+                discovered_at: now,
+                fresh_until,
+            }
         }
     }
 }
@@ -159,7 +195,10 @@ fn by_policy(rules: &Rules, now: Time) -> SessionState {
 fn with_reason(mut session: Session, found: String) -> Session {
     let keeps = session.reason.as_ref().is_some_and(|reason| reason.given);
     if !keeps {
-        session.reason = Some(Reason { text: found, given: false });
+        session.reason = Some(Reason {
+            text: found,
+            given: false,
+        });
     }
     session
 }

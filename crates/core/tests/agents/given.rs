@@ -19,7 +19,12 @@ pub(crate) fn moment() -> AgentDecisionInput {
 }
 
 pub(crate) fn at(now: Time) -> AgentDecisionInput {
-    AgentDecisionInput { now, jitter: 0.5, chance: 0x0123_4567_89ab_cdef, task: None }
+    AgentDecisionInput {
+        now,
+        jitter: 0.5,
+        chance: 0x0123_4567_89ab_cdef,
+        task: None,
+    }
 }
 
 pub(crate) fn name() -> AgentName {
@@ -38,19 +43,30 @@ pub(crate) fn new_agent(plan: &AgentPlan) -> Agent {
 /// An agent in this state, after four attempts and one recovery without progress; the tag of its fifth
 /// is allocated.
 pub(crate) fn agent(state: AgentState) -> Agent {
-    let hour = HourCount { hour: noon().as_ms() / 3_600_000, restarts: 1 };
+    let hour = HourCount {
+        hour: noon().as_ms() / 3_600_000,
+        restarts: 1,
+    };
     Agent {
         state,
         attempt_number: 4,
         next_attempt: Some(tag(5)),
-        tally: Tally { in_a_row: 1, deferrals: 0, hours: vec![hour] },
+        tally: Tally {
+            in_a_row: 1,
+            deferrals: 0,
+            hours: vec![hour],
+        },
         iteration: 2,
         ..new_agent(&AgentPlan::default())
     }
 }
 
 pub(crate) fn running(ending: Option<StopReason>) -> AgentState {
-    AgentState::Running { attempt: tag(4), since: noon(), ending }
+    AgentState::Running {
+        attempt: tag(4),
+        since: noon(),
+        ending,
+    }
 }
 
 /// A death a second after the begin, of which only this is known.
@@ -72,7 +88,11 @@ pub(crate) fn death(how: HowEnded) -> Death {
 /// The same, with its task at this status.
 pub(crate) fn died_with(death: Death, task: Option<TaskStatus>) -> AgentEvent {
     let post_mortem = Box::new(PostMortem::default());
-    AgentEvent::Died { death: Box::new(death), post_mortem, task }
+    AgentEvent::Died {
+        death: Box::new(death),
+        post_mortem,
+        task,
+    }
 }
 
 pub(crate) fn died(death: Death) -> AgentEvent {

@@ -20,7 +20,12 @@ use crate::given::{at, death, died, new_agent, noon};
 /// The same cases on every machine and every day.
 fn config() -> ProptestConfig {
     let rng_seed = RngSeed::Fixed(1);
-    ProptestConfig { cases: 1_000, failure_persistence: None, rng_seed, ..Default::default() }
+    ProptestConfig {
+        cases: 1_000,
+        failure_persistence: None,
+        rng_seed,
+        ..Default::default()
+    }
 }
 
 proptest! {
@@ -241,7 +246,10 @@ fn go_on(
         now = now.plus(*wait);
         let decision = decide(&agent, event.clone(), at(now));
         let mut next = agent.clone();
-        decision.changes.iter().for_each(|change| change.apply(&mut next, now));
+        decision
+            .changes
+            .iter()
+            .for_each(|change| change.apply(&mut next, now));
         see(&agent, event, &decision, &next);
         agent = next;
     }
@@ -250,32 +258,54 @@ fn go_on(
 
 fn after(agent: &Agent, decision: &AgentDecision) -> Agent {
     let mut next = agent.clone();
-    decision.changes.iter().for_each(|change| change.apply(&mut next, noon()));
+    decision
+        .changes
+        .iter()
+        .for_each(|change| change.apply(&mut next, noon()));
     next
 }
 
 fn begins(decision: &AgentDecision) -> bool {
-    decision.effects.iter().any(|effect| matches!(effect, AgentEffect::Spawn { .. }))
+    decision
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, AgentEffect::Spawn { .. }))
 }
 
 /// Success of an agent that always runs: progress, and charged to nothing.
 fn rests(decision: &AgentDecision) -> bool {
     let is_rest = |change: &AgentChange| {
-        let AgentChange::State(state) = change else { return false };
-        matches!(state, AgentState::Suspended { why: Pause::Resting, .. })
+        let AgentChange::State(state) = change else {
+            return false;
+        };
+        matches!(
+            state,
+            AgentState::Suspended {
+                why: Pause::Resting,
+                ..
+            }
+        )
     };
     decision.changes.iter().any(is_rest)
 }
 
 fn plans() -> impl Strategy<Value = AgentPlan> {
-    let rules = select(vec![RestartRule::OnFailure, RestartRule::Always, RestartRule::Never]);
+    let rules = select(vec![
+        RestartRule::OnFailure,
+        RestartRule::Always,
+        RestartRule::Never,
+    ]);
     let takes = select(vec![Takes::Claim, Takes::Claim, Takes::Start]);
     (rules, 0u32..4, 0u32..8, prop::option::of(0u32..3), takes).prop_map(
         |(restart, max_attempts, total_max, iterations_max, takes)| AgentPlan {
             restart,
             takes,
             iterations_max,
-            policy: RestartPolicy { max_attempts, total_max, ..RestartPolicy::default() },
+            policy: RestartPolicy {
+                max_attempts,
+                total_max,
+                ..RestartPolicy::default()
+            },
             ..AgentPlan::default()
         },
     )
@@ -283,13 +313,19 @@ fn plans() -> impl Strategy<Value = AgentPlan> {
 
 /// Up to forty events within the hours that all count.
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let one = (0u64..1_800, events())
-        .prop_map(|(secs, event)| Move { wait: Span::from_secs(secs), event });
+    let one = (0u64..1_800, events()).prop_map(|(secs, event)| Move {
+        wait: Span::from_secs(secs),
+        event,
+    });
     prop::collection::vec(one, 0..40)
 }
 
 fn events() -> impl Strategy<Value = AgentEvent> {
-    let endings = select(vec![StopReason::Restart, StopReason::Hung, StopReason::Timeout]);
+    let endings = select(vec![
+        StopReason::Restart,
+        StopReason::Hung,
+        StopReason::Timeout,
+    ]);
     prop_oneof![
         2 => Just(AgentEvent::Wake),
         2 => Just(AgentEvent::Start),
@@ -338,8 +374,10 @@ fn deaths() -> impl Strategy<Value = Death> {
 
 #[test]
 fn deferrals_without_a_time_grow_from_a_minute_to_an_hour() {
-    let limited =
-        || Death { said: Some(ReportedEnd::Later(None)), ..crate::given::death(HowEnded::Code(1)) };
+    let limited = || Death {
+        said: Some(ReportedEnd::Later(None)),
+        ..crate::given::death(HowEnded::Code(1))
+    };
     let mut agent = crate::given::agent(crate::given::running(None));
     let mut waits = Vec::new();
     for _ in 0..8 {
@@ -347,7 +385,15 @@ fn deferrals_without_a_time_grow_from_a_minute_to_an_hour() {
         for change in decide(&agent, died(limited()), at(noon())).changes {
             change.apply(&mut agent, noon());
         }
-        waits.push(agent.state.again_at().expect("it waits").since(noon()).as_ms() / 60_000);
+        waits.push(
+            agent
+                .state
+                .again_at()
+                .expect("it waits")
+                .since(noon())
+                .as_ms()
+                / 60_000,
+        );
     }
     assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     assert_eq!(

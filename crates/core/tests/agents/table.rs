@@ -20,7 +20,10 @@ use crate::given::{agent, at, death, died, died_with, moment, noon, running};
 
 #[test]
 fn a_supervisor_takes_an_agent_up() {
-    let table = [("wake", AgentEvent::Wake), ("hold back", AgentEvent::HoldBack)];
+    let table = [
+        ("wake", AgentEvent::Wake),
+        ("hold back", AgentEvent::HoldBack),
+    ];
     insta::assert_snapshot!(blocks(&table), @"
     ## wake
     created | crashed, due | deferred, due | boot loop | waits with its task | draining | waits for its turn | resting, due | stopped with its supervisor
@@ -67,14 +70,22 @@ fn a_supervisor_takes_an_agent_up() {
 fn a_death_with_its_node_waits_for_nothing_and_leaves_the_row_as_it_is() {
     let mut agent = agent(running(None));
     agent.tally.in_a_row = agent.plan.policy.max_attempts;
-    let lost = Death { node_lost: true, ..death(HowEnded::Unknown) };
+    let lost = Death {
+        node_lost: true,
+        ..death(HowEnded::Unknown)
+    };
     let decision = decide(&agent, died(lost), moment());
     let tally = decision.changes.iter().find_map(|change| match change {
         AgentChange::Tally(tally) => Some((tally.in_a_row, tally.total())),
         _ => None,
     });
     assert_eq!(tally, Some((3, 2)));
-    assert!(decision.effects.iter().any(|effect| matches!(effect, AgentEffect::Spawn { .. })));
+    assert!(
+        decision
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, AgentEffect::Spawn { .. }))
+    );
 }
 
 #[test]
@@ -82,13 +93,19 @@ fn a_person_or_a_limit_wants_something() {
     let table = [
         ("start", AgentEvent::Start),
         ("stop by a person", AgentEvent::Stop(Stopper::Person)),
-        ("stop with the supervisor", AgentEvent::Stop(Stopper::Shutdown)),
+        (
+            "stop with the supervisor",
+            AgentEvent::Stop(Stopper::Shutdown),
+        ),
         ("stop by itself", AgentEvent::Stop(Stopper::Itself)),
         ("end to restart", AgentEvent::End(StopReason::Restart)),
         ("end as hung", AgentEvent::End(StopReason::Hung)),
         ("end for its time", AgentEvent::End(StopReason::Timeout)),
         ("end to stop", AgentEvent::End(StopReason::Stop)),
-        ("end with the supervisor", AgentEvent::End(StopReason::Shutdown)),
+        (
+            "end with the supervisor",
+            AgentEvent::End(StopReason::Shutdown),
+        ),
     ];
     insta::assert_snapshot!(blocks(&table), @"
     ## start
@@ -159,7 +176,10 @@ fn time_passes_and_work_goes_on() {
         ("due", AgentEvent::Due),
         ("progress", AgentEvent::Progress),
         ("a round is over", AgentEvent::RoundOver { finished: false }),
-        ("the last round is over", AgentEvent::RoundOver { finished: true }),
+        (
+            "the last round is over",
+            AgentEvent::RoundOver { finished: true },
+        ),
         ("its condition cannot be asked", AgentEvent::CannotAsk),
         ("died by signal 9", died(death(HowEnded::Signal(9)))),
     ];
@@ -214,8 +234,14 @@ fn every_death_by_every_plan() {
         text += &format!("## {name}\n");
         let mut rows = Rows::default();
         for (plan_name, plan) in plans() {
-            let agent = Agent { plan, ..agent(running(None)) };
-            rows.add(plan_name, short(&agent, &decide(&agent, died(death.clone()), moment())));
+            let agent = Agent {
+                plan,
+                ..agent(running(None))
+            };
+            rows.add(
+                plan_name,
+                short(&agent, &decide(&agent, died(death.clone()), moment())),
+            );
         }
         text += &rows.text();
     }
@@ -305,14 +331,23 @@ fn every_death_by_every_plan() {
 #[test]
 fn every_death_that_was_ordered() {
     let killed = death(HowEnded::Signal(15));
-    let finished = Death { said: Some(ReportedEnd::Success), ..killed.clone() };
+    let finished = Death {
+        said: Some(ReportedEnd::Success),
+        ..killed.clone()
+    };
     let mut text = String::new();
-    for (name, death) in [("by signal 15", killed), ("after it told of its success", finished)] {
+    for (name, death) in [
+        ("by signal 15", killed),
+        ("after it told of its success", finished),
+    ] {
         for (plan_name, plan) in plans() {
             text += &format!("## {name}, {plan_name}\n");
             let mut rows = Rows::default();
             for (ending_name, ending) in endings() {
-                let agent = Agent { plan: plan.clone(), ..agent(running(Some(ending))) };
+                let agent = Agent {
+                    plan: plan.clone(),
+                    ..agent(running(Some(ending)))
+                };
                 let decision = decide(&agent, died(death.clone()), moment());
                 rows.add(ending_name, short(&agent, &decision));
             }
@@ -438,22 +473,51 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
     let mut rows = Rows::default();
     let lost = died(Death::lost(noon(), "the machine went down"));
     for (name, plan) in plans() {
-        let agent = Agent { plan, ..agent(running(None)) };
+        let agent = Agent {
+            plan,
+            ..agent(running(None))
+        };
         rows.add(
             name,
-            short(&agent, &decide_held(&agent, lost.clone(), moment(), Pause::HeldBack)),
+            short(
+                &agent,
+                &decide_held(&agent, lost.clone(), moment(), Pause::HeldBack),
+            ),
         );
     }
-    let second = Agent { tally: Default::default(), ..agent(running(None)) };
-    rows.add("first", short(&second, &decide_held(&second, lost, moment(), Pause::HeldBack)));
-    let round = Agent { plan: loop_plan(), ..agent(running(None)) };
+    let second = Agent {
+        tally: Default::default(),
+        ..agent(running(None))
+    };
+    rows.add(
+        "first",
+        short(
+            &second,
+            &decide_held(&second, lost, moment(), Pause::HeldBack),
+        ),
+    );
+    let round = Agent {
+        plan: loop_plan(),
+        ..agent(running(None))
+    };
     let done = died(death(HowEnded::Code(0)));
-    rows.add("a round done", short(&round, &decide_held(&round, done, moment(), Pause::HeldBack)));
+    rows.add(
+        "a round done",
+        short(
+            &round,
+            &decide_held(&round, done, moment(), Pause::HeldBack),
+        ),
+    );
     rows.add(
         "start",
         short(
             &round,
-            &decide_held(&agent(AgentState::Created), AgentEvent::Start, moment(), Pause::HeldBack),
+            &decide_held(
+                &agent(AgentState::Created),
+                AgentEvent::Start,
+                moment(),
+                Pause::HeldBack,
+            ),
         ),
     );
     insta::assert_snapshot!(rows.text(), @"
@@ -476,44 +540,86 @@ fn a_death_found_in_a_boot_loop_is_recorded_and_waits_for_a_person() {
 fn a_wait_that_another_clock_answered_is_over() {
     let far = noon().plus(Span::from_secs(400 * 24 * 3_600));
     for state in [
-        AgentState::Crashed { again_at: Some(far) },
-        AgentState::Suspended { why: Pause::Deferred, until: Some(far) },
-        AgentState::Suspended { why: Pause::Resting, until: Some(far) },
+        AgentState::Crashed {
+            again_at: Some(far),
+        },
+        AgentState::Suspended {
+            why: Pause::Deferred,
+            until: Some(far),
+        },
+        AgentState::Suspended {
+            why: Pause::Resting,
+            until: Some(far),
+        },
     ] {
         let decision = decide(&agent(state), AgentEvent::Due, moment());
-        assert!(matches!(decision.effects[..], [AgentEffect::Spawn { number: 5, .. }]));
+        assert!(matches!(
+            decision.effects[..],
+            [AgentEffect::Spawn { number: 5, .. }]
+        ));
     }
 }
 
 #[test]
 fn a_long_defer_is_waited_for_by_the_next_supervisor_too() {
     let month = Span::from_secs(30 * 24 * 3_600);
-    let plan = AgentPlan { defer: month, ..AgentPlan::default() };
-    let mut agent = Agent { plan, ..agent(running(None)) };
+    let plan = AgentPlan {
+        defer: month,
+        ..AgentPlan::default()
+    };
+    let mut agent = Agent {
+        plan,
+        ..agent(running(None))
+    };
     for change in decide(&agent, died(death(HowEnded::Code(75))), moment()).changes {
         change.apply(&mut agent, noon());
     }
-    let woken = decide(&agent, AgentEvent::Wake, at(noon().plus(Span::from_secs(60))));
+    let woken = decide(
+        &agent,
+        AgentEvent::Wake,
+        at(noon().plus(Span::from_secs(60))),
+    );
     assert_eq!(woken.effects, [AgentEffect::WaitUntil(noon().plus(month))]);
 }
 
 #[test]
 fn later_is_never_now() {
-    let plan = AgentPlan { defer: Span::ZERO, ..AgentPlan::default() };
-    let agent = Agent { plan, ..agent(running(None)) };
+    let plan = AgentPlan {
+        defer: Span::ZERO,
+        ..AgentPlan::default()
+    };
+    let agent = Agent {
+        plan,
+        ..agent(running(None))
+    };
     let soon = Some(noon().plus(Span::from_ms(1)));
-    for said in [None, Some(ReportedEnd::Later(None)), Some(ReportedEnd::Later(soon))] {
-        let death = Death { said, ..death(HowEnded::Code(75)) };
+    for said in [
+        None,
+        Some(ReportedEnd::Later(None)),
+        Some(ReportedEnd::Later(soon)),
+    ] {
+        let death = Death {
+            said,
+            ..death(HowEnded::Code(75))
+        };
         let decision = decide(&agent, died(death), moment());
-        assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_secs(1)))]);
+        assert_eq!(
+            decision.effects,
+            [AgentEffect::WaitUntil(noon().plus(Span::from_secs(1)))]
+        );
     }
 }
 
 #[test]
 fn what_succeeds_again_and_again_is_never_used_up() {
     let restart = RestartRule::Always;
-    let mut agent =
-        Agent { plan: AgentPlan { restart, ..AgentPlan::default() }, ..agent(running(None)) };
+    let mut agent = Agent {
+        plan: AgentPlan {
+            restart,
+            ..AgentPlan::default()
+        },
+        ..agent(running(None))
+    };
     for _ in 0..500 {
         for event in [died(death(HowEnded::Code(0))), AgentEvent::Start] {
             for change in decide(&agent, event, moment()).changes {
@@ -527,11 +633,24 @@ fn what_succeeds_again_and_again_is_never_used_up() {
 
 #[test]
 fn a_rest_without_a_cooldown_is_no_hot_loop() {
-    let policy = RestartPolicy { cooldown: Span::ZERO, ..RestartPolicy::default() };
-    let plan = AgentPlan { restart: RestartRule::Always, policy, ..AgentPlan::default() };
-    let agent = Agent { plan, ..agent(running(None)) };
+    let policy = RestartPolicy {
+        cooldown: Span::ZERO,
+        ..RestartPolicy::default()
+    };
+    let plan = AgentPlan {
+        restart: RestartRule::Always,
+        policy,
+        ..AgentPlan::default()
+    };
+    let agent = Agent {
+        plan,
+        ..agent(running(None))
+    };
     let decision = decide(&agent, died(death(HowEnded::Code(0))), moment());
-    assert_eq!(decision.effects, [AgentEffect::WaitUntil(noon().plus(Span::from_ms(100)))]);
+    assert_eq!(
+        decision.effects,
+        [AgentEffect::WaitUntil(noon().plus(Span::from_ms(100)))]
+    );
 }
 
 #[test]
@@ -547,7 +666,10 @@ fn every_status_of_the_task_it_was_named() {
         for status in TaskStatus::ALL {
             let agent = agent(running(None));
             let event = died_with(death(how), Some(status));
-            rows.add(status.as_str(), short(&agent, &decide(&agent, event, moment())));
+            rows.add(
+                status.as_str(),
+                short(&agent, &decide(&agent, event, moment())),
+            );
         }
         text += &rows.text();
     }
@@ -582,8 +704,16 @@ fn an_agent_that_is_started_with_tasks_begins_only_with_one() {
     for (name, event, task) in [
         ("work", AgentEvent::Work(task_id("next")), None),
         ("wake, with nothing to do", AgentEvent::Wake, None),
-        ("wake, its task is interrupted", AgentEvent::Wake, Some(TaskStatus::Interrupted)),
-        ("wake, its task is deferred", AgentEvent::Wake, Some(TaskStatus::Deferred)),
+        (
+            "wake, its task is interrupted",
+            AgentEvent::Wake,
+            Some(TaskStatus::Interrupted),
+        ),
+        (
+            "wake, its task is deferred",
+            AgentEvent::Wake,
+            Some(TaskStatus::Deferred),
+        ),
         ("start, with nothing to do", AgentEvent::Start, None),
         ("due, with nothing to do", AgentEvent::Due, None),
         ("hold back", AgentEvent::HoldBack, None),
@@ -593,7 +723,10 @@ fn an_agent_that_is_started_with_tasks_begins_only_with_one() {
         for (state_name, state) in states() {
             let agent = started(state, task.map(|_| "t"));
             let moment = AgentDecisionInput { task, ..moment() };
-            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment)));
+            rows.add(
+                state_name,
+                short(&agent, &decide(&agent, event.clone(), moment)),
+            );
         }
         text += &rows.text();
     }
@@ -718,20 +851,40 @@ fn work_is_for_agents_that_are_started_with_it() {
 #[test]
 fn every_status_of_the_task_that_it_was_started_with() {
     let held = Some("t".to_owned());
-    let killed = Death { unfinished_task: held.clone(), ..death(HowEnded::Signal(9)) };
-    let progressed = Death { made_progress: true, ..killed.clone() };
+    let killed = Death {
+        unfinished_task: held.clone(),
+        ..death(HowEnded::Signal(9))
+    };
+    let progressed = Death {
+        made_progress: true,
+        ..killed.clone()
+    };
     let mut text = String::new();
     for (name, death) in [
         ("exit 0, had let go of it", death(HowEnded::Code(0))),
-        ("exit 0, held it", Death { unfinished_task: held.clone(), ..death(HowEnded::Code(0)) }),
+        (
+            "exit 0, held it",
+            Death {
+                unfinished_task: held.clone(),
+                ..death(HowEnded::Code(0))
+            },
+        ),
         ("exit 1, had let go of it", death(HowEnded::Code(1))),
-        ("exit 75", Death { unfinished_task: held, ..death(HowEnded::Code(75)) }),
+        (
+            "exit 75",
+            Death {
+                unfinished_task: held,
+                ..death(HowEnded::Code(75))
+            },
+        ),
         ("signal 9, held it", killed),
         ("signal 9, held it, after a finished step", progressed),
     ] {
         text += &format!("## {name}\n");
         let mut rows = Rows::default();
-        let statuses = TaskStatus::ALL.into_iter().map(|status| (status.as_str(), Some(status)));
+        let statuses = TaskStatus::ALL
+            .into_iter()
+            .map(|status| (status.as_str(), Some(status)));
         for (status_name, status) in statuses.chain([("another's", None)]) {
             let agent = started(running(None), Some("t"));
             let event = died_with(death.clone(), status);
@@ -774,9 +927,10 @@ fn every_status_of_the_task_that_it_was_started_with() {
 #[test]
 fn an_ordered_end_of_an_agent_that_was_started_with_a_task() {
     let mut text = String::new();
-    for (name, status) in
-        [("its task is interrupted", TaskStatus::Interrupted), ("done", TaskStatus::Completed)]
-    {
+    for (name, status) in [
+        ("its task is interrupted", TaskStatus::Interrupted),
+        ("done", TaskStatus::Completed),
+    ] {
         text += &format!("## {name}\n");
         let mut rows = Rows::default();
         for (ending_name, ending) in endings() {
@@ -812,7 +966,12 @@ fn an_ordered_end_of_an_agent_that_was_started_with_a_task() {
 
 #[test]
 fn an_agent_that_can_do_nothing_does_not_eat_the_queue() {
-    let mut agent = started(AgentState::Stopped { by: Stopper::Itself }, None);
+    let mut agent = started(
+        AgentState::Stopped {
+            by: Stopper::Itself,
+        },
+        None,
+    );
     agent.tally = Default::default();
     let mut lives = 0;
     let mut now = noon();
@@ -821,7 +980,10 @@ fn an_agent_that_can_do_nothing_does_not_eat_the_queue() {
             AgentState::Running { .. } => {
                 lives += 1;
                 let unfinished_task = Some("t".to_owned());
-                let death = Death { unfinished_task, ..death(HowEnded::Code(1)) };
+                let death = Death {
+                    unfinished_task,
+                    ..death(HowEnded::Code(1))
+                };
                 died_with(death, Some(TaskStatus::Failed))
             }
             AgentState::Crashed { again_at: Some(at) } => {
@@ -831,7 +993,10 @@ fn an_agent_that_can_do_nothing_does_not_eat_the_queue() {
             _ => AgentEvent::Work(task_id("t")),
         };
         let decision = decide(&agent, event, at(now));
-        decision.changes.iter().for_each(|change| change.apply(&mut agent, now));
+        decision
+            .changes
+            .iter()
+            .for_each(|change| change.apply(&mut agent, now));
     }
     assert_eq!(lives, 4);
     assert_eq!(now.since(noon()), Span::from_secs(60 + 120));
@@ -852,7 +1017,10 @@ fn while_draining_nothing_begins_and_what_waits_goes_on_waiting() {
         for (state_name, state) in states() {
             let agent = match event {
                 AgentEvent::Work(_) => started(state, None),
-                _ => Agent { tally: Default::default(), ..agent(state) },
+                _ => Agent {
+                    tally: Default::default(),
+                    ..agent(state)
+                },
             };
             let decision = decide_held(&agent, event.clone(), moment(), Pause::Draining);
             rows.add(state_name, short(&agent, &decision));
@@ -927,7 +1095,10 @@ fn blocks(events: &[(&str, AgentEvent)]) -> String {
         let mut rows = Rows::default();
         for (state_name, state) in states() {
             let agent = agent(state);
-            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment())));
+            rows.add(
+                state_name,
+                short(&agent, &decide(&agent, event.clone(), moment())),
+            );
         }
         text += &rows.text();
     }
@@ -937,12 +1108,18 @@ fn blocks(events: &[(&str, AgentEvent)]) -> String {
 #[test]
 fn nobody_begins_while_a_person_has_to_act_on_the_task_or_when_that_has_ended() {
     let is_over = |status: TaskStatus| status.waits_for_person() || status.is_terminal();
-    for status in TaskStatus::ALL.into_iter().filter(|status| is_over(*status)) {
+    for status in TaskStatus::ALL
+        .into_iter()
+        .filter(|status| is_over(*status))
+    {
         let rests = match status.is_terminal() {
             true => "→stopped(itself) ! rest",
             false => "→suspended(task, for good) ! rest",
         };
-        let moment = AgentDecisionInput { task: Some(status), ..moment() };
+        let moment = AgentDecisionInput {
+            task: Some(status),
+            ..moment()
+        };
         for (name, state) in states() {
             let agent = agent(state);
             for event in [AgentEvent::Wake, AgentEvent::Start, AgentEvent::Due] {
@@ -978,7 +1155,10 @@ fn an_agent_that_reports_by_itself_lives_by_its_reports() {
         let mut rows = Rows::default();
         for (state_name, state) in states() {
             let agent = reporter(state);
-            rows.add(state_name, short(&agent, &decide(&agent, event.clone(), moment())));
+            rows.add(
+                state_name,
+                short(&agent, &decide(&agent, event.clone(), moment())),
+            );
         }
         text += &rows.text();
     }
@@ -1026,7 +1206,11 @@ fn nothing_else_happens_to_an_agent_that_reports_by_itself() {
             AgentEvent::Stop(Stopper::Shutdown),
             died(death(HowEnded::Signal(9))),
         ] {
-            assert_eq!(decide(&agent, event, moment()), AgentDecision::default(), "{name}");
+            assert_eq!(
+                decide(&agent, event, moment()),
+                AgentDecision::default(),
+                "{name}"
+            );
         }
     }
 }
@@ -1036,7 +1220,11 @@ fn reports_do_nothing_to_an_agent_that_is_supervised() {
     for (name, state) in states() {
         let agent = agent(state);
         for event in [AgentEvent::Reported, silent(Span::ZERO)] {
-            assert_eq!(decide(&agent, event, moment()), AgentDecision::default(), "{name}");
+            assert_eq!(
+                decide(&agent, event, moment()),
+                AgentDecision::default(),
+                "{name}"
+            );
         }
     }
 }
@@ -1049,7 +1237,10 @@ fn an_agent_that_is_silent_again_and_again_waits_and_is_terminated() {
     for _ in 0..5 {
         let at = moment();
         let decision = decide(&agent, silent(Span::from_secs(180)), at);
-        decision.changes.iter().for_each(|change| change.apply(&mut agent, at.now));
+        decision
+            .changes
+            .iter()
+            .for_each(|change| change.apply(&mut agent, at.now));
         seen.push(match &agent.state {
             AgentState::Crashed { again_at: None } => "at once",
             AgentState::Crashed { again_at: Some(_) } => "waits",
@@ -1062,7 +1253,10 @@ fn an_agent_that_is_silent_again_and_again_waits_and_is_terminated() {
         assert_eq!(reported.changes.is_empty(), !may_work, "{seen:?}");
         agent.state = running(None);
     }
-    assert_eq!(seen, ["at once", "waits", "waits", "terminated", "terminated"]);
+    assert_eq!(
+        seen,
+        ["at once", "waits", "waits", "terminated", "terminated"]
+    );
     // A finished step makes it a new row; so does a person who starts it.
     let mut progress = silent(Span::from_secs(180));
     if let AgentEvent::Silent { made_progress, .. } = &mut progress {
@@ -1071,20 +1265,33 @@ fn an_agent_that_is_silent_again_and_again_waits_and_is_terminated() {
     let decision = decide(&agent, progress, moment());
     let crashed = AgentChange::State(AgentState::Crashed { again_at: None });
     assert!(decision.changes.contains(&crashed), "{decision:?}");
-    agent.state = AgentState::Terminated { why: "x".to_owned() };
+    agent.state = AgentState::Terminated {
+        why: "x".to_owned(),
+    };
     let started = decide(&agent, AgentEvent::Start, moment());
     assert!(matches!(&started.changes[0], AgentChange::Tally(tally) if tally.in_a_row == 0));
 }
 
 fn silent(silent: Span) -> AgentEvent {
-    AgentEvent::Silent { silent, made_progress: false, post_mortem: Box::default() }
+    AgentEvent::Silent {
+        silent,
+        made_progress: false,
+        post_mortem: Box::default(),
+    }
 }
 
 /// An agent that reports by itself, in this state.
 fn reporter(state: AgentState) -> Agent {
     let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
-    let plan = AgentPlan { labels, ..AgentPlan::default() };
-    Agent { plan, next_attempt: None, ..agent(state) }
+    let plan = AgentPlan {
+        labels,
+        ..AgentPlan::default()
+    };
+    Agent {
+        plan,
+        next_attempt: None,
+        ..agent(state)
+    }
 }
 
 /// Rows that are alike are one.
@@ -1100,7 +1307,10 @@ impl Rows {
     }
 
     fn text(&self) -> String {
-        self.0.iter().map(|(names, cell)| format!("{}\n    {cell}\n", names.join(" | "))).collect()
+        self.0
+            .iter()
+            .map(|(names, cell)| format!("{}\n    {cell}\n", names.join(" | ")))
+            .collect()
     }
 }
 
@@ -1129,10 +1339,30 @@ fn states() -> Vec<(&'static str, AgentState)> {
         ("waits for its turn", suspended(Pause::Turn, None)),
         ("resting, due", suspended(Pause::Resting, past())),
         ("resting, waits", suspended(Pause::Resting, ahead())),
-        ("stopped by a person", AgentState::Stopped { by: Stopper::Person }),
-        ("stopped with its supervisor", AgentState::Stopped { by: Stopper::Shutdown }),
-        ("stopped by itself", AgentState::Stopped { by: Stopper::Itself }),
-        ("terminated", AgentState::Terminated { why: "why".to_owned() }),
+        (
+            "stopped by a person",
+            AgentState::Stopped {
+                by: Stopper::Person,
+            },
+        ),
+        (
+            "stopped with its supervisor",
+            AgentState::Stopped {
+                by: Stopper::Shutdown,
+            },
+        ),
+        (
+            "stopped by itself",
+            AgentState::Stopped {
+                by: Stopper::Itself,
+            },
+        ),
+        (
+            "terminated",
+            AgentState::Terminated {
+                why: "why".to_owned(),
+            },
+        ),
     ]
 }
 
@@ -1148,8 +1378,15 @@ fn endings() -> [(&'static str, StopReason); 5] {
 
 fn started(state: AgentState, task: Option<&str>) -> Agent {
     let task = task.map(task_id);
-    let plan = AgentPlan { takes: Takes::Start, task, ..AgentPlan::default() };
-    Agent { plan, ..agent(state) }
+    let plan = AgentPlan {
+        takes: Takes::Start,
+        task,
+        ..AgentPlan::default()
+    };
+    Agent {
+        plan,
+        ..agent(state)
+    }
 }
 
 fn task_id(id: &str) -> TaskId {
@@ -1157,11 +1394,17 @@ fn task_id(id: &str) -> TaskId {
 }
 
 fn loop_plan() -> AgentPlan {
-    AgentPlan { iterations_max: Some(0), ..AgentPlan::default() }
+    AgentPlan {
+        iterations_max: Some(0),
+        ..AgentPlan::default()
+    }
 }
 
 fn plans() -> [(&'static str, AgentPlan); 5] {
-    let rule = |restart| AgentPlan { restart, ..AgentPlan::default() };
+    let rule = |restart| AgentPlan {
+        restart,
+        ..AgentPlan::default()
+    };
     let mut used_up = AgentPlan::default();
     used_up.policy.max_attempts = 1;
     [
@@ -1179,17 +1422,65 @@ fn deaths() -> Vec<(&'static str, Death)> {
     let tomorrow = noon().plus(Span::from_secs(24 * 3_600));
     vec![
         ("exit 0", ok.clone()),
-        ("exit 0, task unfinished", Death { unfinished_task: Some("t".to_owned()), ..ok.clone() }),
-        ("exit 0, said failure", Death { said: Some(ReportedEnd::Failure("x".to_owned())), ..ok }),
+        (
+            "exit 0, task unfinished",
+            Death {
+                unfinished_task: Some("t".to_owned()),
+                ..ok.clone()
+            },
+        ),
+        (
+            "exit 0, said failure",
+            Death {
+                said: Some(ReportedEnd::Failure("x".to_owned())),
+                ..ok
+            },
+        ),
         ("exit 1", code.clone()),
-        ("exit 1 after a finished step", Death { made_progress: true, ..code.clone() }),
-        ("exit 1 after a stable life", Death { lived: Span::from_secs(600), ..code.clone() }),
-        ("exit 1, said success", Death { said: Some(ReportedEnd::Success), ..code.clone() }),
-        ("exit 1, said later", Death { said: Some(ReportedEnd::Later(Some(tomorrow))), ..code }),
+        (
+            "exit 1 after a finished step",
+            Death {
+                made_progress: true,
+                ..code.clone()
+            },
+        ),
+        (
+            "exit 1 after a stable life",
+            Death {
+                lived: Span::from_secs(600),
+                ..code.clone()
+            },
+        ),
+        (
+            "exit 1, said success",
+            Death {
+                said: Some(ReportedEnd::Success),
+                ..code.clone()
+            },
+        ),
+        (
+            "exit 1, said later",
+            Death {
+                said: Some(ReportedEnd::Later(Some(tomorrow))),
+                ..code
+            },
+        ),
         ("exit 75", death(HowEnded::Code(75))),
         ("signal 9", killed.clone()),
-        ("signal 9, said success", Death { said: Some(ReportedEnd::Success), ..killed.clone() }),
-        ("out of memory", Death { oom: true, ..killed }),
+        (
+            "signal 9, said success",
+            Death {
+                said: Some(ReportedEnd::Success),
+                ..killed.clone()
+            },
+        ),
+        (
+            "out of memory",
+            Death {
+                oom: true,
+                ..killed
+            },
+        ),
         ("lost", Death::lost(noon(), "nobody knows")),
     ]
 }
@@ -1198,18 +1489,30 @@ fn short(before: &Agent, decision: &AgentDecision) -> String {
     if *decision == AgentDecision::default() {
         return "-".to_owned();
     }
-    let changes = decision.changes.iter().map(|change| short_change(before, change));
-    let effects = decision.effects.iter().map(|effect| format!("! {}", short_effect(effect)));
+    let changes = decision
+        .changes
+        .iter()
+        .map(|change| short_change(before, change));
+    let effects = decision
+        .effects
+        .iter()
+        .map(|effect| format!("! {}", short_effect(effect)));
     changes.chain(effects).collect::<Vec<String>>().join(" ")
 }
 
 fn short_change(before: &Agent, change: &AgentChange) -> String {
     match change {
         AgentChange::State(state) => format!("→{}", short_state(state)),
-        AgentChange::Tally(Tally { deferrals: n @ 1.., .. }) => format!("deferrals={n}"),
+        AgentChange::Tally(Tally {
+            deferrals: n @ 1.., ..
+        }) => format!("deferrals={n}"),
         AgentChange::Tally(tally) => format!("row={} total={}", tally.in_a_row, tally.total()),
         AgentChange::Begun { number, tag } => {
-            let ahead = if before.next_attempt.as_ref() == Some(tag) { "" } else { " (new tag)" };
+            let ahead = if before.next_attempt.as_ref() == Some(tag) {
+                ""
+            } else {
+                " (new tag)"
+            };
             format!("begun#{number}{ahead}")
         }
         AgentChange::Reserved(tag) => format!("reserved#{}", tag.number().unwrap_or(0)),
@@ -1231,9 +1534,15 @@ fn short_change(before: &Agent, change: &AgentChange) -> String {
 fn short_state(state: &AgentState) -> String {
     match state {
         AgentState::Created => "created".to_owned(),
-        AgentState::Running { attempt, ending, .. } => {
+        AgentState::Running {
+            attempt, ending, ..
+        } => {
             let ending = ending.map(|ending| format!(": {ending:?}").to_lowercase());
-            format!("running#{}{}", attempt.number().unwrap_or(0), ending.unwrap_or_default())
+            format!(
+                "running#{}{}",
+                attempt.number().unwrap_or(0),
+                ending.unwrap_or_default()
+            )
         }
         AgentState::Crashed { again_at } => format!("crashed({})", in_a_while(*again_at)),
         AgentState::Suspended { why, until } => {
@@ -1246,7 +1555,9 @@ fn short_state(state: &AgentState) -> String {
 
 fn short_effect(effect: &AgentEffect) -> String {
     match effect {
-        AgentEffect::Spawn { number, at_once, .. } => {
+        AgentEffect::Spawn {
+            number, at_once, ..
+        } => {
             format!("spawn#{number}{}", if *at_once { " at once" } else { "" })
         }
         AgentEffect::StopTree(ending) => format!("stop tree: {ending:?}").to_lowercase(),
@@ -1258,5 +1569,8 @@ fn short_effect(effect: &AgentEffect) -> String {
 }
 
 fn in_a_while(at: Option<Time>) -> String {
-    at.map_or_else(|| "for good".to_owned(), |at| format!("in {}", at.since(noon())))
+    at.map_or_else(
+        || "for good".to_owned(),
+        |at| format!("in {}", at.since(noon())),
+    )
 }

@@ -23,7 +23,9 @@ pub(crate) fn agent(name: &str) -> AgentName {
 }
 
 pub(crate) fn person(name: &str) -> Holder {
-    Holder::Time { by: name.to_owned() }
+    Holder::Time {
+        by: name.to_owned(),
+    }
 }
 
 pub(crate) fn new_task() -> NewTask {
@@ -32,15 +34,35 @@ pub(crate) fn new_task() -> NewTask {
 
 /// A task in this status that nobody holds; its newest fence is 3.
 pub(crate) fn task(status: TaskStatus) -> Task {
-    let lease = Lease { fence: Fence(3), held: None };
-    Task { status, lease, seq: 7, steps_open: 1, ..Change::first(&new_task(), noon()) }
+    let lease = Lease {
+        fence: Fence(3),
+        held: None,
+    };
+    Task {
+        status,
+        lease,
+        seq: 7,
+        steps_open: 1,
+        ..Change::first(&new_task(), noon())
+    }
 }
 
 /// The same, held by ann.
 pub(crate) fn held_task(status: TaskStatus) -> Task {
     let ttl = Some(Span::from_secs(600));
-    let held = HeldLease { holder: person("ann"), ttl, since: noon(), left: ttl };
-    Task { lease: Lease { fence: Fence(3), held: Some(held) }, ..task(status) }
+    let held = HeldLease {
+        holder: person("ann"),
+        ttl,
+        since: noon(),
+        left: ttl,
+    };
+    Task {
+        lease: Lease {
+            fence: Fence(3),
+            held: Some(held),
+        },
+        ..task(status)
+    }
 }
 
 pub(crate) fn step_key(name: &str) -> StepKey {
@@ -80,7 +102,11 @@ pub(crate) fn scene<'a>(
 }
 
 pub(crate) fn begin() -> TaskEvent {
-    TaskEvent::StepBegin { key: step_key("s"), rule: RepeatRule::Keyed, fingerprint: None }
+    TaskEvent::StepBegin {
+        key: step_key("s"),
+        rule: RepeatRule::Keyed,
+        fingerprint: None,
+    }
 }
 
 pub(crate) fn replace() -> TaskEvent {

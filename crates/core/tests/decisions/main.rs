@@ -20,8 +20,13 @@ fn a_replaced_task_begins_its_steps_anew_in_the_same_turn() {
     let finished = [step(StepState::Done)];
     let decision = decide_in_turn(&scene, &finished, vec![replace(), begin()]);
     let last = decision.map(|decision| decision.changes.last().cloned());
-    let begun = last.unwrap().and_then(|change| change.step_record(noon(), None));
-    assert_eq!(begun.map(|step| (step.state, step.tries)), Some((StepState::Begun, 1)));
+    let begun = last
+        .unwrap()
+        .and_then(|change| change.step_record(noon(), None));
+    assert_eq!(
+        begun.map(|step| (step.state, step.tries)),
+        Some((StepState::Begun, 1))
+    );
 }
 
 #[test]
@@ -33,10 +38,17 @@ fn only_a_person_hands_in_or_fails_work_that_waits_for_one() {
         (TaskStatus::Suspended, failed),
     ] {
         let waiting = task(status);
-        let by =
-            |right| decide(&given::scene(&waiting, None, HolderLife::Gone, right), event.clone());
+        let by = |right| {
+            decide(
+                &given::scene(&waiting, None, HolderLife::Gone, right),
+                event.clone(),
+            )
+        };
         let refused = by(Right::Unfenced);
-        assert!(matches!(refused, Err(Refusal::WaitsForPerson { .. })), "{event:?}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Refusal::WaitsForPerson { .. })),
+            "{event:?}: {refused:?}"
+        );
         assert!(by(Right::Person).is_ok(), "{event:?}");
     }
 }
@@ -44,21 +56,47 @@ fn only_a_person_hands_in_or_fails_work_that_waits_for_one() {
 #[test]
 fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
     let reason = || "r".to_owned();
-    let process = ProcessIdentity { pid: 7, start: 1, boot: "b".to_owned(), node: None };
-    let held = HeldLease { holder: Holder::Process(process), ttl: None, since: noon(), left: None };
+    let process = ProcessIdentity {
+        pid: 7,
+        start: 1,
+        boot: "b".to_owned(),
+        node: None,
+    };
+    let held = HeldLease {
+        holder: Holder::Process(process),
+        ttl: None,
+        since: noon(),
+        left: None,
+    };
     let mut held_task = task(TaskStatus::InProgress);
-    held_task.lease = Lease { fence: Fence(3), held: Some(held) };
+    held_task.lease = Lease {
+        fence: Fence(3),
+        held: Some(held),
+    };
     let mut workflow = held_task.clone();
     workflow.checkpoint = Some(CheckpointSettings::default());
     let open = step(StepState::Begun);
     for event in [
         begin(),
-        TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None },
-        TaskEvent::StepSkip { key: step_key("s"), reason: reason() },
+        TaskEvent::StepEnd {
+            key: step_key("s"),
+            outcome: StepOutcome::Done,
+            output: None,
+        },
+        TaskEvent::StepSkip {
+            key: step_key("s"),
+            reason: reason(),
+        },
         TaskEvent::Done { force: true },
         TaskEvent::Review,
-        TaskEvent::Block { reason: reason(), is_told: false },
-        TaskEvent::Defer { until: later(), reason: None },
+        TaskEvent::Block {
+            reason: reason(),
+            is_told: false,
+        },
+        TaskEvent::Defer {
+            until: later(),
+            reason: None,
+        },
     ] {
         let is_held = |task, life, right| {
             let scene = given::scene(task, Some(&open), life, right);
@@ -71,17 +109,34 @@ fn what_a_live_process_works_on_is_refused_to_who_is_not_part_of_it() {
         for right in [Right::Fence(Fence(3)), Right::Holder] {
             assert!(!is_held(&held_task, HolderLife::Alive, right), "{event:?}");
         }
-        assert!(!is_held(&workflow, HolderLife::Alive, Right::Dialect), "{event:?}");
+        assert!(
+            !is_held(&workflow, HolderLife::Alive, Right::Dialect),
+            "{event:?}"
+        );
     }
 }
 
 #[test]
 fn the_lease_of_a_process_that_is_gone_is_continued_by_no_fence() {
-    let process =
-        |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned(), node: None });
+    let process = |pid| {
+        Holder::Process(ProcessIdentity {
+            pid,
+            start: 1,
+            boot: "b".to_owned(),
+            node: None,
+        })
+    };
     let lease = |holder| {
-        let held = HeldLease { holder, ttl: None, since: noon(), left: None };
-        Lease { fence: Fence(3), held: Some(held) }
+        let held = HeldLease {
+            holder,
+            ttl: None,
+            since: noon(),
+            left: None,
+        };
+        Lease {
+            fence: Fence(3),
+            held: Some(held),
+        }
     };
     let shown = Some(Fence(3));
     let (alive, gone) = (HolderLife::Alive, HolderLife::Gone);

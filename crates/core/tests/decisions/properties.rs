@@ -22,7 +22,11 @@ use crate::given::{agent, later, new_task, noon, person, step_key};
 fn cases(cases_min: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = default.cases.max(cases_min);
-    ProptestConfig { cases, failure_persistence: None, ..default }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..default
+    }
 }
 
 proptest! {
@@ -183,13 +187,21 @@ struct Move {
 
 impl World {
     fn new() -> Self {
-        Self { task: Change::first(&new_task(), noon()), steps: Vec::new() }
+        Self {
+            task: Change::first(&new_task(), noon()),
+            steps: Vec::new(),
+        }
     }
 
     /// Lives through the moves; `see` is shown each decision and the task it was about.
     fn live(moves: &[Move], mut see: impl FnMut(&Task, &TaskDecision)) -> Self {
         let mut world = Self::new();
-        for Move { event, fence_age, life } in moves {
+        for Move {
+            event,
+            fence_age,
+            life,
+        } in moves
+        {
             let newest = world.task.lease.fence.0;
             let right = match fence_age {
                 Some(age) => Right::Fence(Fence(newest.saturating_sub(*age))),
@@ -209,10 +221,20 @@ impl World {
         right: Right,
         life: HolderLife,
     ) -> Result<TaskDecision, Refusal> {
-        let step = event.step().and_then(|key| self.steps.iter().find(|step| step.key == *key));
+        let step = event
+            .step()
+            .and_then(|key| self.steps.iter().find(|step| step.key == *key));
         let (task, steps) = (&self.task, self.steps.as_slice());
         decide(
-            &TaskDecisionInput { task, step, steps, life, right, caller: None, now: noon() },
+            &TaskDecisionInput {
+                task,
+                step,
+                steps,
+                life,
+                right,
+                caller: None,
+                now: noon(),
+            },
             event,
         )
     }
@@ -227,7 +249,12 @@ impl World {
 
     fn commit(&mut self, decision: &TaskDecision) {
         let guard = decision.guard;
-        assert!(guard.fence.is_none_or(|fence| self.task.lease.admits(fence)), "{decision:?}");
+        assert!(
+            guard
+                .fence
+                .is_none_or(|fence| self.task.lease.admits(fence)),
+            "{decision:?}"
+        );
         for change in &decision.changes {
             change.apply(&mut self.task, noon());
             if matches!(change, Change::StepsCleared) {
@@ -309,8 +336,14 @@ fn events() -> impl Strategy<Value = TaskEvent> {
         Just(TaskEvent::Review),
         any::<bool>().prop_map(|force| TaskEvent::Done { force }),
         Just(TaskEvent::Fail { reason: reason() }),
-        Just(TaskEvent::Block { reason: reason(), is_told: false }),
-        Just(TaskEvent::Defer { until: later(), reason: None }),
+        Just(TaskEvent::Block {
+            reason: reason(),
+            is_told: false
+        }),
+        Just(TaskEvent::Defer {
+            until: later(),
+            reason: None
+        }),
         Just(TaskEvent::Cancel { reason: None }),
         (someone.clone(), any::<bool>())
             .prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
@@ -324,7 +357,10 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             output: output.then(Output::default),
         }),
         (key(), any::<bool>()).prop_map(|(key, happened)| TaskEvent::StepResolve { key, happened }),
-        key().prop_map(move |key| TaskEvent::StepSkip { key, reason: reason() }),
+        key().prop_map(move |key| TaskEvent::StepSkip {
+            key,
+            reason: reason()
+        }),
     ]
 }
 
@@ -339,15 +375,26 @@ fn begins(key: impl Strategy<Value = StepKey>) -> impl Strategy<Value = TaskEven
 }
 
 fn holders() -> impl Strategy<Value = (Holder, Option<Span>)> {
-    let process =
-        |pid| Holder::Process(ProcessIdentity { pid, start: 1, boot: "b".to_owned(), node: None });
+    let process = |pid| {
+        Holder::Process(ProcessIdentity {
+            pid,
+            start: 1,
+            boot: "b".to_owned(),
+            node: None,
+        })
+    };
     prop_oneof![
         (1u32..3).prop_map(move |pid| (process(pid), None)),
         (1u32..3).prop_map(|n| (
             Holder::Attempt {
                 process: None,
                 attempt: n.to_string(),
-                shim: ProcessIdentity { pid: n, start: 1, boot: "boot".to_owned(), node: None }
+                shim: ProcessIdentity {
+                    pid: n,
+                    start: 1,
+                    boot: "boot".to_owned(),
+                    node: None
+                }
             },
             None
         )),

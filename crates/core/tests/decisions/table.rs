@@ -30,8 +30,14 @@ fn every_event_in_every_status() {
 
 #[test]
 fn one_of_a_pool_starts_what_the_pool_was_given_and_has_it_then() {
-    let pooled = Claimant { pool: Some(agent("crew")), ..Claimant::new(agent("bob")) };
-    let task = Task { agent: Some(agent("crew")), ..task(TaskStatus::Assigned) };
+    let pooled = Claimant {
+        pool: Some(agent("crew")),
+        ..Claimant::new(agent("bob"))
+    };
+    let task = Task {
+        agent: Some(agent("crew")),
+        ..task(TaskStatus::Assigned)
+    };
     let start = TaskEvent::Start {
         holder: person("bob"),
         ttl: None,
@@ -41,7 +47,10 @@ fn one_of_a_pool_starts_what_the_pool_was_given_and_has_it_then() {
     };
     let scene = scene(&task, None, HolderLife::Gone, Right::Unfenced);
     let changes = decide(&scene, start).unwrap().changes;
-    assert!(changes.contains(&Change::Assigned(Some(agent("bob")))), "{changes:?}");
+    assert!(
+        changes.contains(&Change::Assigned(Some(agent("bob")))),
+        "{changes:?}"
+    );
     assert!(changes.contains(&Change::Pinned(true)), "{changes:?}");
 }
 
@@ -95,11 +104,22 @@ struct Case {
 
 impl Case {
     fn new(name: &'static str, event: TaskEvent) -> Self {
-        Self { name, event, step: None, prepare: |_| {} }
+        Self {
+            name,
+            event,
+            step: None,
+            prepare: |_| {},
+        }
     }
 
     fn with_step(self, state: StepState, rule: RepeatRule) -> Self {
-        Self { step: Some(Step { rule, ..step(state) }), ..self }
+        Self {
+            step: Some(Step {
+                rule,
+                ..step(state)
+            }),
+            ..self
+        }
     }
 
     fn prepared(self, prepare: fn(&mut Task)) -> Self {
@@ -108,14 +128,28 @@ impl Case {
 
     fn decide(&self, mut task: Task, life: HolderLife, right: Right) -> String {
         (self.prepare)(&mut task);
-        match decide(&scene(&task, self.step.as_ref(), life, right), self.event.clone()) {
+        match decide(
+            &scene(&task, self.step.as_ref(), life, right),
+            self.event.clone(),
+        ) {
             Err(refusal) => format!("-  {}", short_refusal(&refusal)),
             Ok(decision) => {
-                let fence = if decision.guard.fence.is_some() { "f" } else { "" };
-                let seq = if decision.guard.seq.is_some() { "s" } else { "" };
+                let fence = if decision.guard.fence.is_some() {
+                    "f"
+                } else {
+                    ""
+                };
+                let seq = if decision.guard.seq.is_some() {
+                    "s"
+                } else {
+                    ""
+                };
                 let changes: Vec<String> = decision.changes.iter().map(short_change).collect();
-                let changes =
-                    if changes.is_empty() { "nothing".to_owned() } else { changes.join(" ") };
+                let changes = if changes.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    changes.join(" ")
+                };
                 format!("{:3}{changes}", format!("{fence}{seq}"))
             }
         }
@@ -143,25 +177,48 @@ fn cases() -> Vec<Case> {
     let is_anns = |task: &mut Task| task.agent = Some(agent("ann"));
     let claimant = Claimant::new(agent("bob"));
     let policy = TaskPolicy::default();
-    let assign = TaskEvent::Assign { claimant: claimant.clone(), policy: policy.clone() };
-    let claim = TaskEvent::Claim { claimant, holder, ttl, policy };
+    let assign = TaskEvent::Assign {
+        claimant: claimant.clone(),
+        policy: policy.clone(),
+    };
+    let claim = TaskEvent::Claim {
+        claimant,
+        holder,
+        ttl,
+        policy,
+    };
     let reason = || "why".to_owned();
-    let defer = TaskEvent::Defer { until: later(), reason: None };
+    let defer = TaskEvent::Defer {
+        until: later(),
+        reason: None,
+    };
     let retry = |force| TaskEvent::Retry { agent: None, force };
     let door = TaskEvent::SetCheckpoint(CheckpointSettings::default());
     let move_to = |to| TaskEvent::Move { to, reason: None };
     let blocks_itself = |task: &mut Task| {
-        task.checkpoint =
-            Some(CheckpointSettings { blocked: true, ..CheckpointSettings::default() });
+        task.checkpoint = Some(CheckpointSettings {
+            blocked: true,
+            ..CheckpointSettings::default()
+        });
     };
-    let end = TaskEvent::StepEnd { key: step_key("s"), outcome: StepOutcome::Done, output: None };
-    let resolve = TaskEvent::StepResolve { key: step_key("s"), happened: true };
+    let end = TaskEvent::StepEnd {
+        key: step_key("s"),
+        outcome: StepOutcome::Done,
+        output: None,
+    };
+    let resolve = TaskEvent::StepResolve {
+        key: step_key("s"),
+        happened: true,
+    };
     let (open, done, failed) = (StepState::Begun, StepState::Done, StepState::Failed);
     let keyed = RepeatRule::Keyed;
     let waits = |task: &mut Task| task.not_before = Some(later());
     let used_up = |task: &mut Task| task.retries = 1;
     let declares_s = |task: &mut Task| task.spec.steps = vec![step_key("s").name];
-    let skip = TaskEvent::StepSkip { key: step_key("s"), reason: reason() };
+    let skip = TaskEvent::StepSkip {
+        key: step_key("s"),
+        reason: reason(),
+    };
     vec![
         Case::new("start", start(false, limits())),
         Case::new("start, not before later", start(false, limits())).prepared(waits),
@@ -172,12 +229,18 @@ fn cases() -> Vec<Case> {
         })
         .prepared(|task| task.starts = 20),
         Case::new("start and steal", start(true, limits())),
-        Case::new("start by force, started 20 times", start(false, StartLimits::Forced))
-            .prepared(|task| task.starts = 20),
+        Case::new(
+            "start by force, started 20 times",
+            start(false, StartLimits::Forced),
+        )
+        .prepared(|task| task.starts = 20),
         Case::new("start by bob", start_by(bob())),
         Case::new("start by bob of ann's", start_by(bob())).prepared(is_anns),
-        Case::new("start as planned for bob, ann's", start_by(Starter::Planned(agent("bob"))))
-            .prepared(is_anns),
+        Case::new(
+            "start as planned for bob, ann's",
+            start_by(Starter::Planned(agent("bob"))),
+        )
+        .prepared(is_anns),
         Case::new("start of ann's without a name", start(false, limits())).prepared(is_anns),
         Case::new("claim for bob", claim.clone()),
         Case::new("claim for bob of ann's", claim.clone())
@@ -193,58 +256,115 @@ fn cases() -> Vec<Case> {
         Case::new("recover: resume", recover(Decision::Resume)),
         Case::new("recover: resume, tried often", recover(Decision::Resume))
             .prepared(|task| task.tally.recoveries = 3),
-        Case::new("recover: resume, started 20 times", recover(Decision::Resume))
-            .prepared(|task| task.starts = 20),
-        Case::new("recover: reassign", recover(Decision::Reassign { keep_progress: true })),
+        Case::new(
+            "recover: resume, started 20 times",
+            recover(Decision::Resume),
+        )
+        .prepared(|task| task.starts = 20),
+        Case::new(
+            "recover: reassign",
+            recover(Decision::Reassign {
+                keep_progress: true,
+            }),
+        ),
         Case::new("recover: reassign, from scratch", {
-            recover(Decision::Reassign { keep_progress: false })
+            recover(Decision::Reassign {
+                keep_progress: false,
+            })
         })
         .prepared(|task| task.steps_done = 2),
         Case::new("recover: reassign, used up", {
-            recover(Decision::Reassign { keep_progress: true })
+            recover(Decision::Reassign {
+                keep_progress: true,
+            })
         })
         .prepared(used_up),
         Case::new("recover: suspend", recover(Decision::Suspend)),
-        Case::new("recover: defer", recover(Decision::Defer { until: later() })),
+        Case::new(
+            "recover: defer",
+            recover(Decision::Defer { until: later() }),
+        ),
         Case::new("recover: give up", recover(Decision::GiveUp)),
-        Case::new("spend", TaskEvent::Spend(Usage { cost_micros: 1, turns: 1 })),
-        Case::new("set", TaskEvent::Set([("k".to_owned(), "v".to_owned())].into())),
+        Case::new(
+            "spend",
+            TaskEvent::Spend(Usage {
+                cost_micros: 1,
+                turns: 1,
+            }),
+        ),
+        Case::new(
+            "set",
+            TaskEvent::Set([("k".to_owned(), "v".to_owned())].into()),
+        ),
         Case::new("door", door),
         Case::new("declare", TaskEvent::Declare(Vec::new())),
         Case::new("replace", replace()),
         Case::new("move to in_progress", move_to(TaskStatus::InProgress)),
-        Case::new("move to in_progress, blocked by the dialect", move_to(TaskStatus::InProgress))
-            .prepared(blocks_itself),
+        Case::new(
+            "move to in_progress, blocked by the dialect",
+            move_to(TaskStatus::InProgress),
+        )
+        .prepared(blocks_itself),
         Case::new("move to blocked", move_to(TaskStatus::Blocked)),
         Case::new("move to blocked, a workflow", move_to(TaskStatus::Blocked))
             .prepared(|task| task.checkpoint = Some(CheckpointSettings::default())),
         Case::new("move to completed", move_to(TaskStatus::Completed)),
-        Case::new("move to completed, blocked by the dialect", move_to(TaskStatus::Completed))
-            .prepared(blocks_itself),
-        Case::new("move to completed, a declared step open", move_to(TaskStatus::Completed))
-            .prepared(declares_s),
+        Case::new(
+            "move to completed, blocked by the dialect",
+            move_to(TaskStatus::Completed),
+        )
+        .prepared(blocks_itself),
+        Case::new(
+            "move to completed, a declared step open",
+            move_to(TaskStatus::Completed),
+        )
+        .prepared(declares_s),
         Case::new("move to failed", move_to(TaskStatus::Failed)),
         Case::new("move to interrupted", move_to(TaskStatus::Interrupted)),
         Case::new("move to suspended", move_to(TaskStatus::Suspended)),
         Case::new("review", TaskEvent::Review),
         Case::new("done", TaskEvent::Done { force: false }),
-        Case::new("done, a declared step not begun", TaskEvent::Done { force: false })
-            .prepared(declares_s),
-        Case::new("done, a declared step failed", TaskEvent::Done { force: false })
-            .with_step(failed, keyed)
-            .prepared(declares_s),
-        Case::new("done, the declared step skipped", TaskEvent::Done { force: false })
-            .with_step(StepState::Skipped, keyed)
-            .prepared(declares_s),
-        Case::new("done by force, a declared step open", TaskEvent::Done { force: true })
-            .with_step(open, keyed)
-            .prepared(declares_s),
+        Case::new(
+            "done, a declared step not begun",
+            TaskEvent::Done { force: false },
+        )
+        .prepared(declares_s),
+        Case::new(
+            "done, a declared step failed",
+            TaskEvent::Done { force: false },
+        )
+        .with_step(failed, keyed)
+        .prepared(declares_s),
+        Case::new(
+            "done, the declared step skipped",
+            TaskEvent::Done { force: false },
+        )
+        .with_step(StepState::Skipped, keyed)
+        .prepared(declares_s),
+        Case::new(
+            "done by force, a declared step open",
+            TaskEvent::Done { force: true },
+        )
+        .with_step(open, keyed)
+        .prepared(declares_s),
         Case::new("fail", TaskEvent::Fail { reason: reason() }),
-        Case::new("block", TaskEvent::Block { reason: reason(), is_told: false }),
+        Case::new(
+            "block",
+            TaskEvent::Block {
+                reason: reason(),
+                is_told: false,
+            },
+        ),
         Case::new("defer", defer),
         Case::new("cancel", TaskEvent::Cancel { reason: None }),
         Case::new("retry", retry(false)),
-        Case::new("retry for bob", TaskEvent::Retry { agent: Some(agent("bob")), force: false }),
+        Case::new(
+            "retry for bob",
+            TaskEvent::Retry {
+                agent: Some(agent("bob")),
+                force: false,
+            },
+        ),
         Case::new("restart", TaskEvent::Restart { agent: None }),
         Case::new("retry, used up", retry(false)).prepared(used_up),
         Case::new("retry by force, used up", retry(true)).prepared(used_up),
@@ -273,7 +393,10 @@ fn cases() -> Vec<Case> {
 }
 
 fn recover(decision: Decision) -> TaskEvent {
-    let task = Change::first(&NewTask::bare(TaskId::new("t").expect("a valid id")), noon());
+    let task = Change::first(
+        &NewTask::bare(TaskId::new("t").expect("a valid id")),
+        noon(),
+    );
     let death = HolderDeath::of(&task, Cause::Signal, "why".to_owned(), noon());
     let policy = TaskPolicy::default();
     let context = RecoveryContext::of(&task, &death, &policy, false);
@@ -291,7 +414,9 @@ fn recover(decision: Decision) -> TaskEvent {
 
 /// A failure that was reported.
 pub(crate) fn fail() -> TaskEvent {
-    let TaskEvent::Recover(mut plan) = recover(Decision::Resume) else { unreachable!() };
+    let TaskEvent::Recover(mut plan) = recover(Decision::Resume) else {
+        unreachable!()
+    };
     plan.death.is_told = true;
     TaskEvent::Recover(plan)
 }
@@ -301,7 +426,10 @@ fn short_change(change: &Change) -> String {
         Change::Created(_) => "created".to_owned(),
         Change::Replaced(_) => "replaced".to_owned(),
         Change::Status { to, reason: None } => format!("→{to}"),
-        Change::Status { to, reason: Some(_) } => format!("→{to}(why)"),
+        Change::Status {
+            to,
+            reason: Some(_),
+        } => format!("→{to}(why)"),
         Change::Assigned(Some(agent)) => format!("agent={agent}"),
         Change::Assigned(None) => "agent=".to_owned(),
         Change::Pinned(pinned) => if *pinned { "pinned" } else { "unpinned" }.to_owned(),

@@ -21,7 +21,11 @@ const REACHABLE_EVERY: usize = 5;
 #[derive(Debug, Clone, Copy)]
 enum Move {
     /// An agent takes a task from the queue in a process.
-    Claim { task: usize, agent: u32, holder: u32 },
+    Claim {
+        task: usize,
+        agent: u32,
+        holder: u32,
+    },
     /// Whoever has, or once had, this lease finishes a step.
     Step { task: usize, fence: u64 },
     /// It tells what it cost.
@@ -29,7 +33,11 @@ enum Move {
     /// It says that the task is finished.
     Done { task: usize, fence: u64 },
     /// It says that the task failed, and its strategy answers.
-    Fail { task: usize, fence: u64, answer: Answer },
+    Fail {
+        task: usize,
+        fence: u64,
+        answer: Answer,
+    },
     /// A process dies, and another is started in its place.
     Die { holder: u32 },
     /// All tasks of dead processes are given to their strategies.
@@ -41,7 +49,11 @@ enum Move {
     /// A person ends it.
     Cancel { task: usize },
     /// A person wants it tried again.
-    Retry { task: usize, agent: Option<u32>, force: bool },
+    Retry {
+        task: usize,
+        agent: Option<u32>,
+        force: bool,
+    },
     /// A person takes it from whoever has it.
     Release { task: usize },
 }
@@ -84,7 +96,11 @@ fn answer() -> impl Strategy<Value = Answer> {
 fn cases(cases_min: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = default.cases.max(cases_min);
-    ProptestConfig { cases, failure_persistence: None, ..default }
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..default
+    }
 }
 
 proptest! {
@@ -113,17 +129,28 @@ proptest! {
 /// The same to both; they must agree on whether it is refused.
 fn step(model: &mut Model, real: &mut Real, one: Move) {
     let (theirs, ours) = match one {
-        Move::Claim { task, agent, holder } => {
-            (real.claim(task, agent, holder), model.claim(task, agent, holder))
-        }
+        Move::Claim {
+            task,
+            agent,
+            holder,
+        } => (
+            real.claim(task, agent, holder),
+            model.claim(task, agent, holder),
+        ),
         Move::Step { task, fence } => (real.step(task, fence), model.step(task, fence)),
-        Move::Spend { task, fence, cost } => {
-            (real.spend(task, fence, cost), model.spend(task, fence, cost))
-        }
+        Move::Spend { task, fence, cost } => (
+            real.spend(task, fence, cost),
+            model.spend(task, fence, cost),
+        ),
         Move::Done { task, fence } => (real.done(task, fence), model.done(task, fence)),
-        Move::Fail { task, fence, answer } => {
-            (real.fail(task, fence, answer), model.fail(task, fence, answer))
-        }
+        Move::Fail {
+            task,
+            fence,
+            answer,
+        } => (
+            real.fail(task, fence, answer),
+            model.fail(task, fence, answer),
+        ),
         Move::Die { holder } => {
             real.die(holder);
             (true, model.die(holder))
@@ -132,17 +159,19 @@ fn step(model: &mut Model, real: &mut Real, one: Move) {
             real.sweep(answer);
             (true, model.sweep(answer))
         }
-        Move::AgentGone { task, answer } => {
-            (real.agent_gone(task, answer), model.agent_gone(task, answer))
-        }
+        Move::AgentGone { task, answer } => (
+            real.agent_gone(task, answer),
+            model.agent_gone(task, answer),
+        ),
         Move::Wait { ms } => {
             real.wait(ms);
             (true, model.wait(ms))
         }
         Move::Cancel { task } => (real.cancel(task), model.cancel(task)),
-        Move::Retry { task, agent, force } => {
-            (real.retry(task, agent, force), model.retry(task, agent, force))
-        }
+        Move::Retry { task, agent, force } => (
+            real.retry(task, agent, force),
+            model.retry(task, agent, force),
+        ),
         Move::Release { task } => (real.release(task), model.release(task)),
     };
     assert_eq!(theirs, ours, "whether {one:?} is taken upon {model:#?}");
@@ -152,12 +181,25 @@ fn step(model: &mut Model, real: &mut Real, one: Move) {
 fn check_invariants(before: &Model, after: &Model) {
     for (old, new) in before.tasks.iter().zip(&after.tasks) {
         let was_over = matches!(old.status, Word::Completed | Word::Cancelled);
-        assert!(!was_over || old == new, "what is over stays as it is: {old:?} {new:?}");
+        assert!(
+            !was_over || old == new,
+            "what is over stays as it is: {old:?} {new:?}"
+        );
         assert!(new.retries <= new.max_retries + new.forced, "{new:?}");
-        assert!(new.fence >= old.fence && new.starts >= old.starts, "{old:?} {new:?}");
-        assert!(new.cost >= old.cost, "no progress gives money back: {old:?} {new:?}");
+        assert!(
+            new.fence >= old.fence && new.starts >= old.starts,
+            "{old:?} {new:?}"
+        );
+        assert!(
+            new.cost >= old.cost,
+            "no progress gives money back: {old:?} {new:?}"
+        );
         let works = new.status == Word::InProgress;
-        assert_eq!(works, new.holder.is_some(), "who works on it holds it: {new:?}");
+        assert_eq!(
+            works,
+            new.holder.is_some(),
+            "who works on it holds it: {new:?}"
+        );
     }
 }
 
@@ -166,7 +208,9 @@ fn check_reachable(model: &Model, real: &Real, task: usize) {
     let (mut model, mut real) = (model.clone(), real.clone());
     let is_over =
         |model: &Model| matches!(model.tasks[task].status, Word::Completed | Word::Cancelled);
-    let by_itself = Answer::Reassign { keep_progress: true };
+    let by_itself = Answer::Reassign {
+        keep_progress: true,
+    };
     for round in 0..3 {
         if is_over(&model) {
             return;
@@ -177,15 +221,35 @@ fn check_reachable(model: &Model, real: &Real, task: usize) {
         step(&mut model, &mut real, Move::Sweep { answer: by_itself });
         if round > 0 {
             // It waits for a person, by a limit or by its strategy.
-            step(&mut model, &mut real, Move::Retry { task, agent: Some(0), force: true });
+            step(
+                &mut model,
+                &mut real,
+                Move::Retry {
+                    task,
+                    agent: Some(0),
+                    force: true,
+                },
+            );
         }
         step(&mut model, &mut real, Move::Wait { ms: 10_000_000 });
         for agent in 0..AGENTS {
-            step(&mut model, &mut real, Move::Claim { task, agent, holder: 0 });
+            step(
+                &mut model,
+                &mut real,
+                Move::Claim {
+                    task,
+                    agent,
+                    holder: 0,
+                },
+            );
         }
         let fence = model.tasks[task].fence;
         step(&mut model, &mut real, Move::Done { task, fence });
         assert_eq!(real.seen(), model.tasks);
     }
-    assert!(is_over(&model), "task {task} is stuck: {:?}", model.tasks[task]);
+    assert!(
+        is_over(&model),
+        "task {task} is stuck: {:?}",
+        model.tasks[task]
+    );
 }

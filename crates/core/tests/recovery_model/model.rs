@@ -82,7 +82,11 @@ impl Model {
             released: false,
             not_before: None,
         };
-        Self { tasks: max_retries.iter().map(task).collect(), now: 0, lives: [0; 3] }
+        Self {
+            tasks: max_retries.iter().map(task).collect(),
+            now: 0,
+            lives: [0; 3],
+        }
     }
 
     pub(crate) fn claim(&mut self, task: usize, agent: u32, holder: u32) -> bool {
@@ -126,7 +130,9 @@ impl Model {
 
     pub(crate) fn step(&mut self, task: usize, fence: u64) -> bool {
         let now = self.now;
-        let Some(task) = self.held(task, fence) else { return false };
+        let Some(task) = self.held(task, fence) else {
+            return false;
+        };
         task.steps += 1;
         task.recoveries = 0;
         task.progress_at = Some(now);
@@ -134,13 +140,17 @@ impl Model {
     }
 
     pub(crate) fn spend(&mut self, task: usize, fence: u64, cost: u64) -> bool {
-        let Some(task) = self.held(task, fence) else { return false };
+        let Some(task) = self.held(task, fence) else {
+            return false;
+        };
         task.cost += cost;
         true
     }
 
     pub(crate) fn done(&mut self, task: usize, fence: u64) -> bool {
-        let Some(task) = self.held(task, fence) else { return false };
+        let Some(task) = self.held(task, fence) else {
+            return false;
+        };
         (task.status, task.holder) = (Word::Completed, None);
         true
     }
@@ -194,7 +204,9 @@ impl Model {
     pub(crate) fn retry(&mut self, task: usize, agent: Option<u32>, force: bool) -> bool {
         let lives = &self.lives;
         let task = &mut self.tasks[task];
-        let is_at_work = task.holder.is_some_and(|(holder, life)| lives[holder as usize] == life);
+        let is_at_work = task
+            .holder
+            .is_some_and(|(holder, life)| lives[holder as usize] == life);
         if is_at_work && !force {
             return false;
         }
@@ -257,7 +269,13 @@ impl Model {
             return;
         }
         let tried_enough = answer == Answer::Resume && task.recoveries >= MAX_ATTEMPTS;
-        let answer = if tried_enough { Answer::Reassign { keep_progress: true } } else { answer };
+        let answer = if tried_enough {
+            Answer::Reassign {
+                keep_progress: true,
+            }
+        } else {
+            answer
+        };
         match answer {
             Answer::Suspend => unreachable!("that one waits for a person"),
             Answer::GiveUp => (task.status, task.given_up) = (Word::Failed, true),
@@ -279,7 +297,11 @@ impl Model {
             }
             Answer::Defer { ms } => {
                 // One that waits already only waits for something else.
-                task.status = if waited { Word::Interrupted } else { Word::Deferred };
+                task.status = if waited {
+                    Word::Interrupted
+                } else {
+                    Word::Deferred
+                };
                 task.recoveries += 1;
                 task.not_before = Some(now + ms);
             }

@@ -52,15 +52,30 @@ impl Real {
             relight_core::change::Change::first(&new, now)
         };
         let tasks: Vec<Task> = max_retries.iter().enumerate().map(task).collect();
-        Self { forced: vec![0; tasks.len()], tasks, now, lives: [0; 3], steps: 0 }
+        Self {
+            forced: vec![0; tasks.len()],
+            tasks,
+            now,
+            lives: [0; 3],
+            steps: 0,
+        }
     }
 
     pub(crate) fn claim(&mut self, task: usize, name: u32, holder: u32) -> bool {
         let (pid, start) = (holder + 10, self.lives[holder as usize]);
-        let holder =
-            Holder::Process(ProcessIdentity { pid, start, boot: "boot".to_owned(), node: None });
+        let holder = Holder::Process(ProcessIdentity {
+            pid,
+            start,
+            boot: "boot".to_owned(),
+            node: None,
+        });
         let claimant = Claimant::new(agent(name));
-        let claim = TaskEvent::Claim { claimant, holder, ttl: None, policy: policy() };
+        let claim = TaskEvent::Claim {
+            claimant,
+            holder,
+            ttl: None,
+            policy: policy(),
+        };
         self.act(task, Right::Unfenced, claim)
     }
 
@@ -68,23 +83,43 @@ impl Real {
         self.steps += 1;
         let key = StepKey::first(StepName::new(format!("s{}", self.steps)).expect("a valid name"));
         let rule = RepeatRule::Keyed;
-        let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
-        let end = TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output: None };
+        let begin = TaskEvent::StepBegin {
+            key: key.clone(),
+            rule,
+            fingerprint: None,
+        };
+        let end = TaskEvent::StepEnd {
+            key,
+            outcome: StepOutcome::Done,
+            output: None,
+        };
         let right = Right::Fence(Fence(fence));
         let (scene, mut changed) = (self.scene(task, right), self.tasks[task].clone());
-        let Ok(decision) = decide_in_turn(&scene, &[], vec![begin, end]) else { return false };
-        decision.changes.iter().for_each(|change| change.apply(&mut changed, self.now));
+        let Ok(decision) = decide_in_turn(&scene, &[], vec![begin, end]) else {
+            return false;
+        };
+        decision
+            .changes
+            .iter()
+            .for_each(|change| change.apply(&mut changed, self.now));
         self.tasks[task] = changed;
         true
     }
 
     pub(crate) fn spend(&mut self, task: usize, fence: u64, cost: u64) -> bool {
-        let spend = TaskEvent::Spend(Usage { cost_micros: cost, turns: 1 });
+        let spend = TaskEvent::Spend(Usage {
+            cost_micros: cost,
+            turns: 1,
+        });
         self.act(task, Right::Fence(Fence(fence)), spend)
     }
 
     pub(crate) fn done(&mut self, task: usize, fence: u64) -> bool {
-        self.act(task, Right::Fence(Fence(fence)), TaskEvent::Done { force: false })
+        self.act(
+            task,
+            Right::Fence(Fence(fence)),
+            TaskEvent::Done { force: false },
+        )
     }
 
     pub(crate) fn fail(&mut self, task: usize, fence: u64, answer: Answer) -> bool {
@@ -102,7 +137,10 @@ impl Real {
             if held && self.life(task) == HolderLife::Gone {
                 let death = HolderDeath::vanished(&self.tasks[task], self.now);
                 let fence = self.tasks[task].lease.fence;
-                assert!(self.recover(task, Right::Fence(fence), death, answer), "a sweep is taken");
+                assert!(
+                    self.recover(task, Right::Fence(fence), death, answer),
+                    "a sweep is taken"
+                );
             }
         }
     }
@@ -113,7 +151,15 @@ impl Real {
         }
         let reason = "its agent is terminated".to_owned();
         let death = HolderDeath::of(&self.tasks[task], Cause::Lost, reason, self.now);
-        self.recover(task, Right::Unfenced, HolderDeath { agent_gone: true, ..death }, answer)
+        self.recover(
+            task,
+            Right::Unfenced,
+            HolderDeath {
+                agent_gone: true,
+                ..death
+            },
+            answer,
+        )
     }
 
     pub(crate) fn wait(&mut self, ms: u64) {
@@ -126,8 +172,14 @@ impl Real {
 
     pub(crate) fn retry(&mut self, task: usize, name: Option<u32>, force: bool) -> bool {
         let before = self.tasks[task].retries;
-        let taken =
-            self.act(task, Right::Unfenced, TaskEvent::Retry { agent: name.map(agent), force });
+        let taken = self.act(
+            task,
+            Right::Unfenced,
+            TaskEvent::Retry {
+                agent: name.map(agent),
+                force,
+            },
+        );
         let after = self.tasks[task].retries;
         self.forced[task] += u32::from(after > before && after > self.tasks[task].max_retries());
         taken
@@ -142,7 +194,10 @@ impl Real {
         let since = |at: Time| (at.as_ms() - BEGIN_MS).cast_unsigned();
         let seen = |(task, forced): (&Task, &u32)| Seen {
             status: word(task.status),
-            agent: task.agent.as_ref().map(|name| name.as_str()[6..].parse().expect("its number")),
+            agent: task
+                .agent
+                .as_ref()
+                .map(|name| name.as_str()[6..].parse().expect("its number")),
             holder: task.lease.held.as_ref().map(|held| match &held.holder {
                 Holder::Process(process) => (process.pid - 10, process.start),
                 other => panic!("nobody in this walk is {other}"),
@@ -169,7 +224,9 @@ impl Real {
             Answer::Resume => Decision::Resume,
             Answer::Reassign { keep_progress } => Decision::Reassign { keep_progress },
             Answer::Suspend => Decision::Suspend,
-            Answer::Defer { ms } => Decision::Defer { until: self.now.plus(Span::from_ms(ms)) },
+            Answer::Defer { ms } => Decision::Defer {
+                until: self.now.plus(Span::from_ms(ms)),
+            },
             Answer::GiveUp => Decision::GiveUp,
         };
         let recovery = RecoveryPlan {
@@ -188,8 +245,13 @@ impl Real {
 
     fn act(&mut self, task: usize, right: Right, event: TaskEvent) -> bool {
         let (scene, mut changed) = (self.scene(task, right), self.tasks[task].clone());
-        let Ok(decision) = decide(&scene, event) else { return false };
-        decision.changes.iter().for_each(|change| change.apply(&mut changed, self.now));
+        let Ok(decision) = decide(&scene, event) else {
+            return false;
+        };
+        decision
+            .changes
+            .iter()
+            .for_each(|change| change.apply(&mut changed, self.now));
         self.tasks[task] = changed;
         true
     }
@@ -208,7 +270,12 @@ impl Real {
     }
 
     fn life(&self, task: usize) -> HolderLife {
-        match self.tasks[task].lease.held.as_ref().map(|held| &held.holder) {
+        match self.tasks[task]
+            .lease
+            .held
+            .as_ref()
+            .map(|held| &held.holder)
+        {
             Some(Holder::Process(process))
                 if self.lives[(process.pid - 10) as usize] == process.start =>
             {

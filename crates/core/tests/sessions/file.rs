@@ -22,7 +22,10 @@ fn the_turns_in_flight_are_written_and_read_back() {
     "#);
     let read = read_marks(text.as_bytes()).expect("it was written by us");
     let mark = &read.marks[&key()];
-    assert_eq!((mark.started_at, mark.generation), (Some(noon()), Some(Generation(2))));
+    assert_eq!(
+        (mark.started_at, mark.generation),
+        (Some(noon()), Some(Generation(2)))
+    );
 }
 
 #[test]
@@ -33,8 +36,14 @@ fn times_and_numbers_of_other_languages_are_understood() {
              "c": {"session_id": "x", "more": true}}"#,
     );
     let marks = read.expect("it makes sense").marks;
-    let started: Vec<_> = marks.values().map(|mark| mark.started_at.map(|at| at.as_ms())).collect();
-    assert_eq!(started, [Some(1_777_636_800_250), Some(1_777_636_800_250), None]);
+    let started: Vec<_> = marks
+        .values()
+        .map(|mark| mark.started_at.map(|at| at.as_ms()))
+        .collect();
+    assert_eq!(
+        started,
+        [Some(1_777_636_800_250), Some(1_777_636_800_250), None]
+    );
 }
 
 #[test]
@@ -45,8 +54,19 @@ fn one_bad_entry_does_not_spoil_the_others() {
              "turn": {"session_id": "x", "generation": -1}, "huge": {"session_id": "x", "generation": 1e30}}"#,
     );
     let marks = read.expect("it is an object");
-    assert_eq!(marks.marks.keys().map(|key| key.as_str()).collect::<Vec<_>>(), ["good"]);
-    let reasons: Vec<_> = marks.damaged.iter().map(|(key, why)| format!("{key}: {why}")).collect();
+    assert_eq!(
+        marks
+            .marks
+            .keys()
+            .map(|key| key.as_str())
+            .collect::<Vec<_>>(),
+        ["good"]
+    );
+    let reasons: Vec<_> = marks
+        .damaged
+        .iter()
+        .map(|(key, why)| format!("{key}: {why}"))
+        .collect();
     assert_snapshot!(reasons.join("\n"), @r#"
     a
     b: session key "a\nb" has the character '\n'; allowed are all but control characters
@@ -61,7 +81,12 @@ fn one_bad_entry_does_not_spoil_the_others() {
 
 #[test]
 fn keys_as_gateways_have_them_are_all_taken() {
-    let keys = ["agent:main:signal:dm:+15551234567", "!room:server.org", "@user:server", "部屋 🚀"];
+    let keys = [
+        "agent:main:signal:dm:+15551234567",
+        "!room:server.org",
+        "@user:server",
+        "部屋 🚀",
+    ];
     let entry = serde_json::json!({"session_id": "conversation 1", "started_at": 1777636800.123});
     let entries = keys.iter().map(|key| ((*key).to_owned(), entry.clone()));
     let file = serde_json::Value::Object(entries.collect());
@@ -99,19 +124,38 @@ fn import(generation: Option<u64>) -> SessionEvent {
 
 #[test]
 fn an_imported_mark_is_a_turn_in_flight() {
-    let new = act(None, HolderLife::Gone, import(Some(7))).expect("taken").expect("a change").next;
-    assert_eq!((new.state.kind(), new.generation), (SessionStateKind::Active, Generation(7)));
+    let new = act(None, HolderLife::Gone, import(Some(7)))
+        .expect("taken")
+        .expect("a change")
+        .next;
+    assert_eq!(
+        (new.state.kind(), new.generation),
+        (SessionStateKind::Active, Generation(7))
+    );
     let newer = after(&idle(), HolderLife::Gone, import(Some(7)));
-    assert_eq!((newer.generation, newer.finished), (Generation(7), Generation(2)));
-    assert_eq!(after(&idle(), HolderLife::Gone, import(None)).generation, Generation(3));
+    assert_eq!(
+        (newer.generation, newer.finished),
+        (Generation(7), Generation(2))
+    );
+    assert_eq!(
+        after(&idle(), HolderLife::Gone, import(None)).generation,
+        Generation(3)
+    );
 }
 
 #[test]
 fn an_import_knows_no_better_than_the_store() {
     let refused = |session, life, generation| act(Some(&session), life, import(generation));
     let older = refused(idle(), HolderLife::Gone, Some(2));
-    assert!(matches!(older, Err(SessionRefusal::Older { .. })), "{older:?}");
+    assert!(
+        matches!(older, Err(SessionRefusal::Older { .. })),
+        "{older:?}"
+    );
     let live = refused(active(), HolderLife::Alive, Some(3));
     assert!(matches!(live, Err(SessionRefusal::Held { .. })), "{live:?}");
-    assert_eq!(refused(active(), HolderLife::Alive, Some(2)), Ok(None), "the very same turn");
+    assert_eq!(
+        refused(active(), HolderLife::Alive, Some(2)),
+        Ok(None),
+        "the very same turn"
+    );
 }

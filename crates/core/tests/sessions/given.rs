@@ -28,11 +28,21 @@ pub(crate) fn id(text: &str) -> SessionId {
 
 pub(crate) fn gateway(pid: u32) -> Holder {
     let boot = "boot".to_owned();
-    Holder::Process(ProcessIdentity { pid, start: u64::from(pid), boot, node: None })
+    Holder::Process(ProcessIdentity {
+        pid,
+        start: u64::from(pid),
+        boot,
+        node: None,
+    })
 }
 
 pub(crate) fn held(holder: Holder) -> HeldLease {
-    HeldLease { holder, ttl: None, since: noon(), left: None }
+    HeldLease {
+        holder,
+        ttl: None,
+        since: noon(),
+        left: None,
+    }
 }
 
 /// A session after two turns, the second of which is in this state.
@@ -48,17 +58,26 @@ pub(crate) fn session(state: SessionState) -> Session {
 }
 
 pub(crate) fn idle() -> Session {
-    Session { finished: Generation(2), ..session(SessionState::Idle) }
+    Session {
+        finished: Generation(2),
+        ..session(SessionState::Idle)
+    }
 }
 
 /// Gateway 1 runs its second turn.
 pub(crate) fn active() -> Session {
-    session(SessionState::Active { since: noon(), owner: Some(held(gateway(1))) })
+    session(SessionState::Active {
+        since: noon(),
+        owner: Some(held(gateway(1))),
+    })
 }
 
 pub(crate) fn pending() -> Session {
     let fresh_until = Some(later(3_600));
-    session(SessionState::ResumePending { discovered_at: noon(), fresh_until })
+    session(SessionState::ResumePending {
+        discovered_at: noon(),
+        fresh_until,
+    })
 }
 
 pub(crate) fn suspended(by: Suspender) -> Session {
@@ -66,11 +85,20 @@ pub(crate) fn suspended(by: Suspender) -> Session {
 }
 
 pub(crate) fn expired() -> Session {
-    session(SessionState::Expired { since: noon(), discovered_at: noon() })
+    session(SessionState::Expired {
+        since: noon(),
+        discovered_at: noon(),
+    })
 }
 
 pub(crate) fn because(session: Session, text: &str) -> Session {
-    Session { reason: Some(Reason { text: text.to_owned(), given: true }), ..session }
+    Session {
+        reason: Some(Reason {
+            text: text.to_owned(),
+            given: true,
+        }),
+        ..session
+    }
 }
 
 pub(crate) fn begin(pid: u32) -> SessionEvent {
@@ -83,7 +111,9 @@ pub(crate) fn begin(pid: u32) -> SessionEvent {
 }
 
 pub(crate) fn end(generation: u64) -> SessionEvent {
-    SessionEvent::End { generation: Generation(generation) }
+    SessionEvent::End {
+        generation: Generation(generation),
+    }
 }
 
 pub(crate) fn act(
@@ -91,7 +121,15 @@ pub(crate) fn act(
     life: HolderLife,
     event: SessionEvent,
 ) -> Result<Option<SessionChange>, SessionRefusal> {
-    decide(SessionDecisionInput { key: &key(), session, life, now: later(60) }, event)
+    decide(
+        SessionDecisionInput {
+            key: &key(),
+            session,
+            life,
+            now: later(60),
+        },
+        event,
+    )
 }
 
 /// The session that follows; the same when nothing does.

@@ -59,20 +59,32 @@ impl World {
     }
 
     fn owner_lives(&self) -> bool {
-        self.in_flight.is_some_and(|(_, gateway, life)| self.lives[gateway as usize] == life)
+        self.in_flight
+            .is_some_and(|(_, gateway, life)| self.lives[gateway as usize] == life)
     }
 
     fn life(&self) -> HolderLife {
-        if self.owner_lives() { HolderLife::Alive } else { HolderLife::Gone }
+        if self.owner_lives() {
+            HolderLife::Alive
+        } else {
+            HolderLife::Gone
+        }
     }
 
     fn newest(&self) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.generation.0)
+        self.session
+            .as_ref()
+            .map_or(0, |session| session.generation.0)
     }
 
     fn act(&mut self, event: SessionEvent) -> Result<bool, SessionRefusal> {
         let (life, now) = (self.life(), later(self.secs));
-        let scene = SessionDecisionInput { key: &key(), session: self.session.as_ref(), life, now };
+        let scene = SessionDecisionInput {
+            key: &key(),
+            session: self.session.as_ref(),
+            life,
+            now,
+        };
         let change = decide(scene, event)?;
         let changed = change.is_some();
         if let Some(change) = change {
@@ -89,7 +101,10 @@ impl World {
             Move::Recover(policy) => self.recover(*policy),
             Move::Suspend => {
                 let known = self.session.is_some();
-                assert_eq!(self.act(SessionEvent::Suspend { reason: None }).is_ok(), known);
+                assert_eq!(
+                    self.act(SessionEvent::Suspend { reason: None }).is_ok(),
+                    known
+                );
                 self.in_flight = None;
             }
             Move::Resume => self.resume(),
@@ -106,9 +121,16 @@ impl World {
     fn begin(&mut self, gateway: u32) {
         let (owner, before) = (self.holder(gateway), self.newest());
         let session_id = id("conversation-1");
-        let event = SessionEvent::Begin { session_id, owner, ttl: None, context: BTreeMap::new() };
+        let event = SessionEvent::Begin {
+            session_id,
+            owner,
+            ttl: None,
+            context: BTreeMap::new(),
+        };
         let owners_life = self.lives[gateway as usize];
-        let is_own = self.in_flight.is_some_and(|(_, g, l)| (g, l) == (gateway, owners_life));
+        let is_own = self
+            .in_flight
+            .is_some_and(|(_, g, l)| (g, l) == (gateway, owners_life));
         let is_held = self.owner_lives() && !is_own;
         let was_cut_off = self.in_flight.is_some() && !self.owner_lives();
         match self.act(event) {
@@ -127,20 +149,33 @@ impl World {
     fn end(&mut self, back: u64) {
         let generation = self.newest().saturating_sub(back);
         let is_in_flight = self.in_flight.is_some_and(|(turn, ..)| turn == generation);
-        let ended = self.act(SessionEvent::End { generation: Generation(generation) });
-        assert_eq!(ended == Ok(true), is_in_flight, "an end clears its own turn alone");
+        let ended = self.act(SessionEvent::End {
+            generation: Generation(generation),
+        });
+        assert_eq!(
+            ended == Ok(true),
+            is_in_flight,
+            "an end clears its own turn alone"
+        );
         if is_in_flight {
             (self.in_flight, self.deaths) = (None, 0);
         }
     }
 
     fn recover(&mut self, policy: Policy) {
-        let rules = Rules { policy, freshness: Span::from_secs(3_600), window: Span::ZERO };
+        let rules = Rules {
+            policy,
+            freshness: Span::from_secs(3_600),
+            window: Span::ZERO,
+        };
         let Some(session) = &self.session else { return };
         let is_lost = self.in_flight.is_some() && !self.owner_lives();
         let change = recover(session, self.life(), &rules, later(self.secs));
         let is_found = change.is_some() && session.state.kind() == SessionStateKind::Active;
-        assert_eq!(is_found, is_lost, "exactly what was in flight and lost its owner");
+        assert_eq!(
+            is_found, is_lost,
+            "exactly what was in flight and lost its owner"
+        );
         if let Some(change) = change {
             self.session = Some(change.next);
         }

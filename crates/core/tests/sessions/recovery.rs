@@ -11,7 +11,10 @@ use relight_core::time::Span;
 use crate::given::*;
 
 fn pending_rules() -> Rules {
-    Rules { policy: Policy::ResumePending, ..Rules::default() }
+    Rules {
+        policy: Policy::ResumePending,
+        ..Rules::default()
+    }
 }
 
 fn kind(session: &Session) -> SessionStateKind {
@@ -22,11 +25,23 @@ fn kind(session: &Session) -> SessionStateKind {
 fn exactly_the_sessions_in_flight_whose_owner_is_dead_are_cut_off() {
     let alive = recover(&active(), HolderLife::Alive, &Rules::default(), later(60));
     assert_eq!(alive, None, "another gateway's live turn");
-    assert_eq!(kind(&recovered(&active(), &Rules::default(), 60)), SessionStateKind::Suspended);
-    let unowned = session(SessionState::Active { since: noon(), owner: None });
-    assert_eq!(kind(&recovered(&unowned, &Rules::default(), 60)), SessionStateKind::Suspended);
+    assert_eq!(
+        kind(&recovered(&active(), &Rules::default(), 60)),
+        SessionStateKind::Suspended
+    );
+    let unowned = session(SessionState::Active {
+        since: noon(),
+        owner: None,
+    });
+    assert_eq!(
+        kind(&recovered(&unowned, &Rules::default(), 60)),
+        SessionStateKind::Suspended
+    );
     for other in [idle(), pending(), suspended(Suspender::Person), expired()] {
-        assert_eq!(recover(&other, HolderLife::Gone, &Rules::default(), later(60)), None);
+        assert_eq!(
+            recover(&other, HolderLife::Gone, &Rules::default(), later(60)),
+            None
+        );
     }
 }
 
@@ -34,14 +49,29 @@ fn exactly_the_sessions_in_flight_whose_owner_is_dead_are_cut_off() {
 fn the_policy_says_what_becomes_of_them() {
     let waits = recovered(&active(), &pending_rules(), 60);
     let fresh_until = Some(later(60 + 3_600));
-    assert_eq!(waits.state, SessionState::ResumePending { discovered_at: later(60), fresh_until });
+    assert_eq!(
+        waits.state,
+        SessionState::ResumePending {
+            discovered_at: later(60),
+            fresh_until
+        }
+    );
     let stops = recovered(&active(), &Rules::default(), 60).state;
-    assert_eq!(stops, SessionState::Suspended { since: later(60), by: Suspender::Policy });
+    assert_eq!(
+        stops,
+        SessionState::Suspended {
+            since: later(60),
+            by: Suspender::Policy
+        }
+    );
 }
 
 #[test]
 fn a_given_reason_is_kept_over_the_generic_one() {
-    let generic = recovered(&active(), &Rules::default(), 60).reason.expect("a reason").text;
+    let generic = recovered(&active(), &Rules::default(), 60)
+        .reason
+        .expect("a reason")
+        .text;
     assert_snapshot!(generic, @"its owner, process 1, is gone with a turn in flight");
     let given = because(active(), "restart for an update");
     let kept = recovered(&given, &Rules::default(), 60).reason;
@@ -66,12 +96,23 @@ fn three_deaths_in_a_row_suspend_whatever_the_policy() {
 #[test]
 fn a_finished_turn_between_begins_a_new_row_and_time_does_not() {
     let mut session = recovered(&active(), &pending_rules(), 60);
-    session = recovered(&after(&session, HolderLife::Gone, begin(2)), &pending_rules(), 70_000);
+    session = recovered(
+        &after(&session, HolderLife::Gone, begin(2)),
+        &pending_rules(),
+        70_000,
+    );
     assert_eq!(session.deaths_in_a_row, 2, "a day later it is the same row");
     session = after(&session, HolderLife::Gone, begin(3));
     session = after(&session, HolderLife::Alive, end(4));
-    session = recovered(&after(&session, HolderLife::Gone, begin(4)), &pending_rules(), 60);
-    assert_eq!((kind(&session), session.deaths_in_a_row), (SessionStateKind::ResumePending, 1));
+    session = recovered(
+        &after(&session, HolderLife::Gone, begin(4)),
+        &pending_rules(),
+        60,
+    );
+    assert_eq!(
+        (kind(&session), session.deaths_in_a_row),
+        (SessionStateKind::ResumePending, 1)
+    );
 }
 
 #[test]
@@ -81,7 +122,10 @@ fn a_begin_upon_a_dead_owners_turn_counts_that_death_too() {
         session = after(&session, HolderLife::Gone, begin(pid));
     }
     assert_eq!(session.deaths_in_a_row, 2);
-    assert_eq!(kind(&recovered(&session, &pending_rules(), 60)), SessionStateKind::Suspended);
+    assert_eq!(
+        kind(&recovered(&session, &pending_rules(), 60)),
+        SessionStateKind::Suspended
+    );
 }
 
 #[test]
@@ -93,7 +137,10 @@ fn freshness_counts_from_discovery_and_zero_is_no_limit() {
         kind(&recovered(&found, &pending_rules(), 86_400 + 3_600)),
         SessionStateKind::Expired
     );
-    let unlimited = Rules { freshness: Span::ZERO, ..pending_rules() };
+    let unlimited = Rules {
+        freshness: Span::ZERO,
+        ..pending_rules()
+    };
     let found = recovered(&active(), &unlimited, 60);
     assert_eq!(
         kind(&recovered(&found, &pending_rules(), 1 << 30)),
@@ -103,33 +150,63 @@ fn freshness_counts_from_discovery_and_zero_is_no_limit() {
 
 #[test]
 fn an_expired_one_is_called_so_before_anybody_swept() {
-    assert_eq!(pending().state_at(later(3_599)), SessionStateKind::ResumePending);
+    assert_eq!(
+        pending().state_at(later(3_599)),
+        SessionStateKind::ResumePending
+    );
     assert_eq!(pending().state_at(later(3_600)), SessionStateKind::Expired);
 }
 
 fn seen() -> Session {
-    let touch =
-        SessionEvent::Touch { session_id: id("conversation-1"), at: noon(), by: gateway(1) };
-    act(None, HolderLife::Gone, touch).expect("it is not refused").expect("a change").next
+    let touch = SessionEvent::Touch {
+        session_id: id("conversation-1"),
+        at: noon(),
+        by: gateway(1),
+    };
+    act(None, HolderLife::Gone, touch)
+        .expect("it is not refused")
+        .expect("a change")
+        .next
 }
 
 #[test]
 fn never_marked_sessions_are_found_by_the_window_alone() {
     let found = recovered(&seen(), &Rules::default(), 120);
-    assert_eq!((kind(&found), found.deaths_in_a_row), (SessionStateKind::Suspended, 0));
+    assert_eq!(
+        (kind(&found), found.deaths_in_a_row),
+        (SessionStateKind::Suspended, 0)
+    );
     assert_snapshot!(found.reason.expect("a reason").text, @"it was active 2m before, and its turns are not marked");
     assert_eq!(recovered(&seen(), &Rules::default(), 121), seen());
-    let off = Rules { window: Span::ZERO, ..Rules::default() };
+    let off = Rules {
+        window: Span::ZERO,
+        ..Rules::default()
+    };
     assert_eq!(recovered(&seen(), &off, 1), seen());
 }
 
 #[test]
 fn the_window_is_not_asked_where_something_better_is_known() {
-    let marked = after(&after(&seen(), HolderLife::Gone, begin(1)), HolderLife::Alive, end(1));
-    let touch =
-        SessionEvent::Touch { session_id: id("conversation-1"), at: later(60), by: gateway(1) };
+    let marked = after(
+        &after(&seen(), HolderLife::Gone, begin(1)),
+        HolderLife::Alive,
+        end(1),
+    );
+    let touch = SessionEvent::Touch {
+        session_id: id("conversation-1"),
+        at: later(60),
+        by: gateway(1),
+    };
     let touched = after(&marked, HolderLife::Gone, touch);
-    assert_eq!(recovered(&touched, &Rules::default(), 61), touched, "its mark says: finished");
+    assert_eq!(
+        recovered(&touched, &Rules::default(), 61),
+        touched,
+        "its mark says: finished"
+    );
     let settled = after(&seen(), HolderLife::Gone, SessionEvent::Settle);
-    assert_eq!(recovered(&settled, &Rules::default(), 61), settled, "a clean shutdown");
+    assert_eq!(
+        recovered(&settled, &Rules::default(), 61),
+        settled,
+        "a clean shutdown"
+    );
 }

@@ -43,8 +43,11 @@ fn row(event: &SessionEvent) -> String {
     let mut text = String::new();
     for name in STATES {
         let (session, life) = in_state(name);
-        let _ =
-            writeln!(text, "{name:<20} {}", in_words(act(session.as_ref(), life, event.clone())));
+        let _ = writeln!(
+            text,
+            "{name:<20} {}",
+            in_words(act(session.as_ref(), life, event.clone()))
+        );
     }
     text
 }
@@ -179,21 +182,32 @@ fn a_newer_turn_of_the_same_gateway_takes_the_place_of_the_older() {
     assert_eq!(newer.generation, Generation(3));
     let stale = act(Some(&newer), HolderLife::Alive, end(2));
     assert_snapshot!(in_words(stale), @"refused: session telegram:dm:42 is fenced: turn 2 is not the newest, which is 3");
-    assert_eq!(after(&newer, HolderLife::Alive, end(3)).finished, Generation(3));
+    assert_eq!(
+        after(&newer, HolderLife::Alive, end(3)).finished,
+        Generation(3)
+    );
 }
 
 #[test]
 fn callers_of_one_user_without_a_process_are_one_owner() {
     let by = |user: &str| SessionEvent::Begin {
         session_id: id("conversation-1"),
-        owner: Holder::Time { by: user.to_owned() },
+        owner: Holder::Time {
+            by: user.to_owned(),
+        },
         ttl: Some(Span::from_secs(600)),
         context: Default::default(),
     };
     let first = after(&idle(), HolderLife::Gone, by("ann"));
-    assert_eq!(after(&first, HolderLife::Alive, by("ann")).generation, Generation(4));
+    assert_eq!(
+        after(&first, HolderLife::Alive, by("ann")).generation,
+        Generation(4)
+    );
     let other = act(Some(&first), HolderLife::Alive, by("ben"));
-    assert!(matches!(other, Err(SessionRefusal::Held { .. })), "{other:?}");
+    assert!(
+        matches!(other, Err(SessionRefusal::Held { .. })),
+        "{other:?}"
+    );
 }
 
 #[test]
@@ -204,21 +218,44 @@ fn another_conversation_under_the_same_key_keeps_the_context() {
         ttl: None,
         context: [(pair.0.to_owned(), pair.1.to_owned())].into(),
     };
-    let same = after(&idle(), HolderLife::Gone, set("conversation-1", ("topic", "tea")));
+    let same = after(
+        &idle(),
+        HolderLife::Gone,
+        set("conversation-1", ("topic", "tea")),
+    );
     assert_eq!(same.context.len(), 2);
-    let another = after(&idle(), HolderLife::Gone, set("conversation-2", ("topic", "tea")));
+    let another = after(
+        &idle(),
+        HolderLife::Gone,
+        set("conversation-2", ("topic", "tea")),
+    );
     assert_eq!(another.context, same.context);
 }
 
 #[test]
 fn deaths_are_forgiven_by_a_finished_turn_and_by_whoever_resumes_a_suspended_one() {
-    let twice = |session: Session| Session { deaths_in_a_row: 2, ..session };
-    assert_eq!(after(&twice(active()), HolderLife::Alive, end(2)).deaths_in_a_row, 0);
+    let twice = |session: Session| Session {
+        deaths_in_a_row: 2,
+        ..session
+    };
+    assert_eq!(
+        after(&twice(active()), HolderLife::Alive, end(2)).deaths_in_a_row,
+        0
+    );
     let limit = twice(suspended(Suspender::Limit));
-    assert_eq!(after(&limit, HolderLife::Gone, SessionEvent::Resume).deaths_in_a_row, 0);
+    assert_eq!(
+        after(&limit, HolderLife::Gone, SessionEvent::Resume).deaths_in_a_row,
+        0
+    );
     // A gateway takes up what is pending by itself; that proves nothing.
-    assert_eq!(after(&twice(pending()), HolderLife::Gone, SessionEvent::Resume).deaths_in_a_row, 2);
-    assert_eq!(after(&twice(pending()), HolderLife::Gone, begin(2)).deaths_in_a_row, 2);
+    assert_eq!(
+        after(&twice(pending()), HolderLife::Gone, SessionEvent::Resume).deaths_in_a_row,
+        2
+    );
+    assert_eq!(
+        after(&twice(pending()), HolderLife::Gone, begin(2)).deaths_in_a_row,
+        2
+    );
 }
 
 #[test]
@@ -234,6 +271,9 @@ fn a_late_end_does_not_count_once_the_turn_was_taken_away() {
     for taken in [SessionEvent::Suspend { reason: None }, SessionEvent::Clear] {
         let session = after(&active(), HolderLife::Alive, taken);
         let late = act(Some(&session), HolderLife::Gone, end(2));
-        assert!(matches!(late, Err(SessionRefusal::Fenced { .. })), "{late:?}");
+        assert!(
+            matches!(late, Err(SessionRefusal::Fenced { .. })),
+            "{late:?}"
+        );
     }
 }

@@ -19,20 +19,33 @@ pub(crate) fn checkpoint(data: &[u8]) {
     opened_and_sealed(data);
     if let Ok(Value::Object(mut members)) = parse_strict(data, Limits::CHECKPOINT) {
         members.remove("checkpointHash");
-        members.insert("checkpointHash".to_owned(), Value::String(content_hash(&members)));
+        members.insert(
+            "checkpointHash".to_owned(),
+            Value::String(content_hash(&members)),
+        );
         opened_and_sealed(&serde_json::to_vec(&members).expect("it was JSON"));
     }
 }
 
 fn opened_and_sealed(data: &[u8]) {
-    let Ok(opened) = Checkpoint::open(data) else { return };
+    let Ok(opened) = Checkpoint::open(data) else {
+        return;
+    };
     let again = Checkpoint::open(&opened.seal()).expect("what was opened can be sealed and opened");
-    assert_eq!(Checkpoint { foreign: false, ..opened }, again);
+    assert_eq!(
+        Checkpoint {
+            foreign: false,
+            ..opened
+        },
+        again
+    );
 }
 
 /// Strict JSON: what it takes, the usual reader takes too and understands alike.
 pub(crate) fn strict_json(data: &[u8]) {
-    let Ok(value) = parse_strict(data, Limits::CHECKPOINT) else { return };
+    let Ok(value) = parse_strict(data, Limits::CHECKPOINT) else {
+        return;
+    };
     let usual: Value = serde_json::from_slice(data).expect("the usual reader takes it too");
     assert_eq!(value, usual);
 }
@@ -47,7 +60,9 @@ pub(crate) fn session_marks(data: &[u8]) {
 
 /// Times, durations, ids and names: what is taken is written so that it is taken again.
 pub(crate) fn words(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if let Ok(time) = text.parse::<Time>() {
         assert_eq!(time.to_string().parse(), Ok(time));
     }
@@ -78,19 +93,35 @@ pub(crate) fn redaction(data: &[u8]) {
     const KNOWN: &str = "kn0wn-value-one";
     let redactor = Redactor::new(MarkKey::new([7; 32])).with_known("test", KNOWN);
     let once = redactor.bytes(data).into_owned();
-    assert_eq!(redactor.bytes(&once), once, "redacting twice is redacting once");
-    assert!(!once.windows(KNOWN.len()).any(|part| part == KNOWN.as_bytes()), "a known value");
+    assert_eq!(
+        redactor.bytes(&once),
+        once,
+        "redacting twice is redacting once"
+    );
+    assert!(
+        !once
+            .windows(KNOWN.len())
+            .any(|part| part == KNOWN.as_bytes()),
+        "a known value"
+    );
     let mut stream = redactor.stream();
     let size = usize::from(data.first().copied().unwrap_or(0) % 13) + 1;
     for piece in data.chunks(size) {
         let shown = stream.pass(piece);
-        assert!(!shown.windows(KNOWN.len()).any(|part| part == KNOWN.as_bytes()));
+        assert!(
+            !shown
+                .windows(KNOWN.len())
+                .any(|part| part == KNOWN.as_bytes())
+        );
     }
     stream.finish();
     if let Ok(mut value) = serde_json::from_slice::<Value>(data) {
         redactor.json(&mut value);
         assert!(!value.to_string().contains(KNOWN));
-        assert!(!redactor.json(&mut value), "redacting JSON twice is redacting it once");
+        assert!(
+            !redactor.json(&mut value),
+            "redacting JSON twice is redacting it once"
+        );
     }
 }
 
@@ -106,8 +137,12 @@ pub(crate) fn plain(data: &[u8]) {
 
 /// `active_state.json` as it is read back.
 pub(crate) fn active_state(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Some(state) = ActiveState::from_text(text) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Some(state) = ActiveState::from_text(text) else {
+        return;
+    };
     let again = ActiveState::from_text(&state.to_text()).expect("what was read is written whole");
     assert!(state.says_the_same(&again));
 }

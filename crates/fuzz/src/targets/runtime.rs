@@ -24,7 +24,11 @@ pub(crate) fn notify(data: &[u8]) {
         if let NotifySign::Status(text) = &sign {
             assert!(text.len() <= STATUS_BYTES_MAX && !text.contains(is_obeyed));
         }
-        assert_eq!(signs(sign.to_line().as_bytes()), [sign], "what is heard can be said");
+        assert_eq!(
+            signs(sign.to_line().as_bytes()),
+            [sign],
+            "what is heard can be said"
+        );
     }
 }
 
@@ -39,7 +43,9 @@ pub(crate) fn wire(data: &[u8]) {
 }
 
 fn said_again<T: DeserializeOwned + Serialize>(line: &[u8]) {
-    let Ok(heard) = serde_json::from_slice::<T>(line) else { return };
+    let Ok(heard) = serde_json::from_slice::<T>(line) else {
+        return;
+    };
     let said = serde_json::to_vec(&heard).expect("what was heard can be said");
     let again: T = serde_json::from_slice(&said).expect("what was said can be heard");
     assert_eq!(said, serde_json::to_vec(&again).expect("and said again"));
@@ -47,7 +53,9 @@ fn said_again<T: DeserializeOwned + Serialize>(line: &[u8]) {
 
 /// The file that tells how an attempt ended, as it is read back after any crash.
 pub(crate) fn exit_record(data: &[u8]) {
-    let Some(found) = record::parse::<ExitRecord>(data) else { return };
+    let Some(found) = record::parse::<ExitRecord>(data) else {
+        return;
+    };
     let mut line = serde_json::to_vec(&found).expect("a record is plain JSON");
     line.push(b'\n');
     // A longer record was there before.
@@ -57,7 +65,9 @@ pub(crate) fn exit_record(data: &[u8]) {
 
 /// What a user's strategy answers: a decision that is not further away than is believed, or a refusal.
 pub(crate) fn exec_answer(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let now = Time::from_ms(1_700_000_000_000);
     if let Err(why) = read_exec_answer(text, now) {
         assert!(!why.is_empty());
@@ -68,7 +78,11 @@ pub(crate) fn exec_answer(data: &[u8]) {
 pub(crate) fn preset_stream(data: &[u8]) {
     static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
         let preset = |(name, _): &(&str, &str)| Preset::by_name(name, None);
-        BUILT_IN.iter().map(preset).collect::<Result<_, _>>().expect("ours are valid")
+        BUILT_IN
+            .iter()
+            .map(preset)
+            .collect::<Result<_, _>>()
+            .expect("ours are valid")
     });
     let now = Time::from_ms(1_700_000_000_000);
     for preset in PRESETS.iter() {
@@ -92,19 +106,30 @@ pub(crate) fn transcript(data: &[u8]) {
     let _ = Format::detect(data);
     for format in Format::ALL {
         let found = examine(format, data, now);
-        let Remedy::Replace(content) = &found.remedy else { continue };
+        let Remedy::Replace(content) = &found.remedy else {
+            continue;
+        };
         let again = examine(format, content, now);
         assert_eq!(again.remedy, Remedy::None, "{format}: {:?}", again.findings);
-        assert_eq!((again.findings, again.open_calls), (Vec::new(), Vec::new()), "{format}");
+        assert_eq!(
+            (again.findings, again.open_calls),
+            (Vec::new(), Vec::new()),
+            "{format}"
+        );
     }
 }
 
 /// A user's own preset, and a store's URL.
 pub(crate) fn preset_file(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if let Ok(preset) = Preset::parse("mine", text, Path::new("mine.toml")) {
         let mut reader = preset.reader();
-        let _ = reader.line(b"{\"type\":\"result\",\"session_id\":\"a\"}", Time::from_ms(0));
+        let _ = reader.line(
+            b"{\"type\":\"result\",\"session_id\":\"a\"}",
+            Time::from_ms(0),
+        );
         let _ = preset.ladder(relight_core::time::Span::from_secs(1));
     }
     let _ = StoreUrl::parse(text, Path::new("."));

@@ -80,24 +80,41 @@ struct Daemon {
 static DAEMON: LazyLock<Daemon> = LazyLock::new(|| {
     remove_folders_of_dead_runs();
     let prefix = format!("relight-fuzz-{}-", std::process::id());
-    let home = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a folder can be made");
+    let home = tempfile::Builder::new()
+        .prefix(&prefix)
+        .tempdir()
+        .expect("a folder can be made");
     let home = home.keep();
-    let store = StoreUrl::Memory.open(Use::Long).expect("memory can be opened");
+    let store = StoreUrl::Memory
+        .open(Use::Long)
+        .expect("memory can be opened");
     let engine = Engine::new(store, Redactor::new(MarkKey::new([0; 32])))
         .with_file_intake(relight_runtime::dialect::take_in_file);
     let server = serve(&home, &engine);
     let address = server.address().expect("it listens");
     let token = tokens::show(&home).expect("it has a token");
-    Daemon { address, token, socket: daemon_socket(&home), _server: server }
+    Daemon {
+        address,
+        token,
+        socket: daemon_socket(&home),
+        _server: server,
+    }
 });
 
 /// A static is never dropped: the next run removes what this one leaves.
 fn remove_folders_of_dead_runs() {
-    let Ok(probe) = tempfile::tempdir() else { return };
-    let folders = probe.path().parent().and_then(|parent| std::fs::read_dir(parent).ok());
+    let Ok(probe) = tempfile::tempdir() else {
+        return;
+    };
+    let folders = probe
+        .path()
+        .parent()
+        .and_then(|parent| std::fs::read_dir(parent).ok());
     for entry in folders.into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix("relight-fuzz-"));
+        let pid = name
+            .to_str()
+            .and_then(|name| name.strip_prefix("relight-fuzz-"));
         let pid = pid.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = std::fs::remove_dir_all(entry.path());
@@ -131,8 +148,10 @@ fn serve(home: &Path, engine: &Engine) -> Server {
     let threads = Threads::new().expect("threads can be started");
     let control = threads.bind(|| Control::bind(&daemon_socket(home)));
     let control = control.expect("it runs").expect("the socket can be bound");
-    let settings =
-        Settings { listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))), ..Settings::default() };
+    let settings = Settings {
+        listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        ..Settings::default()
+    };
     Server::start(threads, control, settings, backend).expect("it starts")
 }
 
@@ -147,7 +166,9 @@ fn exchange(data: &[u8], closes: bool) -> Vec<u8> {
     let request = replaced(data, HOST, &DAEMON.address.to_string());
     let request = replaced(&request, TOKEN, &DAEMON.token);
     let mut answered = Vec::new();
-    let Ok(mut stream) = TcpStream::connect(DAEMON.address) else { return answered };
+    let Ok(mut stream) = TcpStream::connect(DAEMON.address) else {
+        return answered;
+    };
     let _ = stream.set_read_timeout(Some(WAIT_MAX));
     let _ = stream.set_write_timeout(Some(WAIT_MAX));
     let _ = stream.write_all(&request);
@@ -161,7 +182,10 @@ fn exchange(data: &[u8], closes: bool) -> Vec<u8> {
 fn replaced(data: &[u8], from: &str, to: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len());
     let mut rest = data;
-    while let Some(at) = rest.windows(from.len()).position(|part| part == from.as_bytes()) {
+    while let Some(at) = rest
+        .windows(from.len())
+        .position(|part| part == from.as_bytes())
+    {
         out.extend_from_slice(&rest[..at]);
         out.extend_from_slice(to.as_bytes());
         rest = &rest[at + from.len()..];
@@ -172,12 +196,15 @@ fn replaced(data: &[u8], from: &str, to: &str) -> Vec<u8> {
 
 /// The statuses of all answers on the connection.
 fn statuses(answered: &[u8]) -> impl Iterator<Item = u16> {
-    let heads = answered.windows(12).filter(|part| part.starts_with(b"HTTP/1.1 "));
+    let heads = answered
+        .windows(12)
+        .filter(|part| part.starts_with(b"HTTP/1.1 "));
     heads.filter_map(|head| std::str::from_utf8(&head[9..12]).ok()?.parse().ok())
 }
 
 fn has(data: &[u8], text: &str) -> bool {
-    data.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
+    data.windows(text.len())
+        .any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 fn assert_nothing_broke(answered: &[u8]) {
@@ -192,26 +219,43 @@ pub(crate) fn connection(data: &[u8]) {
     let answered = answer(data);
     assert_nothing_broke(&answered);
     let text = String::from_utf8_lossy(&answered);
-    let Some((head, body)) = text.split_once("\r\n\r\n") else { return };
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return;
+    };
     let is_sealed = head.contains("content-security-policy") && head.contains("nosniff");
     // What is not HTTP at all is answered by the connection itself, with an empty body.
     assert!(is_sealed || body.is_empty(), "{text}");
     assert!(!head.contains("access-control"), "{text}");
     let is_done = statuses(&answered).any(|status| (200..300).contains(&status));
     let port = DAEMON.address.port();
-    let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")];
+    let own = [
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("[::1]:{port}"),
+    ];
     let is_named = has(data, HOST) || own.iter().any(|host| has(data, host));
     assert!(!is_done || is_named, "a foreign host was served: {text}");
-    let is_open = ["/api/health", "/login/", "/assets/"].iter().any(|path| has(data, path));
+    let is_open = ["/api/health", "/login/", "/assets/"]
+        .iter()
+        .any(|path| has(data, path));
     let has_token = has(data, TOKEN) || has(data, &DAEMON.token);
-    assert!(!is_done || is_open || has_token, "let in without a token: {text}");
+    assert!(
+        !is_done || is_open || has_token,
+        "let in without a token: {text}"
+    );
 }
 
 /// A body for several routes, and for the relay: taken, or refused as the caller's mistake.
 pub(crate) fn bodies(data: &[u8]) {
-    let first = data.iter().fold(0usize, |sum, byte| sum.wrapping_mul(31) + usize::from(*byte));
-    let len =
-        replaced(&replaced(data, HOST, &DAEMON.address.to_string()), TOKEN, &DAEMON.token).len();
+    let first = data.iter().fold(0usize, |sum, byte| {
+        sum.wrapping_mul(31) + usize::from(*byte)
+    });
+    let len = replaced(
+        &replaced(data, HOST, &DAEMON.address.to_string()),
+        TOKEN,
+        &DAEMON.token,
+    )
+    .len();
     for n in 0..ROUTES_PER_BODY {
         let path = BODIES[(first + n * 7) % BODIES.len()];
         assert_nothing_broke(&answer(&post(path, len, data)));
@@ -231,7 +275,9 @@ fn post(path: &str, len: usize, body: &[u8]) -> Vec<u8> {
 /// What the daemon answers to a question of an agent, which comes over its socket only.
 fn relayed(question: &[u8]) -> Vec<u8> {
     let mut answered = Vec::new();
-    let Ok(mut stream) = UnixStream::connect(&DAEMON.socket) else { return answered };
+    let Ok(mut stream) = UnixStream::connect(&DAEMON.socket) else {
+        return answered;
+    };
     let _ = stream.set_read_timeout(Some(WAIT_MAX));
     let _ = stream.write_all(&post("/relay", question.len(), question));
     let _ = stream.read_to_end(&mut answered);
@@ -242,8 +288,12 @@ fn relayed(question: &[u8]) -> Vec<u8> {
 pub(crate) fn headers(data: &[u8]) {
     let mut lines: Vec<(String, Vec<u8>)> = Vec::new();
     for line in data.split(|byte| *byte == b'\n').take(64) {
-        let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
-        let Ok(name) = std::str::from_utf8(&line[..at]) else { continue };
+        let Some(at) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let Ok(name) = std::str::from_utf8(&line[..at]) else {
+            continue;
+        };
         let is_name =
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let value = line[at + 1..].trim_ascii();
@@ -266,7 +316,10 @@ pub(crate) fn headers(data: &[u8]) {
         return;
     }
     let of = |wanted: &'static str| {
-        lines.iter().filter(move |(name, _)| name == wanted).map(|(_, value)| value.as_slice())
+        lines
+            .iter()
+            .filter(move |(name, _)| name == wanted)
+            .map(|(_, value)| value.as_slice())
     };
     let own = DAEMON.address.to_string();
     let is_own = |host: &[u8]| {
@@ -277,16 +330,27 @@ pub(crate) fn headers(data: &[u8]) {
                 .iter()
                 .any(|name| host.eq_ignore_ascii_case(name.as_bytes()))
     };
-    assert!(of("host").count() == 1 && of("host").all(is_own), "{lines:?}");
+    assert!(
+        of("host").count() == 1 && of("host").all(is_own),
+        "{lines:?}"
+    );
     for origin in of("origin") {
-        assert!(origin.strip_prefix(b"http://").is_some_and(is_own), "{lines:?}");
+        assert!(
+            origin.strip_prefix(b"http://").is_some_and(is_own),
+            "{lines:?}"
+        );
     }
-    assert!(of("sec-fetch-site").all(|site| matches!(site, b"same-origin" | b"none")), "{lines:?}");
+    assert!(
+        of("sec-fetch-site").all(|site| matches!(site, b"same-origin" | b"none")),
+        "{lines:?}"
+    );
 }
 
 /// Queries of every list.
 pub(crate) fn queries(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return;
     }
@@ -300,8 +364,13 @@ pub(crate) fn queries(data: &[u8]) {
 
 /// What the CLI reads from the socket of a daemon: an answer that was cut off is none.
 pub(crate) fn client_answer(data: &[u8]) {
-    let Some(answered) = client::parse(data) else { return };
-    assert_eq!(answered.refusal().is_none(), (200..300).contains(&answered.status));
+    let Some(answered) = client::parse(data) else {
+        return;
+    };
+    assert_eq!(
+        answered.refusal().is_none(),
+        (200..300).contains(&answered.status)
+    );
 }
 
 #[cfg(test)]
@@ -322,6 +391,10 @@ mod tests {
         assert_eq!(ask("evil.example", TOKEN), [403]);
         // The relay is reached: a question without a version is refused by it.
         let refused = relayed(b"{}");
-        assert!(has(&refused, "of the relay"), "{}", String::from_utf8_lossy(&refused));
+        assert!(
+            has(&refused, "of the relay"),
+            "{}",
+            String::from_utf8_lossy(&refused)
+        );
     }
 }

@@ -41,7 +41,11 @@ impl AlertTiming {
 
     /// Whether to give up a message first tried at this time.
     pub(super) fn is_over(&self, first_at: Time, refused: bool, now: Time) -> bool {
-        let at_most = if refused { self.give_up.min(REFUSED_MAX) } else { self.give_up };
+        let at_most = if refused {
+            self.give_up.min(REFUSED_MAX)
+        } else {
+            self.give_up
+        };
         now.since(first_at) >= at_most
     }
 }
@@ -73,11 +77,18 @@ mod tests {
     #[test]
     fn waits_grow_up_to_an_hour_and_never_come_in_step() {
         let pace = AlertTiming::default();
-        for (tries, at_least, at_most) in
-            [(1, 5, 6), (2, 10, 12), (5, 80, 96), (12, 3_600, 4_320), (u32::MAX, 3_600, 4_320)]
-        {
+        for (tries, at_least, at_most) in [
+            (1, 5, 6),
+            (2, 10, 12),
+            (5, 80, 96),
+            (12, 3_600, 4_320),
+            (u32::MAX, 3_600, 4_320),
+        ] {
             let wait = wait(&pace, tries, None);
-            assert!((at_least..=at_most).contains(&wait), "try {tries} waits {wait} s");
+            assert!(
+                (at_least..=at_most).contains(&wait),
+                "try {tries} waits {wait} s"
+            );
         }
     }
 
@@ -86,14 +97,18 @@ mod tests {
         let pace = AlertTiming::default();
         assert_eq!(wait(&pace, 1, Some(Span::from_secs(120))), 120);
         assert_eq!(wait(&pace, 1, Some(Span::ZERO)), 5);
-        assert_eq!(wait(&pace, 1, Some(Span::from_secs(u64::from(u32::MAX)))), 24 * 3_600);
+        assert_eq!(
+            wait(&pace, 1, Some(Span::from_secs(u64::from(u32::MAX)))),
+            24 * 3_600
+        );
     }
 
     #[test]
     fn a_message_that_is_refused_does_not_hold_up_the_others_for_a_day() {
         let pace = AlertTiming::default();
-        let (first, hours) =
-            (Time::from_ms(0), |n: u64| Time::from_ms(0).plus(Span::from_secs(n * 3_600)));
+        let (first, hours) = (Time::from_ms(0), |n: u64| {
+            Time::from_ms(0).plus(Span::from_secs(n * 3_600))
+        });
         assert!(!pace.is_over(first, false, hours(23)));
         assert!(pace.is_over(first, false, hours(24)));
         assert!(pace.is_over(first, true, hours(1)));

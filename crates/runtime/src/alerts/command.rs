@@ -33,16 +33,25 @@ impl CommandSink {
     }
 
     pub(super) fn in_words(&self) -> String {
-        self.command.iter().map(Word::to_text).collect::<Vec<_>>().join("\0")
+        self.command
+            .iter()
+            .map(Word::to_text)
+            .collect::<Vec<_>>()
+            .join("\0")
     }
 
     /// Runs the program; delivered if it exits with 0.
     pub(super) fn run(&self, message: &Message, is_store_shared: bool) -> Result<(), NotSent> {
         let cannot = |error: io::Error| NotSent::later(format!("it cannot be run: {error}"));
         let words: Vec<_> = self.command.iter().map(Word::as_os_str).collect();
-        let Some((program, rest)) = words.split_first() else { return Ok(()) };
+        let Some((program, rest)) = words.split_first() else {
+            return Ok(());
+        };
         let mut command = process::command(program, rest);
-        command.stdin(input(message).map_err(cannot)?).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(input(message).map_err(cannot)?)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.env_remove(secret::VARIABLE);
         if is_store_shared {
             store_url::withhold(&mut command);
@@ -54,7 +63,10 @@ impl CommandSink {
         match child::wait_or_kill(&mut child, self.timeout.as_duration()) {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(NotSent::later(format!("it ended with {status}"))),
-            None => Err(NotSent::later(format!("it took longer than {}", self.timeout))),
+            None => Err(NotSent::later(format!(
+                "it took longer than {}",
+                self.timeout
+            ))),
         }
     }
 }

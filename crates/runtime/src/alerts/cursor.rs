@@ -68,7 +68,12 @@ pub(super) struct DeliveryClaim {
 
 impl Cursor {
     pub(super) fn starting_at(newest: u64) -> Self {
-        Self { since: newest, after: newest, batch: None, gone: None }
+        Self {
+            since: newest,
+            after: newest,
+            batch: None,
+            gone: None,
+        }
     }
 }
 
@@ -136,8 +141,13 @@ pub(super) async fn write(
     told: Vec<StoreEvent>,
 ) -> Result<Option<CursorRead>, StoreError> {
     let now = serde_json::to_value(&cursor).expect("a cursor has string keys");
-    let is_kept = store.keep_and_tell(&name_of(sink), read.raw, now.clone(), told).await?;
-    Ok(is_kept.then_some(CursorRead { cursor: Some(cursor), raw: Some(now) }))
+    let is_kept = store
+        .keep_and_tell(&name_of(sink), read.raw, now.clone(), told)
+        .await?;
+    Ok(is_kept.then_some(CursorRead {
+        cursor: Some(cursor),
+        raw: Some(now),
+    }))
 }
 
 /// The store's id, created on first use.
@@ -148,7 +158,10 @@ pub(super) async fn store_id(store: &dyn Store) -> Result<String, StoreError> {
         }
         let made: [u8; 8] = random::bytes();
         let id = format!("{:016x}", u64::from_le_bytes(made));
-        if store.keep(STORE_ID, None, Value::String(id.clone())).await? {
+        if store
+            .keep(STORE_ID, None, Value::String(id.clone()))
+            .await?
+        {
             return Ok(id);
         }
     }
@@ -163,8 +176,14 @@ mod tests {
     #[test]
     fn a_claim_ends_with_its_process_its_time_or_a_clock_that_jumped() {
         let me = process::identity(std::process::id()).unwrap();
-        let dead = ProcessIdentity { start: me.start + 1, ..me.clone() };
-        let elsewhere = ProcessIdentity { boot: "another".to_owned(), ..dead.clone() };
+        let dead = ProcessIdentity {
+            start: me.start + 1,
+            ..me.clone()
+        };
+        let elsewhere = ProcessIdentity {
+            boot: "another".to_owned(),
+            ..dead.clone()
+        };
         let now = Time::from_ms(1_000_000_000);
         let soon = now.plus(Span::from_secs(30));
         let far = now.plus(Span::from_secs(365 * 24 * 3_600));
@@ -176,8 +195,15 @@ mod tests {
             (&dead, soon, 1, false),
             (&elsewhere, soon, 1, true),
         ] {
-            let claim = Some(DeliveryClaim { token, by: by.clone(), until });
-            let batch = AlertBatch { claim, ..AlertBatch::upto(1) };
+            let claim = Some(DeliveryClaim {
+                token,
+                by: by.clone(),
+                until,
+            });
+            let batch = AlertBatch {
+                claim,
+                ..AlertBatch::upto(1)
+            };
             assert_eq!(batch.claimed_until(2, now).is_some(), is_held, "{batch:?}");
         }
     }

@@ -20,7 +20,9 @@ pub(super) async fn is_repeat(
     alert: &Alert,
     since: u64,
 ) -> Result<bool, StoreError> {
-    let Some(query) = history_of(alert, since) else { return Ok(false) };
+    let Some(query) = history_of(alert, since) else {
+        return Ok(false);
+    };
     let history = store.events(query).await?;
     Ok(repeats(&history, event, alert))
 }
@@ -74,7 +76,9 @@ fn ends_episode(event: &Event, kind: AlertKind) -> bool {
     if kind == AlertKind::Stale || event.kind == EventKind::AttemptBegun {
         return true;
     }
-    let to = event.detail["to"].as_str().and_then(|word| word.parse().ok());
+    let to = event.detail["to"]
+        .as_str()
+        .and_then(|word| word.parse().ok());
     event.kind == EventKind::TaskStatus && to.is_some_and(is_worked_on_or_over)
 }
 
@@ -104,7 +108,16 @@ mod tests {
 
     fn event(id: u64, kind: EventKind, detail: Value) -> Event {
         let at = Time::from_ms(0);
-        Event { id, at, kind, agent: None, task: None, step: None, fence: None, detail }
+        Event {
+            id,
+            at,
+            kind,
+            agent: None,
+            task: None,
+            step: None,
+            fence: None,
+            detail,
+        }
     }
 
     /// A word an event: a status, or the kind of an alert. Whether the last one is a repeat.
@@ -113,14 +126,16 @@ mod tests {
         let mut last = None;
         let history: Vec<Event> = (1..)
             .zip(story.split(' '))
-            .map(|(id, word)| match AlertKind::from_word(word.trim_start_matches('!')) {
-                Some(kind) if word.starts_with('!') => {
-                    let alert = Alert::new(kind, task.clone(), "x");
-                    last = Some((id, alert.clone()));
-                    event(id, EventKind::Alert, alert.detail())
-                }
-                _ => event(id, EventKind::TaskStatus, json!({"to": word})),
-            })
+            .map(
+                |(id, word)| match AlertKind::from_word(word.trim_start_matches('!')) {
+                    Some(kind) if word.starts_with('!') => {
+                        let alert = Alert::new(kind, task.clone(), "x");
+                        last = Some((id, alert.clone()));
+                        event(id, EventKind::Alert, alert.detail())
+                    }
+                    _ => event(id, EventKind::TaskStatus, json!({"to": word})),
+                },
+            )
             .collect();
         let (id, alert) = last.expect("the story ends with an alert");
         repeats(&history, id, &alert)
@@ -136,7 +151,10 @@ mod tests {
             ("blocked !blocked !parked", false),
             ("blocked !blocked !parked !blocked", true),
             ("failed !given_up interrupted !given_up", true),
-            ("failed !given_up assigned in_progress failed !given_up", false),
+            (
+                "failed !given_up assigned in_progress failed !given_up",
+                false,
+            ),
             ("!stale !stale", true),
             ("!stale blocked !stale", false),
         ] {

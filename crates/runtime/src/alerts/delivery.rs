@@ -98,7 +98,11 @@ pub async fn deliver_now(
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
     for sink in sinks {
-        deliveries.push(Route::new(engine, sink, pace, Arc::new(|_| {})).deliver().await?);
+        deliveries.push(
+            Route::new(engine, sink, pace, Arc::new(|_| {}))
+                .deliver()
+                .await?,
+        );
     }
     Ok(deliveries)
 }
@@ -106,7 +110,14 @@ pub async fn deliver_now(
 /// Registers new sinks: they get alerts from now on.
 pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError> {
     for sink in sinks {
-        Route::new(engine, sink.clone(), AlertTiming::default(), Arc::new(|_| {})).cursor().await?;
+        Route::new(
+            engine,
+            sink.clone(),
+            AlertTiming::default(),
+            Arc::new(|_| {}),
+        )
+        .cursor()
+        .await?;
     }
     Ok(())
 }
@@ -229,17 +240,26 @@ impl Route {
             }
         }
         let (sink, sent, failed) = (self.sink.name(), self.sent, self.last_error);
-        Ok(Delivery { sink, sent, failed, is_busy })
+        Ok(Delivery {
+            sink,
+            sent,
+            failed,
+            is_busy,
+        })
     }
 
     /// Reads once and delivers one batch.
     async fn round(&mut self, hurry: &mut watch::Receiver<bool>) -> Result<NextWait, StoreError> {
-        let Some((read, cursor)) = self.cursor().await? else { return Ok(NextWait::Again) };
+        let Some((read, cursor)) = self.cursor().await? else {
+            return Ok(NextWait::Again);
+        };
         if cursor.gone.is_some() {
             return Ok(NextWait::Nothing);
         }
         let now = clock::now();
-        let Some(batch) = &cursor.batch else { return self.begin(read, cursor, hurry).await };
+        let Some(batch) = &cursor.batch else {
+            return self.begin(read, cursor, hurry).await;
+        };
         if let Some(until) = batch.claimed_until(self.token, now) {
             return Ok(NextWait::Claimed(until));
         }
@@ -258,7 +278,10 @@ impl Route {
     async fn cursor(&self) -> Result<Option<(CursorRead, Cursor)>, StoreError> {
         let read = cursor::read(self.store(), self.sink.name()).await?;
         let is_same_sink = |cursor: &Cursor| {
-            cursor.gone.as_ref().is_none_or(|gone| *gone == self.sink.fingerprint())
+            cursor
+                .gone
+                .as_ref()
+                .is_none_or(|gone| *gone == self.sink.fingerprint())
         };
         if let Some(cursor) = read.cursor.clone().filter(is_same_sink) {
             return Ok(Some((read, cursor)));
@@ -290,20 +313,27 @@ impl Route {
         }
         let pending = self.alerts(after, u64::MAX).await?;
         // They may have been removed with their task.
-        let Some(last) = pending.last() else { return Ok(NextWait::Again) };
+        let Some(last) = pending.last() else {
+            return Ok(NextWait::Again);
+        };
         cursor.batch = Some(AlertBatch::upto(last.event));
         self.tell(read, cursor).await
     }
 
     /// Claims the batch and delivers its messages in order.
     async fn tell(&mut self, read: CursorRead, mut cursor: Cursor) -> Result<NextWait, StoreError> {
-        let upto = cursor.batch.as_ref().map_or(cursor.after, |batch| batch.upto);
+        let upto = cursor
+            .batch
+            .as_ref()
+            .map_or(cursor.after, |batch| batch.upto);
         self.claim(&mut cursor);
         let Some(mut read) = self.write(read, cursor.clone(), Vec::new()).await? else {
             return Ok(NextWait::Again);
         };
         let store_id = cursor::store_id(self.store()).await?;
-        let items = self.worth_telling(self.alerts(cursor.after, upto).await?, &cursor).await?;
+        let items = self
+            .worth_telling(self.alerts(cursor.after, upto).await?, &cursor)
+            .await?;
         for message in group::messages(&store_id, items) {
             let batch = cursor.batch.as_mut().expect("a batch is being told");
             if batch.done.contains(&message.id) {
@@ -358,8 +388,10 @@ impl Route {
                 let newest = self.store().newest_event().await?;
                 *cursor = Cursor::starting_at(newest);
                 cursor.gone = Some(self.sink.fingerprint());
-                let text =
-                    format!("the {} {place} is not called any more: {why}", self.sink.name());
+                let text = format!(
+                    "the {} {place} is not called any more: {why}",
+                    self.sink.name()
+                );
                 self.report_once(&text);
                 return Ok(DeliveryFailure::Gone(self.undelivered(message, &text, now)));
             }
@@ -403,7 +435,11 @@ impl Route {
             }));
         let mut detail = alert.detail();
         self.engine.redactor().json(&mut detail);
-        vec![StoreEvent { at, kind: EventKind::Alert, detail }]
+        vec![StoreEvent {
+            at,
+            kind: EventKind::Alert,
+            detail,
+        }]
     }
 
     /// Alerts after one event up to another, oldest first. Unknown formats of other versions are
@@ -433,7 +469,11 @@ impl Route {
     fn item(&self, mut event: Event) -> Option<Item> {
         self.engine.redactor().json(&mut event.detail);
         let alert = Alert::from_detail(&event.detail)?;
-        Some(Item { event: event.id, at: event.at, alert })
+        Some(Item {
+            event: event.id,
+            at: event.at,
+            alert,
+        })
     }
 
     /// Removes repeats and alerts about this sink's own failures.
@@ -458,8 +498,14 @@ impl Route {
 
     fn claim(&self, cursor: &mut Cursor) {
         let until = clock::now().plus(self.sink.timeout()).plus(CLAIM_MORE);
-        let (Some(batch), Some(by)) = (cursor.batch.as_mut(), self.owner.clone()) else { return };
-        batch.claim = Some(DeliveryClaim { token: self.token, by, until });
+        let (Some(batch), Some(by)) = (cursor.batch.as_mut(), self.owner.clone()) else {
+            return;
+        };
+        batch.claim = Some(DeliveryClaim {
+            token: self.token,
+            by,
+            until,
+        });
     }
 
     async fn write(

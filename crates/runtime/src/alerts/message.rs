@@ -51,17 +51,36 @@ impl Message {
         let (first, last) = (&items[0], &items[items.len() - 1]);
         let (kind, at, count) = (first.alert.kind, last.at, items.len());
         let (text, hint) = match count {
-            1 => (shortened(&first.alert.text), first.alert.hint.as_deref().map(shortened)),
+            1 => (
+                shortened(&first.alert.text),
+                first.alert.hint.as_deref().map(shortened),
+            ),
             _ => (summary(kind, &items), hint_for_many(kind)),
         };
         let items = items.into_iter().take(ITEMS_MAX).collect();
-        Self { id, store_id: store_id.to_owned(), kind, at, text, hint, count, items }
+        Self {
+            id,
+            store_id: store_id.to_owned(),
+            kind,
+            at,
+            text,
+            hint,
+            count,
+            items,
+        }
     }
 
     /// A test message, which is not in the journal.
     pub(super) fn of_test(store_id: &str, alert: &Alert, at: Time, chance: [u8; 16]) -> Self {
-        let item = Item { event: 0, at, alert: alert.clone() };
-        Self { id: id_of(store_id, &chance), ..Self::of(store_id, vec![item]) }
+        let item = Item {
+            event: 0,
+            at,
+            alert: alert.clone(),
+        };
+        Self {
+            id: id_of(store_id, &chance),
+            ..Self::of(store_id, vec![item])
+        }
     }
 
     /// Its subject; none for several.
@@ -174,7 +193,10 @@ fn summary(kind: AlertKind, items: &[Item]) -> String {
     };
     let first: Vec<String> = items.iter().take(5).map(name).collect();
     let and_more = if count > first.len() { ", …" } else { "" };
-    shortened(&format!("{count} {what} {how}: {}{and_more}", first.join(", ")))
+    shortened(&format!(
+        "{count} {what} {how}: {}{and_more}",
+        first.join(", ")
+    ))
 }
 
 fn what_of(item: &Item) -> std::mem::Discriminant<Subject> {
@@ -195,7 +217,11 @@ fn hint_for_many(kind: AlertKind) -> Option<String> {
 
 /// Facts that are too large are left out; they are in the journal.
 fn bounded(more: &Value) -> &Value {
-    if more.to_string().len() <= MORE_BYTES_MAX { more } else { &Value::Null }
+    if more.to_string().len() <= MORE_BYTES_MAX {
+        more
+    } else {
+        &Value::Null
+    }
 }
 
 fn shortened(text: &str) -> String {
@@ -215,7 +241,11 @@ mod tests {
         let name = AgentName::new(format!("a{event}")).unwrap();
         let alert =
             Alert::agent_terminated(&name, &format!("relight start {name}"), "recovered 3 times");
-        Item { event, at: Time::from_ms(0), alert }
+        Item {
+            event,
+            at: Time::from_ms(0),
+            alert,
+        }
     }
 
     #[test]
@@ -273,7 +303,10 @@ mod tests {
         let message = Message::of("s", (1..=100).map(item).collect());
         insta::assert_snapshot!(message.line(), @"100 agents are terminated: a1, a2, a3, a4, a5, …; relight ps shows them");
         let event = message.cloud_event();
-        assert_eq!((&event["data"]["count"], event.get("subject")), (&json!(100), None));
+        assert_eq!(
+            (&event["data"]["count"], event.get("subject")),
+            (&json!(100), None)
+        );
         assert_eq!(event["data"]["items"].as_array().unwrap().len(), ITEMS_MAX);
     }
 }

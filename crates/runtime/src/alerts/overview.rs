@@ -67,15 +67,30 @@ pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, Store
     };
     let mut alerts = Vec::new();
     for event in store.events(query).await? {
-        let Some(alert) = Alert::from_detail(&event.detail) else { continue };
+        let Some(alert) = Alert::from_detail(&event.detail) else {
+            continue;
+        };
         let which = |wanted: &dyn Fn(&Cursor) -> bool| {
-            cursors.iter().filter(|(_, cursor)| wanted(cursor)).map(|(name, _)| *name).collect()
+            cursors
+                .iter()
+                .filter(|(_, cursor)| wanted(cursor))
+                .map(|(name, _)| *name)
+                .collect()
         };
         let told = which(&|cursor| event.id > cursor.since && event.id <= cursor.after);
         let pending = which(&|cursor| event.id > cursor.after && cursor.gone.is_none());
-        alerts.push(AlertRecord { event: event.id, at: event.at, alert, told, pending });
+        alerts.push(AlertRecord {
+            event: event.id,
+            at: event.at,
+            alert,
+            told,
+            pending,
+        });
     }
-    let sinks = cursors.into_iter().map(|(name, cursor)| sink(name, cursor)).collect();
+    let sinks = cursors
+        .into_iter()
+        .map(|(name, cursor)| sink(name, cursor))
+        .collect();
     Ok(Overview { alerts, sinks })
 }
 
@@ -85,5 +100,11 @@ fn sink(name: &'static str, cursor: Cursor) -> SinkOverview {
         Some(batch) => (batch.tries, batch.next_at, batch.why),
         None => (0, None, None),
     };
-    SinkOverview { name, is_gone, tries, next_at, why }
+    SinkOverview {
+        name,
+        is_gone,
+        tries,
+        next_at,
+        why,
+    }
 }

@@ -70,34 +70,58 @@ pub enum SecretError {
 /// Parses keys, one per line: `whsec_` and base64, or plain text.
 pub fn parse(text: &str) -> Result<Vec<SigningKey>, SecretError> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let keys = lines.map(key).collect::<Result<Vec<SigningKey>, SecretError>>()?;
-    if keys.is_empty() { Err(SecretError::Empty) } else { Ok(keys) }
+    let keys = lines
+        .map(key)
+        .collect::<Result<Vec<SigningKey>, SecretError>>()?;
+    if keys.is_empty() {
+        Err(SecretError::Empty)
+    } else {
+        Ok(keys)
+    }
 }
 
 fn key(line: &str) -> Result<SigningKey, SecretError> {
     let bytes = match line.strip_prefix(PREFIX) {
-        Some(encoded) => BASE64_STANDARD.decode(encoded).map_err(|_| SecretError::NotBase64)?,
+        Some(encoded) => BASE64_STANDARD
+            .decode(encoded)
+            .map_err(|_| SecretError::NotBase64)?,
         None => line.as_bytes().to_vec(),
     };
-    if bytes.len() < KEY_BYTES_MIN { Err(SecretError::Short) } else { Ok(SigningKey(bytes)) }
+    if bytes.len() < KEY_BYTES_MIN {
+        Err(SecretError::Short)
+    } else {
+        Ok(SigningKey(bytes))
+    }
 }
 
 /// Reads a file that only its owner can read.
 pub fn read(path: &Path) -> Result<String, SecretError> {
-    let cannot = |source| SecretError::File { file: path.to_owned(), source };
+    let cannot = |source| SecretError::File {
+        file: path.to_owned(),
+        source,
+    };
     // Do not block on a pipe or another special file.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut open = File::options();
-    let file = open.read(true).custom_flags(flags).open(path).map_err(cannot)?;
+    let file = open
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
         return Err(cannot(io::Error::other("it is not a file")));
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err(SecretError::Open { file: path.to_owned(), mode: metadata.mode() });
+        return Err(SecretError::Open {
+            file: path.to_owned(),
+            mode: metadata.mode(),
+        });
     }
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
     Ok(text)
 }
 
@@ -105,7 +129,10 @@ pub fn read(path: &Path) -> Result<String, SecretError> {
 pub fn read_or_make(folder: &Path) -> Result<String, SecretError> {
     let path = folder.join(FILE_NAME);
     if !path.exists() {
-        make(folder, &path).map_err(|source| SecretError::File { file: path.clone(), source })?;
+        make(folder, &path).map_err(|source| SecretError::File {
+            file: path.clone(),
+            source,
+        })?;
     }
     read(&path)
 }
@@ -113,8 +140,15 @@ pub fn read_or_make(folder: &Path) -> Result<String, SecretError> {
 /// Creates the file atomically; the first process wins.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let secret: [u8; 32] = random::bytes();
-    let beside = folder.join(format!(".{FILE_NAME}.{:016x}", u64::from_le_bytes(random::bytes())));
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let beside = folder.join(format!(
+        ".{FILE_NAME}.{:016x}",
+        u64::from_le_bytes(random::bytes())
+    ));
+    let mut file = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
     let made = file
         .write_all(format!("{PREFIX}{}\n", BASE64_STANDARD.encode(secret)).as_bytes())
         .and_then(|()| file.sync_all())
@@ -144,7 +178,10 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), why, "{text:?}");
         }
-        assert_eq!(format!("{:?}", parse("a text of some length").unwrap()), "[SigningKey(…)]");
+        assert_eq!(
+            format!("{:?}", parse("a text of some length").unwrap()),
+            "[SigningKey(…)]"
+        );
     }
 
     #[test]
@@ -165,6 +202,9 @@ mod tests {
         assert!(first.starts_with(PREFIX) && parse(&first).is_ok());
         assert_eq!(read_or_make(folder.path()).unwrap(), first);
         let mode = folder.path().join(FILE_NAME).metadata().unwrap().mode();
-        assert_eq!((mode & 0o777, folder.path().read_dir().unwrap().count()), (0o600, 1));
+        assert_eq!(
+            (mode & 0o777, folder.path().read_dir().unwrap().count()),
+            (0o600, 1)
+        );
     }
 }

@@ -42,6 +42,12 @@ mod tests {
     fn while_keys_are_changed_each_of_them_signs() {
         let keys = secret::parse("an old key of some length\na new key of some length\n").unwrap();
         let signed = signatures(&keys, "msg_1", 0, b"{}");
-        assert_eq!(signed.split(' ').filter(|one| one.starts_with("v1,")).count(), 2);
+        assert_eq!(
+            signed
+                .split(' ')
+                .filter(|one| one.starts_with("v1,"))
+                .count(),
+            2
+        );
     }
 }

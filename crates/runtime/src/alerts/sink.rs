@@ -50,7 +50,10 @@ pub enum NotSent {
 
 impl NotSent {
     pub(super) fn later(why: impl Into<String>) -> Self {
-        Self::Later { why: why.into(), after: None }
+        Self::Later {
+            why: why.into(),
+            after: None,
+        }
     }
 }
 
@@ -118,7 +121,9 @@ pub(super) async fn send(
     if let Err(error) = started {
         return Err(NotSent::later(format!("no thread can be started: {error}")));
     }
-    answer.await.unwrap_or_else(|_| Err(NotSent::later("the thread that sends it ended")))
+    answer
+        .await
+        .unwrap_or_else(|_| Err(NotSent::later("the thread that sends it ended")))
 }
 
 /// Sends a test message once, without retries.
@@ -126,5 +131,7 @@ pub async fn try_out(engine: &Engine, sink: &Sink, store_id: &str) -> Result<Mes
     let text = "this is a test: alerts of Relight arrive here";
     let alert = Alert::new(AlertKind::Test, Subject::Store, text);
     let message = Message::of_test(store_id, &alert, clock::now(), random::bytes());
-    send(engine, &Arc::new(sink.clone()), &message).await.map(|()| message)
+    send(engine, &Arc::new(sink.clone()), &message)
+        .await
+        .map(|()| message)
 }

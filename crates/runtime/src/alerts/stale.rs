@@ -45,7 +45,11 @@ pub struct StaleWatch {
 impl StaleWatch {
     /// Work is stale after this time without activity.
     pub fn new(engine: Engine, stale: Span) -> Self {
-        Self { engine, stale, told: HashMap::new() }
+        Self {
+            engine,
+            stale,
+            told: HashMap::new(),
+        }
     }
 
     /// Watches for as long as it is polled.
@@ -84,7 +88,10 @@ impl StaleWatch {
     async fn note(&self, task: &TaskGlance, now: Time) -> Result<(), ActError> {
         let alert = alert(task, now.since(task.updated_at));
         for kind in TOLD_OTHERWISE {
-            let of_kind = Alert { kind, ..alert.clone() };
+            let of_kind = Alert {
+                kind,
+                ..alert.clone()
+            };
             if dedup::is_told(self.engine.store().as_ref(), &of_kind).await? {
                 return Ok(());
             }
@@ -100,7 +107,11 @@ impl StaleWatch {
 
 fn alert(task: &TaskGlance, age: Span) -> Alert {
     let (id, status): (&TaskId, _) = (&task.id, task.status);
-    let whose = task.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+    let whose = task
+        .agent
+        .as_ref()
+        .map(|agent| format!(" of {agent}"))
+        .unwrap_or_default();
     let text = format!("task {id}{whose} is {status} and was not touched for {age}");
     Alert::new(AlertKind::Stale, Subject::Task(id.clone()), text)
         .hint(format!("relight task show {id}"))

@@ -59,12 +59,25 @@ impl Webhook {
         match scheme {
             "https" => {}
             "http" if plain || is_loopback => {}
-            "http" => return Err(BadWebhook::Plain { host: host.to_owned() }),
+            "http" => {
+                return Err(BadWebhook::Plain {
+                    host: host.to_owned(),
+                });
+            }
             _ => return Err(BadWebhook::NotAUrl),
         }
-        let port = parsed.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        let port = parsed
+            .port_u16()
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default();
         let place = format!("{scheme}://{host}{port}");
-        Ok(Self { url: url.to_owned(), place, is_loopback, keys, timeout })
+        Ok(Self {
+            url: url.to_owned(),
+            place,
+            is_loopback,
+            keys,
+            timeout,
+        })
     }
 
     /// The address without secrets.
@@ -86,7 +99,10 @@ impl Webhook {
         let seconds = clock::now().as_ms().div_euclid(1_000);
         let sent = http_client::agent(self.timeout.as_duration(), !self.is_loopback)
             .post(&self.url)
-            .header("content-type", "application/cloudevents+json; charset=utf-8")
+            .header(
+                "content-type",
+                "application/cloudevents+json; charset=utf-8",
+            )
             .header("webhook-id", &message.id)
             .header("webhook-timestamp", seconds.to_string())
             .header(
@@ -112,14 +128,20 @@ fn judge<B>(response: &Response<B>, now: Time) -> Result<(), NotSent> {
     match status {
         _ if status.is_success() => Ok(()),
         StatusCode::GONE => Err(NotSent::Gone { why }),
-        _ if status.is_redirection() => {
-            Err(NotSent::Refused { why: format!("{why}, and redirects are not followed") })
-        }
+        _ if status.is_redirection() => Err(NotSent::Refused {
+            why: format!("{why}, and redirects are not followed"),
+        }),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => {
-            Err(NotSent::Later { why, after: retry_after(response, now) })
+            Err(NotSent::Later {
+                why,
+                after: retry_after(response, now),
+            })
         }
         _ if status.is_client_error() => Err(NotSent::Refused { why }),
-        _ => Err(NotSent::Later { why, after: retry_after(response, now) }),
+        _ => Err(NotSent::Later {
+            why,
+            after: retry_after(response, now),
+        }),
     }
 }
 
@@ -136,7 +158,9 @@ fn retry_after<B>(response: &Response<B>, now: Time) -> Option<Span> {
 fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        || bare
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -151,13 +175,24 @@ mod tests {
     #[test]
     fn only_an_encrypted_or_a_local_address_is_taken() {
         let ok = |place: &str| Ok(place.to_owned());
-        assert_eq!(webhook("https://example.org/hook?key=x", false), ok("https://example.org"));
-        assert_eq!(webhook("http://127.0.0.1:80/x", false), ok("http://127.0.0.1:80"));
+        assert_eq!(
+            webhook("https://example.org/hook?key=x", false),
+            ok("https://example.org")
+        );
+        assert_eq!(
+            webhook("http://127.0.0.1:80/x", false),
+            ok("http://127.0.0.1:80")
+        );
         assert_eq!(webhook("http://localhost/x", false), ok("http://localhost"));
         assert_eq!(webhook("http://[::1]:8/", false), ok("http://[::1]:8"));
-        let plain = BadWebhook::Plain { host: "example.org".to_owned() };
+        let plain = BadWebhook::Plain {
+            host: "example.org".to_owned(),
+        };
         assert_eq!(webhook("http://example.org/x", false), Err(plain));
-        assert_eq!(webhook("http://example.org/x", true), ok("http://example.org"));
+        assert_eq!(
+            webhook("http://example.org/x", true),
+            ok("http://example.org")
+        );
         for bad in ["ftp://example.org", "example.org", "", "https://", "/hook"] {
             assert_eq!(webhook(bad, true), Err(BadWebhook::NotAUrl), "{bad}");
         }
@@ -165,8 +200,16 @@ mod tests {
 
     #[test]
     fn what_is_secret_in_an_address_is_never_shown() {
-        let hook = Webhook::new("https://me:pw@example.org/t0ken", Vec::new(), Span::ZERO, false);
-        assert_eq!(format!("{:?}", hook.unwrap()), r#"Webhook("https://example.org")"#);
+        let hook = Webhook::new(
+            "https://me:pw@example.org/t0ken",
+            Vec::new(),
+            Span::ZERO,
+            false,
+        );
+        assert_eq!(
+            format!("{:?}", hook.unwrap()),
+            r#"Webhook("https://example.org")"#
+        );
     }
 
     fn answered(status: u16, after: Option<&str>) -> Result<(), NotSent> {
@@ -183,13 +226,19 @@ mod tests {
         assert!((200..300).all(|status| answered(status, None).is_ok()));
         assert!(matches!(answered(410, None), Err(NotSent::Gone { .. })));
         for status in [301, 302, 307, 400, 401, 404, 422] {
-            assert!(matches!(answered(status, None), Err(NotSent::Refused { .. })), "{status}");
+            assert!(
+                matches!(answered(status, None), Err(NotSent::Refused { .. })),
+                "{status}"
+            );
         }
         for status in [408, 429, 500, 502, 503] {
             assert!(later(None)(&answered(status, None)), "{status}");
         }
         assert!(later(Some(120))(&answered(503, Some("120"))));
-        assert!(later(Some(60))(&answered(429, Some("Thu, 01 Jan 1970 00:01:00 GMT"))));
+        assert!(later(Some(60))(&answered(
+            429,
+            Some("Thu, 01 Jan 1970 00:01:00 GMT")
+        )));
         assert!(later(None)(&answered(429, Some("soon"))));
     }
 }

@@ -30,9 +30,14 @@ const USUAL: &str = "memory/checkpoints";
 pub fn usual_folder(workspace: &Path) -> io::Result<PathBuf> {
     let folder = workspace.join(USUAL);
     for path in [workspace.join("memory"), folder.clone()] {
-        let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+        let is_link = path
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_symlink());
         if is_link && !path.canonicalize()?.starts_with(workspace.canonicalize()?) {
-            let text = format!("{} is a link that leads out of the workspace", path.display());
+            let text = format!(
+                "{} is a link that leads out of the workspace",
+                path.display()
+            );
             return Err(io::Error::other(text));
         }
     }
@@ -61,7 +66,12 @@ impl CheckpointFolder {
 
     /// Refuses the usual folder of a workspace that was replaced by a link.
     pub(crate) fn check_links(&self) -> io::Result<()> {
-        match self.path.ends_with(USUAL).then(|| self.path.ancestors().nth(2)).flatten() {
+        match self
+            .path
+            .ends_with(USUAL)
+            .then(|| self.path.ancestors().nth(2))
+            .flatten()
+        {
             Some(workspace) => usual_folder(workspace).map(|_| ()),
             None => Ok(()),
         }

@@ -40,7 +40,10 @@ impl CheckpointFolder {
                 true => "it is a symbolic link, which is not followed".to_owned(),
                 false => error.to_string(),
             };
-            io::Error::new(error.kind(), format!("cannot use {}: {why}", place.display()))
+            io::Error::new(
+                error.kind(),
+                format!("cannot use {}: {why}", place.display()),
+            )
         })?;
         let text = format!("{reason}\n");
         let new_name = write_reason(&quarantine, name, &text, now)?;
@@ -80,8 +83,12 @@ fn write_reason(
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
         };
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        return written.inspect_err(|_| discard_reason(quarantine, &new_name)).map(|()| new_name);
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all());
+        return written
+            .inspect_err(|_| discard_reason(quarantine, &new_name))
+            .map(|()| new_name);
     }
     Err(Errno::EXIST.into())
 }

@@ -74,10 +74,15 @@ impl CheckpointFolder {
 
     /// The same, only under the name that the original script gives it, where that is another.
     pub(crate) fn read_plain(&self, workflow_id: &str) -> Result<Option<Checkpoint>, ReadError> {
-        let Some(name) = plain_name(workflow_id) else { return Ok(None) };
+        let Some(name) = plain_name(workflow_id) else {
+            return Ok(None);
+        };
         match self.read_name(&name, workflow_id) {
             // The name is also our own for another workflow.
-            Err(ReadError::Damaged { reason: FileDamage::WrongName { .. }, .. }) => Ok(None),
+            Err(ReadError::Damaged {
+                reason: FileDamage::WrongName { .. },
+                ..
+            }) => Ok(None),
             found => found,
         }
     }
@@ -92,9 +97,10 @@ impl CheckpointFolder {
         };
         match read_content(directory.as_fd(), name, OFlags::NOFOLLOW, &mut Vec::new()) {
             Ok(checkpoint) if checkpoint.workflow_id == workflow_id => Ok(Some(checkpoint)),
-            Ok(Checkpoint { workflow_id, .. }) => {
-                Err(ReadError::Damaged { path, reason: FileDamage::WrongName { workflow_id } })
-            }
+            Ok(Checkpoint { workflow_id, .. }) => Err(ReadError::Damaged {
+                path,
+                reason: FileDamage::WrongName { workflow_id },
+            }),
             Err(Unread::Absent) => Ok(None),
             Err(unread) => Err(unread.at(path)),
         }
@@ -118,8 +124,14 @@ pub(super) enum Unread {
 impl Unread {
     fn at(self, path: PathBuf) -> ReadError {
         match self {
-            Unread::Absent => ReadError::Io { path, source: Errno::NOENT.into() },
-            Unread::Refused(errno) => ReadError::Io { path, source: errno.into() },
+            Unread::Absent => ReadError::Io {
+                path,
+                source: Errno::NOENT.into(),
+            },
+            Unread::Refused(errno) => ReadError::Io {
+                path,
+                source: errno.into(),
+            },
             Unread::Damaged(reason) => ReadError::Damaged { path, reason },
         }
     }
@@ -141,7 +153,10 @@ pub(super) fn read_entry(
     if is_name_of(name.to_bytes(), &checkpoint.workflow_id) {
         return Ok(checkpoint);
     }
-    Err(FileDamage::WrongName { workflow_id: checkpoint.workflow_id }.into())
+    Err(FileDamage::WrongName {
+        workflow_id: checkpoint.workflow_id,
+    }
+    .into())
 }
 
 /// Opens without waiting, as for the other end of a pipe, and reads only a regular file.

@@ -99,10 +99,14 @@ impl CheckpointFolder {
     ) -> io::Result<Option<ScannedFile>> {
         let path = || self.path().join(OsStr::from_bytes(name.to_bytes()));
         match read_entry(directory, name, buffer) {
-            Ok(checkpoint) => {
-                Ok(Some(ScannedFile::Good { path: path(), checkpoint: Box::new(checkpoint) }))
-            }
-            Err(Unread::Damaged(reason)) => Ok(Some(ScannedFile::Damaged { path: path(), reason })),
+            Ok(checkpoint) => Ok(Some(ScannedFile::Good {
+                path: path(),
+                checkpoint: Box::new(checkpoint),
+            })),
+            Err(Unread::Damaged(reason)) => Ok(Some(ScannedFile::Damaged {
+                path: path(),
+                reason,
+            })),
             // Finished and removed since the folder was listed.
             Err(Unread::Absent) => Ok(None),
             // These say nothing about the file: calling it damaged would quarantine good files.
@@ -111,7 +115,10 @@ impl CheckpointFolder {
             }
             Err(Unread::Refused(errno)) => {
                 let reason = FileDamage::Unreadable(errno);
-                Ok(Some(ScannedFile::Damaged { path: path(), reason }))
+                Ok(Some(ScannedFile::Damaged {
+                    path: path(),
+                    reason,
+                }))
             }
         }
     }

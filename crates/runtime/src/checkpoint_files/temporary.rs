@@ -29,7 +29,14 @@ impl<'a> TemporaryFile<'a> {
         for _ in 0..CREATE_TRIES_MAX {
             let name = next_name(beside);
             match create_new(directory, &name) {
-                Ok(file) => return Ok(TemporaryFile { directory, name, file, is_in_place: false }),
+                Ok(file) => {
+                    return Ok(TemporaryFile {
+                        directory,
+                        name,
+                        file,
+                        is_in_place: false,
+                    });
+                }
                 // Left by a dead process that had our pid.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -64,7 +71,12 @@ impl Drop for TemporaryFile<'_> {
 /// Creates a file (0600) that must not exist.
 pub(super) fn create_new(directory: &Directory, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(File::from(openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?))
+    Ok(File::from(openat(
+        directory,
+        name,
+        flags,
+        Mode::RUSR | Mode::WUSR,
+    )?))
 }
 
 fn next_name(beside: &str) -> OsString {
@@ -86,8 +98,9 @@ fn is_temporary_name(name: &[u8]) -> bool {
         return false;
     };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let are_numbers =
-        numbers.split_once('-').is_some_and(|(pid, count)| is_number(pid) && is_number(count));
+    let are_numbers = numbers
+        .split_once('-')
+        .is_some_and(|(pid, count)| is_number(pid) && is_number(count));
     !stem.is_empty() && are_numbers
 }
 

@@ -22,7 +22,9 @@ impl<H: Host> Daemon<H> {
             What::Trouble(_) => host.notice(&notice),
             _ => early.push_back(notice),
         };
-        let taking = self.supervisor.acquire_all(specs, begin, self.settings.take_over);
+        let taking = self
+            .supervisor
+            .acquire_all(specs, begin, self.settings.take_over);
         let refused = notices::pass_on(&mut self.notices, hear, taking).await;
         for (name, error) in refused {
             self.host.say(&format!("{name} is left alone: {error}"));
@@ -44,7 +46,8 @@ impl<H: Host> Daemon<H> {
 
     /// Supervises them until they end, and records the end of those that are dead.
     pub(super) async fn adopt(&mut self, left_behind: Vec<AgentSpec>) {
-        self.adopted.extend(left_behind.iter().map(|spec| spec.name.clone()));
+        self.adopted
+            .extend(left_behind.iter().map(|spec| spec.name.clone()));
         self.take_up(left_behind, AcquireMode::HoldBack).await;
     }
 
@@ -67,7 +70,10 @@ impl<H: Host> Daemon<H> {
         let (name, folder) = (&spec.name, &spec.plan.folder);
         let checked = program::check(&spec.command, &spec.environment, Path::new(folder));
         if let Err(error) = checked {
-            self.host.say(&format!("{name} cannot be started just now: {}", error.note));
+            self.host.say(&format!(
+                "{name} cannot be started just now: {}",
+                error.note
+            ));
         }
     }
 
@@ -76,13 +82,21 @@ impl<H: Host> Daemon<H> {
     /// configuration that is wrong changes nothing.
     pub(super) async fn reload(&mut self) {
         let read = self.host.reload(self.supervisor.engine()).await;
-        let Configuration { specs, queue, strategies, policy } = match read {
+        let Configuration {
+            specs,
+            queue,
+            strategies,
+            policy,
+        } = match read {
             Ok(configuration) => configuration,
             Err(why) => return self.host.say(&format!("not reloaded: {why}")),
         };
-        self.supervisor.recoverer().replace_rules(strategies, policy);
+        self.supervisor
+            .recoverer()
+            .replace_rules(strategies, policy);
         self.supervisor.apply_queue_settings(&queue);
-        self.adopted.retain(|name| specs.iter().all(|spec| spec.name != *name));
+        self.adopted
+            .retain(|name| specs.iter().all(|spec| spec.name != *name));
         let gone: Vec<AgentName> = self
             .supervisor
             .names()
@@ -92,11 +106,16 @@ impl<H: Host> Daemon<H> {
             .cloned()
             .collect();
         for name in gone {
-            self.host.say(&format!("{name} is not in the configuration any more; it is stopped"));
+            self.host.say(&format!(
+                "{name} is not in the configuration any more; it is stopped"
+            ));
             drop(self.supervisor.retire(&name));
         }
         let specs = self.hand_over_misplaced(specs);
-        let new = specs.into_iter().filter(|spec| !self.supervisor.replan(spec.clone())).collect();
+        let new = specs
+            .into_iter()
+            .filter(|spec| !self.supervisor.replan(spec.clone()))
+            .collect();
         self.begin = AcquireMode::Wake;
         self.take_up_or_stand_by(new).await;
         self.host.say("the configuration was read again");

@@ -17,14 +17,18 @@ impl<H: Host> Daemon<H> {
             return self.take_up(specs, self.begin).await;
         };
         let (name, labels) = (membership.fleet().name(), membership.fleet().labels());
-        let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
-            specs.into_iter().partition(|spec| spec.placement.admits(name, labels));
+        let (admitted, others): (Vec<AgentSpec>, Vec<AgentSpec>) = specs
+            .into_iter()
+            .partition(|spec| spec.placement.admits(name, labels));
         let takeover = match self.supervisor.wait_for_agents(admitted) {
             Some(takeovers) => membership.listen(takeovers).await,
             None => Takeover::default(),
         };
         if !others.is_empty() {
-            self.host.say(&format!("{} agents are placed on other nodes", others.len()));
+            self.host.say(&format!(
+                "{} agents are placed on other nodes",
+                others.len()
+            ));
         }
         self.apply_takeover(takeover, self.settings.take_over).await;
     }
@@ -49,7 +53,9 @@ impl<H: Host> Daemon<H> {
             let name = agent.name;
             match self.host.registered_spec(name.clone(), agent.plan) {
                 Ok(spec) => drop(self.supervisor.wait_for_agents(vec![spec])),
-                Err(error) => self.host.say(&format!("{name} is left alone: {}", error.message)),
+                Err(error) => self
+                    .host
+                    .say(&format!("{name} is left alone: {}", error.message)),
             }
         }
     }
@@ -63,14 +69,20 @@ impl<H: Host> Daemon<H> {
         };
         let specs = agents.into_iter().map(spec).collect();
         for (name, error) in self.supervisor.give_back(specs).await {
-            self.host.say(&format!("{name} cannot be given back now: {error}"));
+            self.host
+                .say(&format!("{name} cannot be given back now: {error}"));
         }
     }
 
     /// Takes up agents that came to this node.
     pub(super) async fn take_over(&mut self, names: Vec<AgentName>, take_over: bool) {
-        for (name, error) in self.supervisor.take_over(names, self.begin, take_over).await {
-            self.host.say(&format!("{name} is left alone for now: {error}"));
+        for (name, error) in self
+            .supervisor
+            .take_over(names, self.begin, take_over)
+            .await
+        {
+            self.host
+                .say(&format!("{name} is left alone for now: {error}"));
         }
     }
 
@@ -82,7 +94,8 @@ impl<H: Host> Daemon<H> {
             FleetNews::Takeover(_) => {}
             FleetNews::Standing => {
                 if self.membership.as_mut().is_some_and(Membership::has_lost) {
-                    self.host.say("the lease of this node ran out; its agents are given up");
+                    self.host
+                        .say("the lease of this node ran out; its agents are given up");
                     self.supervisor.abandon();
                 }
             }
@@ -93,7 +106,10 @@ impl<H: Host> Daemon<H> {
     /// The name of this node, if another daemon is it now: two would take its lease from each other for
     /// ever.
     pub(super) fn overtaken(&self) -> Option<NodeName> {
-        let membership = self.membership.as_ref().filter(|membership| membership.is_overtaken());
+        let membership = self
+            .membership
+            .as_ref()
+            .filter(|membership| membership.is_overtaken());
         membership.map(|membership| membership.fleet().name().clone())
     }
 
@@ -106,7 +122,9 @@ impl<H: Host> Daemon<H> {
 
     /// Hands over what this node has or stands by for and may not have any more. Answers all others.
     pub(super) fn hand_over_misplaced(&mut self, specs: Vec<AgentSpec>) -> Vec<AgentSpec> {
-        let Some(fleet) = self.supervisor.fleet().cloned() else { return specs };
+        let Some(fleet) = self.supervisor.fleet().cloned() else {
+            return specs;
+        };
         let is_misplaced = |spec: &AgentSpec| {
             let may_run = spec.placement.admits(fleet.name(), fleet.labels());
             !may_run && self.supervisor.knows(&spec.name)
@@ -114,7 +132,9 @@ impl<H: Host> Daemon<H> {
         let (misplaced, others): (Vec<AgentSpec>, Vec<AgentSpec>) =
             specs.into_iter().partition(is_misplaced);
         for AgentSpec { name, .. } in misplaced {
-            self.host.say(&format!("{name} is placed on other nodes now; it is handed over"));
+            self.host.say(&format!(
+                "{name} is placed on other nodes now; it is handed over"
+            ));
             drop(self.supervisor.retire(&name));
         }
         others

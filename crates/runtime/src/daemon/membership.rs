@@ -48,7 +48,14 @@ impl Membership {
         let epoch = standing.borrow_and_update().epoch();
         nodes.mark_unchanged();
         let keeper = tokio::spawn(keep);
-        Ok(Self { fleet, standing, nodes, keeper, epoch, takeovers: None })
+        Ok(Self {
+            fleet,
+            standing,
+            nodes,
+            keeper,
+            epoch,
+            takeovers: None,
+        })
     }
 
     /// The fleet that it is a node of.

@@ -220,7 +220,8 @@ impl<H: Host> Daemon<H> {
             self.say_what_is_held_back().await?;
         }
         if self.supervisor.is_draining() {
-            self.host.say("draining: nothing is begun; relight drain --cancel ends that");
+            self.host
+                .say("draining: nothing is begun; relight drain --cancel ends that");
         }
         // Without systemd there is nobody to tell.
         let _ = self.settings.systemd.ready();
@@ -230,8 +231,14 @@ impl<H: Host> Daemon<H> {
     /// What would be done, were it not held back.
     async fn say_what_is_held_back(&self) -> Result<(), StoreError> {
         let mut views: Vec<AgentView> = Vec::new();
-        for name in self.supervisor.names().filter(|name| !self.adopted.contains(*name)) {
-            let Some(mut view) = self.supervisor.follow(name) else { continue };
+        for name in self
+            .supervisor
+            .names()
+            .filter(|name| !self.adopted.contains(*name))
+        {
+            let Some(mut view) = self.supervisor.follow(name) else {
+                continue;
+            };
             // One whose supervision ended meanwhile is shown as it was.
             let has_settled = |view: &AgentView| view.at_rest || view.phase.is_some();
             let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
@@ -243,11 +250,19 @@ impl<H: Host> Daemon<H> {
         let mut tasks = BTreeSet::new();
         for agent in held.iter().filter(|agent| agent.plan.takes == Takes::Start) {
             let claimant = agent.plan.claimant(&agent.name);
-            tasks.extend(store.claimable(&claimant, clock::now(), SHOWN_TASKS_MAX).await?);
+            tasks.extend(
+                store
+                    .claimable(&claimant, clock::now(), SHOWN_TASKS_MAX)
+                    .await?,
+            );
         }
         held.retain(|agent| agent.plan.takes == Takes::Claim || agent.plan.task.is_some());
         let names: Vec<&str> = held.iter().map(|agent| agent.name.as_str()).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let names = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
         self.host.say(&format!(
             "held back: agents that would be started: {names}; tasks that would be given out: {}; \
              relight start NAME begins one",
@@ -346,7 +361,8 @@ impl<H: Host> Daemon<H> {
         match self.phase {
             Phase::Serving => {
                 let _ = self.settings.systemd.stopping();
-                self.host.say("stopping all agents; a second signal kills them");
+                self.host
+                    .say("stopping all agents; a second signal kills them");
                 self.phase = Phase::Stopping(match self.membership {
                     Some(_) => self.supervisor.hand_over(),
                     None => self.supervisor.shut_down(),
@@ -370,7 +386,11 @@ impl<H: Host> Daemon<H> {
             Phase::Failing(error) => Some(agents_live_on(error)),
             Phase::Serving | Phase::Stopping(_) | Phase::Leaving => None,
         };
-        ControlReply::ok(&ShutdownSummary { pid: std::process::id(), agents, problem })
+        ControlReply::ok(&ShutdownSummary {
+            pid: std::process::id(),
+            agents,
+            problem,
+        })
     }
 
     fn is_ending(&self) -> bool {
@@ -378,7 +398,9 @@ impl<H: Host> Daemon<H> {
     }
 
     async fn answer(&mut self, call: ControlCall) {
-        let Some(call) = self.supervisor.answer(call, self.is_ending()) else { return };
+        let Some(call) = self.supervisor.answer(call, self.is_ending()) else {
+            return;
+        };
         let running = self.supervisor.status().agents.len();
         let agents = u32::try_from(running).unwrap_or(u32::MAX);
         let reply = match call.request {
@@ -463,7 +485,13 @@ pub fn agents_live_on(error: &StoreError) -> String {
 }
 
 fn is_held_back(view: &AgentView) -> bool {
-    matches!(view.agent.state, AgentState::Suspended { why: Pause::HeldBack, .. })
+    matches!(
+        view.agent.state,
+        AgentState::Suspended {
+            why: Pause::HeldBack,
+            ..
+        }
+    )
 }
 
 /// Returns once nothing is awaited any more; never while agents are supervised.
@@ -489,7 +517,9 @@ async fn news(membership: Option<&mut Membership>) -> FleetNews {
 }
 
 async fn files_changed(gone: Option<&mut watch::Receiver<Option<String>>>) -> Option<String> {
-    let Some(gone) = gone else { return std::future::pending().await };
+    let Some(gone) = gone else {
+        return std::future::pending().await;
+    };
     match gone.changed().await {
         Ok(()) => gone.borrow_and_update().clone(),
         Err(_) => std::future::pending().await,

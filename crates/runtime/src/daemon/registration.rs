@@ -19,7 +19,11 @@ use crate::supervise::supervisor::AcquireMode;
 impl<H: Host> Daemon<H> {
     /// Supervises an agent that somebody registered, from now on. The same one again changes nothing.
     pub(super) async fn register(&mut self, new: AgentRegistration) -> Result<Registered, Refused> {
-        let refused = |code, message: String, hint: Option<String>| Refused { code, message, hint };
+        let refused = |code, message: String, hint: Option<String>| Refused {
+            code,
+            message,
+            hint,
+        };
         let name = new.name.clone();
         let engine = self.supervisor.engine().clone();
         let plan = self.host.plan(new);
@@ -35,18 +39,32 @@ impl<H: Host> Daemon<H> {
             return Ok(Registered { created: false });
         }
         let spec = self.host.registered_spec(name.clone(), plan)?;
-        program::check(&spec.command, &spec.environment, Path::new(&spec.plan.folder))
-            .map_err(|error| refused(ErrorCode::INVALID, error.note, None))?;
+        program::check(
+            &spec.command,
+            &spec.environment,
+            Path::new(&spec.plan.folder),
+        )
+        .map_err(|error| refused(ErrorCode::INVALID, error.note, None))?;
         let taken = match &self.membership {
-            Some(_) => self.create(spec, known.is_some()).await.map_err(|e| e.to_string()),
+            Some(_) => self
+                .create(spec, known.is_some())
+                .await
+                .map_err(|e| e.to_string()),
             None => {
-                let taken = self.supervisor.acquire(spec, AcquireMode::Wake, false).await;
+                let taken = self
+                    .supervisor
+                    .acquire(spec, AcquireMode::Wake, false)
+                    .await;
                 taken.map_err(|error| error.to_string())
             }
         };
         taken.map_err(|why| refused(ErrorCode::CONTENDED, why, None))?;
-        self.host.say(&format!("{name} was registered and is supervised from now on"));
-        Ok(Registered { created: known.is_none() })
+        self.host.say(&format!(
+            "{name} was registered and is supervised from now on"
+        ));
+        Ok(Registered {
+            created: known.is_none(),
+        })
     }
 
     /// Makes an agent known to the whole fleet: the node whose turn it is takes it up.
@@ -57,9 +75,21 @@ impl<H: Host> Daemon<H> {
     ) -> Result<(), AgentCommitError> {
         if !is_known {
             let changes = vec![AgentChange::Created(Box::new(spec.plan.clone()))];
-            let guard = Guard { fence: None, seq: None };
-            let commit = AgentCommit { agent: spec.name.clone(), guard, at: clock::now(), changes };
-            self.supervisor.engine().store().commit_agent(commit).await?;
+            let guard = Guard {
+                fence: None,
+                seq: None,
+            };
+            let commit = AgentCommit {
+                agent: spec.name.clone(),
+                guard,
+                at: clock::now(),
+                changes,
+            };
+            self.supervisor
+                .engine()
+                .store()
+                .commit_agent(commit)
+                .await?;
         }
         if !self.supervisor.knows(&spec.name) {
             drop(self.supervisor.wait_for_agents(vec![spec]));
@@ -74,7 +104,8 @@ impl<H: Host> Daemon<H> {
             None => self.supervisor.retire(name),
         };
         if retired.is_some() {
-            self.host.say(&format!("{name} is not registered any more; it is stopped"));
+            self.host
+                .say(&format!("{name} is not registered any more; it is stopped"));
         }
         tokio::spawn(async move {
             if let Some(retired) = retired {

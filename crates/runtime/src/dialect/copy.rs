@@ -29,14 +29,23 @@ pub fn document(view: &TaskView) -> Checkpoint {
     Checkpoint {
         schema_version: SchemaVersion::default(),
         workflow_id: task.id.to_string(),
-        agent_id: task.agent.as_ref().map(ToString::to_string).unwrap_or_default(),
+        agent_id: task
+            .agent
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         status: dialect_status(task.status),
         remaining_steps: remaining(view, current.as_deref()),
         current_step: current,
         completed_steps: progress.done_steps.clone(),
         handoff_to: settings.and_then(|settings| settings.handoff_to.clone()),
         notes: settings.and_then(|settings| settings.notes.clone()),
-        idempotency_key: task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default(),
+        idempotency_key: task
+            .spec
+            .key
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         updated_at: task.updated_at.as_timestamp(),
         expires_at: task.expires_at.map(Time::as_timestamp),
         fence: task.lease.fence.0,
@@ -52,15 +61,25 @@ fn current(view: &TaskView) -> Option<String> {
     if view.task.status.is_terminal() {
         return None;
     }
-    let begun = view.steps.iter().filter(|step| step.is_open()).max_by_key(|step| step.at);
-    begun.map(|step| step.key.to_string()).or_else(|| view.progress.next_step.clone())
+    let begun = view
+        .steps
+        .iter()
+        .filter(|step| step.is_open())
+        .max_by_key(|step| step.at);
+    begun
+        .map(|step| step.key.to_string())
+        .or_else(|| view.progress.next_step.clone())
 }
 
 /// What is still to do beside the current step, in doubt or not begun.
 fn remaining(view: &TaskView, current: Option<&str>) -> Vec<String> {
     let progress = &view.progress;
     let mut names: Vec<String> = Vec::new();
-    let all = progress.in_doubt.iter().chain(&progress.next_step).chain(&progress.remaining_steps);
+    let all = progress
+        .in_doubt
+        .iter()
+        .chain(&progress.next_step)
+        .chain(&progress.remaining_steps);
     for name in all.filter(|name| Some(name.as_str()) != current) {
         if !names.contains(name) {
             names.push(name.clone());
@@ -123,7 +142,12 @@ impl Dialect {
             // to deny what was committed.
             let _ = self.note_damage(id, report).await;
         }
-        Ok(Saved { view, file, copy_error: written.err(), set_aside })
+        Ok(Saved {
+            view,
+            file,
+            copy_error: written.err(),
+            set_aside,
+        })
     }
 
     /// History keeps that a file was set aside; the task itself is as it was.
@@ -138,14 +162,20 @@ impl Dialect {
             at: clock::now(),
             changes: vec![Change::Noted(EventKind::CheckpointDamaged, detail)],
         };
-        self.engine.store().commit(commit).await.map_err(act_error)?;
+        self.engine
+            .store()
+            .commit(commit)
+            .await
+            .map_err(act_error)?;
         Ok(())
     }
 
     /// A workflow's file stays where it was started; only one that never had a file gets it here.
     pub(super) async fn folder_of(&self, id: &TaskId) -> Result<CheckpointFolder, ActError> {
         let task = self.engine.task(id).await?;
-        let own = task.checkpoint.map_or_else(|| self.folder_text(), |settings| settings.folder);
+        let own = task
+            .checkpoint
+            .map_or_else(|| self.folder_text(), |settings| settings.folder);
         Ok(CheckpointFolder::at(own))
     }
 }
@@ -159,8 +189,13 @@ fn replace(
     set_aside: &mut Vec<SetAside>,
 ) -> io::Result<()> {
     let id = view.task.id.as_str();
-    let plain = folder.plain_path_of(id).map(|path| (path, folder.read_plain(id)));
-    for (file, found) in [(folder.path_of(id), folder.read_own(id))].into_iter().chain(plain) {
+    let plain = folder
+        .plain_path_of(id)
+        .map(|path| (path, folder.read_plain(id)));
+    for (file, found) in [(folder.path_of(id), folder.read_own(id))]
+        .into_iter()
+        .chain(plain)
+    {
         let (reason, is_damaged) = match found {
             Ok(Some(checkpoint)) if !is_known(&checkpoint) => {
                 let at = checkpoint.updated_at;
@@ -180,7 +215,12 @@ fn replace(
             Err(ReadError::Io { source, .. }) => return Err(source),
         };
         let now_at = folder.quarantine(&file, &reason, clock::now().as_timestamp())?;
-        set_aside.push(SetAside { file, reason, is_damaged, now_at: Some(now_at) });
+        set_aside.push(SetAside {
+            file,
+            reason,
+            is_damaged,
+            now_at: Some(now_at),
+        });
     }
     folder.write(id, &document(view).seal())?;
     folder.remove_plain(id).map(|_| ())

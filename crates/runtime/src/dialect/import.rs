@@ -70,7 +70,12 @@ impl Dialect {
                 && self.engine.holders().is_alive(held)
             {
                 let (agent, held) = (task.agent.clone(), Box::new(held.clone()));
-                return Err(Refusal::Held { task: id, agent, held }.into());
+                return Err(Refusal::Held {
+                    task: id,
+                    agent,
+                    held,
+                }
+                .into());
             }
         }
         let changes = self.changes(file, checkpoint, new, known.as_ref())?;
@@ -100,16 +105,27 @@ impl Dialect {
         let new = Box::new(new);
         let mut changes = match known {
             None => vec![Change::Created(new)],
-            Some(_) => vec![Change::FenceRaised, Change::StepsCleared, Change::Replaced(new)],
+            Some(_) => vec![
+                Change::FenceRaised,
+                Change::StepsCleared,
+                Change::Replaced(new),
+            ],
         };
-        changes.push(Change::Status { to: TaskStatus::InProgress, reason: None });
+        changes.push(Change::Status {
+            to: TaskStatus::InProgress,
+            reason: None,
+        });
         let mut recorded: Vec<StepKey> = Vec::new();
         for text in &checkpoint.completed_steps {
             let mark = self.mark(file, text)?;
             if !recorded.contains(&mark.key) {
                 recorded.push(mark.key.clone());
                 let (outcome, output) = (StepOutcome::Done, Some(Output::default()));
-                changes.push(Change::StepEnded { mark, outcome, output });
+                changes.push(Change::StepEnded {
+                    mark,
+                    outcome,
+                    output,
+                });
             }
         }
         if let Some(text) = &checkpoint.current_step {
@@ -134,16 +150,27 @@ impl Dialect {
 
     /// Steps of a file are `name` or `name#2`; the number is an occurrence only when it says so.
     fn mark(&self, file: &Path, text: &str) -> Result<StepMark, ActError> {
-        let occurrence = text.rsplit_once('#').and_then(|(_, n)| n.parse().ok()).filter(|n| *n > 1);
+        let occurrence = text
+            .rsplit_once('#')
+            .and_then(|(_, n)| n.parse().ok())
+            .filter(|n| *n > 1);
         let mut key = match (occurrence, text.rsplit_once('#')) {
-            (Some(occurrence), Some((text, _))) => {
-                StepKey { name: name(file, StepName::new(text))?, occurrence }
-            }
+            (Some(occurrence), Some((text, _))) => StepKey {
+                name: name(file, StepName::new(text))?,
+                occurrence,
+            },
             _ => StepKey::first(name(file, StepName::new(text))?),
         };
         redact_input::clean_step(self.engine.redactor(), &mut key);
         let rule = RepeatRule::Keyed;
-        Ok(StepMark { key, rule, tries: 1, fingerprint: None, was_open: false, call: None })
+        Ok(StepMark {
+            key,
+            rule,
+            tries: 1,
+            fingerprint: None,
+            was_open: false,
+            call: None,
+        })
     }
 
     fn new_from(&self, file: &Path, checkpoint: &Checkpoint) -> Result<NewTask, ActError> {
@@ -170,7 +197,11 @@ impl Dialect {
         Ok(NewTask {
             id: name(file, TaskId::new(checkpoint.workflow_id.as_str()))?,
             agent,
-            spec: TaskSpec { steps, key, ..TaskSpec::default() },
+            spec: TaskSpec {
+                steps,
+                key,
+                ..TaskSpec::default()
+            },
             context: checkpoint.context.clone(),
             expires_at: checkpoint.expires_at.map(Time::from),
             checkpoint: Some(CheckpointSettings {
@@ -197,5 +228,8 @@ fn says_the_same(ours: &Checkpoint, theirs: &Checkpoint) -> bool {
 }
 
 fn name<T>(file: &Path, result: Result<T, IdError>) -> Result<T, WorkflowError> {
-    result.map_err(|source| WorkflowError::BadName { file: file.to_path_buf(), source })
+    result.map_err(|source| WorkflowError::BadName {
+        file: file.to_path_buf(),
+        source,
+    })
 }

@@ -54,7 +54,10 @@ impl Saved {
     /// Why the file could not be written, for answers.
     pub fn file_error(&self) -> Option<FileCopyError> {
         let path = self.file.display().to_string();
-        self.copy_error.as_ref().map(|error| FileCopyError { path, reason: error.to_string() })
+        self.copy_error.as_ref().map(|error| FileCopyError {
+            path,
+            reason: error.to_string(),
+        })
     }
 
     /// The declared steps that a finished workflow left open.
@@ -63,7 +66,10 @@ impl Saved {
         if task.status != TaskStatus::Completed {
             return Vec::new();
         }
-        left_open(&task.spec.steps, steps).into_iter().map(ToString::to_string).collect()
+        left_open(&task.spec.steps, steps)
+            .into_iter()
+            .map(ToString::to_string)
+            .collect()
     }
 }
 
@@ -98,7 +104,10 @@ pub struct SetAside {
 impl Dialect {
     /// The workflows whose files are in this folder.
     pub fn new(engine: Engine, folder: PathBuf) -> Self {
-        Self { engine: engine.without_files(), folder: CheckpointFolder::at(folder) }
+        Self {
+            engine: engine.without_files(),
+            folder: CheckpointFolder::at(folder),
+        }
     }
 
     /// What they are kept in.

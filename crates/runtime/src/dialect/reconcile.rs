@@ -27,7 +27,9 @@ pub fn take_in_file(
     engine: Engine,
     task: &Task,
 ) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
-    let Some(settings) = &task.checkpoint else { return Box::pin(std::future::ready(false)) };
+    let Some(settings) = &task.checkpoint else {
+        return Box::pin(std::future::ready(false));
+    };
     let dialect = Dialect::new(engine, PathBuf::from(&settings.folder));
     Box::pin(async move { dialect.reconcile_before(task).await })
 }
@@ -53,10 +55,19 @@ impl Dialect {
             return Ok(Some(file));
         }
         let is_newer = is_newer(&file, &view.task);
-        let key = view.task.spec.key.as_ref().map(ToString::to_string).unwrap_or_default();
+        let key = view
+            .task
+            .spec
+            .key
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         let is_same_run = self.engine.redactor().text(&file.idempotency_key) == key;
-        let has_all_steps =
-            view.progress.done_steps.iter().all(|step| file.completed_steps.contains(step));
+        let has_all_steps = view
+            .progress
+            .done_steps
+            .iter()
+            .all(|step| file.completed_steps.contains(step));
         // A store that was put back from a backup has the beginning of what the file says.
         let is_restored = file.seq > view.task.seq && has_all_steps;
         let mut is_replaced = false;
@@ -82,8 +93,10 @@ impl Dialect {
         is_newer: bool,
     ) -> Result<(), ActError> {
         let id = &view.task.id;
-        let request = news(file, view, is_newer)
-            .map_err(|source| WorkflowError::BadName { file: path.to_path_buf(), source })?;
+        let request = news(file, view, is_newer).map_err(|source| WorkflowError::BadName {
+            file: path.to_path_buf(),
+            source,
+        })?;
         let mut context = file.context.clone();
         redact_input::clean_pairs(self.engine.redactor(), &mut context);
         context.retain(|key, value| view.task.context.get(key) != Some(value));
@@ -106,8 +119,12 @@ impl Dialect {
     /// Answers whether the store was changed. The file is written anew at once: whoever writes it after
     /// the verb must not take it for news again.
     async fn reconcile_before(&self, task: &Task) -> bool {
-        let Ok(Some(file)) = self.folder.read(task.id.as_str()) else { return false };
-        let Ok(view) = self.view(&task.id).await else { return false };
+        let Ok(Some(file)) = self.folder.read(task.id.as_str()) else {
+            return false;
+        };
+        let Ok(view) = self.view(&task.id).await else {
+            return false;
+        };
         if !is_from_elsewhere(&file, &view, self.engine.redactor()) {
             return false;
         }
@@ -137,7 +154,11 @@ impl Dialect {
                 detail,
             )],
         };
-        self.engine.store().commit(commit).await.map_err(act_error)?;
+        self.engine
+            .store()
+            .commit(commit)
+            .await
+            .map_err(act_error)?;
         Ok(())
     }
 }
@@ -147,7 +168,12 @@ impl Dialect {
 fn is_newer(file: &Checkpoint, task: &Task) -> bool {
     let (written, changed) = (Time::from(file.updated_at).as_ms(), task.updated_at.as_ms());
     let is_cut = file.foreign && written % 1_000 == 0;
-    written >= if is_cut { changed - changed % 1_000 } else { changed }
+    written
+        >= if is_cut {
+            changed - changed % 1_000
+        } else {
+            changed
+        }
 }
 
 /// What a file has and the store has not. Finished steps always count; the rest only when the file
@@ -160,12 +186,20 @@ fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequ
         .filter(|step| !is_done(step))
         .map(StepName::new)
         .collect::<Result<_, _>>()?;
-    let mut request = UpdateRequest { complete, ..UpdateRequest::default() };
+    let mut request = UpdateRequest {
+        complete,
+        ..UpdateRequest::default()
+    };
     if !is_newer {
         return Ok(request);
     }
-    let declared =
-        |step: &&String| view.task.spec.steps.iter().any(|known| known.as_str() == *step);
+    let declared = |step: &&String| {
+        view.task
+            .spec
+            .steps
+            .iter()
+            .any(|known| known.as_str() == *step)
+    };
     request.remaining = file
         .remaining_steps
         .iter()
@@ -173,8 +207,10 @@ fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequ
         .map(StepName::new)
         .collect::<Result<_, _>>()?;
     let current = file.current_step.as_ref().filter(|step| {
-        let is_open =
-            view.steps.iter().any(|known| known.is_open() && known.key.to_string() == **step);
+        let is_open = view
+            .steps
+            .iter()
+            .any(|known| known.is_open() && known.key.to_string() == **step);
         !is_open && !is_done(step) && !file.completed_steps.contains(step)
     });
     if file.status == WorkflowStatus::InProgress {
@@ -186,7 +222,14 @@ fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequ
     if differs || (works && file.status != WorkflowStatus::InProgress) {
         request.status = Some(file.status);
     }
-    let notes = view.task.checkpoint.as_ref().and_then(|settings| settings.notes.as_deref());
-    request.notes = file.notes.clone().filter(|text| text.as_str() != notes.unwrap_or_default());
+    let notes = view
+        .task
+        .checkpoint
+        .as_ref()
+        .and_then(|settings| settings.notes.as_deref());
+    request.notes = file
+        .notes
+        .clone()
+        .filter(|text| text.as_str() != notes.unwrap_or_default());
     Ok(request)
 }

@@ -56,7 +56,12 @@ impl Dialect {
             // What the store knows can be resumed without its folder.
             Err(ActError::Workflow(WorkflowError::Io { place, reason })) => {
                 let reason = format!("cannot be read: {reason}");
-                reports.push(SetAside { file: place, reason, is_damaged: true, now_at: None });
+                reports.push(SetAside {
+                    file: place,
+                    reason,
+                    is_damaged: true,
+                    now_at: None,
+                });
             }
             other => reports.extend(other?),
         }
@@ -71,7 +76,10 @@ impl Dialect {
             other => other,
         })?;
         let saved = self.save(&started.view.task.id).await?;
-        let started = Started { view: saved.view.clone(), ..started };
+        let started = Started {
+            view: saved.view.clone(),
+            ..started
+        };
         Ok(Resumed { started, saved })
     }
 
@@ -81,7 +89,9 @@ impl Dialect {
         request: &ResumeRequest,
     ) -> Result<Started, ActError> {
         let task = self.engine.store().task(id).await?;
-        let Some(task) = task else { return Err(self.unknown(id).into()) };
+        let Some(task) = task else {
+            return Err(self.unknown(id).into());
+        };
         let fence = request.fence.filter(|fence| task.lease.admits(*fence));
         if fence.is_none()
             && let Some(why) = over(&task, clock::now())
@@ -92,16 +102,22 @@ impl Dialect {
         if let Some(seen) = self.reconcile(id).await? {
             self.save_over(id, Some(&seen)).await?;
         }
-        let Some(fence) = fence else { return self.take(id, request).await };
+        let Some(fence) = fence else {
+            return self.take(id, request).await;
+        };
         let (holder, limits) = (request.holder.clone(), request.limits.clone());
-        self.engine.take(id, Right::Fence(fence), holder, request.ttl, false, limits).await
+        self.engine
+            .take(id, Right::Fence(fence), holder, request.ttl, false, limits)
+            .await
     }
 
     /// Whoever is faster gets it; the next one then. One that somebody holds is told before one that
     /// waits.
     async fn resume_oldest(&self, request: &ResumeRequest) -> Result<Started, ActError> {
         let now = clock::now();
-        let statuses = TaskStatus::ALL.into_iter().filter(|status| !status.is_terminal());
+        let statuses = TaskStatus::ALL
+            .into_iter()
+            .filter(|status| !status.is_terminal());
         let query = TaskQuery {
             statuses: statuses.collect(),
             agent: request.agent.clone(),
@@ -137,7 +153,12 @@ impl Dialect {
         let others = waiting.len().saturating_sub(1);
         let first = waiting.into_iter().next();
         let waits = first.map(|(task, why)| WorkflowError::Waits { task, why, others }.into());
-        let nothing = || WorkflowError::Nothing { folder: self.folder_text() }.into();
+        let nothing = || {
+            WorkflowError::Nothing {
+                folder: self.folder_text(),
+            }
+            .into()
+        };
         Err(held.or(waits).unwrap_or_else(nothing))
     }
 
@@ -147,7 +168,9 @@ impl Dialect {
             check_start(engine, id, None).await?;
         }
         if !engine.continues(id, right, &request.holder).await? {
-            engine.refuse_while_draining(&engine.task(id).await?).await?;
+            engine
+                .refuse_while_draining(&engine.task(id).await?)
+                .await?;
         }
         let starter = self.starter(&engine.task(id).await?, request).await?;
         let plan = |view: &TaskView| {
@@ -183,12 +206,22 @@ impl Dialect {
                 why @ (Refusal::WaitsForPerson { .. } | Refusal::UsedUp { .. }),
             )) => {
                 let task = Box::new(self.engine.task(id).await?);
-                return Err(WorkflowError::Waits { task, why, others: 0 }.into());
+                return Err(WorkflowError::Waits {
+                    task,
+                    why,
+                    others: 0,
+                }
+                .into());
             }
             acted => acted?,
         };
         let view = self.view(id).await?;
-        Ok(Started { fence: acted.fence, resumed: true, handed_over: None, view })
+        Ok(Started {
+            fence: acted.fence,
+            resumed: true,
+            handed_over: None,
+            view,
+        })
     }
 
     /// For whom a workflow is resumed: the agent that was named, else its own. Names of the dialect need not
@@ -213,7 +246,8 @@ impl Dialect {
     /// Neither the store nor a good file knows it; a damaged one may be its last trace.
     fn unknown(&self, id: &TaskId) -> WorkflowError {
         let read = self.folder.read(id.as_str());
-        read.err().map_or_else(|| WorkflowError::NotFound(id.clone()), WorkflowError::from)
+        read.err()
+            .map_or_else(|| WorkflowError::NotFound(id.clone()), WorkflowError::from)
     }
 }
 
@@ -223,14 +257,20 @@ fn waits_for(task: &Task, limits: &StartLimits, now: Time) -> Option<Refusal> {
     match task.status {
         TaskStatus::InReview | TaskStatus::Failed => Some(waits_for_person(task)),
         TaskStatus::Deferred if task.not_before.is_some_and(|at| at > now) => {
-            task.not_before.map(|at| Refusal::NotBefore { task: task.id.clone(), at })
+            task.not_before.map(|at| Refusal::NotBefore {
+                task: task.id.clone(),
+                at,
+            })
         }
         _ => limits.refusal(task, now),
     }
 }
 
 fn waits_for_person(task: &Task) -> Refusal {
-    Refusal::WaitsForPerson { task: task.id.clone(), status: task.status }
+    Refusal::WaitsForPerson {
+        task: task.id.clone(),
+        status: task.status,
+    }
 }
 
 fn over(task: &Task, now: Time) -> Option<&'static str> {

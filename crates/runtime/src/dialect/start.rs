@@ -43,7 +43,11 @@ impl Dialect {
     pub async fn start(&self, mut new: NewTask, force: bool) -> Result<StartOutcome, ActError> {
         self.engine.check_new(&new)?;
         redact_input::clean_new(self.engine.redactor(), &mut new);
-        let key = new.spec.key.clone().expect("a workflow has an idempotency key");
+        let key = new
+            .spec
+            .key
+            .clone()
+            .expect("a workflow has an idempotency key");
         for _ in 0..ROUNDS_MAX {
             let store = self.engine.store();
             let owner = store.task_with_key(&key).await?;
@@ -91,18 +95,27 @@ impl Dialect {
 
     /// Takes in the good and unexpired file of a workflow; false when there is none.
     async fn take_in_unknown(&self, id: &TaskId) -> Result<bool, ActError> {
-        let Ok(Some(file)) = self.folder.read(id.as_str()) else { return Ok(false) };
-        if file.expires_at.is_some_and(|at| Time::from(at) <= clock::now()) {
+        let Ok(Some(file)) = self.folder.read(id.as_str()) else {
+            return Ok(false);
+        };
+        if file
+            .expires_at
+            .is_some_and(|at| Time::from(at) <= clock::now())
+        {
             return Ok(false);
         }
-        self.take_in(&self.folder.path_of(id.as_str()), &file, false).await?;
+        self.take_in(&self.folder.path_of(id.as_str()), &file, false)
+            .await?;
         Ok(true)
     }
 
     /// False when somebody else was faster.
     async fn create(&self, new: &NewTask) -> Result<bool, ActError> {
         if drain::now(self.engine.store().as_ref()).await?.is_some() {
-            return Err(ActError::Draining { task: new.id.clone(), status: None });
+            return Err(ActError::Draining {
+                task: new.id.clone(),
+                status: None,
+            });
         }
         let commit = Commit {
             task: new.id.clone(),
@@ -110,7 +123,10 @@ impl Dialect {
             at: clock::now(),
             changes: vec![
                 Change::Created(Box::new(new.clone())),
-                Change::Status { to: TaskStatus::InProgress, reason: None },
+                Change::Status {
+                    to: TaskStatus::InProgress,
+                    reason: None,
+                },
                 Change::StepBegun(first_mark(new)),
             ],
         };
@@ -126,13 +142,19 @@ impl Dialect {
     async fn replace(&self, task: Task, new: &NewTask, force: bool) -> Result<bool, ActError> {
         let is_another_run = task.checkpoint.is_some() && task.spec.key != new.spec.key;
         if !force && task.status.is_terminal() && !is_another_run {
-            return Err(WorkflowError::Ended { id: task.id, status: task.status }.into());
+            return Err(WorkflowError::Ended {
+                id: task.id,
+                status: task.status,
+            }
+            .into());
         }
         if !force && !task.status.is_terminal() {
             return Err(WorkflowError::Unfinished {
                 id: task.id,
                 status: dialect_status(task.status).as_str(),
-                place: task.checkpoint.map_or("the store".to_owned(), |it| it.folder),
+                place: task
+                    .checkpoint
+                    .map_or("the store".to_owned(), |it| it.folder),
             }
             .into());
         }
@@ -144,11 +166,22 @@ impl Dialect {
             let key = mark.key.clone();
             Ok::<_, ActError>(vec![
                 TaskEvent::Replace(Box::new(new)),
-                TaskEvent::Move { to: TaskStatus::InProgress, reason: None },
-                TaskEvent::StepBegin { key, rule: mark.rule, fingerprint: None },
+                TaskEvent::Move {
+                    to: TaskStatus::InProgress,
+                    reason: None,
+                },
+                TaskEvent::StepBegin {
+                    key,
+                    rule: mark.rule,
+                    fingerprint: None,
+                },
             ])
         };
-        match self.engine.act_in_turn(&task.id, Right::Dialect, plan).await {
+        match self
+            .engine
+            .act_in_turn(&task.id, Right::Dialect, plan)
+            .await
+        {
             Ok(_) => Ok(true),
             Err(ActError::Exists { .. } | ActError::NoSuchTask(_)) => Ok(false),
             Err(error) => Err(error),

@@ -51,7 +51,10 @@ impl Dialect {
     /// Looks at everything, changes nothing.
     pub async fn survey(&self, every_folder: bool) -> Result<Survey, ActError> {
         let folder = (!every_folder).then(|| self.folder_text());
-        let query = TaskQuery { checkpoint_folder: folder, ..TaskQuery::default() };
+        let query = TaskQuery {
+            checkpoint_folder: folder,
+            ..TaskQuery::default()
+        };
         let mut tasks = self.engine.store().tasks(query).await?;
         tasks.retain(|task| task.checkpoint.is_some());
         tasks.sort_by_key(|task| task.created_at);
@@ -102,13 +105,17 @@ impl Dialect {
         if let Some(task) = known.get(checkpoint.workflow_id.as_str()) {
             return Ok(Some((*task).clone()));
         }
-        let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else { return Ok(None) };
+        let Ok(id) = TaskId::new(checkpoint.workflow_id.as_str()) else {
+            return Ok(None);
+        };
         Ok(self.engine.store().task(&id).await?)
     }
 
     /// Whether this is the folder of a task's file.
     fn is_here(&self, task: &Task) -> bool {
-        task.checkpoint.as_ref().is_some_and(|settings| settings.folder == self.folder_text())
+        task.checkpoint
+            .as_ref()
+            .is_some_and(|settings| settings.folder == self.folder_text())
     }
 
     /// Sets damaged files aside that the store can write anew; the others stay where they are.
@@ -121,7 +128,12 @@ impl Dialect {
                 Some(task) => report.extend(self.save(&task.id).await?.set_aside),
                 None => {
                     let reason = reason.to_string();
-                    report.push(SetAside { file, reason, is_damaged: true, now_at: None });
+                    report.push(SetAside {
+                        file,
+                        reason,
+                        is_damaged: true,
+                        now_at: None,
+                    });
                 }
             }
         }
@@ -142,12 +154,22 @@ impl Dialect {
         }
         for (file, id) in survey.of_others {
             let reason = format!("the store has another task {id}, not of this folder");
-            report.push(SetAside { file, reason, is_damaged: false, now_at: None });
+            report.push(SetAside {
+                file,
+                reason,
+                is_damaged: false,
+                now_at: None,
+            });
         }
         for (file, checkpoint) in survey.unknown {
             if let Err(error) = self.take_in(&file, &checkpoint, false).await {
                 let reason = error.to_string();
-                report.push(SetAside { file, reason, is_damaged: false, now_at: None });
+                report.push(SetAside {
+                    file,
+                    reason,
+                    is_damaged: false,
+                    now_at: None,
+                });
             }
         }
         Ok(report)
@@ -164,8 +186,14 @@ impl Dialect {
         let reason = |path: &PathBuf| {
             let mut name = path.as_os_str().to_owned();
             name.push(".reason.txt");
-            std::fs::read_to_string(name).unwrap_or_default().trim().to_owned()
+            std::fs::read_to_string(name)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
         };
-        files.into_iter().map(|path| (path.clone(), reason(&path))).collect()
+        files
+            .into_iter()
+            .map(|path| (path.clone(), reason(&path)))
+            .collect()
     }
 }

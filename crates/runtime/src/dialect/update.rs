@@ -67,7 +67,10 @@ impl Dialect {
             return vec![TaskEvent::Move { to, reason: None }];
         }
         if must_wake || ends {
-            events.push(TaskEvent::Move { to: TaskStatus::InProgress, reason: None });
+            events.push(TaskEvent::Move {
+                to: TaskStatus::InProgress,
+                reason: None,
+            });
         }
         events.extend(declare(view, request));
         for name in &request.complete {
@@ -82,7 +85,11 @@ impl Dialect {
             let open = open.map(|step| &step.key).filter(|key| !finished(key));
             events.extend(open.map(|key| end(key.clone())));
         }
-        let notes = view.task.checkpoint.as_ref().and_then(|settings| settings.notes.as_ref());
+        let notes = view
+            .task
+            .checkpoint
+            .as_ref()
+            .and_then(|settings| settings.notes.as_ref());
         // What is written again is no change, but of a workflow that has ended it is refused.
         let is_news = request.notes.as_ref() != notes || status.is_terminal();
         if request.notes.is_some() && is_news {
@@ -93,7 +100,10 @@ impl Dialect {
             events.extend(self.first_door(&view.task));
         }
         if let Some(to) = to {
-            events.push(TaskEvent::Move { to, reason: request.notes.clone() });
+            events.push(TaskEvent::Move {
+                to,
+                reason: request.notes.clone(),
+            });
         }
         events
     }
@@ -110,7 +120,12 @@ fn no_such_workflow(error: ActError) -> ActError {
 fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
     let mut steps = view.task.spec.steps.clone();
     let known = steps.len();
-    for name in request.complete.iter().chain(&request.step).chain(&request.remaining) {
+    for name in request
+        .complete
+        .iter()
+        .chain(&request.step)
+        .chain(&request.remaining)
+    {
         if !steps.contains(name) {
             steps.push(name.clone());
         }
@@ -119,7 +134,10 @@ fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
 }
 
 fn state(view: &TaskView, key: &StepKey) -> Option<StepState> {
-    view.steps.iter().find(|step| step.key == *key).map(|step| step.state)
+    view.steps
+        .iter()
+        .find(|step| step.key == *key)
+        .map(|step| step.state)
 }
 
 /// A step that is finished already stays so; one that was never begun is begun and ended.
@@ -140,12 +158,20 @@ fn begin(view: &TaskView, request: &UpdateRequest, name: &StepName) -> Option<Ta
 }
 
 fn intent(key: StepKey) -> TaskEvent {
-    TaskEvent::StepBegin { key, rule: RepeatRule::Keyed, fingerprint: None }
+    TaskEvent::StepBegin {
+        key,
+        rule: RepeatRule::Keyed,
+        fingerprint: None,
+    }
 }
 
 fn end(key: StepKey) -> TaskEvent {
     let output = Some(Output::default());
-    TaskEvent::StepEnd { key, outcome: StepOutcome::Done, output }
+    TaskEvent::StepEnd {
+        key,
+        outcome: StepOutcome::Done,
+        output,
+    }
 }
 
 pub(super) fn task_status(status: relight_core::checkpoint::WorkflowStatus) -> TaskStatus {

@@ -42,7 +42,9 @@ impl Engine {
         right: Right,
         holder: &Holder,
     ) -> Result<bool, StoreError> {
-        let Some(task) = self.store.task(id).await? else { return Ok(false) };
+        let Some(task) = self.store.task(id).await? else {
+            return Ok(false);
+        };
         let life = self.holder_life(&task, right).await?;
         Ok(task.lease.is_continued_by(holder, right.fence(), life))
     }
@@ -50,7 +52,10 @@ impl Engine {
     /// Refuses to begin work on a task while draining.
     pub(crate) async fn refuse_while_draining(&self, task: &Task) -> Result<(), ActError> {
         match drain::now(self.store.as_ref()).await? {
-            Some(_) => Err(ActError::Draining { task: task.id.clone(), status: Some(task.status) }),
+            Some(_) => Err(ActError::Draining {
+                task: task.id.clone(),
+                status: Some(task.status),
+            }),
             None => Ok(()),
         }
     }
@@ -62,14 +67,20 @@ impl Engine {
             let is_new = matches!(view.task.status, TaskStatus::Created | TaskStatus::Assigned);
             let is_free = view.task.lease.held.is_none();
             let reason = Some(DEFERRED_REASON.to_owned());
-            let event = TaskEvent::Move { to: TaskStatus::Deferred, reason };
+            let event = TaskEvent::Move {
+                to: TaskStatus::Deferred,
+                reason,
+            };
             Ok::<_, ActError>((is_new && is_free).then_some(event).into_iter().collect())
         };
         self.act_in_turn(id, Right::Unfenced, plan).await?;
         let task = self.task(id).await?;
         match task.status.is_terminal() || task.status == TaskStatus::Failed {
             true => Ok(()),
-            false => Err(ActError::Draining { task: task.id, status: Some(task.status) }),
+            false => Err(ActError::Draining {
+                task: task.id,
+                status: Some(task.status),
+            }),
         }
     }
 }

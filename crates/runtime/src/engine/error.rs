@@ -129,9 +129,10 @@ impl ActError {
                 Some(format!("relight task show {}", shell_word(task.as_str())))
             }
             Self::Ended { .. } => Some("it has ended; new work needs a new id".to_owned()),
-            Self::MayNotWork { agent, .. } => {
-                Some(format!("relight start {} lets it work", shell_word(agent.as_str())))
-            }
+            Self::MayNotWork { agent, .. } => Some(format!(
+                "relight start {} lets it work",
+                shell_word(agent.as_str())
+            )),
             Self::Draining { .. } | Self::NothingBegun => Some(DRAIN_HINT.to_owned()),
             Self::Full { agent, .. } => Some(format!(
                 "finish one; relight task list --agent {} --status in_progress",
@@ -164,7 +165,10 @@ impl ActError {
 }
 
 fn was_left(status: Option<TaskStatus>) -> String {
-    status.map_or_else(|| "was not added".to_owned(), |status| format!("is {status}"))
+    status.map_or_else(
+        || "was not added".to_owned(),
+        |status| format!("is {status}"),
+    )
 }
 
 /// A refusal of the store in the words of the rules.
@@ -172,7 +176,10 @@ pub(crate) fn act_error(error: CommitError) -> ActError {
     match error {
         CommitError::Fenced { task, ours, newest } => Refusal::Fenced { task, ours, newest }.into(),
         CommitError::Moved(task) | CommitError::Exists(task) => ActError::Contended(task),
-        CommitError::KeyTaken { task, .. } => ActError::Exists { task, differs: vec!["key"] },
+        CommitError::KeyTaken { task, .. } => ActError::Exists {
+            task,
+            differs: vec!["key"],
+        },
         CommitError::Absent(task) => ActError::NoSuchTask(task),
         CommitError::Store(error) => ActError::Store(error),
     }

@@ -102,10 +102,14 @@ pub enum WorkflowError {
 impl From<ReadError> for WorkflowError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Io { path, source } => Self::Io { place: path, reason: source.to_string() },
-            ReadError::Damaged { path, reason } => {
-                Self::Damaged { file: path, reason: reason.to_string() }
-            }
+            ReadError::Io { path, source } => Self::Io {
+                place: path,
+                reason: source.to_string(),
+            },
+            ReadError::Damaged { path, reason } => Self::Damaged {
+                file: path,
+                reason: reason.to_string(),
+            },
         }
     }
 }
@@ -146,7 +150,10 @@ impl WorkflowError {
             Self::Damaged { .. } | Self::BadName { .. } => ErrorCode::DAMAGED,
             Self::Io { .. } => ErrorCode::IO,
             Self::Nothing { .. } => ErrorCode::NOTHING,
-            Self::Waits { why, .. } => ErrorCode { exit: ErrorCode::HELD.exit, ..why.code() },
+            Self::Waits { why, .. } => ErrorCode {
+                exit: ErrorCode::HELD.exit,
+                ..why.code()
+            },
             Self::Held { .. } => ErrorCode::HELD,
             Self::Over { .. } => ErrorCode::ILLEGAL,
         }
@@ -155,7 +162,10 @@ impl WorkflowError {
     /// What to do about it, in commands that can be pasted.
     pub fn hint(&self) -> Option<String> {
         let resume = |id: &TaskId| {
-            format!("relight checkpoint resume --workflow {}", shell_word(id.as_str()))
+            format!(
+                "relight checkpoint resume --workflow {}",
+                shell_word(id.as_str())
+            )
         };
         Some(match self {
             Self::NotFound(_) => "relight checkpoint list --all".to_owned(),
@@ -166,12 +176,18 @@ impl WorkflowError {
                 "start --force begins a new run of it; new work needs a new id".to_owned()
             }
             Self::Older(_) => "--force takes the file all the same".to_owned(),
-            Self::Waits { task, why: Refusal::NotBefore { .. }, .. } => {
+            Self::Waits {
+                task,
+                why: Refusal::NotBefore { .. },
+                ..
+            } => {
                 format!("{} takes it now", resume(&task.id))
             }
-            Self::Waits { task, why: Refusal::WaitsForPerson { status, .. }, .. }
-                if *status == TaskStatus::Failed && task.has_retry_left() =>
-            {
+            Self::Waits {
+                task,
+                why: Refusal::WaitsForPerson { status, .. },
+                ..
+            } if *status == TaskStatus::Failed && task.has_retry_left() => {
                 format!("{} tries it once more", resume(&task.id))
             }
             Self::Waits { task, .. } => format!(
@@ -195,9 +211,11 @@ impl WorkflowError {
             Self::NotFound(_) => "check the id; checkpoint_save with step begins a new workflow",
             Self::Unfinished { .. } => "checkpoint_resume continues it",
             Self::Ended { .. } | Self::Over { .. } => model_hint::ENDED,
-            Self::Waits { task, why: Refusal::WaitsForPerson { status, .. }, .. }
-                if *status == TaskStatus::Failed && task.has_retry_left() =>
-            {
+            Self::Waits {
+                task,
+                why: Refusal::WaitsForPerson { status, .. },
+                ..
+            } if *status == TaskStatus::Failed && task.has_retry_left() => {
                 "checkpoint_resume with its id tries it once more"
             }
             Self::Waits { why, .. } => return why.model_hint(),

@@ -41,7 +41,11 @@ struct RemoteLogLines {
 /// The other node with the agent's newest log; none when it is this one.
 pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName>, StoreError> {
     let newest = attempts(store, agent, 1).await?.pop();
-    let holder = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+    let holder = agent
+        .lease
+        .held
+        .as_ref()
+        .and_then(|held| held.holder.node());
     let node = newest.as_ref().and_then(Attempt::node).or(holder);
     Ok(node.filter(|node| fleet::node() != Some(*node)).cloned())
 }
@@ -86,9 +90,12 @@ pub async fn read(
         Err(why) => Err(why),
     };
     match asked {
-        Ok(RemoteLogLines { lines, truncated }) => {
-            Ok(FarLog { node: node.clone(), lines, truncated, note: None })
-        }
+        Ok(RemoteLogLines { lines, truncated }) => Ok(FarLog {
+            node: node.clone(),
+            lines,
+            truncated,
+            note: None,
+        }),
         Err(why) => kept(store, agent, node, &why).await,
     }
 }
@@ -110,18 +117,29 @@ fn fetch(address: &str, path: &str, ticket: &str) -> Result<RemoteLogLines, Stri
     let agent = crate::http_client::agent(PATIENCE.as_duration(), false);
     let url = format!("{}{path}", address.trim_end_matches('/'));
     let cannot = |error: ureq::Error| format!("which cannot be reached at {address}: {error}");
-    let mut answer = agent.get(&url).header("authorization", ticket).call().map_err(cannot)?;
+    let mut answer = agent
+        .get(&url)
+        .header("authorization", ticket)
+        .call()
+        .map_err(cannot)?;
     if answer.status() != 200 {
         return Err(refused(answer.status().as_u16(), address));
     }
-    let body = answer.body_mut().with_config().limit(BYTES_MAX).read_to_vec().map_err(cannot)?;
+    let body = answer
+        .body_mut()
+        .with_config()
+        .limit(BYTES_MAX)
+        .read_to_vec()
+        .map_err(cannot)?;
     serde_json::from_slice(&body)
         .map_err(|error| format!("which gave no log at {address}: {error}"))
 }
 
 #[cfg(not(feature = "postgres"))]
 fn fetch(address: &str, _: &str, _: &str) -> Result<RemoteLogLines, String> {
-    Err(format!("which cannot be asked at {address}: this build of Relight has no HTTP client"))
+    Err(format!(
+        "which cannot be asked at {address}: this build of Relight has no HTTP client"
+    ))
 }
 
 /// Error text for a refused request, with the usual cause.
@@ -151,16 +169,26 @@ async fn kept(
     let found = attempts(store, agent, ATTEMPTS_MAX).await?;
     let of_node = found.iter().filter(|attempt| attempt.node() == Some(node));
     let ended = of_node.filter_map(|attempt| Some((attempt.number, attempt.post_mortem.as_ref()?)));
-    let last = ended.into_iter().find(|(_, post_mortem)| !post_mortem.last_output.is_empty());
+    let last = ended
+        .into_iter()
+        .find(|(_, post_mortem)| !post_mortem.last_output.is_empty());
     let begin = format!("the log of agent {} is on node {node}, {why}", agent.name);
     let (lines, note) = match last {
         Some((number, post_mortem)) => {
             let lines = post_mortem.last_output.lines().map(str::to_owned).collect();
-            (lines, format!("{begin}; these are the last lines of attempt {number} from the store"))
+            (
+                lines,
+                format!("{begin}; these are the last lines of attempt {number} from the store"),
+            )
         }
         None => (Vec::new(), format!("{begin}; the store has nothing of it")),
     };
-    Ok(FarLog { node: node.clone(), lines, truncated: true, note: Some(note) })
+    Ok(FarLog {
+        node: node.clone(),
+        lines,
+        truncated: true,
+        note: Some(note),
+    })
 }
 
 /// Newest first.
@@ -170,7 +198,14 @@ async fn attempts(
     limit: usize,
 ) -> Result<Vec<Attempt>, StoreError> {
     let agent = Some(agent.name.clone());
-    store.attempts(AttemptQuery { agent, ended: false, limit, before: None }).await
+    store
+        .attempts(AttemptQuery {
+            agent,
+            ended: false,
+            limit,
+            before: None,
+        })
+        .await
 }
 
 #[cfg(test)]
@@ -181,7 +216,10 @@ mod tests {
     fn a_refusal_names_what_to_look_at() {
         assert!(refused(401, "https://b:1").contains("clocks"));
         assert!(refused(403, "https://b:1").contains("`address`"));
-        assert_eq!(refused(500, "https://b:1"), "which answered 500 at https://b:1");
+        assert_eq!(
+            refused(500, "https://b:1"),
+            "which answered 500 at https://b:1"
+        );
     }
 
     #[test]

@@ -38,7 +38,10 @@ impl FleetKey {
             }
             let key: [u8; 32] = random::bytes();
             let hex = blake3::Hash::from_bytes(key).to_hex();
-            if store.keep(RECORD, before, json!({"key": hex.as_str()})).await? {
+            if store
+                .keep(RECORD, before, json!({"key": hex.as_str()}))
+                .await?
+            {
                 return Ok(Self(key));
             }
         }
@@ -52,7 +55,9 @@ impl FleetKey {
 
     /// Whether this ticket is valid now for this request to this node.
     pub fn admits(&self, to: &NodeName, path: &str, ticket: &str, now: Time) -> bool {
-        let Some((at, seal)) = ticket.split_once('.') else { return false };
+        let Some((at, seal)) = ticket.split_once('.') else {
+            return false;
+        };
         let (Ok(at_ms), Ok(seal)) = (at.parse::<i64>(), blake3::Hash::from_hex(seal)) else {
             return false;
         };
@@ -101,8 +106,16 @@ mod tests {
         let ticket = key.ticket(&a, path, then);
         let ticket = ticket.strip_prefix("Relight-Node ").unwrap();
         let at = |ms| Time::from_ms(1_000_000 + ms);
-        assert!([0, ms, -ms].iter().all(|ms| key.admits(&a, path, ticket, at(*ms))));
-        assert!([ms + 1, -ms - 1].iter().all(|ms| !key.admits(&a, path, ticket, at(*ms))));
+        assert!(
+            [0, ms, -ms]
+                .iter()
+                .all(|ms| key.admits(&a, path, ticket, at(*ms)))
+        );
+        assert!(
+            [ms + 1, -ms - 1]
+                .iter()
+                .all(|ms| !key.admits(&a, path, ticket, at(*ms)))
+        );
         assert!(!key.admits(&name("b"), path, ticket, then));
         assert!(!key.admits(&a, "/api/agents/y/logs?lines=1", ticket, then));
         assert!(!FleetKey([8; 32]).admits(&a, path, ticket, then));

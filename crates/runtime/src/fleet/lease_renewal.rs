@@ -34,7 +34,12 @@ pub enum Due {
 impl Keeping {
     /// A lease that was requested at this time and granted.
     pub fn begun(sent_ms: u64, timing: Timing) -> Self {
-        Self { timing, term: Term::sent_at(sent_ms, timing), sent_ms, look_ms: None }
+        Self {
+            timing,
+            term: Term::sent_at(sent_ms, timing),
+            sent_ms,
+            look_ms: None,
+        }
     }
 
     /// How long the node may act.
@@ -86,7 +91,10 @@ impl Keeping {
 mod tests {
     use super::*;
 
-    const TIMING: Timing = Timing { lease: Span::from_secs(8), renew: Span::from_secs(2) };
+    const TIMING: Timing = Timing {
+        lease: Span::from_secs(8),
+        renew: Span::from_secs(2),
+    };
 
     #[test]
     fn what_is_due_first_is_done_and_nothing_after_the_lease() {
@@ -103,6 +111,10 @@ mod tests {
         assert!(keeping.renewed(2_000, 2_005));
         let stop_at_ms = keeping.term().stop_at_ms();
         assert!(!keeping.renewed(4_000, stop_at_ms));
-        assert_eq!(keeping.term().stop_at_ms(), stop_at_ms, "it gives nothing back");
+        assert_eq!(
+            keeping.term().stop_at_ms(),
+            stop_at_ms,
+            "it gives nothing back"
+        );
     }
 }

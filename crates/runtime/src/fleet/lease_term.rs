@@ -55,7 +55,10 @@ pub struct Term {
 impl Term {
     /// The term of a renewal sent at this time.
     pub fn sent_at(sent_ms: u64, timing: Timing) -> Self {
-        Self { until_ms: sent_ms.saturating_add(timing.lease.as_ms()), timing }
+        Self {
+            until_ms: sent_ms.saturating_add(timing.lease.as_ms()),
+            timing,
+        }
     }
 
     /// From this time on nothing is started and attempts are stopped.
@@ -70,9 +73,15 @@ impl Term {
     /// The deadline for a shim that stops its attempt with this ladder.
     pub fn deadline(self, ladder: Vec<Rung>) -> Deadline {
         let waits = ladder.iter().map(|rung| rung.wait.as_ms());
-        let grace_ms = waits.fold(0, u64::saturating_add).min(self.timing.grace_ms());
+        let grace_ms = waits
+            .fold(0, u64::saturating_add)
+            .min(self.timing.grace_ms());
         let kill_at_ms = self.kill_at_ms();
-        Deadline { stop_at_ms: kill_at_ms.saturating_sub(grace_ms), kill_at_ms, ladder }
+        Deadline {
+            stop_at_ms: kill_at_ms.saturating_sub(grace_ms),
+            kill_at_ms,
+            ladder,
+        }
     }
 }
 
@@ -81,12 +90,18 @@ mod tests {
     use super::*;
 
     fn ladder(wait_ms: u64) -> Vec<Rung> {
-        vec![Rung { signal: 15, wait: Span::from_ms(wait_ms) }]
+        vec![Rung {
+            signal: 15,
+            wait: Span::from_ms(wait_ms),
+        }]
     }
 
     #[test]
     fn everything_is_killed_before_the_lease_ends_and_has_what_grace_is_left() {
-        let timing = Timing { lease: Span::from_secs(8), renew: Span::from_secs(2) };
+        let timing = Timing {
+            lease: Span::from_secs(8),
+            renew: Span::from_secs(2),
+        };
         let term = Term::sent_at(1_000, timing);
         let patient = term.deadline(ladder(10_000));
         assert_eq!((patient.stop_at_ms, patient.kill_at_ms), (6_334, 8_334));
@@ -98,7 +113,17 @@ mod tests {
     #[test]
     fn the_shortest_lease_leaves_time_for_a_late_renewal() {
         let renew = Span::from_ms(LEASE_MIN.as_ms() / RENEWALS_MIN);
-        let term = Term::sent_at(0, Timing { lease: LEASE_MIN, renew });
-        assert!(term.stop_at_ms() >= renew.as_ms() * 2, "{}", term.stop_at_ms());
+        let term = Term::sent_at(
+            0,
+            Timing {
+                lease: LEASE_MIN,
+                renew,
+            },
+        );
+        assert!(
+            term.stop_at_ms() >= renew.as_ms() * 2,
+            "{}",
+            term.stop_at_ms()
+        );
     }
 }

@@ -110,7 +110,9 @@ impl Fleet {
     /// Whether it drains.
     pub fn is_draining(&self) -> bool {
         let nodes = self.nodes.borrow();
-        nodes.iter().any(|node| node.new.name == self.node.name && node.draining)
+        nodes
+            .iter()
+            .any(|node| node.new.name == self.node.name && node.draining)
     }
 
     /// Ends the lease, so that others need not wait for its expiry. Call it when nothing is held.
@@ -129,16 +131,34 @@ pub async fn join(
     node: NewNode,
     renew: Span,
 ) -> Result<(Fleet, impl Future<Output = ()> + Send + 'static), JoinError> {
-    let timing = Timing { lease: node.ttl, renew };
+    let timing = Timing {
+        lease: node.ttl,
+        renew,
+    };
     let (epoch, mut keeping) = first_lease(holders.store().as_ref(), &node, timing).await?;
     let (cache, seen) = NodeCache::first(&holders).await?;
     let node = Arc::new(node);
-    let (standing, standings) = watch::channel(Standing::Member { epoch, term: keeping.term() });
+    let (standing, standings) = watch::channel(Standing::Member {
+        epoch,
+        term: keeping.term(),
+    });
     let (nodes, all) = watch::channel(seen.nodes);
-    let fleet = Fleet { node: Arc::clone(&node), standing: standings, nodes: all };
+    let fleet = Fleet {
+        node: Arc::clone(&node),
+        standing: standings,
+        nodes: all,
+    };
     keeping.looked(clock::boot_ms(), seen.first_end);
-    let member =
-        LeaseKeeper { holders, node, last: epoch, timing, standing, cache, nodes, keeping };
+    let member = LeaseKeeper {
+        holders,
+        node,
+        last: epoch,
+        timing,
+        standing,
+        cache,
+        nodes,
+        keeping,
+    };
     Ok((fleet, member.serve()))
 }
 
@@ -220,7 +240,9 @@ impl LeaseKeeper {
     async fn look(&mut self) {
         let patience = self.timing.renew.as_duration().min(self.left());
         let looked = timeout(patience, self.cache.look(&self.holders)).await;
-        let Ok(Ok(seen)) = looked else { return sleep(TROUBLE_PAUSE.min(self.left())).await };
+        let Ok(Ok(seen)) = looked else {
+            return sleep(TROUBLE_PAUSE.min(self.left())).await;
+        };
         self.keeping.looked(clock::boot_ms(), seen.first_end);
         self.nodes.send_if_modified(|known| {
             let is_news = has_changed(known, &seen.nodes);
@@ -246,7 +268,12 @@ impl LeaseKeeper {
     async fn join_anew(&mut self) {
         let sent_ms = clock::boot_ms();
         let node = (*self.node).clone();
-        match self.holders.store().join_node(node, Some(self.last), clock::now()).await {
+        match self
+            .holders
+            .store()
+            .join_node(node, Some(self.last), clock::now())
+            .await
+        {
             Ok(Joined::As(epoch)) => {
                 self.last = epoch;
                 self.keeping = Keeping::begun(sent_ms, self.timing);

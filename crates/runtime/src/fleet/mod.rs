@@ -25,7 +25,11 @@ pub(crate) use self::node_cache::NodeCache;
 pub async fn agents_by_node(store: &dyn Store) -> Result<BTreeMap<NodeName, u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for agent in store.agents(AgentQuery::default()).await? {
-        let node = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+        let node = agent
+            .lease
+            .held
+            .as_ref()
+            .and_then(|held| held.holder.node());
         if let Some(node) = node {
             *counts.entry(node.clone()).or_default() += 1;
         }

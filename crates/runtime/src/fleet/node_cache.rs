@@ -30,7 +30,10 @@ pub(crate) struct NodeSnapshot {
 impl NodeCache {
     /// Reads all nodes.
     pub(crate) async fn first(holders: &Holders) -> Result<(Self, NodeSnapshot), StoreError> {
-        let mut cache = Self { mark: [i64::MIN; 5], nodes: Arc::from([]) };
+        let mut cache = Self {
+            mark: [i64::MIN; 5],
+            nodes: Arc::from([]),
+        };
         let seen = cache.look(holders).await?;
         Ok((cache, seen))
     }
@@ -46,6 +49,9 @@ impl NodeCache {
         }
         // Also when nothing changed: it is confirmed as of now.
         holders.end_read(&ticket, &self.nodes);
-        Ok(NodeSnapshot { nodes: Arc::clone(&self.nodes), first_end: glance.first_end })
+        Ok(NodeSnapshot {
+            nodes: Arc::clone(&self.nodes),
+            first_end: glance.first_end,
+        })
     }
 }

@@ -54,7 +54,10 @@ mod tests {
         let tag = |number: usize| AttemptTag::from_text(format!("a.{number}.0"));
         (0..=REMEMBERED_MAX).for_each(|number| memory.learn(&tag(number), KnownAttempt::Over));
         memory.learn(&tag(1), KnownAttempt::Over);
-        assert_eq!((memory.known.len(), memory.order.len()), (REMEMBERED_MAX, REMEMBERED_MAX));
+        assert_eq!(
+            (memory.known.len(), memory.order.len()),
+            (REMEMBERED_MAX, REMEMBERED_MAX)
+        );
         assert!(!memory.known.contains_key("a.0.0") && memory.known.contains_key("a.1.0"));
     }
 }

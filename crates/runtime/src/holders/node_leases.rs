@@ -61,12 +61,20 @@ impl NodeLives {
             }
             None => NodeLife::Gone(None),
         };
-        let lives = nodes.iter().map(|node| (node.new.name.clone(), life(node))).collect();
-        *self = Self { by: look.0, lives: Some(lives) };
+        let lives = nodes
+            .iter()
+            .map(|node| (node.new.name.clone(), life(node)))
+            .collect();
+        *self = Self {
+            by: look.0,
+            lives: Some(lives),
+        };
     }
 
     pub(super) fn is_gone(&self, name: &NodeName) -> bool {
-        self.lives.as_ref().is_some_and(|lives| lives.get(name) != Some(&NodeLife::Lives))
+        self.lives
+            .as_ref()
+            .is_some_and(|lives| lives.get(name) != Some(&NodeLife::Lives))
     }
 
     pub(super) fn last_renewed(&self, name: &NodeName) -> Option<Time> {
@@ -113,7 +121,13 @@ mod tests {
             process: None,
         };
         let (joined_at, left) = (Time::from_ms(0), Span::from_ms(left_ms));
-        Node { new, epoch: Epoch(1), draining: false, joined_at, left }
+        Node {
+            new,
+            epoch: Epoch(1),
+            draining: false,
+            joined_at,
+            left,
+        }
     }
 
     #[test]
@@ -159,7 +173,10 @@ mod tests {
             seen(Some(&b), "now", Some(&a), false),
             format!("{:?}", ProcessLocation::Node(&b))
         );
-        assert_eq!(seen(Some(&b), "now", None, true), format!("{:?}", ProcessLocation::Node(&b)));
+        assert_eq!(
+            seen(Some(&b), "now", None, true),
+            format!("{:?}", ProcessLocation::Node(&b))
+        );
         assert_eq!(seen(None, "now", Some(&a), true), "Here");
         assert_eq!(seen(None, "before", Some(&a), true), "Elsewhere");
         assert_eq!(seen(None, "before", None, false), "Here");

@@ -75,7 +75,9 @@ impl FromStr for HookEvent {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
         let names = || Self::ALL.map(|(name, _)| name).join(", ");
-        found.map(|(_, event)| event).ok_or_else(|| format!("write one of {}", names()))
+        found
+            .map(|(_, event)| event)
+            .ok_or_else(|| format!("write one of {}", names()))
     }
 }
 
@@ -108,7 +110,9 @@ impl ToolRules {
 
 fn matches(pattern: &str, tool: &str) -> bool {
     match pattern.strip_suffix('*') {
-        Some(start) => tool.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start)),
+        Some(start) => tool
+            .get(..start.len())
+            .is_some_and(|it| it.eq_ignore_ascii_case(start)),
         None => tool.eq_ignore_ascii_case(pattern),
     }
 }
@@ -136,7 +140,9 @@ impl Conversation<'_> {
     pub async fn prompted(&self) -> Result<(), ActError> {
         self.complete_told().await?;
         if let Some((task, right)) = self.given_task().await? {
-            let Some(prompt) = self.context().remove("prompt") else { return Ok(()) };
+            let Some(prompt) = self.context().remove("prompt") else {
+                return Ok(());
+            };
             let pairs = [("prompt".to_owned(), prompt)].into();
             let set = TaskEvent::Set(pairs);
             return self
@@ -148,9 +154,13 @@ impl Conversation<'_> {
         // An interrupted turn may have no other end.
         if let Some(task) = self.running_task().await? {
             let closed = self.open_calls(&task).await?;
-            self.engine.act_together(&task.id, Right::Unfenced, closed).await?;
+            self.engine
+                .act_together(&task.id, Right::Unfenced, closed)
+                .await?;
         }
-        self.engine.observe(self.new_task(), vec![self.turn().await?]).await
+        self.engine
+            .observe(self.new_task(), vec![self.turn().await?])
+            .await
     }
 
     /// Records that a call begins. A repeatable one is recorded at its end, as a lost begin changes nothing.
@@ -161,10 +171,19 @@ impl Conversation<'_> {
         let redactor = self.engine.redactor();
         let folder = self.payload.folder.as_deref();
         let call = tool.call(redactor, folder, rule == RepeatRule::Verify);
-        let begun = |key| TaskEvent::Observe(Observed::CallBegun { key, rule, call: call.clone() });
+        let begun = |key| {
+            TaskEvent::Observe(Observed::CallBegun {
+                key,
+                rule,
+                call: call.clone(),
+            })
+        };
         if let Some((task, right)) = self.given_task().await? {
             let key = self.next_key(&task.id, tool).await?;
-            let acted = self.engine.act_upon(Some(task.clone()), &task.id, right, begun(key)).await;
+            let acted = self
+                .engine
+                .act_upon(Some(task.clone()), &task.id, right, begun(key))
+                .await;
             match acted {
                 // It was taken from this agent, or has ended meanwhile.
                 Err(ActError::Refused(_)) => {}
@@ -176,10 +195,15 @@ impl Conversation<'_> {
         match self.running_task().await? {
             Some(task) => {
                 let right = Right::Fence(task.lease.fence);
-                self.engine.act_upon(Some(task), &id, right, begun(key)).await.map(|_| ())
+                self.engine
+                    .act_upon(Some(task), &id, right, begun(key))
+                    .await
+                    .map(|_| ())
             }
             None => {
-                self.engine.observe(self.new_task(), vec![self.turn().await?, begun(key)]).await
+                self.engine
+                    .observe(self.new_task(), vec![self.turn().await?, begun(key)])
+                    .await
             }
         }
     }
@@ -187,34 +211,65 @@ impl Conversation<'_> {
     /// Records that a call has ended, in the task in which it was begun.
     pub async fn call_ended(&self, tool: &ToolCall, rule: RepeatRule) -> Result<(), ActError> {
         let failed = tool.failed;
-        let outcome = if failed { StepOutcome::Failed } else { StepOutcome::Done };
-        let stderr = self.payload.error.clone().filter(|_| failed).unwrap_or_default();
-        let output = Output { exit_code: i32::from(failed), stderr, ..Output::default() };
+        let outcome = if failed {
+            StepOutcome::Failed
+        } else {
+            StepOutcome::Done
+        };
+        let stderr = self
+            .payload
+            .error
+            .clone()
+            .filter(|_| failed)
+            .unwrap_or_default();
+        let output = Output {
+            exit_code: i32::from(failed),
+            stderr,
+            ..Output::default()
+        };
         let ended = |key| {
             let output = Some(output.clone());
-            TaskEvent::Observe(Observed::CallEnded { key, rule, outcome, output })
+            TaskEvent::Observe(Observed::CallEnded {
+                key,
+                rule,
+                outcome,
+                output,
+            })
         };
         let own = self.own_task();
         let given = self.given.as_ref().map(|(id, _)| id);
         for id in given.into_iter().chain([&own]) {
             if let Some(key) = self.open_key(id, tool).await? {
-                return self.engine.act(id, Right::Unfenced, ended(key)).await.map(|_| ());
+                return self
+                    .engine
+                    .act(id, Right::Unfenced, ended(key))
+                    .await
+                    .map(|_| ());
             }
         }
         if let Some((task, right)) = self.given_task().await? {
             let key = self.next_key(&task.id, tool).await?;
-            return self.engine.act(&task.id, right, ended(key)).await.map(|_| ());
+            return self
+                .engine
+                .act(&task.id, right, ended(key))
+                .await
+                .map(|_| ());
         }
         let key = self.next_key(&own, tool).await?;
         match self.running_task().await? {
             Some(task) => {
                 let right = Right::Fence(task.lease.fence);
-                self.engine.act_upon(Some(task), &own, right, ended(key)).await.map(|_| ())
+                self.engine
+                    .act_upon(Some(task), &own, right, ended(key))
+                    .await
+                    .map(|_| ())
             }
             // It came after the end of its turn.
             None if self.engine.store().task(&own).await?.is_some() => Ok(()),
             None => {
-                self.engine.observe(self.new_task(), vec![self.turn().await?, ended(key)]).await
+                self.engine
+                    .observe(self.new_task(), vec![self.turn().await?, ended(key)])
+                    .await
             }
         }
     }
@@ -237,7 +292,10 @@ impl Conversation<'_> {
         }
         if event != HookEvent::SessionEnd {
             let cost_micros = self.payload.cost.map_or(0, |cost| cost.0);
-            events.push(TaskEvent::Spend(Usage { cost_micros, turns: 1 }));
+            events.push(TaskEvent::Spend(Usage {
+                cost_micros,
+                turns: 1,
+            }));
             let outcome = match (&self.payload.error, event) {
                 (Some(error), _) => format!("failed: {error}"),
                 (None, HookEvent::Failure) => "failed".to_owned(),
@@ -264,7 +322,9 @@ impl Conversation<'_> {
 
     /// The task that the agent was given, if it can be written to, and by what right.
     async fn given_task(&self) -> Result<Option<(Task, Right)>, ActError> {
-        let Some((id, fence)) = &self.given else { return Ok(None) };
+        let Some((id, fence)) = &self.given else {
+            return Ok(None);
+        };
         let task = self.engine.store().task(id).await?;
         let right = fence.map_or(Right::Unfenced, Right::Fence);
         let is_ours = |task: &Task| match fence {
@@ -277,7 +337,9 @@ impl Conversation<'_> {
 
     /// The conversation's own task while a turn of it runs.
     async fn running_task(&self) -> Result<Option<Task>, ActError> {
-        let Some(task) = self.engine.store().task(&self.own_task()).await? else { return Ok(None) };
+        let Some(task) = self.engine.store().task(&self.own_task()).await? else {
+            return Ok(None);
+        };
         let life = self.engine.holder_life(&task, Right::Unfenced).await?;
         let runs = task.lease.held.is_some() && life == HolderLife::Alive;
         Ok(Some(task).filter(|_| runs))
@@ -300,21 +362,30 @@ impl Conversation<'_> {
             (Some(Holder::Attempt { attempt, shim, .. }), Some(process))
                 if process::has_below(&shim, process.pid) =>
             {
-                Holder::Attempt { attempt, shim, process: Some(process) }
+                Holder::Attempt {
+                    attempt,
+                    shim,
+                    process: Some(process),
+                }
             }
             (None, Some(process))
                 if !self.engine.store().is_shared() && fleet::node().is_none() =>
             {
                 Holder::Process(process)
             }
-            _ => Holder::Time { by: format!("{} (seen by hooks)", self.program) },
+            _ => Holder::Time {
+                by: format!("{} (seen by hooks)", self.program),
+            },
         })
     }
 
     fn new_task(&self) -> NewTask {
         let mut new = NewTask::bare(self.own_task());
         new.context = self.context();
-        new.spec.title = new.context.get("prompt").map(|prompt| clipped(prompt, TITLE_BYTES_MAX));
+        new.spec.title = new
+            .context
+            .get("prompt")
+            .map(|prompt| clipped(prompt, TITLE_BYTES_MAX));
         new.spec.observed = true;
         new.expires_at = Some(clock::now().plus(KEPT));
         new
@@ -329,8 +400,12 @@ impl Conversation<'_> {
         });
         let folder = self.payload.folder.as_deref().map(absolute);
         let pairs = [("prompt", prompt), ("workspace", folder)];
-        let given = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        given.filter(|(_, value)| value.len() <= limits::CONTEXT_VALUE.max).collect()
+        let given = pairs
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        given
+            .filter(|(_, value)| value.len() <= limits::CONTEXT_VALUE.max)
+            .collect()
     }
 
     /// Ends of the calls that were begun in this turn and are open.
@@ -342,10 +417,21 @@ impl Conversation<'_> {
             let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
             step.call.is_some() && step.is_open() && is_ours
         };
-        let steps = self.engine.store().steps(&task.id).await?.into_iter().filter(is_of_turn);
+        let steps = self
+            .engine
+            .store()
+            .steps(&task.id)
+            .await?
+            .into_iter()
+            .filter(is_of_turn);
         let ended = |Step { key, rule, .. }| {
             let outcome = StepOutcome::Failed;
-            TaskEvent::Observe(Observed::CallEnded { key, rule, outcome, output: None })
+            TaskEvent::Observe(Observed::CallEnded {
+                key,
+                rule,
+                outcome,
+                output: None,
+            })
         };
         Ok(steps.take(CLOSED_AT_ONCE).map(ended).collect())
     }
@@ -368,7 +454,13 @@ impl Conversation<'_> {
         };
         for occurrence in (last.saturating_sub(OPEN_ALIKE_MAX) + 1..=last).rev() {
             key.occurrence = occurrence;
-            if self.engine.store().step(task, &key).await?.is_some_and(|step| step.is_open()) {
+            if self
+                .engine
+                .store()
+                .step(task, &key)
+                .await?
+                .is_some_and(|step| step.is_open())
+            {
                 return Ok(Some(key));
             }
         }
@@ -378,7 +470,10 @@ impl Conversation<'_> {
     /// The last occurrence of a name; 0 when there is none. They have no gaps, so few have to be looked at.
     async fn last_alike(&self, task: &TaskId, key: &StepKey) -> Result<u32, ActError> {
         let is_there = async |occurrence| {
-            let key = StepKey { occurrence, ..key.clone() };
+            let key = StepKey {
+                occurrence,
+                ..key.clone()
+            };
             Ok::<bool, ActError>(self.engine.store().step(task, &key).await?.is_some())
         };
         let mut absent: u32 = 1;
@@ -399,6 +494,11 @@ impl Conversation<'_> {
 
 /// A folder without links, so that the same one is found again.
 pub(crate) fn absolute(folder: &Path) -> String {
-    let found = folder.canonicalize().or_else(|_| std::path::absolute(folder));
-    found.unwrap_or_else(|_| PathBuf::from(folder)).to_string_lossy().into_owned()
+    let found = folder
+        .canonicalize()
+        .or_else(|_| std::path::absolute(folder));
+    found
+        .unwrap_or_else(|_| PathBuf::from(folder))
+        .to_string_lossy()
+        .into_owned()
 }

@@ -63,12 +63,17 @@ pub struct ToolCall {
 impl Payload {
     /// Reads what a program wrote; none without a conversation.
     pub fn read(value: &Value) -> Option<Self> {
-        let session =
-            text(value, &["session_id", "sessionId", "sessionID", "conversation_id"])?.to_owned();
+        let session = text(
+            value,
+            &["session_id", "sessionId", "sessionID", "conversation_id"],
+        )?
+        .to_owned();
         let roots = value["workspace_roots"][0].as_str();
         Some(Self {
             session,
-            folder: text(value, &["cwd", "directory"]).or(roots).map(PathBuf::from),
+            folder: text(value, &["cwd", "directory"])
+                .or(roots)
+                .map(PathBuf::from),
             prompt: prompt_of(&value["prompt"]),
             tool: ToolCall::read(value),
             error: error_of(value),
@@ -82,8 +87,9 @@ impl Payload {
 impl ToolCall {
     fn read(value: &Value) -> Option<Self> {
         let name = text(value, &["tool_name", "toolName", "tool"])?.to_owned();
-        let input =
-            ["tool_input", "toolArgs", "tool_args", "args"].iter().find_map(|k| value.get(k));
+        let input = ["tool_input", "toolArgs", "tool_args", "args"]
+            .iter()
+            .find_map(|k| value.get(k));
         let input = match input {
             // Arguments that are JSON in a text.
             Some(Value::String(text)) => {
@@ -91,14 +97,25 @@ impl ToolCall {
             }
             other => other.cloned().unwrap_or_default(),
         };
-        let id = text(value, &["tool_use_id", "tool_call_id", "toolCallId", "callID"]);
+        let id = text(
+            value,
+            &["tool_use_id", "tool_call_id", "toolCallId", "callID"],
+        );
         let response = ["tool_response", "tool_output", "toolResult", "tool_result"];
-        let response = response.iter().find_map(|key| value.get(key)).unwrap_or(&Value::Null);
+        let response = response
+            .iter()
+            .find_map(|key| value.get(key))
+            .unwrap_or(&Value::Null);
         let kind = response["resultType"].as_str();
         let failed = error_of(value).is_some()
             || response.get("error").is_some_and(|error| !error.is_null())
             || kind.is_some_and(|kind| kind != "success");
-        Some(Self { name, input, id: id.map(str::to_owned), failed })
+        Some(Self {
+            name,
+            input,
+            id: id.map(str::to_owned),
+            failed,
+        })
     }
 
     /// The step that stands for it: its tool and arguments, and the call's id or a hash of the arguments.
@@ -107,7 +124,11 @@ impl ToolCall {
         let id = self.short_id();
         let tool = self.tool(redactor);
         let summary = clipped(&self.arguments(redactor), SUMMARY_BYTES_MAX);
-        let summary = if summary.is_empty() { summary } else { format!(": {summary}") };
+        let summary = if summary.is_empty() {
+            summary
+        } else {
+            format!(": {summary}")
+        };
         let name = format!("{tool}{summary} [{id}]");
         let mut key = StepKey::first(
             StepName::new(name.trim_start_matches(['-', ' '])).expect("the text of a plain line"),
@@ -117,7 +138,11 @@ impl ToolCall {
     }
 
     fn short_id(&self) -> String {
-        match self.id.as_deref().filter(|id| id.len() <= CALL_ID_BYTES_MAX) {
+        match self
+            .id
+            .as_deref()
+            .filter(|id| id.len() <= CALL_ID_BYTES_MAX)
+        {
             Some(id) => plain_line(id),
             None => {
                 let whole = self.id.clone().unwrap_or_else(|| self.input.to_string());
@@ -128,7 +153,12 @@ impl ToolCall {
 
     /// Whether this step stands for it. Hooks may name the tool otherwise, but have the same id.
     pub fn is_step(&self, step: &Step) -> bool {
-        step.call.is_some() && step.key.name.as_str().ends_with(&format!("[{}]", self.short_id()))
+        step.call.is_some()
+            && step
+                .key
+                .name
+                .as_str()
+                .ends_with(&format!("[{}]", self.short_id()))
     }
 
     /// What a successor is told about it.
@@ -141,20 +171,30 @@ impl ToolCall {
         Call {
             tool: self.tool(redactor),
             arguments: self.arguments(redactor),
-            file: if writes { self.written_file(folder) } else { None },
+            file: if writes {
+                self.written_file(folder)
+            } else {
+                None
+            },
         }
     }
 
     fn tool(&self, redactor: &Redactor) -> String {
         let name = plain_line(&redactor.text(&self.name));
         let name = clipped(name.trim_matches(['-', ' ']), TOOL_BYTES_MAX);
-        if name.is_empty() { "tool".to_owned() } else { name }
+        if name.is_empty() {
+            "tool".to_owned()
+        } else {
+            name
+        }
     }
 
     /// On one line: a command, a path or the file of a patch by itself, else all of them. Redacted before it
     /// is cut, because half a secret is not recognised.
     fn arguments(&self, redactor: &Redactor) -> String {
-        let command = self.patched().or_else(|| text(&self.input, &["command", "cmd"]));
+        let command = self
+            .patched()
+            .or_else(|| text(&self.input, &["command", "cmd"]));
         let said = match command.or_else(|| self.path()) {
             Some(said) => said.to_owned(),
             None => match &self.input {
@@ -164,14 +204,22 @@ impl ToolCall {
                 other => other.to_string(),
             },
         };
-        let clean = redactor.text(&said[..said.floor_char_boundary(INPUT_BYTES_MAX)]).into_owned();
+        let clean = redactor
+            .text(&said[..said.floor_char_boundary(INPUT_BYTES_MAX)])
+            .into_owned();
         let words: Vec<&str> = clean.split_whitespace().collect();
         clipped(plain_line(&words.join(" ")).trim(), ARGUMENTS_BYTES_MAX)
     }
 
     fn path(&self) -> Option<&str> {
-        let keys =
-            ["file_path", "filePath", "path", "absolute_path", "notebook_path", "target_file"];
+        let keys = [
+            "file_path",
+            "filePath",
+            "path",
+            "absolute_path",
+            "notebook_path",
+            "target_file",
+        ];
         text(&self.input, &keys)
     }
 
@@ -185,7 +233,10 @@ impl ToolCall {
         let starts = ["Update File: ", "Add File: ", "Delete File: ", "Move to: "];
         let mut files = patch.lines().filter_map(|line| {
             let line = line.strip_prefix("*** ")?;
-            starts.iter().find_map(|start| line.strip_prefix(start)).map(str::trim)
+            starts
+                .iter()
+                .find_map(|start| line.strip_prefix(start))
+                .map(str::trim)
         });
         let first = files.next()?;
         files.all(|other| other == first).then_some(first)
@@ -201,7 +252,11 @@ impl ToolCall {
         let hashed = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
         let path = path.to_str()?.to_owned();
         let after = after.map(|after| hashed(after.as_bytes()));
-        Some(WrittenFile { path, before: before.map(|bytes| hashed(&bytes)), after })
+        Some(WrittenFile {
+            path,
+            before: before.map(|bytes| hashed(&bytes)),
+            after,
+        })
     }
 
     /// The text with one part replaced, as the arguments of an edit say.
@@ -210,7 +265,9 @@ impl ToolCall {
         let old = text(&self.input, &["old_string", "oldString", "old_str"])?;
         let new = ["new_string", "newString", "new_str"];
         let new = new.iter().find_map(|key| self.input[key].as_str())?;
-        let all = self.input["replace_all"].as_bool().or(self.input["replaceAll"].as_bool());
+        let all = self.input["replace_all"]
+            .as_bool()
+            .or(self.input["replaceAll"].as_bool());
         Some(match all {
             Some(true) => before.replace(old, new),
             _ => before.replacen(old, new, 1),
@@ -246,7 +303,9 @@ pub fn session_task(redactor: &Redactor, program: &str, session: &str) -> TaskId
 
 /// The first of these fields that is a text and not empty.
 fn text<'v>(value: &'v Value, keys: &[&str]) -> Option<&'v str> {
-    keys.iter().find_map(|key| value[key].as_str()).filter(|text| !text.is_empty())
+    keys.iter()
+        .find_map(|key| value[key].as_str())
+        .filter(|text| !text.is_empty())
 }
 
 /// `rate_limit: try again later`; also as an object with a name and a message.
@@ -255,29 +314,36 @@ fn error_of(value: &Value) -> Option<String> {
     let kind = text(value, &["error_type"]).or_else(|| text(error, &["name", "type"]));
     let message = text(value, &["error_message", "error_details", "errorMessage"])
         .or_else(|| text(error, &["message"]));
-    let parts: Vec<&str> = [kind, error.as_str(), message].into_iter().flatten().collect();
+    let parts: Vec<&str> = [kind, error.as_str(), message]
+        .into_iter()
+        .flatten()
+        .collect();
     (!parts.is_empty()).then(|| clipped(&plain_line(&parts.join(": ").replace('\n', " ")), 400))
 }
 
 /// What the user wrote, as a text or as parts of one. The brief that a supervisor passes in its place, or after
 /// it, is not the user's.
 fn prompt_of(prompt: &Value) -> Option<String> {
-    let parts =
-        prompt.as_array().map(|parts| parts.iter().filter_map(|part| part["text"].as_str()));
+    let parts = prompt
+        .as_array()
+        .map(|parts| parts.iter().filter_map(|part| part["text"].as_str()));
     let whole = match parts {
         Some(parts) => parts.collect::<Vec<_>>().join("\n"),
         None => prompt.as_str()?.to_owned(),
     };
     let own = match whole.split_once(ATTEMPT_HEADING) {
         // Some programs put quotes around it.
-        Some((own, _)) => own.trim_matches(|c: char| c.is_whitespace() || c == '"').to_owned(),
+        Some((own, _)) => own
+            .trim_matches(|c: char| c.is_whitespace() || c == '"')
+            .to_owned(),
         None => whole,
     };
     (!own.is_empty()).then_some(own)
 }
 
 fn cost_of(value: &Value) -> Option<Cost> {
-    let cost =
-        ["cost_usd", "total_cost_usd", "costUsd"].iter().find_map(|key| value[key].as_f64())?;
+    let cost = ["cost_usd", "total_cost_usd", "costUsd"]
+        .iter()
+        .find_map(|key| value[key].as_f64())?;
     (cost.is_finite() && (0.0..1e9).contains(&cost)).then(|| Cost((cost * 1e6).round() as u64))
 }

@@ -34,14 +34,30 @@ pub struct Settled {
 pub async fn settle_edits(engine: &Engine, view: &TaskView) -> Result<Vec<Settled>, ActError> {
     let (mut events, mut settled) = (Vec::new(), Vec::new());
     for step in view.steps.iter().filter(|step| step.is_open()) {
-        let Some((call, happened)) = verdict(step) else { continue };
-        let outcome = if happened { StepOutcome::Done } else { StepOutcome::Failed };
+        let Some((call, happened)) = verdict(step) else {
+            continue;
+        };
+        let outcome = if happened {
+            StepOutcome::Done
+        } else {
+            StepOutcome::Failed
+        };
         let (key, rule) = (step.key.clone(), step.rule);
-        events.push(TaskEvent::Observe(Observed::CallEnded { key, rule, outcome, output: None }));
-        settled.push(Settled { call: call.clone(), happened });
+        events.push(TaskEvent::Observe(Observed::CallEnded {
+            key,
+            rule,
+            outcome,
+            output: None,
+        }));
+        settled.push(Settled {
+            call: call.clone(),
+            happened,
+        });
     }
     if !events.is_empty() {
-        engine.act_together(&view.task.id, Right::Unfenced, events).await?;
+        engine
+            .act_together(&view.task.id, Right::Unfenced, events)
+            .await?;
     }
     Ok(settled)
 }
@@ -63,7 +79,9 @@ impl Conversation<'_> {
             let text = self.brief_of(&task.id).await?;
             if !is_own {
                 let told_to = [(TOLD_TO.to_owned(), self.own_task().to_string())].into();
-                self.engine.act(&task.id, Right::Unfenced, TaskEvent::Set(told_to)).await?;
+                self.engine
+                    .act(&task.id, Right::Unfenced, TaskEvent::Set(told_to))
+                    .await?;
             }
             let whose = match is_own {
                 true => "This conversation was cut off.",
@@ -78,9 +96,15 @@ impl Conversation<'_> {
     pub(super) async fn complete_told(&self) -> Result<(), ActError> {
         let own = self.own_task();
         for task in self.cut_off().await? {
-            if task.context.get(TOLD_TO).is_some_and(|told| *told == own.as_str()) {
+            if task
+                .context
+                .get(TOLD_TO)
+                .is_some_and(|told| *told == own.as_str())
+            {
                 let events = vec![self.turn().await?, TaskEvent::Done { force: true }];
-                self.engine.act_together(&task.id, Right::Unfenced, events).await?;
+                self.engine
+                    .act_together(&task.id, Right::Unfenced, events)
+                    .await?;
             }
         }
         Ok(())
@@ -92,7 +116,12 @@ impl Conversation<'_> {
         let statuses = vec![TaskStatus::InProgress, TaskStatus::Interrupted];
         let (own, prefix) = (self.own_task(), format!("{}/", self.program));
         let folder = self.payload.folder.as_deref().map(absolute);
-        let mut tasks = store.tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+        let mut tasks = store
+            .tasks(TaskQuery {
+                statuses,
+                ..TaskQuery::default()
+            })
+            .await?;
         tasks.retain(|task| {
             let is_here = folder.is_some() && task.context.get("workspace") == folder.as_ref();
             let is_its = task.spec.observed && task.id.as_str().starts_with(&prefix);
@@ -102,7 +131,9 @@ impl Conversation<'_> {
         let resumed = store.task(&own).await?.filter(|task| task.steps_open > 0);
         tasks.extend(resumed.filter(|task| task.status == TaskStatus::Completed));
         let holders = self.engine.holders();
-        holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+        holders
+            .look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref()))
+            .await?;
         tasks.retain(|task| !holders.is_held(&task.lease));
         // Its own first, then the newest.
         tasks.sort_by_key(|task| (task.id != own, std::cmp::Reverse(task.updated_at)));
@@ -112,7 +143,11 @@ impl Conversation<'_> {
     async fn brief_of(&self, id: &TaskId) -> Result<Option<String>, ActError> {
         let settled = settle_edits(self.engine, &self.engine.view(id).await?).await?;
         let view = self.engine.view(id).await?;
-        let place = view.task.context.get("workspace").map_or("", String::as_str);
+        let place = view
+            .task
+            .context
+            .get("workspace")
+            .map_or("", String::as_str);
         let git = git_facts(Path::new(place));
         let settled: Vec<(&Call, bool)> =
             settled.iter().map(|it| (&it.call, it.happened)).collect();

@@ -128,15 +128,30 @@ impl RunningTask {
         match self.end_as_failed(&error).await {
             Ok(recovered) => Ok(Ended::Failed { error, recovered }),
             Err(ActError::Refused(refusal @ Refusal::Fenced { .. })) => Ok(Ended::Lost(refusal)),
-            Err(source) => Err(EndError { first: Some(error), source }),
+            Err(source) => Err(EndError {
+                first: Some(error),
+                source,
+            }),
         }
     }
 
     async fn end_as(&self, end: End) -> Result<Ended, EndError> {
         let (event, ended) = match end {
             End::Done => (TaskEvent::Done { force: false }, Ended::Done),
-            End::Block { reason } => (TaskEvent::Block { reason, is_told: false }, Ended::Blocked),
-            End::Defer { until } => (TaskEvent::Defer { until, reason: None }, Ended::Deferred),
+            End::Block { reason } => (
+                TaskEvent::Block {
+                    reason,
+                    is_told: false,
+                },
+                Ended::Blocked,
+            ),
+            End::Defer { until } => (
+                TaskEvent::Defer {
+                    until,
+                    reason: None,
+                },
+                Ended::Deferred,
+            ),
         };
         match self.end(event).await {
             Ok(()) => Ok(ended),
@@ -145,7 +160,10 @@ impl RunningTask {
             Err(ActError::Refused(refusal @ Refusal::StepsLeftOpen { .. })) => {
                 self.end_as_error(refusal.to_string()).await
             }
-            Err(source) => Err(EndError { first: None, source }),
+            Err(source) => Err(EndError {
+                first: None,
+                source,
+            }),
         }
     }
 }
@@ -168,5 +186,6 @@ impl<F: Future> Future for Caught<F> {
 
 fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a word")
 }

@@ -100,6 +100,10 @@ impl RelightBuilder {
         let variables = environment::variables();
         let redactor = Redactor::new(key).with_environment(environment::texts(&variables));
         let engine = Engine::new(store, redactor).with_file_intake(take_in_file);
-        Ok(Relight::with_recoverer(Recoverer::new(engine, strategies, self.policy)))
+        Ok(Relight::with_recoverer(Recoverer::new(
+            engine,
+            strategies,
+            self.policy,
+        )))
     }
 }

@@ -31,7 +31,9 @@ pub(super) async fn lease(
     if given.is_some() || !holders.store().is_shared() {
         return Ok(given);
     }
-    let Some(own) = fleet::node() else { return Ok(Some(SHARED_LEASE)) };
+    let Some(own) = fleet::node() else {
+        return Ok(Some(SHARED_LEASE));
+    };
     let seen = *holders.own_node_seen();
     if seen.is_some_and(|at| at.elapsed() < NODE_SEEN) {
         return Ok(None);
@@ -53,7 +55,9 @@ pub(super) fn own_process() -> Holder {
 
 /// The holder of a lease that this process renews.
 pub(super) fn own_lease() -> Holder {
-    Holder::Time { by: format!("process {}", std::process::id()) }
+    Holder::Time {
+        by: format!("process {}", std::process::id()),
+    }
 }
 
 /// Where seats are counted: one store, however often this process has opened it.
@@ -82,11 +86,18 @@ impl ProcessClaims {
         let key = (place.clone(), task.clone());
         let mut seats = seats();
         if seats.contains_key(&key) {
-            let held =
-                HeldLease { holder: own_process(), ttl: None, since: clock::now(), left: None };
-            return Err(
-                Refusal::Held { task: task.clone(), agent: None, held: Box::new(held) }.into()
-            );
+            let held = HeldLease {
+                holder: own_process(),
+                ttl: None,
+                since: clock::now(),
+                left: None,
+            };
+            return Err(Refusal::Held {
+                task: task.clone(),
+                agent: None,
+                held: Box::new(held),
+            }
+            .into());
         }
         seats.insert(key.clone(), 1);
         Ok(Self(key))
@@ -116,5 +127,8 @@ impl Drop for ProcessClaims {
 fn seats() -> MutexGuard<'static, HashMap<SeatKey, usize>> {
     // Of the process by nature: handles of one process are the same holder to every store.
     static SEATS: OnceLock<Mutex<HashMap<SeatKey, usize>>> = OnceLock::new();
-    SEATS.get_or_init(Mutex::default).lock().expect("nothing panics while it is locked")
+    SEATS
+        .get_or_init(Mutex::default)
+        .lock()
+        .expect("nothing panics while it is locked")
 }

@@ -30,7 +30,11 @@ pub struct TaskQueue {
 
 impl TaskQueue {
     pub(super) fn new(queue: Queue, place: StoreIdentity) -> Self {
-        Self { queue, place, ttl: None }
+        Self {
+            queue,
+            place,
+            ttl: None,
+        }
     }
 
     /// Holds tasks by leases of this length that are renewed in the background; see

@@ -36,7 +36,11 @@ fn read(path: &Path) -> io::Result<MarkKey> {
 fn make(folder: &Path, path: &Path) -> io::Result<MarkKey> {
     let unlike_any = u64::from_le_bytes(random::bytes());
     let draft = folder.join(format!("{FILE}.new-{}-{unlike_any:x}", std::process::id()));
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)?;
     file.write_all(&random::bytes::<32>())?;
     // Else the store's own sync makes the name durable and a power cut leaves it without content.
     file.sync_data()?;

@@ -98,7 +98,10 @@ impl Relight {
     /// Uses an engine, strategies and limits that are there.
     pub fn with_recoverer(recoverer: Recoverer) -> Self {
         let place = StoreIdentity::of(recoverer.engine());
-        Self { queue: Queue::new(recoverer), place }
+        Self {
+            queue: Queue::new(recoverer),
+            place,
+        }
     }
 
     /// What the rest of the product works with.
@@ -114,7 +117,11 @@ impl Relight {
     /// Asks for a task by its id; nothing happens before `start` or `add`.
     pub fn task(&self, id: &str) -> Result<TaskBuilder, IdError> {
         let new = NewTask::bare(TaskId::new(id)?);
-        Ok(TaskBuilder::new(self.recoverer().clone(), self.place.clone(), new))
+        Ok(TaskBuilder::new(
+            self.recoverer().clone(),
+            self.place.clone(),
+            new,
+        ))
     }
 
     /// The tasks that wait for somebody to take them.
@@ -160,7 +167,10 @@ impl Relight {
 
     /// Asks for a session by its key; nothing happens before `begin`.
     pub fn session(&self, key: &str) -> Result<SessionBuilder, IdError> {
-        Ok(SessionBuilder::new(self.engine().clone(), SessionKey::new(key)?))
+        Ok(SessionBuilder::new(
+            self.engine().clone(),
+            SessionKey::new(key)?,
+        ))
     }
 
     /// What a gateway calls at its start: decides every session whose turn was cut off, and answers

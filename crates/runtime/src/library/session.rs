@@ -56,7 +56,12 @@ pub enum BeginError {
 
 impl SessionBuilder {
     pub(super) fn new(engine: Engine, key: SessionKey) -> Self {
-        Self { engine, key, ttl: None, context: BTreeMap::new() }
+        Self {
+            engine,
+            key,
+            ttl: None,
+            context: BTreeMap::new(),
+        }
     }
 
     /// What whoever resumes it needs.
@@ -76,12 +81,19 @@ impl SessionBuilder {
     /// Marks a turn of this conversation. On disk when it returns: run it then.
     pub async fn begin(self, session_id: &str) -> Result<Turn, BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let ttl = lease(self.ttl, self.engine.holders()).await.map_err(SessionError::from)?;
+        let ttl = lease(self.ttl, self.engine.holders())
+            .await
+            .map_err(SessionError::from)?;
         let owner = match ttl {
             Some(_) => own_lease(),
             None => own_process(),
         };
-        let event = SessionEvent::Begin { session_id, owner, ttl, context: self.context };
+        let event = SessionEvent::Begin {
+            session_id,
+            owner,
+            ttl,
+            context: self.context,
+        };
         let acted = sessions::act(&self.engine, &self.key, event).await?;
         Ok(Turn::new(self.engine, acted, ttl))
     }
@@ -90,7 +102,11 @@ impl SessionBuilder {
     /// by the time window, for want of anything better.
     pub async fn touch(self, session_id: &str) -> Result<(), BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let event = SessionEvent::Touch { session_id, at: clock::now(), by: own_process() };
+        let event = SessionEvent::Touch {
+            session_id,
+            at: clock::now(),
+            by: own_process(),
+        };
         sessions::act(&self.engine, &self.key, event).await?;
         Ok(())
     }
@@ -131,7 +147,12 @@ impl Turn {
             session: Mutex::new(acted.after),
         });
         let renewal = ttl.map(|ttl| tokio::spawn(renew(Arc::clone(&shared), ttl)));
-        Self { shared, previous: acted.before, renewal, ended: false }
+        Self {
+            shared,
+            previous: acted.before,
+            renewal,
+            ended: false,
+        }
     }
 
     /// Whose turn it is.
@@ -161,9 +182,16 @@ impl Turn {
 
 impl TurnShared {
     async fn act(&self, event: SessionEvent) -> Result<(), SessionError> {
-        let known = self.session.lock().expect("nothing panics while it is locked").clone();
+        let known = self
+            .session
+            .lock()
+            .expect("nothing panics while it is locked")
+            .clone();
         let acted = sessions::act_upon(&self.engine, &self.key, Some(known), event).await?;
-        *self.session.lock().expect("nothing panics while it is locked") = acted.after;
+        *self
+            .session
+            .lock()
+            .expect("nothing panics while it is locked") = acted.after;
         Ok(())
     }
 }
@@ -173,7 +201,9 @@ impl Drop for Turn {
         if let Some(renewal) = &self.renewal {
             renewal.abort();
         }
-        let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| !self.ended)
+        let Some(runtime) = tokio::runtime::Handle::try_current()
+            .ok()
+            .filter(|_| !self.ended)
         else {
             return;
         };

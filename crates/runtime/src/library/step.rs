@@ -106,7 +106,10 @@ impl<'t> StepBuilder<'t> {
             Ok(value) => {
                 // The same whatever the order of its keys.
                 let hash = blake3::hash(&canonical_json(&value));
-                let first = hash.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
+                let first = hash
+                    .as_bytes()
+                    .first_chunk::<8>()
+                    .expect("a hash has 32 bytes");
                 self.fingerprint = Some(u64::from_le_bytes(*first));
             }
             Err(error) => self.input_error = Some(error),
@@ -122,7 +125,11 @@ impl<'t> StepBuilder<'t> {
         Fut: Future<Output = Result<T, E>>,
         E: std::fmt::Display,
     {
-        self.run_with(None::<fn(StepRun) -> std::future::Ready<Result<Option<T>, E>>>, run).await
+        self.run_with(
+            None::<fn(StepRun) -> std::future::Ready<Result<Option<T>, E>>>,
+            run,
+        )
+        .await
     }
 
     /// Runs it by the rule `verify`: found begun and not ended, `verify` is asked first. It answers
@@ -161,7 +168,10 @@ impl<'t> StepBuilder<'t> {
         if let Some(newest) = shared.lost_to() {
             return Err(StepError::Fenced(shared.fenced(newest)));
         }
-        let mut key = StepKey { name: self.name.clone(), occurrence: 1 };
+        let mut key = StepKey {
+            name: self.name.clone(),
+            occurrence: 1,
+        };
         redact_input::clean_step(shared.engine.redactor(), &mut key);
         if let Some(source) = self.input_error.take() {
             return Err(StepError::Value { step: key, source });
@@ -180,7 +190,11 @@ impl<'t> StepBuilder<'t> {
             StepAdvice::Wait => {
                 // Blocks the task and ends its lease, as every begin of such a step does.
                 let (rule, fingerprint) = (self.rule, self.fingerprint);
-                let begin = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint };
+                let begin = TaskEvent::StepBegin {
+                    key: key.clone(),
+                    rule,
+                    fingerprint,
+                };
                 self.task.end(begin).await?;
                 return Err(StepError::InDoubt(key));
             }
@@ -188,7 +202,9 @@ impl<'t> StepBuilder<'t> {
         }
         let mut mark = self.mark(key, known.as_ref());
         if advice == StepAdvice::Ask {
-            let Some(verify) = verify else { return Err(StepError::InDoubt(mark.key)) };
+            let Some(verify) = verify else {
+                return Err(StepError::InDoubt(mark.key));
+            };
             let verdict = verify(step_run(shared, &mark, true)).await;
             if let Some(value) = verdict.map_err(StepError::Failed)? {
                 let output = value_output(shared, &mark.key, &value)?;
@@ -196,7 +212,10 @@ impl<'t> StepBuilder<'t> {
                 pass.finish();
                 return Ok(value);
             }
-            let output = Output { exit_code: 1, ..Output::default() };
+            let output = Output {
+                exit_code: 1,
+                ..Output::default()
+            };
             end(shared, mark.clone(), StepOutcome::Failed, output).await?;
             (mark.was_open, mark.rule) = (false, self.rule);
         }
@@ -246,7 +265,12 @@ struct Pass<'s> {
 impl<'s> Pass<'s> {
     fn enter(shared: &'s TaskShared, name: StepName) -> Self {
         let occurrence = shared.enter(&name);
-        Self { shared, name, occurrence, finished: false }
+        Self {
+            shared,
+            name,
+            occurrence,
+            finished: false,
+        }
     }
 
     fn finish(mut self) {
@@ -283,7 +307,10 @@ fn recorded<T: DeserializeOwned, E>(
 ) -> Result<T, StepError<E>> {
     // A step that a person or a command declared done has no value: it reads as null.
     let body = output.map_or_else(|| b"null".to_vec(), |output| output.body);
-    serde_json::from_slice(&body).map_err(|source| StepError::Value { step: key.clone(), source })
+    serde_json::from_slice(&body).map_err(|source| StepError::Value {
+        step: key.clone(),
+        source,
+    })
 }
 
 async fn execute<T, E, F, Fut>(
@@ -298,7 +325,10 @@ where
     Fut: Future<Output = Result<T, E>>,
     E: std::fmt::Display,
 {
-    let given_up = GivenUp { shared, key: Some(mark.key.clone()) };
+    let given_up = GivenUp {
+        shared,
+        key: Some(mark.key.clone()),
+    };
     let begun = begin(shared, &mark).await?;
     let result = run(step_run(shared, &mark, in_doubt)).await;
     // Still in memory: begin and end become one record. Else the store has it.
@@ -325,7 +355,11 @@ where
 }
 
 fn failure(shared: &TaskShared, error: &dyn std::fmt::Display) -> Output {
-    let mut output = Output { exit_code: 1, stderr: error.to_string(), ..Output::default() };
+    let mut output = Output {
+        exit_code: 1,
+        stderr: error.to_string(),
+        ..Output::default()
+    };
     redact_input::clean_output(shared.engine.redactor(), &mut output);
     output
 }
@@ -345,7 +379,11 @@ impl GivenUp<'_> {
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.shared.given_up.lock().expect("nothing panics while locked").insert(key);
+            self.shared
+                .given_up
+                .lock()
+                .expect("nothing panics while locked")
+                .insert(key);
         }
     }
 }
@@ -360,7 +398,12 @@ async fn begin<E>(
         shared.commit(vec![change]).await?;
         return Ok(None);
     }
-    Ok(Some(shared.engine.store().commit_deferred(shared.under_fence(vec![change]))))
+    Ok(Some(
+        shared
+            .engine
+            .store()
+            .commit_deferred(shared.under_fence(vec![change])),
+    ))
 }
 
 /// Records the end. A begin that nobody waited for may have been lost, or an earlier one may have
@@ -371,7 +414,11 @@ async fn end<E>(
     outcome: StepOutcome,
     output: Output,
 ) -> Result<(), StepError<E>> {
-    let change = |mark: StepMark| Change::StepEnded { mark, outcome, output: Some(output.clone()) };
+    let change = |mark: StepMark| Change::StepEnded {
+        mark,
+        outcome,
+        output: Some(output.clone()),
+    };
     match shared.commit(vec![change(mark.clone())]).await {
         Err(ActError::Contended(_)) => {
             let step = shared.read_step(&mark.key).await?;
@@ -397,19 +444,30 @@ fn value_output<T: Serialize + DeserializeOwned, E>(
     step: &StepKey,
     value: &T,
 ) -> Result<Output, StepError<E>> {
-    let body = serde_json::to_vec(value)
-        .map_err(|source| StepError::Value { step: step.clone(), source })?;
+    let body = serde_json::to_vec(value).map_err(|source| StepError::Value {
+        step: step.clone(),
+        source,
+    })?;
     // What JSON cannot write becomes null, which may not read back: better told now than later.
     if memchr::memmem::find(&body, b"null").is_some() {
-        serde_json::from_slice::<T>(&body)
-            .map_err(|source| StepError::Value { step: step.clone(), source })?;
+        serde_json::from_slice::<T>(&body).map_err(|source| StepError::Value {
+            step: step.clone(),
+            source,
+        })?;
     }
-    let mut output = Output { body, ..Output::default() };
+    let mut output = Output {
+        body,
+        ..Output::default()
+    };
     redact_input::clean_output(shared.engine.redactor(), &mut output);
     Ok(output)
 }
 
 fn step_run(shared: &TaskShared, mark: &StepMark, in_doubt: bool) -> StepRun {
     let idempotency_key = mark.key.idempotency_key(&shared.id);
-    StepRun { idempotency_key, tries: mark.tries, in_doubt }
+    StepRun {
+        idempotency_key,
+        tries: mark.tries,
+        in_doubt,
+    }
 }

@@ -72,7 +72,11 @@ impl RunningTask {
         ttl: Option<Span>,
         seat: ProcessClaims,
     ) -> Self {
-        let steps = started.view.steps.into_iter().map(|step| (step.key.clone(), step));
+        let steps = started
+            .view
+            .steps
+            .into_iter()
+            .map(|step| (step.key.clone(), step));
         let record = started.view.task;
         let shared = Arc::new(TaskShared {
             engine: recoverer.engine().clone(),
@@ -88,7 +92,14 @@ impl RunningTask {
         });
         let renewal = ttl.map(|ttl| tokio::spawn(renew(Arc::clone(&shared), ttl)));
         let progress = started.view.progress;
-        Self { shared, renewal, resumed: started.resumed, record, progress, _seat: seat }
+        Self {
+            shared,
+            renewal,
+            resumed: started.resumed,
+            record,
+            progress,
+            _seat: seat,
+        }
     }
 
     /// Its id.
@@ -142,7 +153,8 @@ impl RunningTask {
 
     /// Adds context for a successor.
     pub async fn set(&self, key: &str, value: &str) -> Result<(), ActError> {
-        self.act(TaskEvent::Set([(key.to_owned(), value.to_owned())].into())).await
+        self.act(TaskEvent::Set([(key.to_owned(), value.to_owned())].into()))
+            .await
     }
 
     /// Adds to what the task has cost; past the limit of the policy nobody goes on with it by
@@ -155,7 +167,11 @@ impl RunningTask {
     pub async fn skip(&self, step: &str, reason: &str) -> Result<(), ActError> {
         check_reason(reason)?;
         let key = operations::step::key(&self.shared.engine, StepName::new(step)?, None);
-        self.act(TaskEvent::StepSkip { key: key.clone(), reason: reason.to_owned() }).await?;
+        self.act(TaskEvent::StepSkip {
+            key: key.clone(),
+            reason: reason.to_owned(),
+        })
+        .await?;
         self.shared.read_step(&key).await.map(drop)
     }
 
@@ -179,12 +195,20 @@ impl RunningTask {
     /// It cannot go on before a person acts.
     pub async fn block(self, reason: &str) -> Result<(), ActError> {
         check_reason(reason)?;
-        self.end(TaskEvent::Block { reason: reason.to_owned(), is_told: false }).await
+        self.end(TaskEvent::Block {
+            reason: reason.to_owned(),
+            is_told: false,
+        })
+        .await
     }
 
     /// It goes on later.
     pub async fn defer(self, until: Time) -> Result<(), ActError> {
-        self.end(TaskEvent::Defer { until, reason: None }).await
+        self.end(TaskEvent::Defer {
+            until,
+            reason: None,
+        })
+        .await
     }
 
     /// Completes when somebody else has the lease: whatever is being done should be dropped.
@@ -207,7 +231,11 @@ impl RunningTask {
         // Where nothing was written since, what it was given is what the store has.
         let known = self.shared.is_as_given.swap(false, Ordering::Relaxed);
         let known = known.then(|| self.record.clone());
-        let result = self.shared.engine.act_upon(known, &self.shared.id, right, event).await;
+        let result = self
+            .shared
+            .engine
+            .act_upon(known, &self.shared.id, right, event)
+            .await;
         self.shared.note(&result);
         result.map(|_| ())
     }
@@ -224,7 +252,12 @@ impl RunningTask {
     }
 
     pub(super) async fn end_as_failed(&self, reason: &str) -> Result<Recovered, ActError> {
-        let TaskShared { recoverer, id, fence, .. } = &*self.shared;
+        let TaskShared {
+            recoverer,
+            id,
+            fence,
+            ..
+        } = &*self.shared;
         let result = recoverer.fail(id, Right::Fence(*fence), reason).await;
         self.shared.note(&result);
         let recovered = result?;
@@ -235,8 +268,13 @@ impl RunningTask {
     /// Completes when this handle was told that somebody else has the lease; looks for nothing.
     pub(super) async fn told_of_loss(&self) -> Refusal {
         let mut told = self.shared.lost.subscribe();
-        let newest = told.wait_for(Option::is_some).await.ok().and_then(|newest| *newest);
-        self.shared.fenced(newest.expect("the sender lives as long as this handle"))
+        let newest = told
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|newest| *newest);
+        self.shared
+            .fenced(newest.expect("the sender lives as long as this handle"))
     }
 }
 
@@ -252,10 +290,16 @@ impl Drop for RunningTask {
         let reason = Some("its handle was dropped".to_owned());
         self.shared.engine.store().commit_deferred(Commit {
             task: self.shared.id.clone(),
-            guard: Guard { fence: Some(self.shared.fence), seq: None },
+            guard: Guard {
+                fence: Some(self.shared.fence),
+                seq: None,
+            },
             at: clock::now(),
             changes: vec![
-                Change::Status { to: TaskStatus::Interrupted, reason },
+                Change::Status {
+                    to: TaskStatus::Interrupted,
+                    reason,
+                },
                 Change::LeaseEnded,
             ],
         });
@@ -269,7 +313,11 @@ impl TaskShared {
     }
 
     pub(super) fn fenced(&self, newest: Fence) -> Refusal {
-        Refusal::Fenced { task: self.id.clone(), ours: self.fence, newest }
+        Refusal::Fenced {
+            task: self.id.clone(),
+            ours: self.fence,
+            newest,
+        }
     }
 
     /// Looks whether the lease is still ours, then waits for the next commit.
@@ -299,11 +347,20 @@ impl TaskShared {
 
     /// What is known of a step; asked of the store where this handle gave it up half way.
     pub(super) async fn known(&self, key: &StepKey) -> Result<Option<Step>, ActError> {
-        let given_up = self.given_up.lock().expect("nothing panics while locked").remove(key);
+        let given_up = self
+            .given_up
+            .lock()
+            .expect("nothing panics while locked")
+            .remove(key);
         if given_up {
             return self.read_step(key).await;
         }
-        Ok(self.steps.lock().expect("nothing panics while locked").get(key).cloned())
+        Ok(self
+            .steps
+            .lock()
+            .expect("nothing panics while locked")
+            .get(key)
+            .cloned())
     }
 
     /// What the store has of a step now.
@@ -327,8 +384,16 @@ impl TaskShared {
 
     pub(super) fn under_fence(&self, changes: Vec<Change>) -> Commit {
         self.is_as_given.store(false, Ordering::Relaxed);
-        let guard = Guard { fence: Some(self.fence), seq: None };
-        Commit { task: self.id.clone(), guard, at: clock::now(), changes }
+        let guard = Guard {
+            fence: Some(self.fence),
+            seq: None,
+        };
+        Commit {
+            task: self.id.clone(),
+            guard,
+            at: clock::now(),
+            changes,
+        }
     }
 
     /// The next occurrence of a name: one more than were finished or are being run.
@@ -347,7 +412,9 @@ impl TaskShared {
     }
 
     fn passes(&self) -> std::sync::MutexGuard<'_, HashMap<StepName, Passes>> {
-        self.passes.lock().expect("nothing panics while it is locked")
+        self.passes
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 }
 
@@ -357,7 +424,10 @@ async fn renew(shared: Arc<TaskShared>, ttl: Span) {
     loop {
         tokio::time::sleep(pause).await;
         let result = shared.engine.store().renew(&shared.id, shared.fence).await;
-        let fenced = matches!(result, Err(CommitError::Fenced { .. } | CommitError::Absent(_)));
+        let fenced = matches!(
+            result,
+            Err(CommitError::Fenced { .. } | CommitError::Absent(_))
+        );
         // A store that cannot be reached now is asked again: the lease may still be good.
         shared.note(&result.map_err(act_error));
         if fenced {

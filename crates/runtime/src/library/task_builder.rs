@@ -28,7 +28,14 @@ pub struct TaskBuilder {
 
 impl TaskBuilder {
     pub(super) fn new(recoverer: Recoverer, place: StoreIdentity, new: NewTask) -> Self {
-        Self { recoverer, place, new, ttl: None, lifetime: None, force: false }
+        Self {
+            recoverer,
+            place,
+            new,
+            ttl: None,
+            lifetime: None,
+            force: false,
+        }
     }
 
     /// One line for people.
@@ -145,7 +152,13 @@ impl TaskBuilder {
             true => StartLimits::Forced,
             false => StartLimits::Policy(self.recoverer.policy()),
         };
-        let start = TaskEvent::Start { holder, ttl, steal: left_over, starter, limits };
+        let start = TaskEvent::Start {
+            holder,
+            ttl,
+            steal: left_over,
+            starter,
+            limits,
+        };
         let started = engine.take_for(&task.id, Right::Unfenced, start).await?;
         Ok(RunningTask::new(self.recoverer, started, ttl, seat))
     }

@@ -49,7 +49,15 @@ pub struct Worked {
 impl Worker {
     pub(super) fn new(queue: TaskQueue, agent: AgentName) -> Self {
         let (skills, at_once, until_empty) = (Vec::new(), 1, false);
-        Self { queue, agent, skills, at_once, until_empty, until: None, on_end: None }
+        Self {
+            queue,
+            agent,
+            skills,
+            at_once,
+            until_empty,
+            until: None,
+            on_end: None,
+        }
     }
 
     /// What it can do beside what the store knows of the agent.
@@ -122,7 +130,9 @@ impl Worker {
             };
             slots.spawn(slot.work(Arc::clone(&work)));
         }
-        let mut stop = self.until.unwrap_or_else(|| Box::pin(std::future::pending()));
+        let mut stop = self
+            .until
+            .unwrap_or_else(|| Box::pin(std::future::pending()));
         let (mut all, mut first_error) = (Worked::default(), None);
         loop {
             let ended = tokio::select! {

@@ -122,8 +122,18 @@ impl Supervisor {
             Holder::Time { .. } => return None,
         };
         let alive = holders.is_alive(held);
-        let elsewhere = held.holder.node().filter(|node| fleet::node() != Some(node)).cloned();
-        Some(Self { kind: None, pid, alive, since: held.since, elsewhere })
+        let elsewhere = held
+            .holder
+            .node()
+            .filter(|node| fleet::node() != Some(node))
+            .cloned();
+        Some(Self {
+            kind: None,
+            pid,
+            alive,
+            since: held.since,
+            elsewhere,
+        })
     }
 
     /// It lives and is on this machine.
@@ -136,10 +146,15 @@ impl Supervisor {
 /// started by the daemon's start.
 pub fn start_with_daemon(agent: &agent::Agent) -> String {
     match &agent.state {
-        AgentState::Stopped { by: Stopper::Person }
+        AgentState::Stopped {
+            by: Stopper::Person,
+        }
         | AgentState::Terminated { .. }
         | AgentState::Crashed { again_at: None } => {
-            format!("relight up, then relight start {}", shell_word(agent.name.as_str()))
+            format!(
+                "relight up, then relight start {}",
+                shell_word(agent.name.as_str())
+            )
         }
         _ => "relight up".to_owned(),
     }
@@ -180,13 +195,20 @@ impl Truth {
         }
         if agent.plan.reports_itself() {
             let runs = matches!(agent.state, AgentState::Running { .. });
-            return if runs { Self::Unheard } else { Self::AsRecorded };
+            return if runs {
+                Self::Unheard
+            } else {
+                Self::AsRecorded
+            };
         }
         match &agent.state {
             AgentState::Running { .. } if leader.is_some_and(process::is_alive) => Self::Orphaned,
             AgentState::Running { .. } => Self::DiedUnnoticed,
             // Nobody has to watch what only a person starts.
-            AgentState::Suspended { why: Pause::Incurable, .. } => Self::AsRecorded,
+            AgentState::Suspended {
+                why: Pause::Incurable,
+                ..
+            } => Self::AsRecorded,
             AgentState::Crashed { again_at: Some(_) } | AgentState::Suspended { .. } => {
                 Self::Forgotten
             }
@@ -214,7 +236,9 @@ impl Context {
     ) -> Result<Agent, ActError> {
         let agent = self.agent(name).await?;
         let mut shown = self.show_agents(vec![agent], signs, here).await?;
-        shown.pop().ok_or_else(|| ActError::NoSuchAgent(name.clone()))
+        shown
+            .pop()
+            .ok_or_else(|| ActError::NoSuchAgent(name.clone()))
     }
 
     /// A page of agents in the order of their names.
@@ -225,12 +249,21 @@ impl Context {
         here: Option<&str>,
     ) -> Result<List<Agent>, ActError> {
         let limit = query.limit.unwrap_or(usize::MAX);
-        let query = AgentQuery { limit: query.limit.map(|limit| limit + 1), ..query };
+        let query = AgentQuery {
+            limit: query.limit.map(|limit| limit + 1),
+            ..query
+        };
         let mut agents = self.engine.store().agents(query).await?;
         let has_more = agents.len() > limit;
         agents.truncate(limit);
-        let next = agents.last().filter(|_| has_more).map(|agent| agent.name.to_string());
-        Ok(List { items: self.show_agents(agents, signs, here).await?, next })
+        let next = agents
+            .last()
+            .filter(|_| has_more)
+            .map(|agent| agent.name.to_string());
+        Ok(List {
+            items: self.show_agents(agents, signs, here).await?,
+            next,
+        })
     }
 
     async fn show_agents(
@@ -248,7 +281,10 @@ impl Context {
         let mut known = Vec::with_capacity(agents.len());
         for agent in agents {
             let supervisor = Supervisor::of(&agent, self.engine.holders());
-            let live = match supervisor.as_ref().filter(|supervisor| supervisor.is_near()) {
+            let live = match supervisor
+                .as_ref()
+                .filter(|supervisor| supervisor.is_near())
+            {
                 Some(supervisor) => signs.of(&self.home, &agent.name, supervisor.pid).await,
                 None => Live::default(),
             };
@@ -258,7 +294,10 @@ impl Context {
         let is_daemon_up =
             known.iter().any(Known::is_left_alone) && signs.is_daemon_up(&self.home).await;
         let now = clock::now();
-        Ok(known.into_iter().map(|known| known.shown(is_daemon_up, now, here)).collect())
+        Ok(known
+            .into_iter()
+            .map(|known| known.shown(is_daemon_up, now, here))
+            .collect())
     }
 
     async fn known(
@@ -274,12 +313,20 @@ impl Context {
             _ => None,
         };
         // A reporter's view in the daemon has no attempts: they are only in the store.
-        let known_last = live.last_attempt.clone().filter(|_| !agent.plan.reports_itself());
+        let known_last = live
+            .last_attempt
+            .clone()
+            .filter(|_| !agent.plan.reports_itself());
         let last = match known_last {
             Some(last) => last,
             None if agent.attempt_number > 0 => {
                 let name = Some(agent.name.clone());
-                let query = AttemptQuery { agent: name, ended: true, limit: 1, before: None };
+                let query = AttemptQuery {
+                    agent: name,
+                    ended: true,
+                    limit: 1,
+                    before: None,
+                };
                 store.attempts(query).await?.pop()
             }
             None => None,
@@ -298,16 +345,30 @@ impl Context {
             }
             None => None,
         };
-        supervisor.iter_mut().for_each(|supervisor| supervisor.kind = live.kind);
+        supervisor
+            .iter_mut()
+            .for_each(|supervisor| supervisor.kind = live.kind);
         let truth = Truth::of(&agent, attempt.as_ref(), supervisor.as_ref());
         let last_death = last.as_ref().and_then(LastDeath::of);
-        Ok(Known { agent, attempt, last_death, task, step, supervisor, truth, live })
+        Ok(Known {
+            agent,
+            attempt,
+            last_death,
+            task,
+            step,
+            supervisor,
+            truth,
+            live,
+        })
     }
 
     /// Tasks that attempts hold, by the attempt; those of agents that report by themselves by their name.
     async fn held_tasks(&self) -> Result<HashMap<String, Task>, StoreError> {
         let statuses = vec![TaskStatus::InProgress];
-        let query = TaskQuery { statuses, ..TaskQuery::default() };
+        let query = TaskQuery {
+            statuses,
+            ..TaskQuery::default()
+        };
         let tasks = self.engine.store().tasks(query).await?;
         let by_attempt = |task: Task| match &task.lease.held.as_ref()?.holder {
             Holder::Attempt { attempt, .. } => Some((attempt.clone(), task)),
@@ -321,7 +382,9 @@ impl Context {
         agent: &agent::Agent,
         held: Option<&mut HashMap<String, Task>>,
     ) -> Result<Option<Task>, StoreError> {
-        let AgentState::Running { attempt, .. } = &agent.state else { return Ok(None) };
+        let AgentState::Running { attempt, .. } = &agent.state else {
+            return Ok(None);
+        };
         let reports_itself = agent.plan.reports_itself();
         if let Some(held) = held {
             return Ok(match reports_itself {
@@ -330,12 +393,20 @@ impl Context {
             });
         }
         let query = match reports_itself {
-            true => {
-                TaskQuery { agent: Some(agent.name.clone()), held: true, ..TaskQuery::default() }
-            }
-            false => TaskQuery { held_by: Some(attempt.clone()), ..TaskQuery::default() },
+            true => TaskQuery {
+                agent: Some(agent.name.clone()),
+                held: true,
+                ..TaskQuery::default()
+            },
+            false => TaskQuery {
+                held_by: Some(attempt.clone()),
+                ..TaskQuery::default()
+            },
         };
-        let query = TaskQuery { limit: Some(1), ..query };
+        let query = TaskQuery {
+            limit: Some(1),
+            ..query
+        };
         Ok(self.engine.store().tasks(query).await?.pop())
     }
 }
@@ -362,15 +433,34 @@ impl Known {
     fn shown(self, is_daemon_up: bool, now: Time, here: Option<&str>) -> Agent {
         let detail = self.detail(is_daemon_up, now, here);
         let why = why(&self.agent);
-        let Self { agent, attempt, last_death, task, step, supervisor, truth, live } = self;
-        let process = attempt.as_ref().and_then(|attempt| attempt.process.as_ref());
-        let holder = agent.lease.held.as_ref().and_then(|held| held.holder.node());
-        let node = holder.or_else(|| process?.node.as_ref()).map(ToString::to_string);
+        let Self {
+            agent,
+            attempt,
+            last_death,
+            task,
+            step,
+            supervisor,
+            truth,
+            live,
+        } = self;
+        let process = attempt
+            .as_ref()
+            .and_then(|attempt| attempt.process.as_ref());
+        let holder = agent
+            .lease
+            .held
+            .as_ref()
+            .and_then(|held| held.holder.node());
+        let node = holder
+            .or_else(|| process?.node.as_ref())
+            .map(ToString::to_string);
         // The number of a process that has ended may be another's.
         let has_ended = matches!(truth, Truth::DiedUnnoticed | Truth::NotRecorded);
         let pid = process.filter(|_| !has_ended).map(|process| process.pid);
         let task_status = task.as_ref().map(|task| task.status.to_string());
-        let task = task.map(|task| task.id.into()).or(agent.plan.task.map(TaskId::into));
+        let task = task
+            .map(|task| task.id.into())
+            .or(agent.plan.task.map(TaskId::into));
         Agent {
             state: agent.state.kind(),
             why,
@@ -429,7 +519,11 @@ impl Known {
             }
             (AgentState::Running { since, ending, .. }, truth) => {
                 let mut text = format!("running {}", now.since(*since));
-                let waits = self.live.signs.as_ref().and_then(|signs| signs.waiting_until);
+                let waits = self
+                    .live
+                    .signs
+                    .as_ref()
+                    .and_then(|signs| signs.waiting_until);
                 if ending.is_some() {
                     text += &format!(" · {why}");
                 } else if let Some(until) = waits.filter(|until| *until > now) {
@@ -441,7 +535,10 @@ impl Known {
                 text
             }
             (AgentState::Crashed { again_at: Some(_) }, Truth::Forgotten) if self.is_let_go() => {
-                format!("stopped with its supervisor after a crash; to continue: {}", start())
+                format!(
+                    "stopped with its supervisor after a crash; to continue: {}",
+                    start()
+                )
             }
             (AgentState::Crashed { again_at: Some(at) }, truth) => {
                 let when = match *at > now {
@@ -451,13 +548,19 @@ impl Known {
                 format!("crashed, again {when}{}", self.forgotten(truth, &start))
             }
             (AgentState::Crashed { again_at: None }, _) => match &self.task {
-                Some(Task { id, status: TaskStatus::Failed, .. }) => {
+                Some(Task {
+                    id,
+                    status: TaskStatus::Failed,
+                    ..
+                }) => {
                     format!("crashed: its task {id} failed; {}", start())
                 }
                 _ => "crashed".to_owned(),
             },
             (AgentState::Suspended { why: pause, until }, truth) => {
-                let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+                let until = until
+                    .map(|until| format!(" until {until}"))
+                    .unwrap_or_default();
                 let go_on = || match truth {
                     Truth::Forgotten => start(),
                     _ => format!("relight start {}", self.agent.name),
@@ -465,7 +568,10 @@ impl Known {
                 let pause = match (pause, truth) {
                     (Pause::Task, _) => self.task_pause(&why, &go_on()),
                     (Pause::Incurable, _) => {
-                        let note = self.last_death.as_ref().and_then(|death| death.note.as_ref());
+                        let note = self
+                            .last_death
+                            .as_ref()
+                            .and_then(|death| death.note.as_ref());
                         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
                         format!("{why}{note}; fix it, then {}", start())
                     }
@@ -475,10 +581,19 @@ impl Known {
                 format!("suspended{until}: {pause}")
             }
             (AgentState::Stopped { .. }, _) if self.agent.is_idle() => "idle".to_owned(),
-            (AgentState::Stopped { by: Stopper::Itself }, _) => format!("stopped: {why}"),
+            (
+                AgentState::Stopped {
+                    by: Stopper::Itself,
+                },
+                _,
+            ) => format!("stopped: {why}"),
             (AgentState::Stopped { .. }, _) => why,
             (AgentState::Terminated { .. }, _) => {
-                format!("terminated: {why}; relight deaths {}, then {}", self.agent.name, start())
+                format!(
+                    "terminated: {why}; relight deaths {}, then {}",
+                    self.agent.name,
+                    start()
+                )
             }
             (AgentState::Created, _) => "created".to_owned(),
         }
@@ -497,7 +612,10 @@ impl Known {
         match &self.task {
             Some(task) if task.status.waits_for_person() => {
                 let resume = task.command_to_resume();
-                format!("its task {} is {}; {resume}, then {go_on}", task.id, task.status)
+                format!(
+                    "its task {} is {}; {resume}, then {go_on}",
+                    task.id, task.status
+                )
             }
             Some(Task { id, status, .. }) => format!("its task {id} is {status} now; {go_on}"),
             None => format!("{why}; {go_on}"),
@@ -506,7 +624,10 @@ impl Known {
 
     /// Of `relight.toml`, or of one that was there, and supervised by nobody.
     fn is_left_alone(&self) -> bool {
-        let is_supervised = self.supervisor.as_ref().is_some_and(|supervisor| supervisor.alive);
+        let is_supervised = self
+            .supervisor
+            .as_ref()
+            .is_some_and(|supervisor| supervisor.alive);
         let plan = &self.agent.plan;
         !is_supervised && !plan.labels.contains_key(FOREGROUND) && !plan.reports_itself()
     }
@@ -525,7 +646,11 @@ impl Known {
             shell_word(name.as_str()),
             words.collect::<Vec<_>>().join(" ")
         );
-        if is_daemon_up { run } else { format!("{}, or {run}", start_with_daemon(&self.agent)) }
+        if is_daemon_up {
+            run
+        } else {
+            format!("{}, or {run}", start_with_daemon(&self.agent))
+        }
     }
 
     /// Its supervisor ended in order, and did not die.

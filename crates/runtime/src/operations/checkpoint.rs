@@ -92,7 +92,11 @@ pub struct WorkflowState {
 
 fn unchanged(task: Task, outcome: &'static str) -> Written<CheckpointSaved> {
     let state = None;
-    Written::new(task).map(|(), task| CheckpointSaved { workflow: task.id.clone(), outcome, state })
+    Written::new(task).map(|(), task| CheckpointSaved {
+        workflow: task.id.clone(),
+        outcome,
+        state,
+    })
 }
 
 fn saved(
@@ -102,7 +106,12 @@ fn saved(
 ) -> Written<CheckpointSaved> {
     let (checkpoint, left_open) = (document(&saved.view), saved.left_open());
     let file_error = saved.file_error();
-    let Saved { view, file, set_aside, .. } = saved;
+    let Saved {
+        view,
+        file,
+        set_aside,
+        ..
+    } = saved;
     let state = WorkflowState {
         file,
         fence: view.task.lease.fence,
@@ -116,8 +125,17 @@ fn saved(
         checkpoint,
     };
     let workflow = view.task.id.clone();
-    let answer = CheckpointSaved { workflow, outcome, state: Some(state) };
-    Written { answer, file_error, set_aside, task: view.task }
+    let answer = CheckpointSaved {
+        workflow,
+        outcome,
+        state: Some(state),
+    };
+    Written {
+        answer,
+        file_error,
+        set_aside,
+        task: view.task,
+    }
 }
 
 /// Brings the state file of a supervised agent up to date.
@@ -126,7 +144,9 @@ async fn refreshed<T>(
     mut written: Written<T>,
 ) -> Result<Written<T>, ActError> {
     let engine = workflows.engine();
-    let Some(home) = engine.home() else { return Ok(written) };
+    let Some(home) = engine.home() else {
+        return Ok(written);
+    };
     let state = successor::refresh_state(&home, engine, &written.task).await;
     written.file_error = written.file_error.or(state.err().map(FileCopyError::from));
     Ok(written)
@@ -145,7 +165,11 @@ impl CheckpointStart {
         let new = NewTask {
             id: self.workflow,
             agent: Some(self.agent),
-            spec: TaskSpec { steps, key: Some(self.idempotency), ..TaskSpec::default() },
+            spec: TaskSpec {
+                steps,
+                key: Some(self.idempotency),
+                ..TaskSpec::default()
+            },
             context: std::collections::BTreeMap::new(),
             expires_at: lifetime.map(|span| clock::now().plus(span)),
             checkpoint: Some(CheckpointSettings {
@@ -156,7 +180,10 @@ impl CheckpointStart {
             }),
         };
         let written = match workflows.start(new, self.force).await? {
-            StartOutcome::Started { saved: state, replaced } => saved(*state, "started", replaced),
+            StartOutcome::Started {
+                saved: state,
+                replaced,
+            } => saved(*state, "started", replaced),
             StartOutcome::Same(state) => saved(*state, "same", None),
             StartOutcome::Completed(task) => unchanged(*task, "completed"),
             StartOutcome::KeyTaken(task) => unchanged(*task, "key_taken"),
@@ -179,10 +206,18 @@ pub struct CheckpointUpdate {
 impl CheckpointUpdate {
     /// Records it in one commit.
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
-        let Self { workflow, fence, change } = self;
+        let Self {
+            workflow,
+            fence,
+            change,
+        } = self;
         let state = workflows.update(&workflow, right(fence), &change).await?;
         let is_done = change.status == Some(WorkflowStatus::Done);
-        refreshed(workflows, saved(state, if is_done { "done" } else { "updated" }, None)).await
+        refreshed(
+            workflows,
+            saved(state, if is_done { "done" } else { "updated" }, None),
+        )
+        .await
     }
 }
 
@@ -233,7 +268,11 @@ impl CheckpointSave {
             ..UpdateRequest::default()
         };
         let is_only_start = change.complete.is_empty() && change.status.is_none();
-        let update = CheckpointUpdate { workflow, fence, change };
+        let update = CheckpointUpdate {
+            workflow,
+            fence,
+            change,
+        };
         let known = workflows.engine().store().task(&self.workflow).await?;
         // Steps are finished only of a workflow that is there: a mistyped name is not a new one.
         let names_no_step = self.step.is_none() && !self.complete.is_empty();
@@ -285,8 +324,13 @@ impl CheckpointSave {
         let lacks = |what: &str| invalid(format!("a new workflow needs {what}"));
         let idempotency = self.key()?;
         Ok(CheckpointStart {
-            agent: self.agent.or(agent).ok_or_else(|| lacks("agent, your name"))?,
-            step: self.step.ok_or_else(|| lacks("step, what you are about to do"))?,
+            agent: self
+                .agent
+                .or(agent)
+                .ok_or_else(|| lacks("agent, your name"))?,
+            step: self
+                .step
+                .ok_or_else(|| lacks("step, what you are about to do"))?,
             workflow: self.workflow,
             remaining: self.remaining,
             idempotency,
@@ -371,8 +415,17 @@ impl CheckpointResume {
         reports.extend(resumed.saved.set_aside);
         let (started, file) = (resumed.started, resumed.saved.file);
         let task = started.view.task.clone();
-        let answer = CheckpointResumed { started, file, checkpoint };
-        let written = Written { answer, file_error, set_aside: Vec::new(), task };
+        let answer = CheckpointResumed {
+            started,
+            file,
+            checkpoint,
+        };
+        let written = Written {
+            answer,
+            file_error,
+            set_aside: Vec::new(),
+            task,
+        };
         refreshed(workflows, written).await
     }
 }
@@ -472,17 +525,30 @@ impl CheckpointList {
                 checkpoint,
             });
         }
-        let unknown = survey.unknown.into_iter().map(|(file, checkpoint)| UnknownFile {
-            file,
-            workflow: checkpoint.workflow_id.clone(),
-            status: checkpoint.status,
-            checkpoint,
-        });
+        let unknown = survey
+            .unknown
+            .into_iter()
+            .map(|(file, checkpoint)| UnknownFile {
+                file,
+                workflow: checkpoint.workflow_id.clone(),
+                status: checkpoint.status,
+                checkpoint,
+            });
         let damaged = survey.damaged.into_iter();
-        let damaged = damaged.map(|(file, why)| BadFile { file, reason: why.to_string() });
+        let damaged = damaged.map(|(file, why)| BadFile {
+            file,
+            reason: why.to_string(),
+        });
         let quarantined = survey.quarantined.into_iter();
-        let quarantined = quarantined.map(|(file, reason)| BadFile { file, reason }).collect();
-        Ok(Self { items, unknown: unknown.collect(), damaged: damaged.collect(), quarantined })
+        let quarantined = quarantined
+            .map(|(file, reason)| BadFile { file, reason })
+            .collect();
+        Ok(Self {
+            items,
+            unknown: unknown.collect(),
+            damaged: damaged.collect(),
+            quarantined,
+        })
     }
 }
 
@@ -526,7 +592,11 @@ impl CheckpointVerified {
         let items: Vec<VerifiedFile> = files.into_iter().map(VerifiedFile::read).collect();
         let missing = items.iter().filter(|item| item.is_missing).count();
         let damaged = items.iter().filter(|item| !item.ok).count() - missing;
-        Ok(Self { items, damaged, missing })
+        Ok(Self {
+            items,
+            damaged,
+            missing,
+        })
     }
 }
 
@@ -537,7 +607,13 @@ impl VerifiedFile {
             Err(Some(reason)) => (None, Some(reason), false),
             Err(None) => (None, Some("there is no such file".to_owned()), true),
         };
-        Self { file, ok: workflow.is_some(), workflow, reason, is_missing }
+        Self {
+            file,
+            ok: workflow.is_some(),
+            workflow,
+            reason,
+            is_missing,
+        }
     }
 }
 
@@ -554,9 +630,14 @@ fn verify(file: &Path) -> Result<String, Option<String>> {
         ReadError::Io { source, .. } => unread(source),
         ReadError::Damaged { reason, .. } => Some(reason.to_string()),
     })?;
-    if file.file_name().is_some_and(|name| !is_name_of(name.as_bytes(), &workflow_id)) {
+    if file
+        .file_name()
+        .is_some_and(|name| !is_name_of(name.as_bytes(), &workflow_id))
+    {
         let own = file_name(&workflow_id);
-        return Err(Some(format!("holds workflow {workflow_id:?}, which belongs into {own}")));
+        return Err(Some(format!(
+            "holds workflow {workflow_id:?}, which belongs into {own}"
+        )));
     }
     Ok(workflow_id)
 }

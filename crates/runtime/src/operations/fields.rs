@@ -20,13 +20,16 @@ pub fn optional_text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    text.map(|text| text.parse().map_err(D::Error::custom))
+        .transpose()
 }
 
 /// The agent of a workflow, which may have any name.
 pub fn workflow_agent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AgentName>, D::Error> {
     let name = Option::<String>::deserialize(from)?;
-    name.map(|name| AgentName::of_workflow(&name)).transpose().map_err(D::Error::custom)
+    name.map(|name| AgentName::of_workflow(&name))
+        .transpose()
+        .map_err(D::Error::custom)
 }
 
 /// A number from nothing to the largest that the store and every client can hold.
@@ -37,7 +40,10 @@ pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 /// The same where it may be left out.
 pub fn optional_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let number = Option::<u64>::deserialize(from)?;
-    number.map(limits::number).transpose().map_err(D::Error::custom)
+    number
+        .map(limits::number)
+        .transpose()
+        .map_err(D::Error::custom)
 }
 
 /// The right to write, where one is shown.
@@ -48,7 +54,11 @@ pub fn fence<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fence>, D::Err
 /// Context for a successor. A value without a name could never be found again.
 pub fn context<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     let pairs = BTreeMap::<String, String>::deserialize(from)?;
-    if pairs.contains_key("") { Err(D::Error::custom(EMPTY_KEY)) } else { Ok(pairs) }
+    if pairs.contains_key("") {
+        Err(D::Error::custom(EMPTY_KEY))
+    } else {
+        Ok(pairs)
+    }
 }
 
 /// What is wrong with context without a key.
@@ -63,9 +73,20 @@ mod tests {
     #[test]
     fn numbers_are_those_that_the_store_can_hold() {
         assert_eq!(optional_number(json!(null)).unwrap(), None);
-        assert_eq!(optional_number(json!(i64::MAX)).unwrap(), Some(i64::MAX as u64));
-        for bad in [json!(i64::MAX as u64 + 1), json!(-1), json!(1.5), json!("1")] {
-            assert!(number(bad.clone()).is_err() && optional_number(bad.clone()).is_err(), "{bad}");
+        assert_eq!(
+            optional_number(json!(i64::MAX)).unwrap(),
+            Some(i64::MAX as u64)
+        );
+        for bad in [
+            json!(i64::MAX as u64 + 1),
+            json!(-1),
+            json!(1.5),
+            json!("1"),
+        ] {
+            assert!(
+                number(bad.clone()).is_err() && optional_number(bad.clone()).is_err(),
+                "{bad}"
+            );
         }
     }
 }

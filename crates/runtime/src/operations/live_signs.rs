@@ -44,7 +44,10 @@ pub(super) struct Live {
 impl LiveSigns {
     /// For the daemon, which supervises agents itself.
     pub fn of_daemon(beats: Beats) -> Self {
-        Self { own: Some(beats), asked: HashMap::new() }
+        Self {
+            own: Some(beats),
+            asked: HashMap::new(),
+        }
     }
 
     /// What the supervisor with this pid, on this machine, knows of an agent.
@@ -52,21 +55,37 @@ impl LiveSigns {
         if let Some(own) = self.own.as_ref().filter(|_| pid == std::process::id()) {
             let view = own.view(agent);
             let last_attempt = view.as_ref().map(|view| view.last_attempt.clone());
-            return Live { kind: Some("up"), signs: view.and_then(AgentSigns::of), last_attempt };
+            return Live {
+                kind: Some("up"),
+                signs: view.and_then(AgentSigns::of),
+                last_attempt,
+            };
         }
         if !self.asked.contains_key(&pid) {
             let (home, agent, asks_daemon) = (home.to_owned(), agent.clone(), self.own.is_none());
             let ask = move || ask(&home, &agent, pid, asks_daemon);
-            self.asked.insert(pid, tokio::task::spawn_blocking(ask).await.unwrap_or_default());
+            self.asked.insert(
+                pid,
+                tokio::task::spawn_blocking(ask).await.unwrap_or_default(),
+            );
         }
-        let Some(Some(answer)) = self.asked.get_mut(&pid) else { return Live::default() };
+        let Some(Some(answer)) = self.asked.get_mut(&pid) else {
+            return Live::default();
+        };
         let signs = answer.signs.remove(agent);
-        Live { kind: Some(answer.kind), signs, last_attempt: None }
+        Live {
+            kind: Some(answer.kind),
+            signs,
+            last_attempt: None,
+        }
     }
 
     /// Whether an agent waits for work in a verb and does nothing else.
     pub async fn waits_for_work(&mut self, home: &Path, agent: &AgentName, pid: u32) -> bool {
-        self.of(home, agent, pid).await.signs.is_some_and(|signs| signs.waits_for_work)
+        self.of(home, agent, pid)
+            .await
+            .signs
+            .is_some_and(|signs| signs.waits_for_work)
     }
 
     /// Whether the daemon of this home runs. It starts only agents that it supervises.
@@ -90,8 +109,14 @@ fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<An
         None if asks_daemon => ("up", daemon_status(home).filter(is_it)?),
         None => return None,
     };
-    let signs = status.agents.into_iter().map(|signs| (signs.agent.clone(), signs));
-    Some(Answer { kind, signs: signs.collect() })
+    let signs = status
+        .agents
+        .into_iter()
+        .map(|signs| (signs.agent.clone(), signs));
+    Some(Answer {
+        kind,
+        signs: signs.collect(),
+    })
 }
 
 fn daemon_status(home: &Path) -> Option<SupervisorStatus> {

@@ -117,15 +117,30 @@ pub struct Written<T> {
 
 impl Written<()> {
     fn new(task: Task) -> Self {
-        Self { answer: (), file_error: None, set_aside: Vec::new(), task }
+        Self {
+            answer: (),
+            file_error: None,
+            set_aside: Vec::new(),
+            task,
+        }
     }
 }
 
 impl<T> Written<T> {
     /// With another answer.
     fn map<U>(self, answer: impl FnOnce(T, &Task) -> U) -> Written<U> {
-        let Self { answer: before, file_error, set_aside, task } = self;
-        Written { answer: answer(before, &task), file_error, set_aside, task }
+        let Self {
+            answer: before,
+            file_error,
+            set_aside,
+            task,
+        } = self;
+        Written {
+            answer: answer(before, &task),
+            file_error,
+            set_aside,
+            task,
+        }
     }
 }
 
@@ -157,9 +172,13 @@ impl Context {
     pub async fn refresh(&self, id: &TaskId) -> Result<Written<()>, ActError> {
         let task = self.engine.task(id).await?;
         let state = successor::refresh_state(&self.home, &self.engine, &task).await;
-        let mut written =
-            Written { file_error: state.err().map(FileCopyError::from), ..Written::new(task) };
-        let Some(settings) = &written.task.checkpoint else { return Ok(written) };
+        let mut written = Written {
+            file_error: state.err().map(FileCopyError::from),
+            ..Written::new(task)
+        };
+        let Some(settings) = &written.task.checkpoint else {
+            return Ok(written);
+        };
         let folder = PathBuf::from(&settings.folder);
         match Dialect::new(self.engine.clone(), folder).save(id).await {
             Ok(saved) => {
@@ -178,10 +197,14 @@ impl Context {
 impl From<RefreshError> for FileCopyError {
     fn from(error: RefreshError) -> Self {
         match error {
-            RefreshError::File { path, source } => Self { path, reason: source.to_string() },
-            RefreshError::Store(error) => {
-                Self { path: "the state file".to_owned(), reason: error.to_string() }
-            }
+            RefreshError::File { path, source } => Self {
+                path,
+                reason: source.to_string(),
+            },
+            RefreshError::Store(error) => Self {
+                path: "the state file".to_owned(),
+                reason: error.to_string(),
+            },
         }
     }
 }
@@ -198,10 +221,17 @@ pub fn right(fence: Option<Fence>) -> Right {
 }
 
 fn invalid(message: impl Into<String>) -> ActError {
-    ActError::Invalid { code: ErrorCode::INVALID, message: message.into() }
+    ActError::Invalid {
+        code: ErrorCode::INVALID,
+        message: message.into(),
+    }
 }
 
 /// Refuses a reason that says nothing.
 pub(crate) fn check_reason(reason: &str) -> Result<(), ActError> {
-    if reason.trim().is_empty() { Err(invalid("a reason is needed")) } else { Ok(()) }
+    if reason.trim().is_empty() {
+        Err(invalid("a reason is needed"))
+    } else {
+        Ok(())
+    }
 }

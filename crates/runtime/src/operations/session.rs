@@ -37,7 +37,10 @@ impl SessionCaller {
     ) -> Result<(Holder, Option<Span>), SessionError> {
         if let Some(pid) = pid {
             if named.is_some() || lease.is_some() {
-                return Err(invalid("owner_pid stands alone, without owner and lease", None));
+                return Err(invalid(
+                    "owner_pid stands alone, without owner and lease",
+                    None,
+                ));
             }
             self.check_local()?;
             let found = process::identity(pid).ok_or_else(|| {
@@ -45,9 +48,11 @@ impl SessionCaller {
                 invalid(&format!("there is no process {pid}"), Some(hint))
             })?;
             let holder = match self.owner.clone() {
-                Holder::Attempt { attempt, shim, .. } => {
-                    Holder::Attempt { attempt, shim, process: Some(found) }
-                }
+                Holder::Attempt { attempt, shim, .. } => Holder::Attempt {
+                    attempt,
+                    shim,
+                    process: Some(found),
+                },
                 Holder::Process(_) | Holder::Time { .. } => Holder::Process(found),
             };
             return Ok((holder, None));
@@ -74,12 +79,18 @@ impl SessionCaller {
             return Ok(());
         }
         let hint = "give owner and lease instead, or call the socket of the daemon on that machine";
-        Err(invalid("owner_pid is only for callers of the Unix socket", Some(hint)))
+        Err(invalid(
+            "owner_pid is only for callers of the Unix socket",
+            Some(hint),
+        ))
     }
 }
 
 fn invalid(message: &str, hint: Option<&str>) -> SessionError {
-    SessionError::Invalid { message: message.to_owned(), hint: hint.map(str::to_owned) }
+    SessionError::Invalid {
+        message: message.to_owned(),
+        hint: hint.map(str::to_owned),
+    }
 }
 
 /// A verb of sessions.
@@ -123,7 +134,12 @@ impl SessionOperation for SessionBegin {
 
     async fn run(self, engine: &Engine, caller: &SessionCaller) -> Result<BegunTurn, SessionError> {
         let (owner, ttl) = caller.owner(self.owner, self.owner_pid, self.lease)?;
-        let event = SessionEvent::Begin { session_id: self.id, owner, ttl, context: self.set };
+        let event = SessionEvent::Begin {
+            session_id: self.id,
+            owner,
+            ttl,
+            context: self.set,
+        };
         let acted = sessions::act(engine, &self.key, event).await?;
         let (resumed, previous_state) = (acted.was_cut_off(), acted.previous_state());
         let session = acted.after;
@@ -155,7 +171,12 @@ impl SessionOperation for SessionEnd {
         let generation = Generation(self.generation);
         let acted = sessions::act(engine, &self.key, SessionEvent::End { generation }).await?;
         let state = acted.after.state.kind();
-        Ok(EndedTurn { key: self.key, generation, state, ended_before: !acted.changed })
+        Ok(EndedTurn {
+            key: self.key,
+            generation,
+            state,
+            ended_before: !acted.changed,
+        })
     }
 }
 
@@ -186,10 +207,16 @@ impl SessionOperation for SessionTouch {
                 let hint = "a turn is renewed by its generation only";
                 return Err(invalid("give generation without id and owner", Some(hint)));
             }
-            (_, Some(generation)) => SessionEvent::Renew { generation: Generation(generation) },
+            (_, Some(generation)) => SessionEvent::Renew {
+                generation: Generation(generation),
+            },
             (Some(session_id), None) => {
                 let (by, _) = caller.owner(self.owner, self.owner_pid, None)?;
-                SessionEvent::Touch { session_id, at: clock::now(), by }
+                SessionEvent::Touch {
+                    session_id,
+                    at: clock::now(),
+                    by,
+                }
             }
             (None, None) => {
                 let hint = "id for a session without marks, generation to renew the mark of a turn";
@@ -230,7 +257,14 @@ impl SessionOperation for SessionSuspend {
     type Answer = ChangedSession;
 
     async fn run(self, engine: &Engine, _: &SessionCaller) -> Result<ChangedSession, SessionError> {
-        changed(engine, &self.key, SessionEvent::Suspend { reason: self.reason }).await
+        changed(
+            engine,
+            &self.key,
+            SessionEvent::Suspend {
+                reason: self.reason,
+            },
+        )
+        .await
     }
 }
 
@@ -250,12 +284,19 @@ async fn changed(
     let acted: SessionOutcome = sessions::act(engine, key, event).await?;
     let previous_state = acted.previous_state();
     let at = acted.after.updated_at;
-    Ok(ChangedSession { session: Session::at(acted.after, at, engine.holders()), previous_state })
+    Ok(ChangedSession {
+        session: Session::at(acted.after, at, engine.holders()),
+        previous_state,
+    })
 }
 
 /// Shows one session.
 pub async fn show(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
-    Ok(Session::at(sessions::session(engine, key).await?, clock::now(), engine.holders()))
+    Ok(Session::at(
+        sessions::session(engine, key).await?,
+        clock::now(),
+        engine.holders(),
+    ))
 }
 
 /// Lists sessions in the order of their keys.
@@ -267,9 +308,14 @@ pub async fn list(
 ) -> Result<List<Session>, SessionError> {
     let (found, next) = sessions::list(engine, states, after, limit).await?;
     let now = clock::now();
-    let items =
-        found.into_iter().map(|session| Session::at(session, now, engine.holders())).collect();
-    Ok(List { items, next: next.map(String::from) })
+    let items = found
+        .into_iter()
+        .map(|session| Session::at(session, now, engine.holders()))
+        .collect();
+    Ok(List {
+        items,
+        next: next.map(String::from),
+    })
 }
 
 /// Whose marks a clean shutdown discards.
@@ -295,7 +341,9 @@ impl SessionOperation for SessionShutdown {
             }
             None => Owner::Holder(caller.named(self.owner)),
         };
-        Ok(Discarded { discarded: sessions::shutdown(engine, &owner).await? })
+        Ok(Discarded {
+            discarded: sessions::shutdown(engine, &owner).await?,
+        })
     }
 }
 
@@ -333,7 +381,12 @@ impl SessionRecover {
             true => sessions::find(engine, &rules).await?,
             false => sessions::recover(engine, &rules).await?,
         };
-        Ok(RecoveredSessions { dry_run: self.dry_run, policy: rules.policy, items, next: None })
+        Ok(RecoveredSessions {
+            dry_run: self.dry_run,
+            policy: rules.policy,
+            items,
+            next: None,
+        })
     }
 }
 
@@ -390,8 +443,13 @@ impl Session {
         let (mut discovered_at, mut fresh_until, mut suspended_by) = (None, None, None);
         match &session.state {
             SessionState::Suspended { by, .. } => suspended_by = Some(*by),
-            SessionState::Expired { discovered_at: at, .. } => discovered_at = Some(*at),
-            SessionState::ResumePending { discovered_at: at, fresh_until: until } => {
+            SessionState::Expired {
+                discovered_at: at, ..
+            } => discovered_at = Some(*at),
+            SessionState::ResumePending {
+                discovered_at: at,
+                fresh_until: until,
+            } => {
                 (discovered_at, fresh_until) = (Some(*at), *until);
             }
             SessionState::Active { .. } | SessionState::Idle => {}

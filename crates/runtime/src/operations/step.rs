@@ -91,17 +91,25 @@ pub async fn begin(
     key: &StepKey,
     rule: RepeatRule,
 ) -> Result<(StepAdvice, Option<Acted>), ActError> {
-    let event = TaskEvent::StepBegin { key: key.clone(), rule, fingerprint: None };
+    let event = TaskEvent::StepBegin {
+        key: key.clone(),
+        rule,
+        fingerprint: None,
+    };
     let acted = match engine.act(id, right, event).await {
         Err(ActError::Refused(Refusal::StepFinished { .. })) => {
             return Ok((StepAdvice::Finished, None));
         }
         acted => acted?,
     };
-    let begun = acted.decision.changes.iter().find_map(|change| match change {
-        Change::StepBegun(mark) => Some(mark.was_open),
-        _ => None,
-    });
+    let begun = acted
+        .decision
+        .changes
+        .iter()
+        .find_map(|change| match change {
+            Change::StepBegun(mark) => Some(mark.was_open),
+            _ => None,
+        });
     let advice = match begun {
         Some(true) => StepAdvice::Again,
         Some(false) => StepAdvice::Go,
@@ -175,8 +183,17 @@ impl Operation for StepEnd {
             false => (StepOutcome::Done, StepState::Done),
         };
         let exit_code = i32::from(self.exit_code.unwrap_or(u8::from(self.failed)));
-        let ended = (outcome, Output { exit_code, ..self.output });
-        match engine.end_step(&id, right(self.fence), key.clone(), ended, usage).await {
+        let ended = (
+            outcome,
+            Output {
+                exit_code,
+                ..self.output
+            },
+        );
+        match engine
+            .end_step(&id, right(self.fence), key.clone(), ended, usage)
+            .await
+        {
             // Said twice; the first time counts.
             Err(ActError::Refused(Refusal::StepFinished { .. })) if !self.failed => {
                 let written = Written::new(engine.task(&id).await?);
@@ -206,8 +223,14 @@ impl Operation for StepSkip {
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
         check_reason(&self.reason)?;
         let key = key(&context.engine, self.step, self.occurrence);
-        let event = TaskEvent::StepSkip { key: key.clone(), reason: self.reason };
-        let written = context.act(&self.task, right(self.fence), event).await?.map(|_, _| ());
+        let event = TaskEvent::StepSkip {
+            key: key.clone(),
+            reason: self.reason,
+        };
+        let written = context
+            .act(&self.task, right(self.fence), event)
+            .await?
+            .map(|_, _| ());
         closed(context, written, key, StepState::Skipped, false).await
     }
 }
@@ -226,9 +249,19 @@ impl Operation for StepResolve {
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
         let key = key(&context.engine, self.step, self.occurrence);
         check_not_running(context, &self.task, &key)?;
-        let event = TaskEvent::StepResolve { key: key.clone(), happened: self.happened };
-        let written = context.act(&self.task, right(self.fence), event).await?.map(|_, _| ());
-        let state = if self.happened { StepState::Done } else { StepState::Failed };
+        let event = TaskEvent::StepResolve {
+            key: key.clone(),
+            happened: self.happened,
+        };
+        let written = context
+            .act(&self.task, right(self.fence), event)
+            .await?
+            .map(|_, _| ());
+        let state = if self.happened {
+            StepState::Done
+        } else {
+            StepState::Failed
+        };
         closed(context, written, key, state, false).await
     }
 }
@@ -236,7 +269,11 @@ impl Operation for StepResolve {
 /// A step whose command still acts is not in doubt: nobody else begins or resolves it.
 fn check_not_running(context: &Context, id: &TaskId, key: &StepKey) -> Result<(), ActError> {
     match RunningStep::is_acting(&context.home, id, key) {
-        Ok(true) => Err(Refusal::StepRunning { task: id.clone(), step: key.clone() }.into()),
+        Ok(true) => Err(Refusal::StepRunning {
+            task: id.clone(),
+            step: key.clone(),
+        }
+        .into()),
         // A folder that cannot be read has no lock of a running step.
         Ok(false) | Err(_) => Ok(()),
     }
@@ -244,7 +281,10 @@ fn check_not_running(context: &Context, id: &TaskId, key: &StepKey) -> Result<()
 
 /// The step as the store knows it: a secret in its name is marked.
 pub fn key(engine: &Engine, name: StepName, occurrence: Option<NonZeroU32>) -> StepKey {
-    let mut key = StepKey { name, occurrence: occurrence.map_or(1, NonZeroU32::get) };
+    let mut key = StepKey {
+        name,
+        occurrence: occurrence.map_or(1, NonZeroU32::get),
+    };
     redact_input::clean_step(engine.redactor(), &mut key);
     key
 }

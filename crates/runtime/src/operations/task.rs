@@ -192,10 +192,17 @@ impl TaskFail {
 
 /// By what right a request writes that a person may make of work that waits for one.
 fn a_person(fence: Option<Fence>, force: bool) -> Right {
-    if force && fence.is_none() { Right::Person } else { right(fence) }
+    if force && fence.is_none() {
+        Right::Person
+    } else {
+        right(fence)
+    }
 }
 
 /// What a piece of work has used.
 pub fn usage(cost: Option<Cost>, turns: Option<u64>) -> Usage {
-    Usage { cost_micros: cost.unwrap_or_default().0, turns: turns.unwrap_or_default() }
+    Usage {
+        cost_micros: cost.unwrap_or_default().0,
+        turns: turns.unwrap_or_default(),
+    }
 }

@@ -40,7 +40,10 @@ impl<T> List<T> {
         let has_more = found.len() > limit;
         found.truncate(limit);
         let next = found.last().filter(|_| has_more).map(cursor);
-        Self { items: found.into_iter().map(shown).collect(), next }
+        Self {
+            items: found.into_iter().map(shown).collect(),
+            next,
+        }
     }
 }
 
@@ -148,7 +151,11 @@ impl Task {
             reason: task.reason,
             agent: task.agent.map(String::from),
             pinned: task.pinned,
-            holder: task.lease.held.as_ref().map(|held| HeldBy::new(held, holders)),
+            holder: task
+                .lease
+                .held
+                .as_ref()
+                .map(|held| HeldBy::new(held, holders)),
             fence: task.lease.fence.0,
             seq: task.seq,
             steps_done: task.steps_done,
@@ -175,18 +182,30 @@ impl Task {
 
     /// As lists show it.
     pub fn listed(task: task::Task, declared_done: Option<usize>, holders: &Holders) -> Self {
-        Self { steps_declared_done: declared_done.or(Some(0)), ..Self::new(task, holders) }
+        Self {
+            steps_declared_done: declared_done.or(Some(0)),
+            ..Self::new(task, holders)
+        }
     }
 }
 
 impl WholeTask {
     /// With the strategy of tasks that have none of their own, where it is known.
     pub fn new(view: TaskView, strategy: Option<&str>, holders: &Holders) -> Self {
-        let TaskView { task, steps, progress } = view;
+        let TaskView {
+            task,
+            steps,
+            progress,
+        } = view;
         let declared = &task.spec.steps;
         let declared_done = declared.len() - left_open(declared, &steps).len();
         Self {
-            strategy_in_effect: task.spec.strategy.as_deref().or(strategy).map(str::to_owned),
+            strategy_in_effect: task
+                .spec
+                .strategy
+                .as_deref()
+                .or(strategy)
+                .map(str::to_owned),
             steps: steps.iter().map(|step| Step::new(&task.id, step)).collect(),
             done_steps: progress.done_steps,
             skipped_steps: progress.skipped_steps,
@@ -195,7 +214,10 @@ impl WholeTask {
             remaining_steps: progress.remaining_steps,
             context: task.context.clone(),
             payload: task.spec.payload.clone(),
-            task: Task { steps_declared_done: Some(declared_done), ..Task::new(task, holders) },
+            task: Task {
+                steps_declared_done: Some(declared_done),
+                ..Task::new(task, holders)
+            },
         }
     }
 }
@@ -288,7 +310,9 @@ impl HeldBy {
     pub fn new(held: &HeldLease, holders: &Holders) -> Self {
         let (kind, pid, attempt, by) = match &held.holder {
             Holder::Process(process) => ("process", Some(process.pid), None, None),
-            Holder::Attempt { attempt, process, .. } => {
+            Holder::Attempt {
+                attempt, process, ..
+            } => {
                 let pid = process.as_ref().map(|process| process.pid);
                 ("attempt", pid, Some(attempt.clone()), None)
             }

@@ -92,7 +92,9 @@ impl TaskDefinition {
 
     /// One that could not be asked is refused now, not when it is needed.
     fn check_strategy(&self, strategies: &Strategies) -> Result<(), ActError> {
-        let Some(name) = &self.strategy else { return Ok(()) };
+        let Some(name) = &self.strategy else {
+            return Ok(());
+        };
         strategies.check(name).map_err(|error| {
             let exec = "exec needs exec = [\"PROGRAM\", …] in [recovery] of relight.toml";
             invalid(format!("{error}; {exec}"))
@@ -117,8 +119,13 @@ impl TryFrom<Map<String, Value>> for TaskAdd {
     type Error = serde_json::Error;
 
     fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
-        let id = given.remove("id").ok_or_else(|| Self::Error::missing_field("id"))?;
-        Ok(Self { id: from_value(id)?, definition: from_value(Value::Object(given))? })
+        let id = given
+            .remove("id")
+            .ok_or_else(|| Self::Error::missing_field("id"))?;
+        Ok(Self {
+            id: from_value(id)?,
+            definition: from_value(Value::Object(given))?,
+        })
     }
 }
 
@@ -147,10 +154,16 @@ impl TaskAdd {
             Added::Same(task) => (task, "unchanged"),
             Added::KeyTaken(task) => (task, "key_taken"),
             Added::Ended(task) => {
-                return Err(ActError::Ended { task: task.id, status: task.status });
+                return Err(ActError::Ended {
+                    task: task.id,
+                    status: task.status,
+                });
             }
         };
-        Ok(TaskAdded { task: view::Task::new(task, context.engine.holders()), outcome })
+        Ok(TaskAdded {
+            task: view::Task::new(task, context.engine.holders()),
+            outcome,
+        })
     }
 }
 
@@ -211,7 +224,12 @@ pub struct Taker {
 
 impl From<Holder> for Taker {
     fn from(holder: Holder) -> Self {
-        Self { holder, is_named: false, fence: None, is_over_http: false }
+        Self {
+            holder,
+            is_named: false,
+            fence: None,
+            is_over_http: false,
+        }
     }
 }
 
@@ -229,11 +247,17 @@ impl Taker {
                 .await?
                 .unwrap_or_else(|| Holder::over_http(format_args!("agent {agent}"))),
         };
-        Ok(Self { is_over_http: true, ..holder.into() })
+        Ok(Self {
+            is_over_http: true,
+            ..holder.into()
+        })
     }
 
     fn lease(&self, given: Option<Span>) -> Result<Option<Span>, ActError> {
-        length(&self.holder, given.or(self.is_over_http.then_some(LEASE_DEFAULT)))
+        length(
+            &self.holder,
+            given.or(self.is_over_http.then_some(LEASE_DEFAULT)),
+        )
     }
 }
 
@@ -248,16 +272,32 @@ impl TaskStart {
     ) -> Result<Written<Started>, ActError> {
         self.definition.check_strategy(strategies)?;
         let (engine, ttl) = (&context.engine, taker.lease(self.lease)?);
-        let Taker { holder, is_named, fence, .. } = taker;
+        let Taker {
+            holder,
+            is_named,
+            fence,
+            ..
+        } = taker;
         check_start(engine, &self.task, self.fence).await?;
-        let limits = if self.force { StartLimits::Forced } else { limits };
+        let limits = if self.force {
+            StartLimits::Forced
+        } else {
+            limits
+        };
         let (new, right) = (self.definition.of(self.task), right(self.fence.or(fence)));
-        let started = engine.start_unless_draining(new, right, holder.clone(), ttl, limits).await?;
+        let started = engine
+            .start_unless_draining(new, right, holder.clone(), ttl, limits)
+            .await?;
         let task = &started.view.task;
         let held = task.lease.held.as_ref();
         if let Some(held) = held.filter(|held| is_named && held.holder != holder) {
             let (id, agent, held) = (task.id.clone(), task.agent.clone(), Box::new(held.clone()));
-            return Err(Refusal::Held { task: id, agent, held }.into());
+            return Err(Refusal::Held {
+                task: id,
+                agent,
+                held,
+            }
+            .into());
         }
         let written = context.refresh(&task.id).await?;
         Ok(written.map(|(), _| started))
@@ -300,9 +340,15 @@ impl TaskClaim {
         let ttl = taker.lease(self.lease)?;
         let claimed = match self.wait {
             None => queue.claim(agent, skills, holder, ttl).await,
-            Some(wait) => queue.claim_within(wait, sweep, agent, skills, holder, ttl).await,
+            Some(wait) => {
+                queue
+                    .claim_within(wait, sweep, agent, skills, holder, ttl)
+                    .await
+            }
         };
-        let Some(started) = claimed?.started(agent)? else { return Ok(None) };
+        let Some(started) = claimed?.started(agent)? else {
+            return Ok(None);
+        };
         let written = context.refresh(&started.view.task.id).await?;
         Ok(Some(written.map(|(), _| *started)))
     }
@@ -315,7 +361,10 @@ pub fn length(holder: &Holder, given: Option<Span>) -> Result<Option<Span>, ActE
         Holder::Attempt { .. } => given,
         Holder::Time { .. } => Some(given.unwrap_or(LEASE_DEFAULT)),
     };
-    length.map(of_length).transpose().map_err(|error| invalid(error.to_string()))
+    length
+        .map(of_length)
+        .transpose()
+        .map_err(|error| invalid(error.to_string()))
 }
 
 /// Which tasks to list.
@@ -346,7 +395,9 @@ pub struct TaskList {
 fn statuses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TaskStatus>, D::Error> {
     let words = Option::<String>::deserialize(from)?.unwrap_or_default();
     let words = words.split(',').filter(|word| !word.is_empty());
-    words.map(|word| word.parse().map_err(D::Error::custom)).collect()
+    words
+        .map(|word| word.parse().map_err(D::Error::custom))
+        .collect()
 }
 
 /// A page of tasks in the order they were added, each with how many of its declared steps are finished or
@@ -376,7 +427,10 @@ impl TaskList {
         found.truncate(limit);
         let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
         engine.holders().look_for(leases).await?;
-        let next = found.last().filter(|_| has_more).map(|task| task.id.clone());
+        let next = found
+            .last()
+            .filter(|_| has_more)
+            .map(|task| task.id.clone());
         let mut tasks = Vec::with_capacity(found.len());
         for task in found {
             let declared_done = engine.declared_done(&task).await?;
@@ -398,7 +452,10 @@ impl Context {
     /// One task and how far it is, with what is known of its holder.
     pub async fn show(&self, id: &TaskId) -> Result<TaskView, ActError> {
         let view = self.engine.view(id).await?;
-        self.engine.holders().look_for(&view.task.lease.held).await?;
+        self.engine
+            .holders()
+            .look_for(&view.task.lease.held)
+            .await?;
         Ok(view)
     }
 }

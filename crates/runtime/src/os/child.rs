@@ -31,8 +31,12 @@ pub fn wait_or_kill_group(child: &mut Child, at_most: Duration) -> Option<ExitSt
 }
 
 fn ends_within(child: &Child, at_most: Duration) -> bool {
-    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return false };
-    let Ok(patience) = Timespec::try_from(at_most) else { return false };
+    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        return false;
+    };
+    let Ok(patience) = Timespec::try_from(at_most) else {
+        return false;
+    };
     let mut ends = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
     poll(&mut ends, Some(&patience)).is_ok_and(|count| count > 0)
 }
@@ -45,7 +49,11 @@ mod tests {
     #[test]
     fn a_child_that_takes_too_long_is_killed() {
         let mut quick = command("true", &[] as &[&str]).spawn().unwrap();
-        assert!(wait_or_kill(&mut quick, Duration::from_secs(30)).unwrap().success());
+        assert!(
+            wait_or_kill(&mut quick, Duration::from_secs(30))
+                .unwrap()
+                .success()
+        );
         let mut slow = command("sleep", &["1000"]).spawn().unwrap();
         assert_eq!(wait_or_kill(&mut slow, Duration::from_millis(10)), None);
     }
@@ -58,7 +66,10 @@ mod tests {
         leader.process_group(0).stdout(std::process::Stdio::piped());
         let mut leader = leader.spawn().unwrap();
         let mut held_open = leader.stdout.take().unwrap();
-        assert_eq!(wait_or_kill_group(&mut leader, Duration::from_millis(50)), None);
+        assert_eq!(
+            wait_or_kill_group(&mut leader, Duration::from_millis(50)),
+            None
+        );
         // Ends only when nobody of the group has it open any more.
         held_open.read_to_end(&mut Vec::new()).unwrap();
     }

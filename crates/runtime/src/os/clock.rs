@@ -59,11 +59,17 @@ pub async fn until_boot_ms(at_ms: u64) {
 pub fn boot_timer(at_ms: u64) -> io::Result<OwnedFd> {
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
-    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let never = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // Zero would disarm the timer.
     let at = Timespec::try_from(Duration::from_millis(at_ms.max(1)))
         .map_err(|_| io::ErrorKind::InvalidInput)?;
-    let spec = Itimerspec { it_interval: never, it_value: at };
+    let spec = Itimerspec {
+        it_interval: never,
+        it_value: at,
+    };
     timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &spec)?;
     Ok(timer)
 }

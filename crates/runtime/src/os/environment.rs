@@ -18,5 +18,7 @@ pub fn supervisors_socket() -> Option<String> {
 
 /// The variables whose name and value are UTF-8.
 pub fn texts(variables: &[(OsString, OsString)]) -> impl Iterator<Item = (&str, &str)> {
-    variables.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+    variables
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
 }

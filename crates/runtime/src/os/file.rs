@@ -14,7 +14,11 @@ use rustix::io::Errno;
 /// on pipes or other special files.
 pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_regular(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
+    open_regular(path)
+        .ok()?
+        .take(bytes_max)
+        .read_to_end(&mut bytes)
+        .ok()?;
     Some(bytes)
 }
 
@@ -22,13 +26,20 @@ pub fn read_regular(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
 /// never blocks.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    regular(OpenOptions::new().read(true).custom_flags(flags).open(path)?)
+    regular(
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)?,
+    )
 }
 
 /// Opens a regular file that this user or root owns, for reading. A link, a pipe, a device or a file of
 /// another user is an error and never blocks.
 pub fn open_own(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW)
+        .bits()
+        .cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
             return Err(io::Error::other("it is a link, not a regular file"));
@@ -124,7 +135,10 @@ fn holds_only(group: u32, user: u32, accounts: &str, groups: &str) -> bool {
             return false;
         }
     }
-    let mut known = groups.lines().filter(|line| fields(line, 2) == group).peekable();
+    let mut known = groups
+        .lines()
+        .filter(|line| fields(line, 2) == group)
+        .peekable();
     known.peek().is_some()
         && known.all(|line| {
             fields(line, 3)
@@ -138,16 +152,29 @@ fn holds_only(group: u32, user: u32, accounts: &str, groups: &str) -> bool {
 pub fn open_to_overwrite(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
     let mut open = OpenOptions::new();
-    open.write(true).create(true).truncate(false).mode(0o600).custom_flags(flags);
+    open.write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags);
     let file = open.open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
 }
 
 /// Opens a regular file for appending and creates it if needed. Anything else, such as a pipe or a
 /// device, is an error and never blocks.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-    match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
+    match OpenOptions::new()
+        .append(true)
+        .create(true)
+        .custom_flags(flags)
+        .open(path)
+    {
         // A pipe without a reader.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Err(irregular()),
         opened => regular(opened?),
@@ -167,7 +194,12 @@ fn irregular() -> io::Error {
 
 /// When a file was last written, by the wall clock.
 pub fn modified_at(path: &Path) -> Option<Time> {
-    let at: jiff::Timestamp = std::fs::metadata(path).ok()?.modified().ok()?.try_into().ok()?;
+    let at: jiff::Timestamp = std::fs::metadata(path)
+        .ok()?
+        .modified()
+        .ok()?
+        .try_into()
+        .ok()?;
     Some(at.into())
 }
 
@@ -183,7 +215,10 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
         assert_eq!(read_regular(&pipe, 10), None);
         std::fs::write(folder.path().join("file"), "0123456789abc").unwrap();
-        assert_eq!(read_regular(&folder.path().join("file"), 10).unwrap(), b"0123456789");
+        assert_eq!(
+            read_regular(&folder.path().join("file"), 10).unwrap(),
+            b"0123456789"
+        );
     }
 
     #[test]

@@ -71,7 +71,10 @@ pub fn raise_open_files() -> Option<u64> {
         if limit.current == limit.maximum {
             return None;
         }
-        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
         setrlimit(Resource::Nofile, raised).ok()?;
         limit.current
     })

@@ -15,7 +15,10 @@ use super::{descriptor, process};
 
 /// A handle to the current process with this pid.
 pub fn open(pid: u32) -> io::Result<OwnedFd> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(io::ErrorKind::NotFound)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
@@ -39,7 +42,9 @@ pub fn signal(handle: impl AsFd, signal: Signal) -> io::Result<bool> {
 
 /// Continues this process if it was stopped (SIGSTOP). Returns whether it was.
 pub fn continue_stopped(identity: &ProcessIdentity) -> bool {
-    let Ok(Some(handle)) = open_identified(identity) else { return false };
+    let Ok(Some(handle)) = open_identified(identity) else {
+        return false;
+    };
     process::is_stopped(identity) && matches!(signal(&handle, Signal::CONT), Ok(true))
 }
 
@@ -57,7 +62,10 @@ pub fn ends_within(handle: impl AsFd, at_most: Span) -> bool {
 
 /// Waits until the process has ended, reaped or not. Needs a Tokio runtime.
 pub async fn ended(handle: OwnedFd) -> io::Result<()> {
-    descriptor::readable(handle)?.readable().await?.retain_ready();
+    descriptor::readable(handle)?
+        .readable()
+        .await?
+        .retain_ready();
     Ok(())
 }
 
@@ -74,7 +82,10 @@ mod tests {
     fn a_handle_tells_the_end_and_refuses_what_has_only_the_same_pid() {
         let mut child = process::command("sleep", &["60"]).spawn().unwrap();
         let identity = process::identity(child.id()).unwrap();
-        let another = ProcessIdentity { start: identity.start + 1, ..identity.clone() };
+        let another = ProcessIdentity {
+            start: identity.start + 1,
+            ..identity.clone()
+        };
         assert!(open_identified(&another).unwrap().is_none());
 
         let handle = open_identified(&identity).unwrap().unwrap();

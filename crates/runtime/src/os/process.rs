@@ -21,7 +21,12 @@ use super::{clock, fleet, limits};
 pub fn identity(pid: u32) -> Option<ProcessIdentity> {
     let stat = stat(pid)?;
     let node = fleet::node().cloned();
-    stat.is_alive().then(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node })
+    stat.is_alive().then(|| ProcessIdentity {
+        pid,
+        start: stat.start,
+        boot: boot_id(),
+        node,
+    })
 }
 
 /// This process. The first call needs a descriptor, so a supervisor calls [`know_me`] at its start.
@@ -46,17 +51,28 @@ pub fn know_me() -> io::Result<&'static ProcessIdentity> {
     let pid = std::process::id();
     let stat = look(pid)?.ok_or(io::ErrorKind::NotFound)?;
     let node = fleet::node().cloned();
-    Ok(ME.get_or_init(|| ProcessIdentity { pid, start: stat.start, boot: boot_id(), node }))
+    Ok(ME.get_or_init(|| ProcessIdentity {
+        pid,
+        start: stat.start,
+        boot: boot_id(),
+        node,
+    }))
 }
 
-#[expect(clippy::disallowed_methods, reason = "nobody tells when a descriptor is free")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody tells when a descriptor is free"
+)]
 fn pause() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
 /// Whether a process is of this machine and this boot, so that it can be looked at.
 pub fn is_local(process: &ProcessIdentity) -> bool {
-    let is_of_node = process.node.as_ref().is_none_or(|node| fleet::node() == Some(node));
+    let is_of_node = process
+        .node
+        .as_ref()
+        .is_none_or(|node| fleet::node() == Some(node));
     is_of_node && process.boot == boot_id()
 }
 
@@ -104,7 +120,9 @@ fn status(pid: u32) -> String {
 /// Whether SIGKILL is pending for a process or its main thread.
 fn has_kill_pending(status: &str) -> bool {
     let masks = status.lines().filter_map(|line| {
-        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"))?;
+        let mask = line
+            .strip_prefix("SigPnd:")
+            .or_else(|| line.strip_prefix("ShdPnd:"))?;
         u64::from_str_radix(mask.trim(), 16).ok()
     });
     masks.fold(0, |all, mask| all | mask) & (1 << (Signal::KILL.as_raw() - 1)) != 0
@@ -182,9 +200,21 @@ fn read_stat(stat: &[u8]) -> Option<Stat> {
     let flags = fields.nth(2)?.parse().ok()?;
     let mut times = fields.skip(4);
     // User and system time: its own, then those of children that it waited for.
-    let cpu_ticks = times.by_ref().take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    let cpu_ticks = times
+        .by_ref()
+        .take(4)
+        .filter_map(|ticks| ticks.parse::<u64>().ok())
+        .sum();
     let start = times.nth(4)?.parse().ok()?;
-    Some(Stat { state, parent, group, session, flags, start, cpu_ticks })
+    Some(Stat {
+        state,
+        parent,
+        group,
+        session,
+        flags,
+        start,
+        cpu_ticks,
+    })
 }
 
 /// CPU and I/O use of a process and its descendants. Only meaningful in comparison with another
@@ -218,7 +248,10 @@ pub fn tree_usage(root: u32) -> Option<TreeUsage> {
 fn io_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let counted = text.lines().filter_map(|line| {
-        line.strip_prefix("rchar: ").or_else(|| line.strip_prefix("wchar: "))?.parse::<u64>().ok()
+        line.strip_prefix("rchar: ")
+            .or_else(|| line.strip_prefix("wchar: "))?
+            .parse::<u64>()
+            .ok()
     });
     counted.fold(0, u64::saturating_add)
 }
@@ -264,14 +297,20 @@ pub fn caller() -> Option<u32> {
 pub fn children(pid: u32) -> Vec<u32> {
     let kernel_lists_them = Path::new("/proc/thread-self/children").exists();
     if !kernel_lists_them {
-        return all().filter(|other| stat(*other).is_some_and(|s| s.parent == pid)).collect();
+        return all()
+            .filter(|other| stat(*other).is_some_and(|s| s.parent == pid))
+            .collect();
     }
     let threads = numbers_in(format!("/proc/{pid}/task"));
     let lists = threads.filter_map(|thread| {
         std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).ok()
     });
     lists
-        .flat_map(|list| list.split(' ').filter_map(|p| p.parse().ok()).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split(' ')
+                .filter_map(|p| p.parse().ok())
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
@@ -317,8 +356,14 @@ mod tests {
     fn a_process_is_known_by_pid_start_and_boot() {
         let me = identity(std::process::id()).unwrap();
         assert!(is_alive(&me));
-        assert!(!is_alive(&ProcessIdentity { start: me.start + 1, ..me.clone() }));
-        assert!(!is_alive(&ProcessIdentity { boot: "another".to_owned(), ..me }));
+        assert!(!is_alive(&ProcessIdentity {
+            start: me.start + 1,
+            ..me.clone()
+        }));
+        assert!(!is_alive(&ProcessIdentity {
+            boot: "another".to_owned(),
+            ..me
+        }));
         assert_eq!(identity(0), None);
     }
 
@@ -326,7 +371,12 @@ mod tests {
     fn the_age_of_a_process_does_not_follow_the_wall_clock() {
         let me = identity(std::process::id()).unwrap();
         assert!(age(&me) < Span::from_secs(600));
-        assert!(age(&ProcessIdentity { start: 0, ..me.clone() }) > age(&me));
+        assert!(
+            age(&ProcessIdentity {
+                start: 0,
+                ..me.clone()
+            }) > age(&me)
+        );
     }
 
     #[test]
@@ -334,8 +384,15 @@ mod tests {
         let line = b"7 (a) Z 1 (x) S 5 6 6 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 99 1000 10";
         let stat = read_stat(line).unwrap();
         let (parent, group, session) = (5, 6, 6);
-        let wanted =
-            Stat { state: 'S', parent, group, session, flags: 4, start: 99, cpu_ticks: 26 };
+        let wanted = Stat {
+            state: 'S',
+            parent,
+            group,
+            session,
+            flags: 4,
+            start: 99,
+            cpu_ticks: 26,
+        };
         assert_eq!(stat, wanted);
         assert!(stat.is_exiting());
     }
@@ -343,13 +400,23 @@ mod tests {
     #[test]
     fn only_a_process_that_was_killed_is_waited_for() {
         let mut child = command("sleep", &["60"]).spawn().unwrap();
-        assert!(!has_died_within(child.id(), Span::from_secs(60)), "it lives on");
+        assert!(
+            !has_died_within(child.id(), Span::from_secs(60)),
+            "it lives on"
+        );
         child.kill().unwrap();
         assert!(has_died_within(child.id(), Span::from_secs(60)));
         child.wait().unwrap();
-        assert!(has_died_within(child.id(), Span::from_secs(60)), "there is no such process");
-        assert!(has_kill_pending("Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0\n"));
-        assert!(!has_kill_pending("SigPnd:\t0000000000004000\nShdPnd:\t0000000000000002\n"));
+        assert!(
+            has_died_within(child.id(), Span::from_secs(60)),
+            "there is no such process"
+        );
+        assert!(has_kill_pending(
+            "Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0\n"
+        ));
+        assert!(!has_kill_pending(
+            "SigPnd:\t0000000000004000\nShdPnd:\t0000000000000002\n"
+        ));
     }
 
     #[test]

@@ -57,7 +57,11 @@ struct SharedJob(Arc<Mutex<Option<Job>>>);
 
 impl SharedJob {
     fn run(&self) {
-        let job = self.0.lock().expect("nothing panics while it is locked").take();
+        let job = self
+            .0
+            .lock()
+            .expect("nothing panics while it is locked")
+            .take();
         if let Some(job) = job {
             job();
         }

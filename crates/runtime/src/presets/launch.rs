@@ -111,7 +111,10 @@ impl Preset {
     /// Whether the brief's own text is in the command or the environment of this attempt; its file can
     /// still be written anew when it is not.
     pub fn passes_brief(&self, given: &[Word], launch: Launch<'_>) -> bool {
-        let untold = Launch { brief: "", ..launch };
+        let untold = Launch {
+            brief: "",
+            ..launch
+        };
         self.command(given, launch) != self.command(given, untold)
             || self.environment(launch) != self.environment(untold)
     }
@@ -122,7 +125,9 @@ impl Preset {
         }
         let with_stream =
             |resume: &[String]| [self.stream_words(given, launch), words(resume)].concat();
-        let resume = launch.resume_args.map_or_else(|| with_stream(&self.resume), <[Word]>::to_vec);
+        let resume = launch
+            .resume_args
+            .map_or_else(|| with_stream(&self.resume), <[Word]>::to_vec);
         let needs_session = self.prompt.needs_session() || resume.iter().any(asks_for_session);
         if !needs_session || launch.session.is_some() {
             return LaunchMode::Again(resume);
@@ -135,10 +140,17 @@ impl Preset {
 
     /// A session with a screen keeps it.
     fn stream_words(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
-        let StreamRule { words: stream, only_with } = &self.stream;
+        let StreamRule {
+            words: stream,
+            only_with,
+        } = &self.stream;
         let is_asked_for = |option: &String| has_flag(given, &Word::from(option.as_str()));
         let is_without_screen = only_with.is_empty() || only_with.iter().any(is_asked_for);
-        if launch.has_terminal || !is_without_screen { Vec::new() } else { words(stream) }
+        if launch.has_terminal || !is_without_screen {
+            Vec::new()
+        } else {
+            words(stream)
+        }
     }
 
     fn anew(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
@@ -178,10 +190,14 @@ impl Preset {
 
     fn again(&self, given: &[Word], resume: &[Word], launch: Launch<'_>) -> Vec<Word> {
         let kept = self.without_session_flags(&self.prompt.without_resume(given));
-        let ours = groups(resume.to_vec()).into_iter().filter(|group| !has_flag(&kept, &group[0]));
+        let ours = groups(resume.to_vec())
+            .into_iter()
+            .filter(|group| !has_flag(&kept, &group[0]));
         let ours = launch.fill_words(&ours.flatten().collect::<Vec<_>>());
         // Whoever says himself where the brief goes keeps the prompt as it is.
-        let places_brief = launch.resume_args.is_some_and(|words| words.iter().any(asks_for_brief));
+        let places_brief = launch
+            .resume_args
+            .is_some_and(|words| words.iter().any(asks_for_brief));
         let prompted = match places_brief {
             true => kept,
             false => self.with_new_prompt(&kept, launch),
@@ -243,7 +259,9 @@ impl Preset {
             return None;
         }
         let Word::Text(text) = word else { return None };
-        let (flag, joined) = text.split_once('=').map_or((text.as_str(), false), |it| (it.0, true));
+        let (flag, joined) = text
+            .split_once('=')
+            .map_or((text.as_str(), false), |it| (it.0, true));
         let values = *self.session.flags.get(flag)?;
         Some(if joined { 0 } else { values })
     }
@@ -284,11 +302,18 @@ fn has_flag(given: &[Word], flag: &Word) -> bool {
     let same = |word: &Word| match word {
         Word::Text(text) => {
             text == flag
-                || text.strip_prefix(flag.as_str()).is_some_and(|rest| rest.starts_with('='))
+                || text
+                    .strip_prefix(flag.as_str())
+                    .is_some_and(|rest| rest.starts_with('='))
         }
         Word::Bytes(_) => false,
     };
-    flag.starts_with('-') && given.iter().skip(1).take_while(|word| !is(word, "--")).any(same)
+    flag.starts_with('-')
+        && given
+            .iter()
+            .skip(1)
+            .take_while(|word| !is(word, "--"))
+            .any(same)
 }
 
 #[cfg(test)]
@@ -311,7 +336,10 @@ mod tests {
             ("{session}", "{brief}"),
             ("--resume={session}", "--resume={brief}"),
             ("{brief} in {brief_file}", "say {session} in /f"),
-            ("{sessions} {} {{session} {Brief}", "{sessions} {} {{brief} {Brief}"),
+            (
+                "{sessions} {} {{session} {Brief}",
+                "{sessions} {} {{brief} {Brief}",
+            ),
             ("{", "{"),
             ("ä{session", "ä{session"),
         ] {
@@ -324,11 +352,25 @@ mod tests {
         let passes = |preset: &str, command: &str, resume_args: Option<&[Word]>| {
             let preset = Preset::by_name(preset, None).unwrap();
             let command: Vec<Word> = command.split(' ').map(Word::from).collect();
-            preset.passes_brief(&command, Launch { resume_args, ..LAUNCH })
+            preset.passes_brief(
+                &command,
+                Launch {
+                    resume_args,
+                    ..LAUNCH
+                },
+            )
         };
         assert!(!passes("generic", "./agent --fast", None));
-        assert!(!passes("generic", "./agent", Some(&["--go-on={brief_file}".into()])));
-        assert!(passes("generic", "./agent", Some(&["--go-on={brief}".into()])));
+        assert!(!passes(
+            "generic",
+            "./agent",
+            Some(&["--go-on={brief_file}".into()])
+        ));
+        assert!(passes(
+            "generic",
+            "./agent",
+            Some(&["--go-on={brief}".into()])
+        ));
         assert!(passes("claude-code", "claude -p write", None));
         assert!(passes("codex", "codex exec write", None));
     }
@@ -337,7 +379,13 @@ mod tests {
     fn a_first_attempt_is_passed_no_brief() {
         let preset = Preset::by_name("claude-code", None).unwrap();
         let command: Vec<Word> = ["claude", "-p", "write"].map(Word::from).to_vec();
-        assert!(!preset.passes_brief(&command, Launch { first: true, ..LAUNCH }));
+        assert!(!preset.passes_brief(
+            &command,
+            Launch {
+                first: true,
+                ..LAUNCH
+            }
+        ));
     }
 
     #[test]

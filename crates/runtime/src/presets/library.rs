@@ -88,7 +88,10 @@ impl Preset {
 
     /// The names of all, ours first.
     pub fn names(user_folder: Option<&Path>) -> Vec<String> {
-        let mut names: Vec<String> = BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut names: Vec<String> = BUILT_IN
+            .iter()
+            .map(|(name, _)| (*name).to_owned())
+            .collect();
         let mut own = user_folder.map(names_in).unwrap_or_default();
         own.retain(|name| !names.contains(name));
         own.sort();
@@ -102,21 +105,32 @@ impl Preset {
             file: file.to_path_buf(),
             source: Box::new(source),
         })?;
-        Ok(Self { name: name.to_owned(), source: text.to_owned(), ..preset })
+        Ok(Self {
+            name: name.to_owned(),
+            source: text.to_owned(),
+            ..preset
+        })
     }
 }
 
 /// The known name that a mistyped one is near to.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.into_iter().map(|known| (strsim::jaro_winkler(name, known), known));
+    let scored = known
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(name, known), known));
     let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.filter(|(score, _)| *score > 0.7).map(|(_, known)| known)
+    best.filter(|(score, _)| *score > 0.7)
+        .map(|(_, known)| known)
 }
 
 fn unknown(name: &str, user_folder: Option<&Path>) -> PresetError {
     let known = Preset::names(user_folder);
     let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
-    PresetError::Unknown { name: name.to_owned(), nearest, known }
+    PresetError::Unknown {
+        name: name.to_owned(),
+        nearest,
+        known,
+    }
 }
 
 /// Whether it may be part of a path.
@@ -126,7 +140,10 @@ fn is_name(name: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<Option<String>, PresetError> {
-    let unreadable = |source| PresetError::Unreadable { file: path.to_path_buf(), source };
+    let unreadable = |source| PresetError::Unreadable {
+        file: path.to_path_buf(),
+        source,
+    };
     match file::open_regular(path).and_then(|opened| file::read_text(opened, FILE_BYTES_MAX)) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -135,7 +152,9 @@ fn read(path: &Path) -> Result<Option<String>, PresetError> {
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let names = entries.take(FILES_MAX).filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
         name.strip_suffix(".toml").map(str::to_owned)
@@ -159,7 +178,9 @@ mod tests {
     #[test]
     fn a_mistyped_name_is_answered_with_the_nearest() {
         let error = Preset::by_name("claude", None).unwrap_err();
-        let PresetError::Unknown { nearest, .. } = error else { panic!("{error}") };
+        let PresetError::Unknown { nearest, .. } = error else {
+            panic!("{error}")
+        };
         assert_eq!(nearest.as_deref(), Some("claude-code"));
         assert!(matches!(
             Preset::by_name("xyzzy", None),
@@ -173,7 +194,12 @@ mod tests {
         std::fs::write(folder.path().join("codex.toml"), "about = \"mine\"").unwrap();
         std::fs::write(folder.path().join("other.toml"), "about = \"new\"").unwrap();
         std::fs::write(folder.path().join("notes.txt"), "").unwrap();
-        assert_eq!(Preset::by_name("codex", Some(folder.path())).unwrap().about(), "mine");
+        assert_eq!(
+            Preset::by_name("codex", Some(folder.path()))
+                .unwrap()
+                .about(),
+            "mine"
+        );
         let names = Preset::names(Some(folder.path()));
         assert_eq!(names.last().unwrap(), "other");
         assert_eq!(names.len(), BUILT_IN.len() + 1);
@@ -208,13 +234,27 @@ mod tests {
         let bad = "about = \"x\"\nresum = [\"-c\"]\n";
         std::fs::write(folder.path().join("bad.toml"), bad).unwrap();
         let error = Preset::by_name("bad", Some(folder.path())).unwrap_err();
-        let PresetError::Invalid { source, .. } = error else { panic!("{error}") };
+        let PresetError::Invalid { source, .. } = error else {
+            panic!("{error}")
+        };
         let text = source.to_string();
-        assert!(text.contains("line 2") && text.contains("`resum`"), "{text}");
+        assert!(
+            text.contains("line 2") && text.contains("`resum`"),
+            "{text}"
+        );
         for (text, said) in [
-            ("about = \"x\"\n[[stop]]\nsignal = \"TREM\"", "unknown signal"),
-            ("about = \"x\"\n[[stop]]\nsignal = \"INT\"\nwait = \"5\"", "not a duration"),
-            ("about = \"x\"\n[exit_codes]\n\"300\" = \"later\"", "not an exit code"),
+            (
+                "about = \"x\"\n[[stop]]\nsignal = \"TREM\"",
+                "unknown signal",
+            ),
+            (
+                "about = \"x\"\n[[stop]]\nsignal = \"INT\"\nwait = \"5\"",
+                "not a duration",
+            ),
+            (
+                "about = \"x\"\n[exit_codes]\n\"300\" = \"later\"",
+                "not an exit code",
+            ),
             ("launch = []", "about"),
         ] {
             std::fs::write(folder.path().join("bad.toml"), text).unwrap();

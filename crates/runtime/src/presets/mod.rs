@@ -135,7 +135,10 @@ pub struct Rung {
 impl StopRung {
     /// With the wait that it gets.
     pub fn rung(self, grace: Span) -> Rung {
-        Rung { signal: self.signal, wait: self.wait.unwrap_or(grace) }
+        Rung {
+            signal: self.signal,
+            wait: self.wait.unwrap_or(grace),
+        }
     }
 }
 
@@ -220,13 +223,18 @@ impl Preset {
             return Vec::new();
         }
         let pairs = self.resume_variables.iter();
-        pairs.map(|(name, value)| (name.clone(), launch.fill(value))).collect()
+        pairs
+            .map(|(name, value)| (name.clone(), launch.fill(value)))
+            .collect()
     }
 
     /// How its tree is ended; SIGKILL comes after the last rung.
     pub fn ladder(&self, grace: Span) -> Vec<Rung> {
         if self.stop.is_empty() {
-            return vec![Rung { signal: TERM, wait: grace }];
+            return vec![Rung {
+                signal: TERM,
+                wait: grace,
+            }];
         }
         self.stop.iter().map(|rung| rung.rung(grace)).collect()
     }
@@ -260,7 +268,9 @@ impl Preset {
 
     /// What the exit code says by itself; nothing where it is an exit code like any other.
     pub fn said_by_exit(&self, how: HowEnded) -> Option<ReportedEnd> {
-        let HowEnded::Code(code) = how else { return None };
+        let HowEnded::Code(code) = how else {
+            return None;
+        };
         Some(match self.exit_codes.get(&ExitCode(code))? {
             ExitWord::Plain(PlainExitWord::Success) => ReportedEnd::Success,
             ExitWord::Plain(PlainExitWord::Later) => ReportedEnd::Later(None),
@@ -305,7 +315,18 @@ mod tests {
     fn a_rung_without_a_wait_gets_the_grace() {
         let grace = Span::from_secs(10);
         let wait = Some(Span::from_secs(5));
-        assert_eq!(StopRung { signal: 2, wait }.rung(grace).wait, Span::from_secs(5));
-        assert_eq!(StopRung { signal: 2, wait: None }.rung(grace).wait, grace);
+        assert_eq!(
+            StopRung { signal: 2, wait }.rung(grace).wait,
+            Span::from_secs(5)
+        );
+        assert_eq!(
+            StopRung {
+                signal: 2,
+                wait: None
+            }
+            .rung(grace)
+            .wait,
+            grace
+        );
     }
 }

@@ -83,13 +83,16 @@ impl CallMatch {
         let is_about_calls = is_like(event, &self.when);
         let parts = match &self.each {
             _ if !is_about_calls => &[],
-            Some(path) => {
-                at_path(event, path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
-            }
+            Some(path) => at_path(event, path)
+                .and_then(Value::as_array)
+                .map_or(&[][..], Vec::as_slice),
             None => std::slice::from_ref(event),
         };
-        let ours = parts.iter().filter(|part| self.is.is_null() || is_like(part, &self.is));
-        ours.filter_map(|part| at_path(part, &self.id)?.as_str()).filter(|id| is_safe_id(id))
+        let ours = parts
+            .iter()
+            .filter(|part| self.is.is_null() || is_like(part, &self.is));
+        ours.filter_map(|part| at_path(part, &self.id)?.as_str())
+            .filter(|id| is_safe_id(id))
     }
 }
 
@@ -140,7 +143,10 @@ impl StreamReader {
 
     /// Tool calls that are open, and what it waits for: since when, and until when where that is known.
     pub fn open_work(&self) -> impl Iterator<Item = (Time, Option<Time>)> {
-        self.calls.values().map(|since| (*since, None)).chain(self.waits)
+        self.calls
+            .values()
+            .map(|since| (*since, None))
+            .chain(self.waits)
     }
 
     /// Reads one line, with or without its line break.
@@ -184,7 +190,10 @@ impl StreamReader {
         self.note_calls(event, now);
         self.note_wait(Some(event), "", now);
         let session = self.session_in(event).map(Fact::Session);
-        session.into_iter().chain(self.judge(Some(event), "", now)).collect()
+        session
+            .into_iter()
+            .chain(self.judge(Some(event), "", now))
+            .collect()
     }
 
     fn text(&mut self, text: &str, now: Time) -> Vec<Fact> {
@@ -192,7 +201,9 @@ impl StreamReader {
         let gone = self.session_gone.iter().any(|words| has(text, words));
         self.is_session_gone |= gone;
         let gone = gone.then_some(Fact::SessionGone);
-        gone.into_iter().chain(self.judge(None, text, now)).collect()
+        gone.into_iter()
+            .chain(self.judge(None, text, now))
+            .collect()
     }
 
     /// The id, the first time that it is seen.
@@ -251,8 +262,10 @@ impl StreamReader {
             return Some(ReportedEnd::Success);
         }
         let at = find(&self.failure)?;
-        let (status, message) =
-            (self.failure[at].status(event), self.failure[at].message(event, text));
+        let (status, message) = (
+            self.failure[at].status(event),
+            self.failure[at].message(event, text),
+        );
         Some(ReportedEnd::failed(status, message))
     }
 }
@@ -275,7 +288,9 @@ impl Match {
 
     /// The text that it looks at: of the event's member, or the line.
     fn words(&self, event: Option<&Value>, line: &str) -> Option<String> {
-        let Some(event) = event else { return Some(line.to_owned()) };
+        let Some(event) = event else {
+            return Some(line.to_owned());
+        };
         Some(match at_path(event, self.path.as_ref()?)? {
             Value::String(text) => text.clone(),
             Value::Null => return None,
@@ -295,16 +310,27 @@ impl Match {
     }
 
     fn status(&self, event: Option<&Value>) -> Option<u16> {
-        at_path(event?, self.status.as_ref()?)?.as_u64()?.try_into().ok()
+        at_path(event?, self.status.as_ref()?)?
+            .as_u64()?
+            .try_into()
+            .ok()
     }
 
     fn moment(&self, event: Option<&Value>, line: &str, now: Time) -> Option<Time> {
-        let in_ms = self.at_ms.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
+        let in_ms = self
+            .at_ms
+            .as_ref()
+            .zip(event)
+            .and_then(|(path, event)| at_path(event, path));
         // Some write it with a fraction.
         if let Some(ms) = in_ms.and_then(Value::as_f64) {
             return reset_time::to_come(now.plus(Span::from_ms(ms as u64)), now);
         }
-        let at = self.at.as_ref().zip(event).and_then(|(path, event)| at_path(event, path));
+        let at = self
+            .at
+            .as_ref()
+            .zip(event)
+            .and_then(|(path, event)| at_path(event, path));
         if let Some(time) = at.and_then(|value| reset_time::in_value(value, now)) {
             return Some(time);
         }
@@ -381,7 +407,10 @@ mod tests {
 
     fn facts(preset: &str, lines: &[&str]) -> Vec<Fact> {
         let mut reader = reader(preset);
-        lines.iter().flat_map(|line| reader.line(line.as_bytes(), now())).collect()
+        lines
+            .iter()
+            .flat_map(|line| reader.line(line.as_bytes(), now()))
+            .collect()
     }
 
     #[test]
@@ -389,10 +418,22 @@ mod tests {
         let started = |id: &str| format!(r#"{{"type":"thread.started","thread_id":"{id}"}}"#);
         let told = facts("codex", &[&started("a-1"), &started("b-2")]);
         assert_eq!(told, [Fact::Session("a-1".to_owned())]);
-        for bad in ["", "-rf", "a b", "a/../b", "$(id)", "a\\u0000b", "ä", &"x".repeat(129)] {
+        for bad in [
+            "",
+            "-rf",
+            "a b",
+            "a/../b",
+            "$(id)",
+            "a\\u0000b",
+            "ä",
+            &"x".repeat(129),
+        ] {
             assert_eq!(facts("codex", &[&started(bad)]), [], "{bad}");
         }
-        assert_eq!(facts("codex", &[r#"{"type":"thread.started","thread_id":7}"#]), []);
+        assert_eq!(
+            facts("codex", &[r#"{"type":"thread.started","thread_id":7}"#]),
+            []
+        );
     }
 
     #[test]
@@ -400,7 +441,10 @@ mod tests {
         let mut reader = reader("codex");
         let deep = "[".repeat(500_000);
         let object = format!("{{\"type\":{deep}");
-        let long = format!(r#"{{"type":"turn.completed","x":"{}"}}"#, "y".repeat(LINE_BYTES_MAX));
+        let long = format!(
+            r#"{{"type":"turn.completed","x":"{}"}}"#,
+            "y".repeat(LINE_BYTES_MAX)
+        );
         for line in [
             &b""[..],
             b"\n",
@@ -426,10 +470,19 @@ mod tests {
         let limit = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1777640400}}"#;
         let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"You've hit your limit"}"#;
         let reset = Some("2026-05-01T13:00:00Z".parse().unwrap());
-        assert_eq!(facts("claude-code", &[limit]), [Fact::Said(ReportedEnd::Later(reset))]);
+        assert_eq!(
+            facts("claude-code", &[limit]),
+            [Fact::Said(ReportedEnd::Later(reset))]
+        );
         let other = r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#;
-        assert_eq!(facts("claude-code", &[limit, other]), [Fact::Said(ReportedEnd::Later(reset))]);
-        assert_eq!(facts("claude-code", &[failed]), [Fact::Said(ReportedEnd::Later(None))]);
+        assert_eq!(
+            facts("claude-code", &[limit, other]),
+            [Fact::Said(ReportedEnd::Later(reset))]
+        );
+        assert_eq!(
+            facts("claude-code", &[failed]),
+            [Fact::Said(ReportedEnd::Later(None))]
+        );
         let allowed =
             r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning"}}"#;
         assert_eq!(facts("claude-code", &[allowed]), []);
@@ -506,7 +559,11 @@ mod tests {
             ),
         ] {
             let said = facts(preset, &[line]).pop();
-            assert_eq!(said, Some(Fact::Said(ReportedEnd::Incurable(why.to_owned()))), "{line}");
+            assert_eq!(
+                said,
+                Some(Fact::Said(ReportedEnd::Incurable(why.to_owned()))),
+                "{line}"
+            );
         }
         let overloaded = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"overloaded"}"#;
         let failed = ReportedEnd::Failure("529: overloaded".to_owned());
@@ -527,17 +584,27 @@ mod tests {
         let opencode = r#"timestamp=2026 level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached""#;
         assert_eq!(open("opencode", &[opencode]), [(now(), None)]);
         for (preset, line) in [
-            ("kimi", "error: failed to run prompt: provider.rate_limit: 429 Rate limit reached"),
+            (
+                "kimi",
+                "error: failed to run prompt: provider.rate_limit: 429 Rate limit reached",
+            ),
             (
                 "claude-code",
                 r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"API Error: Request rejected (429)"}"#,
             ),
             ("codex", codex),
         ] {
-            assert_eq!(facts(preset, &[line]), [Fact::Said(ReportedEnd::Later(None))], "{line}");
+            assert_eq!(
+                facts(preset, &[line]),
+                [Fact::Said(ReportedEnd::Later(None))],
+                "{line}"
+            );
         }
         let quota = r#"{"type":"result","status":"error","error":{"message":"[API Error: You exceeded your current quota. Please retry in 600s.]"}}"#;
-        assert_eq!(facts("gemini", &[quota]), [Fact::Said(ReportedEnd::Later(in_ten_minutes))]);
+        assert_eq!(
+            facts("gemini", &[quota]),
+            [Fact::Said(ReportedEnd::Later(in_ten_minutes))]
+        );
     }
 
     #[test]
@@ -546,7 +613,9 @@ mod tests {
         let line =
             format!(r#"{{"type":"turn.failed","error":{{"message":"a\u001b[31m\n{long}"}}}}"#);
         let told = facts("codex", &[&line]);
-        let [Fact::Said(ReportedEnd::Failure(text))] = &told[..] else { panic!("{told:?}") };
+        let [Fact::Said(ReportedEnd::Failure(text))] = &told[..] else {
+            panic!("{told:?}")
+        };
         assert_eq!(text.chars().count(), MESSAGE_CHARS_MAX);
         assert!(!text.contains(|c: char| c.is_control()));
     }
@@ -606,7 +675,10 @@ mod tests {
         let until = |text: &str| Some(text.parse().unwrap());
         let waits = (now(), until("2026-05-01T12:01:30Z"));
         assert_eq!(open("claude-code", &[retry]), [waits]);
-        assert_eq!(open("claude-code", &[limit]), [(now(), until("2026-05-01T13:00:00Z"))]);
+        assert_eq!(
+            open("claude-code", &[limit]),
+            [(now(), until("2026-05-01T13:00:00Z"))]
+        );
         assert_eq!(open("claude-code", &[retry, "retrying"]), [waits]);
         assert_eq!(open("claude-code", &[retry, next]), []);
         for preset in ["claude-code", "codex", "gemini", "opencode"] {
@@ -629,9 +701,15 @@ mod tests {
         let mut reader = preset.reader();
         assert_eq!(reader.ended(&preset, HowEnded::Code(0)), None);
         reader.line(br#"{"type":"thread.started","thread_id":"a"}"#, now());
-        assert!(matches!(reader.ended(&preset, HowEnded::Code(0)), Some(ReportedEnd::Failure(_))));
+        assert!(matches!(
+            reader.ended(&preset, HowEnded::Code(0)),
+            Some(ReportedEnd::Failure(_))
+        ));
         assert_eq!(reader.ended(&preset, HowEnded::Signal(9)), None);
         reader.line(br#"{"type":"turn.completed"}"#, now());
-        assert_eq!(reader.ended(&preset, HowEnded::Code(1)), Some(ReportedEnd::Success));
+        assert_eq!(
+            reader.ended(&preset, HowEnded::Code(1)),
+            Some(ReportedEnd::Success)
+        );
     }
 }

@@ -59,12 +59,16 @@ pub(super) enum PromptPosition {
 impl PromptRule {
     /// Whether its words name the session.
     pub(super) fn needs_session(&self) -> bool {
-        self.becomes.iter().chain(&self.missing).any(|word| word.contains("{session}"))
+        self.becomes
+            .iter()
+            .chain(&self.missing)
+            .any(|word| word.contains("{session}"))
     }
 
     /// The prompt of this command, whose first word is the program.
     pub(super) fn find(&self, command: &[Word]) -> Option<PromptPosition> {
-        self.after_option(command).or_else(|| self.as_words(command))
+        self.after_option(command)
+            .or_else(|| self.as_words(command))
     }
 
     fn after_option(&self, command: &[Word]) -> Option<PromptPosition> {
@@ -77,7 +81,10 @@ impl PromptRule {
             if let Some((flag, _)) = text.split_once('=')
                 && self.after.iter().any(|known| known == flag)
             {
-                return Some(PromptPosition::Joined { at, flag: flag.to_owned() });
+                return Some(PromptPosition::Joined {
+                    at,
+                    flag: flag.to_owned(),
+                });
             }
         }
         None
@@ -90,7 +97,11 @@ impl PromptRule {
         let mut found = self.words_after_subcommand(command);
         found.drain(..self.resume_words(command, &found));
         let last = *found.last()?;
-        Some(PromptPosition::Words(if self.many { found } else { vec![last] }))
+        Some(PromptPosition::Words(if self.many {
+            found
+        } else {
+            vec![last]
+        }))
     }
 
     fn words_after_subcommand(&self, command: &[Word]) -> Vec<usize> {
@@ -104,9 +115,15 @@ impl PromptRule {
     /// How many of these words choose a session: the word `resume`, and the id.
     fn resume_words(&self, command: &[Word], found: &[usize]) -> usize {
         let first = found.first().map(|at| command[*at].as_os_str());
-        let resumes = self.resume.as_ref().is_some_and(|word| first == Some(word.as_ref()));
-        let is_instead =
-            |word: &Word| self.instead_of_id.iter().any(|it| word.as_os_str() == &**it);
+        let resumes = self
+            .resume
+            .as_ref()
+            .is_some_and(|word| first == Some(word.as_ref()));
+        let is_instead = |word: &Word| {
+            self.instead_of_id
+                .iter()
+                .any(|it| word.as_os_str() == &**it)
+        };
         match (resumes, command.iter().any(is_instead)) {
             (false, _) => 0,
             (true, true) => 1,
@@ -118,7 +135,10 @@ impl PromptRule {
     pub(super) fn without_resume(&self, command: &[Word]) -> Vec<Word> {
         let found = self.words_after_subcommand(command);
         let dropped = &found[..self.resume_words(command, &found)];
-        let kept = command.iter().enumerate().filter(|(at, _)| !dropped.contains(at));
+        let kept = command
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !dropped.contains(at));
         kept.map(|(_, word)| word.clone()).collect()
     }
 
@@ -143,13 +163,23 @@ impl PromptRule {
     }
 
     fn takes_value(&self, option: &Word) -> bool {
-        let Word::Text(text) = option else { return false };
+        let Word::Text(text) = option else {
+            return false;
+        };
         !text.contains('=') && !self.switches.contains(text)
     }
 
     fn subcommand(&self, command: &[Word]) -> Option<usize> {
-        let known = |word: &Word| self.subcommands.iter().any(|known| word.as_os_str() == &**known);
-        command.iter().skip(1).position(known).map(|after_program| after_program + 1)
+        let known = |word: &Word| {
+            self.subcommands
+                .iter()
+                .any(|known| word.as_os_str() == &**known)
+        };
+        command
+            .iter()
+            .skip(1)
+            .position(known)
+            .map(|after_program| after_program + 1)
     }
 }
 
@@ -167,9 +197,11 @@ mod tests {
         let words: Vec<Word> = command.split(' ').map(Word::from).collect();
         match Preset::by_name(preset, None).unwrap().prompt.find(&words) {
             None => "none".to_owned(),
-            Some(PromptPosition::Words(at)) => {
-                at.iter().map(|at| words[*at].to_text()).collect::<Vec<_>>().join(" ")
-            }
+            Some(PromptPosition::Words(at)) => at
+                .iter()
+                .map(|at| words[*at].to_text())
+                .collect::<Vec<_>>()
+                .join(" "),
             Some(PromptPosition::Joined { at, flag }) => format!("{flag}= in {at}"),
         }
     }
@@ -178,11 +210,23 @@ mod tests {
     fn the_prompt_is_found_where_each_program_has_it() {
         for (preset, command, prompt) in [
             ("claude-code", "claude -p P --model opus", "P"),
-            ("claude-code", "claude --print P --allowedTools Bash Edit", "P"),
+            (
+                "claude-code",
+                "claude --print P --allowedTools Bash Edit",
+                "P",
+            ),
             ("claude-code", "claude --model opus P", "P"),
             ("claude-code", "claude --verbose P", "P"),
-            ("claude-code", "claude -p --safe-mode --permission-mode X P", "P"),
-            ("claude-code", "claude -p --unknown --permission-mode X P", "P"),
+            (
+                "claude-code",
+                "claude -p --safe-mode --permission-mode X P",
+                "P",
+            ),
+            (
+                "claude-code",
+                "claude -p --unknown --permission-mode X P",
+                "P",
+            ),
             ("claude-code", "claude -p", "none"),
             ("claude-code", "claude --model opus", "none"),
             ("codex", "codex exec --sandbox workspace-write P", "P"),

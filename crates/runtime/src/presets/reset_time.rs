@@ -13,8 +13,9 @@ const EPOCH_SECONDS_MIN: f64 = 1e9;
 const EPOCH_MILLISECONDS_MIN: f64 = 1e11;
 /// A time of day has no seconds: it is over when its minute is.
 const MINUTE: Span = Span::from_secs(60);
-const MONTHS: [&str; 12] =
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 
 /// The time that a member of an event says.
 pub(super) fn in_value(value: &Value, now: Time) -> Option<Time> {
@@ -32,7 +33,9 @@ pub(super) fn in_text(text: &str, now: Time) -> Option<Time> {
 
 fn in_text_of(text: &str, now: Time, zone: impl Fn() -> TimeZone) -> Option<Time> {
     let text = text.trim_start();
-    let word = text.split(|c: char| c.is_whitespace() || "|,;\"'".contains(c)).next()?;
+    let word = text
+        .split(|c: char| c.is_whitespace() || "|,;\"'".contains(c))
+        .next()?;
     let word = word.trim_end_matches(['.', ')']);
     if let Ok(time) = word.parse::<Time>() {
         return to_come(time, now);
@@ -52,7 +55,10 @@ fn in_text_of(text: &str, now: Time, zone: impl Fn() -> TimeZone) -> Option<Time
 /// `5:22 AM` or `17:22` of today or tomorrow, and `Nov 20th, 2026 5:22 AM`.
 fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
     let text = text.to_ascii_lowercase();
-    let mut words = text.split([' ', ',']).filter(|word| !word.is_empty()).peekable();
+    let mut words = text
+        .split([' ', ','])
+        .filter(|word| !word.is_empty())
+        .peekable();
     let today = zone.to_datetime(now.as_timestamp()).date();
     let month = MONTHS.iter().position(|month| words.peek() == Some(month));
     let days = match month {
@@ -61,7 +67,9 @@ fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
     };
     let (hour, minute) = words.next()?.trim_end_matches(['.', ')']).split_once(':')?;
     let hour: i8 = hour.parse().ok()?;
-    let half = words.next().map_or("", |half| half.trim_end_matches(['.', ')']));
+    let half = words
+        .next()
+        .map_or("", |half| half.trim_end_matches(['.', ')']));
     let hour = match (half, hour) {
         ("am", 1..=12) => hour % 12,
         ("pm", 1..=12) => hour % 12 + 12,
@@ -69,7 +77,10 @@ fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
     };
     let time = civil::Time::new(hour, minute.parse().ok()?, 0, 0).ok()?;
     let moments = days.into_iter().filter_map(|day| {
-        let moment = zone.to_ambiguous_timestamp(day.to_datetime(time)).compatible().ok()?;
+        let moment = zone
+            .to_ambiguous_timestamp(day.to_datetime(time))
+            .compatible()
+            .ok()?;
         let at = Time::from_ms(moment.as_millisecond());
         Some(if at > now { at } else { at.plus(MINUTE) })
     });
@@ -78,8 +89,17 @@ fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
 
 /// `Nov 20th, 2026`.
 fn date<'w>(month: usize, words: &mut impl Iterator<Item = &'w str>) -> Option<civil::Date> {
-    let day = words.nth(1)?.trim_end_matches(char::is_alphabetic).parse().ok()?;
-    civil::Date::new(words.next()?.parse().ok()?, i8::try_from(month + 1).ok()?, day).ok()
+    let day = words
+        .nth(1)?
+        .trim_end_matches(char::is_alphabetic)
+        .parse()
+        .ok()?;
+    civil::Date::new(
+        words.next()?.parse().ok()?,
+        i8::try_from(month + 1).ok()?,
+        day,
+    )
+    .ok()
 }
 
 fn in_number(number: f64, now: Time) -> Option<Time> {
@@ -115,10 +135,14 @@ fn duration(text: &str) -> Option<Span> {
 
 /// A number and its unit in milliseconds.
 fn part(text: &str) -> Option<(f64, f64, &str)> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let count: f64 = text[..digits].parse().ok()?;
     let text = text[digits..].trim_start_matches(' ');
-    let letters = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let letters = text
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let unit = match &*text[..letters].to_ascii_lowercase() {
         "ms" | "milliseconds" => 1.0,
         "s" | "sec" | "secs" | "second" | "seconds" => 1e3,

@@ -113,7 +113,11 @@ impl ClaimDispatcher {
     ) -> Result<Offer, StoreError> {
         for _ in 0..ASKED_MAX {
             let (tell, told) = oneshot::channel();
-            let asking = ClaimRequest { agent: agent.clone(), skills: skills.to_vec(), tell };
+            let asking = ClaimRequest {
+                agent: agent.clone(),
+                skills: skills.to_vec(),
+                tell,
+            };
             if let Some(serving) = self.enter(asking) {
                 // In a task of its own, because the first requester may be cancelled while others
                 // wait. Serving within a claim would let each claimant continue alone, so that
@@ -146,7 +150,11 @@ impl ClaimDispatcher {
     fn reserve(self: &Arc<Self>, task: Task, agent: &AgentName) -> Reserved {
         let id = task.id.clone();
         self.state().reserved.insert(id.clone(), agent.clone());
-        Reserved { dispatcher: Arc::clone(self), id, task: Some(Box::new(task)) }
+        Reserved {
+            dispatcher: Arc::clone(self),
+            id,
+            task: Some(Box::new(task)),
+        }
     }
 
     /// Adds a request. Returns the serving role if nobody has it.
@@ -154,11 +162,16 @@ impl ClaimDispatcher {
         let mut state = self.state();
         state.asking.push(asking);
         let is_served = std::mem::replace(&mut state.is_served, true);
-        (!is_served).then(|| Serving { dispatcher: Arc::clone(self), is_over: false })
+        (!is_served).then(|| Serving {
+            dispatcher: Arc::clone(self),
+            is_over: false,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, DispatcherState> {
-        self.state.lock().expect("nothing panics while it is locked")
+        self.state
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 }
 
@@ -208,11 +221,15 @@ impl Serving {
             let (agent, skills) = (alike[0].agent.clone(), alike[0].skills.clone());
             match self.offers(recoverer, &agent, &skills, alike.len()).await {
                 Ok((offers, last)) => {
-                    let offers =
-                        offers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                    let offers = offers
+                        .into_iter()
+                        .map(Some)
+                        .chain(std::iter::repeat_with(|| None));
                     for (asking, offer) in alike.into_iter().zip(offers) {
                         // A cancelled requester leaves its task to others.
-                        let _ = asking.tell.send(Ok(offer.unwrap_or_else(|| last.to_offer())));
+                        let _ = asking
+                            .tell
+                            .send(Ok(offer.unwrap_or_else(|| last.to_offer())));
                     }
                 }
                 Err(error) => tell_all(alike, || Err(error.clone())),
@@ -241,7 +258,9 @@ impl Serving {
                 let held = self.held_by(recoverer, agent).await?;
                 room = (max as usize).saturating_sub(held);
                 if room < wanted {
-                    last = NoMore::Full { held: u32::try_from(held).unwrap_or(u32::MAX) };
+                    last = NoMore::Full {
+                        held: u32::try_from(held).unwrap_or(u32::MAX),
+                    };
                 }
             }
         }
@@ -305,7 +324,9 @@ impl Serving {
             return Ok(false);
         }
         // The running sweep reports what it finds by its commits.
-        let Ok(_alone) = self.dispatcher.sweeping.try_lock() else { return Ok(false) };
+        let Ok(_alone) = self.dispatcher.sweeping.try_lock() else {
+            return Ok(false);
+        };
         // Tasks that cannot be recovered block nothing; `recover` reports them.
         let swept = sweep_all(recoverer).await?;
         let ended_ms = clock::monotonic_ms();
@@ -317,12 +338,20 @@ impl Serving {
         let statuses = vec![TaskStatus::InProgress];
         let agent_only = Some(agent.clone());
         // Few of the open tasks are held, so the backend only reads those.
-        let query = TaskQuery { statuses, agent: agent_only, held: true, ..TaskQuery::default() };
+        let query = TaskQuery {
+            statuses,
+            agent: agent_only,
+            held: true,
+            ..TaskQuery::default()
+        };
         let tasks = recoverer.engine().store().tasks(query).await?;
         let mut all: std::collections::HashSet<TaskId> =
             tasks.into_iter().map(|task| task.id).collect();
         let state = self.dispatcher.state();
-        let reserved = state.reserved.iter().filter(|(_, for_whom)| *for_whom == agent);
+        let reserved = state
+            .reserved
+            .iter()
+            .filter(|(_, for_whom)| *for_whom == agent);
         all.extend(reserved.map(|(id, _)| id.clone()));
         Ok(all.len())
     }
@@ -401,9 +430,14 @@ mod tests {
             Change::first(&new, Time::from_ms(0))
         };
         let order = |random| {
-            let mut tasks = [("a", 9), ("b", 5), ("c", 5), ("d", 5), ("e", 1)].map(task).to_vec();
+            let mut tasks = [("a", 9), ("b", 5), ("c", 5), ("d", 5), ("e", 1)]
+                .map(task)
+                .to_vec();
             shuffle_alike(&mut tasks, random);
-            tasks.iter().map(|task| task.id.as_str()).collect::<String>()
+            tasks
+                .iter()
+                .map(|task| task.id.as_str())
+                .collect::<String>()
         };
         let orders: std::collections::BTreeSet<String> = (0..1_000).map(order).collect();
         let all = ["abcde", "abdce", "acbde", "acdbe", "adbce", "adcbe"];

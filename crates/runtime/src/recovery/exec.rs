@@ -103,9 +103,15 @@ impl RecoveryStrategy for Exec {
 impl Exec {
     fn ask(&self, case: &str, is_store_shared: bool) -> Result<Answer, ExecError> {
         let program = self.command.first().cloned().unwrap_or_default();
-        let not_run = |source| ExecError::NotRun { program: program.clone(), source };
+        let not_run = |source| ExecError::NotRun {
+            program: program.clone(),
+            source,
+        };
         let mut command = process::command(&program, self.command.get(1..).unwrap_or_default());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         command.process_group(0);
         if is_store_shared {
             store_url::withhold(&mut command);
@@ -126,14 +132,22 @@ impl Exec {
             said.send(read.map(|_| text))
         });
         let Some(status) = child::wait_or_kill_group(&mut running, self.time_max) else {
-            return Err(ExecError::TooSlow { program, time_max: self.time_max });
+            return Err(ExecError::TooSlow {
+                program,
+                time_max: self.time_max,
+            });
         };
         if !status.success() {
             return Err(ExecError::Failed { program, status });
         }
         let text = match hears.recv_timeout(self.time_max) {
             Ok(text) => text.map_err(not_run)?,
-            Err(_) => return Err(ExecError::TooSlow { program, time_max: self.time_max }),
+            Err(_) => {
+                return Err(ExecError::TooSlow {
+                    program,
+                    time_max: self.time_max,
+                });
+            }
         };
         read(&text, clock::now()).map_err(|why| ExecError::Nonsense { program, why })
     }
@@ -145,26 +159,33 @@ pub fn read(text: &str, now: Time) -> Result<Answer, String> {
         serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     let decision = match said.decision.as_str() {
         "resume" => Decision::Resume,
-        "reassign" => Decision::Reassign { keep_progress: said.keep_progress.unwrap_or(true) },
+        "reassign" => Decision::Reassign {
+            keep_progress: said.keep_progress.unwrap_or(true),
+        },
         "suspend" => Decision::Suspend,
         "give_up" => Decision::GiveUp,
-        "defer" => Decision::Defer { until: until(said.until.as_deref(), now)? },
+        "defer" => Decision::Defer {
+            until: until(said.until.as_deref(), now)?,
+        },
         other => {
             return Err(format!(
                 "{other:?} is not one of resume, reassign, suspend, defer, give_up"
             ));
         }
     };
-    Ok(Answer { decision, reason: said.reason })
+    Ok(Answer {
+        decision,
+        reason: said.reason,
+    })
 }
 
 fn until(text: Option<&str>, now: Time) -> Result<Time, String> {
     let text = text.ok_or("defer needs `until`, a time or a duration")?;
     let at = match text.parse::<Span>() {
         Ok(span) => now.plus(span),
-        Err(_) => {
-            text.parse::<Time>().map_err(|_| format!("{text:?} is not a time or duration"))?
-        }
+        Err(_) => text
+            .parse::<Time>()
+            .map_err(|_| format!("{text:?} is not a time or duration"))?,
     };
     if at > now.plus(DEFER_MAX) {
         return Err(format!("{text} is further away than {DEFER_MAX}"));

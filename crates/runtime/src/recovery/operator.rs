@@ -104,12 +104,18 @@ pub enum OperatorCommand {
 impl OperatorCommand {
     fn event(&self) -> TaskEvent {
         match self {
-            Self::Resume => TaskEvent::Retry { agent: None, force: true },
+            Self::Resume => TaskEvent::Retry {
+                agent: None,
+                force: true,
+            },
             Self::Restart => TaskEvent::Restart { agent: None },
-            Self::Abandon { reason } => TaskEvent::Cancel { reason: reason.clone() },
-            Self::HandOver { agent } => {
-                TaskEvent::Retry { agent: Some(agent.clone()), force: true }
-            }
+            Self::Abandon { reason } => TaskEvent::Cancel {
+                reason: reason.clone(),
+            },
+            Self::HandOver { agent } => TaskEvent::Retry {
+                agent: Some(agent.clone()),
+                force: true,
+            },
         }
     }
 
@@ -125,11 +131,24 @@ impl OperatorCommand {
 pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreError> {
     let is_wanted = |task: &Task| {
         let has_status = filter.statuses.is_empty() || filter.statuses.contains(&task.status);
-        has_status && filter.agent.as_ref().is_none_or(|agent| task.agent.as_ref() == Some(agent))
+        has_status
+            && filter
+                .agent
+                .as_ref()
+                .is_none_or(|agent| task.agent.as_ref() == Some(agent))
     };
-    let query = TaskQuery { statuses: WAITING.to_vec(), ..TaskQuery::default() };
+    let query = TaskQuery {
+        statuses: WAITING.to_vec(),
+        ..TaskQuery::default()
+    };
     let mut found = engine.store().tasks(query).await?;
-    let held = engine.store().tasks(TaskQuery { held: true, ..TaskQuery::default() }).await?;
+    let held = engine
+        .store()
+        .tasks(TaskQuery {
+            held: true,
+            ..TaskQuery::default()
+        })
+        .await?;
     let leases = held.iter().filter_map(|task| task.lease.held.as_ref());
     engine.holders().look_for(leases).await?;
     found.extend(held.into_iter().filter(|task| is_lost(engine, task)));
@@ -149,7 +168,9 @@ fn is_lost(engine: &Engine, task: &Task) -> bool {
 pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
     let foreseen = if is_lost(recoverer.engine(), &task) {
-        recoverer.foresee(&task, HolderDeath::vanished(&task, clock::now())).await
+        recoverer
+            .foresee(&task, HolderDeath::vanished(&task, clock::now()))
+            .await
     } else {
         None
     };
@@ -157,8 +178,13 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
         Then::Resumed | Then::Taken => command_to_continue(recoverer.engine(), &task).await?,
         Then::Recovered | Then::Waits => None,
     };
-    let done = view.steps.iter().filter(|step| step.state == StepState::Done);
-    let last_step = done.max_by_key(|step| step.at).map(|step| step.key.to_string());
+    let done = view
+        .steps
+        .iter()
+        .filter(|step| step.state == StepState::Done);
+    let last_step = done
+        .max_by_key(|step| step.at)
+        .map(|step| step.key.to_string());
     Ok(AwaitingOperator {
         command,
         strategy: recoverer.strategies().name_for(&task).to_owned(),
@@ -192,7 +218,9 @@ pub async fn command_to_continue(
     if leases.clone().any(|held| engine.holders().is_alive(held)) {
         return Ok(None);
     }
-    let agent = agents.first().filter(|agent| task.agent.is_some() && !agent.plan.reports_itself());
+    let agent = agents
+        .first()
+        .filter(|agent| task.agent.is_some() && !agent.plan.reports_itself());
     if let Some(agent) = agent.filter(|agent| agent.plan.labels.contains_key(FOREGROUND)) {
         return Ok(Some(agent.command_to_start(None)));
     }
@@ -203,12 +231,20 @@ pub async fn command_to_continue(
     let start = match (&task.checkpoint, task.status) {
         (Some(_), _) => format!("relight checkpoint resume --workflow {id}"),
         (None, TaskStatus::Failed) => {
-            let force = if task.has_retry_left() { "" } else { " --force" };
+            let force = if task.has_retry_left() {
+                ""
+            } else {
+                " --force"
+            };
             format!("relight task retry {id}{force} && relight task start {id}{name}")
         }
         (None, _) => format!("relight task start {id}{name}"),
     };
-    Ok(Some(if agent.is_some() { format!("relight up, or {start}") } else { start }))
+    Ok(Some(if agent.is_some() {
+        format!("relight up, or {start}")
+    } else {
+        start
+    }))
 }
 
 fn then(task: &Task) -> Then {
@@ -247,8 +283,15 @@ pub async fn foresee(
     engine.holders().look_for(&task.lease.held).await?;
     check(engine, &task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
-    let scene =
-        TaskDecisionInput { task: &task, step: None, steps: &[], life, right, caller: None, now };
+    let scene = TaskDecisionInput {
+        task: &task,
+        step: None,
+        steps: &[],
+        life,
+        right,
+        caller: None,
+        now,
+    };
     for change in decide(&scene, verb.event())?.changes {
         change.apply(&mut task, now);
     }
@@ -256,9 +299,18 @@ pub async fn foresee(
 }
 
 fn check(engine: &Engine, task: &Task, verb: &OperatorCommand) -> Result<(), Refusal> {
-    if let Some(held) = task.lease.held.clone().filter(|held| engine.holders().is_alive(held)) {
+    if let Some(held) = task
+        .lease
+        .held
+        .clone()
+        .filter(|held| engine.holders().is_alive(held))
+    {
         let (agent, held) = (task.agent.clone(), Box::new(held));
-        return Err(Refusal::Held { task: task.id.clone(), agent, held });
+        return Err(Refusal::Held {
+            task: task.id.clone(),
+            agent,
+            held,
+        });
     }
     // An assigned task may be assigned to another agent.
     let is_handed_on =

@@ -76,18 +76,31 @@ pub struct Recovered {
 impl Recoverer {
     /// A recoverer with these strategies and limits.
     pub fn new(engine: Engine, strategies: Strategies, policy: TaskPolicy) -> Self {
-        let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
-        Self { engine, rules: Arc::new(RwLock::new(rules)), has_no_max_attempts: false }
+        let rules = RecoveryRules {
+            strategies: Arc::new(strategies),
+            policy,
+        };
+        Self {
+            engine,
+            rules: Arc::new(RwLock::new(rules)),
+            has_no_max_attempts: false,
+        }
     }
 
     /// Replaces strategies and limits for all clones. Running requests are not affected.
     pub fn replace_rules(&self, strategies: Strategies, policy: TaskPolicy) {
-        let rules = RecoveryRules { strategies: Arc::new(strategies), policy };
+        let rules = RecoveryRules {
+            strategies: Arc::new(strategies),
+            policy,
+        };
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
     fn rules(&self) -> RecoveryRules {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The engine in front of the store.
@@ -98,8 +111,15 @@ impl Recoverer {
     /// The limits of tasks.
     pub fn policy(&self) -> TaskPolicy {
         let policy = self.rules().policy;
-        let max_attempts = if self.has_no_max_attempts { u32::MAX } else { policy.max_attempts };
-        TaskPolicy { max_attempts, ..policy }
+        let max_attempts = if self.has_no_max_attempts {
+            u32::MAX
+        } else {
+            policy.max_attempts
+        };
+        TaskPolicy {
+            max_attempts,
+            ..policy
+        }
     }
 
     /// The strategies.
@@ -122,7 +142,10 @@ impl Recoverer {
         let is_planned = plan.task.as_ref() == Some(&task.id);
         let is_named = is_planned || (task.pinned && is_by_default);
         if plan.takes != Takes::Start && is_named {
-            let recoverer = Self { has_no_max_attempts: true, ..self.clone() };
+            let recoverer = Self {
+                has_no_max_attempts: true,
+                ..self.clone()
+            };
             return (recoverer, Some(Builtin::Resume.as_str().to_owned()));
         }
         (self.clone(), asked.map(str::to_owned))
@@ -175,7 +198,12 @@ impl Recoverer {
             now: clock::now(),
         };
         let decision = decide(&scene, recovery).ok()?;
-        Some(told(Acted { before: task.clone(), decision, fence: task.lease.fence, at: scene.now }))
+        Some(told(Acted {
+            before: task.clone(),
+            decision,
+            fence: task.lease.fence,
+            at: scene.now,
+        }))
     }
 
     /// The holder of a task died together with its supervisor. A step that ran then may have killed
@@ -210,20 +238,33 @@ impl Recoverer {
             limit: EVENTS_MAX,
             newest: true,
         };
-        let events =
-            if task.steps_open > 0 { self.engine.store().events(query).await? } else { Vec::new() };
+        let events = if task.steps_open > 0 {
+            self.engine.store().events(query).await?
+        } else {
+            Vec::new()
+        };
         let is_held = task.lease.held.is_some();
-        let right = if is_held { Right::Fence(task.lease.fence) } else { Right::Unfenced };
+        let right = if is_held {
+            Right::Fence(task.lease.fence)
+        } else {
+            Right::Unfenced
+        };
         let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
             // Without a lease nothing but the number of its commits tells that somebody works on it.
             if !is_held && view.task.seq != task.seq {
                 return Err(ActError::Contended(task.id.clone()));
             }
             let mut plan = Vec::new();
-            for step in view.steps.iter().filter(|step| may_be_what_killed(step, task)) {
+            for step in view
+                .steps
+                .iter()
+                .filter(|step| may_be_what_killed(step, task))
+            {
                 plan.extend(step_deaths::decide(&task.id, &events, &step.key));
             }
-            let is_parked = plan.iter().any(|event| matches!(event, TaskEvent::Block { .. }));
+            let is_parked = plan
+                .iter()
+                .any(|event| matches!(event, TaskEvent::Block { .. }));
             if !is_parked {
                 plan.push(event.clone());
             }
@@ -267,21 +308,36 @@ fn told(acted: Acted) -> Recovered {
     for change in &acted.decision.changes {
         change.apply(&mut task, now);
     }
-    let noted = acted.decision.changes.iter().find_map(|change| match change {
-        Change::Noted(EventKind::TaskRecovery, detail) => Some(detail),
-        _ => None,
-    });
-    let alert = acted.decision.changes.iter().find_map(|change| match change {
-        Change::Noted(EventKind::Alert, detail) => Some(Alert::from_detail(detail)?.line()),
-        _ => None,
-    });
-    Recovered { alert, ..Recovered::read(&task, noted) }
+    let noted = acted
+        .decision
+        .changes
+        .iter()
+        .find_map(|change| match change {
+            Change::Noted(EventKind::TaskRecovery, detail) => Some(detail),
+            _ => None,
+        });
+    let alert = acted
+        .decision
+        .changes
+        .iter()
+        .find_map(|change| match change {
+            Change::Noted(EventKind::Alert, detail) => Some(Alert::from_detail(detail)?.line()),
+            _ => None,
+        });
+    Recovered {
+        alert,
+        ..Recovered::read(&task, noted)
+    }
 }
 
 impl Recovered {
     /// Derives the result from a task and the detail of its `task.recovery` event.
     pub fn read(task: &Task, detail: Option<&Value>) -> Self {
-        let word = |name: &str| detail.and_then(|detail| detail[name].as_str()).map(str::to_owned);
+        let word = |name: &str| {
+            detail
+                .and_then(|detail| detail[name].as_str())
+                .map(str::to_owned)
+        };
         Self {
             strategy: word("strategy"),
             decision: word("decision"),

@@ -92,13 +92,19 @@ impl Strategies {
         if self.registered.contains_key(name) || Builtin::named(name).is_some() {
             return Ok(());
         }
-        Err(UnknownStrategy { name: name.to_owned(), known: self.names() })
+        Err(UnknownStrategy {
+            name: name.to_owned(),
+            known: self.names(),
+        })
     }
 
     /// All names.
     pub fn names(&self) -> Vec<String> {
         let builtin = Builtin::ALL.map(|builtin| builtin.as_str().to_owned());
-        builtin.into_iter().chain(self.registered.keys().cloned()).collect()
+        builtin
+            .into_iter()
+            .chain(self.registered.keys().cloned())
+            .collect()
     }
 
     /// The name of a task's strategy.
@@ -120,18 +126,28 @@ impl Strategies {
         death: &HolderDeath,
         context: &RecoveryContext,
     ) -> StrategyAnswer {
-        let name = instead.or(task.spec.strategy.as_deref()).unwrap_or(&self.default).to_owned();
+        let name = instead
+            .or(task.spec.strategy.as_deref())
+            .unwrap_or(&self.default)
+            .to_owned();
         let answered = match self.registered.get(&name) {
             Some(strategy) => {
                 let strategy = Arc::clone(strategy);
-                self.ask_aside(strategy, task.clone(), death.clone(), context.clone()).await
+                self.ask_aside(strategy, task.clone(), death.clone(), context.clone())
+                    .await
             }
             None => match Builtin::named(&name) {
                 Some(builtin) => {
                     let (decision, reason) = builtin.recover(task, death, context);
-                    Ok(Answer { decision, reason: Some(reason) })
+                    Ok(Answer {
+                        decision,
+                        reason: Some(reason),
+                    })
                 }
-                None => Err(self.check(&name).expect_err("nothing has this name").to_string()),
+                None => Err(self
+                    .check(&name)
+                    .expect_err("nothing has this name")
+                    .to_string()),
             },
         };
         let answered = answered.map(|Answer { decision, reason }| StrategyAnswer {

@@ -34,12 +34,18 @@ impl Answer {
     /// With the reason that is recorded beside it.
     #[must_use]
     pub fn because(self, reason: impl Into<String>) -> Self {
-        Self { reason: Some(reason.into()), ..self }
+        Self {
+            reason: Some(reason.into()),
+            ..self
+        }
     }
 }
 
 impl From<Decision> for Answer {
     fn from(decision: Decision) -> Self {
-        Self { decision, reason: None }
+        Self {
+            decision,
+            reason: None,
+        }
     }
 }

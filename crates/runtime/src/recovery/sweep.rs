@@ -63,7 +63,10 @@ pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
 pub(crate) async fn left_without_lease(
     engine: &Engine,
 ) -> Result<(Vec<OrphanedTask>, bool), StoreError> {
-    let query = TaskQuery { statuses: vec![TaskStatus::InProgress], ..TaskQuery::default() };
+    let query = TaskQuery {
+        statuses: vec![TaskStatus::InProgress],
+        ..TaskQuery::default()
+    };
     let (mut left, mut are_others) = (Vec::new(), false);
     for task in engine.store().tasks(query).await? {
         if task.lease.held.is_some() || task.checkpoint.is_some() {
@@ -87,8 +90,18 @@ async fn page(
     after: Option<TaskId>,
     limit: Option<usize>,
 ) -> Result<Vec<Task>, StoreError> {
-    let statuses = vec![TaskStatus::Assigned, TaskStatus::InProgress, TaskStatus::Interrupted];
-    let query = TaskQuery { statuses, held: true, after, limit, ..TaskQuery::default() };
+    let statuses = vec![
+        TaskStatus::Assigned,
+        TaskStatus::InProgress,
+        TaskStatus::Interrupted,
+    ];
+    let query = TaskQuery {
+        statuses,
+        held: true,
+        after,
+        limit,
+        ..TaskQuery::default()
+    };
     let tasks = engine.store().tasks(query).await?;
     let leases = tasks.iter().filter_map(|task| task.lease.held.as_ref());
     engine.holders().look_for(leases).await?;
@@ -98,7 +111,13 @@ async fn page(
 /// Interrupted tasks, oldest first.
 pub(crate) async fn interrupted(engine: &Engine) -> Result<Vec<Task>, StoreError> {
     let statuses = vec![TaskStatus::Interrupted];
-    engine.store().tasks(TaskQuery { statuses, ..TaskQuery::default() }).await
+    engine
+        .store()
+        .tasks(TaskQuery {
+            statuses,
+            ..TaskQuery::default()
+        })
+        .await
 }
 
 /// Interrupted tasks of terminated agents.
@@ -120,9 +139,16 @@ pub(crate) async fn left_by(
     agent: &AgentName,
 ) -> Result<Vec<OrphanedTask>, StoreError> {
     let (statuses, agent) = (vec![TaskStatus::Interrupted], agent.clone());
-    let query = TaskQuery { statuses, agent: Some(agent.clone()), ..TaskQuery::default() };
+    let query = TaskQuery {
+        statuses,
+        agent: Some(agent.clone()),
+        ..TaskQuery::default()
+    };
     let tasks = engine.store().tasks(query).await?;
-    Ok(tasks.into_iter().map(|task| OrphanedTask::Agent(task, agent.clone())).collect())
+    Ok(tasks
+        .into_iter()
+        .map(|task| OrphanedTask::Agent(task, agent.clone()))
+        .collect())
 }
 
 /// Tasks whose holder is gone. Time-limited leases are checked one by one; a process is checked
@@ -131,9 +157,13 @@ fn abandoned(engine: &Engine, tasks: Vec<Task>) -> Vec<OrphanedTask> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
     for task in tasks {
-        let Some(held) = task.lease.held.as_ref() else { continue };
+        let Some(held) = task.lease.held.as_ref() else {
+            continue;
+        };
         let (holder, is_by_clock) = (held.holder.clone(), held.ttl.is_some());
-        let known = lives.iter().find(|(known, _)| !is_by_clock && *known == holder);
+        let known = lives
+            .iter()
+            .find(|(known, _)| !is_by_clock && *known == holder);
         let known = known.map(|(_, gone)| *gone);
         let is_gone = known.unwrap_or_else(|| !engine.holders().is_alive(held));
         if known.is_none() && !is_by_clock {
@@ -149,8 +179,17 @@ fn abandoned(engine: &Engine, tasks: Vec<Task>) -> Vec<OrphanedTask> {
 
 async fn terminated(engine: &Engine) -> Result<Vec<AgentName>, StoreError> {
     let states = vec![AgentStateKind::Terminated];
-    let query = AgentQuery { states, ..AgentQuery::default() };
-    Ok(engine.store().agents(query).await?.into_iter().map(|agent| agent.name).collect())
+    let query = AgentQuery {
+        states,
+        ..AgentQuery::default()
+    };
+    Ok(engine
+        .store()
+        .agents(query)
+        .await?
+        .into_iter()
+        .map(|agent| agent.name)
+        .collect())
 }
 
 /// Result of a sweep over the whole store.
@@ -230,7 +269,9 @@ async fn one(
             let death = HolderDeath::vanished(&task, clock::now());
             let recovered = match for_task(&recoverer, &task).await {
                 Ok((recoverer, strategy)) => {
-                    recoverer.recover_unwatched(&task, death, strategy.as_deref()).await
+                    recoverer
+                        .recover_unwatched(&task, death, strategy.as_deref())
+                        .await
                 }
                 Err(error) => Err(error.into()),
             };
@@ -266,13 +307,18 @@ async fn for_task(
 ) -> Result<(Recoverer, Option<String>), StoreError> {
     let held = task.lease.held.as_ref();
     let tag = held.and_then(|held| AttemptTag::of_holder(&held.holder));
-    let name = tag.as_ref().and_then(AttemptTag::agent).and_then(|name| AgentName::new(name).ok());
+    let name = tag
+        .as_ref()
+        .and_then(AttemptTag::agent)
+        .and_then(|name| AgentName::new(name).ok());
     let agent = match name {
         Some(name) => recoverer.engine().store().agent(&name).await?,
         None => None,
     };
-    Ok(match agent.filter(|agent| !matches!(agent.state, AgentState::Terminated { .. })) {
-        Some(agent) => recoverer.for_agent(&agent.plan, None, task),
-        None => (recoverer.clone(), None),
-    })
+    Ok(
+        match agent.filter(|agent| !matches!(agent.state, AgentState::Terminated { .. })) {
+            Some(agent) => recoverer.for_agent(&agent.plan, None, task),
+            None => (recoverer.clone(), None),
+        },
+    )
 }

@@ -16,12 +16,17 @@ pub(super) struct Lives<'a> {
 
 impl<'a> Lives<'a> {
     pub(super) fn new(holders: &'a Holders) -> Self {
-        Self { holders, known: HashMap::new() }
+        Self {
+            holders,
+            known: HashMap::new(),
+        }
     }
 
     /// Whether the owner of its turn lives; gone where there is none.
     pub(super) fn of(&mut self, session: &Session) -> HolderLife {
-        session.owner().map_or(HolderLife::Gone, |held| self.of_holder(held))
+        session
+            .owner()
+            .map_or(HolderLife::Gone, |held| self.of_holder(held))
     }
 
     fn of_holder(&mut self, held: &HeldLease) -> HolderLife {

@@ -67,9 +67,15 @@ async fn import_page(
                 let session = engine.store().session(key).await?;
                 let held = session.as_ref().and_then(Session::owner);
                 engine.holders().look_for(held).await?;
-                let life =
-                    session.as_ref().map_or(HolderLife::Gone, |found| owner_life(engine, found));
-                let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
+                let life = session
+                    .as_ref()
+                    .map_or(HolderLife::Gone, |found| owner_life(engine, found));
+                let scene = SessionDecisionInput {
+                    key,
+                    session: session.as_ref(),
+                    life,
+                    now,
+                };
                 decide(scene, event.clone()).map_err(NotImported::from)
             }
         };
@@ -121,11 +127,17 @@ fn event_of(mark: &FileMark, owner: Option<&(Holder, Option<Span>)>, now: Time) 
 /// Every session with a turn in flight, whoever owns it.
 pub async fn in_flight(engine: &Engine) -> Result<Vec<Session>, StoreError> {
     let states = vec![SessionStateKind::Active];
-    let mut query = SessionQuery { states, limit: Some(PAGE), ..SessionQuery::default() };
+    let mut query = SessionQuery {
+        states,
+        limit: Some(PAGE),
+        ..SessionQuery::default()
+    };
     let mut found = Vec::new();
     loop {
         let page = engine.store().sessions(query.clone()).await?;
-        let Some(last) = page.last() else { return Ok(found) };
+        let Some(last) = page.last() else {
+            return Ok(found);
+        };
         query.after = Some(last.key.clone());
         found.extend(page);
     }

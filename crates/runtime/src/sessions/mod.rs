@@ -95,7 +95,9 @@ impl SessionOutcome {
 
     /// What it was until then; none when it was new.
     pub fn previous_state(&self) -> Option<SessionStateKind> {
-        self.before.as_ref().map(|before| before.state_at(self.after.updated_at))
+        self.before
+            .as_ref()
+            .map(|before| before.state_at(self.after.updated_at))
     }
 }
 
@@ -115,12 +117,23 @@ pub async fn list(
     after: Option<SessionKey>,
     limit: usize,
 ) -> Result<(Vec<Session>, Option<SessionKey>), StoreError> {
-    let query = SessionQuery { states, seen: false, after, limit: Some(limit.saturating_add(1)) };
+    let query = SessionQuery {
+        states,
+        seen: false,
+        after,
+        limit: Some(limit.saturating_add(1)),
+    };
     let mut found = engine.store().sessions(query).await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|session| session.key.clone());
-    engine.holders().look_for(found.iter().filter_map(Session::owner)).await?;
+    let next = found
+        .last()
+        .filter(|_| has_more)
+        .map(|session| session.key.clone());
+    engine
+        .holders()
+        .look_for(found.iter().filter_map(Session::owner))
+        .await?;
     Ok((found, next))
 }
 
@@ -146,17 +159,32 @@ pub(crate) async fn act_upon(
         let owner = session.as_ref().and_then(Session::owner);
         engine.holders().look_for(owner).await?;
         let now = clock::now();
-        let life = session.as_ref().map_or(HolderLife::Gone, |found| owner_life(engine, found));
-        let scene = SessionDecisionInput { key, session: session.as_ref(), life, now };
+        let life = session
+            .as_ref()
+            .map_or(HolderLife::Gone, |found| owner_life(engine, found));
+        let scene = SessionDecisionInput {
+            key,
+            session: session.as_ref(),
+            life,
+            now,
+        };
         let Some(change) = decide(scene, event.clone())? else {
             let after = session.clone().expect("only what is there needs no change");
-            return Ok(SessionOutcome { before: session, after, changed: false });
+            return Ok(SessionOutcome {
+                before: session,
+                after,
+                changed: false,
+            });
         };
         let mut after = change.next.clone();
         let taken = engine.store().commit_sessions(vec![change], now).await?;
         if taken == [true] {
             after.seq += 1;
-            return Ok(SessionOutcome { before: session, after, changed: true });
+            return Ok(SessionOutcome {
+                before: session,
+                after,
+                changed: true,
+            });
         }
         session = engine.store().session(key).await?;
     }
@@ -166,5 +194,7 @@ pub(crate) async fn act_upon(
 /// Whether the owner of its turn lives; gone where there is none. To be asked after
 /// `Holders::look_for`.
 fn owner_life(engine: &Engine, session: &Session) -> HolderLife {
-    session.owner().map_or(HolderLife::Gone, |held| engine.holders().life(held))
+    session
+        .owner()
+        .map_or(HolderLife::Gone, |held| engine.holders().life(held))
 }

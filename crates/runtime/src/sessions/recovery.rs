@@ -83,13 +83,19 @@ async fn look(
     tell: Tell<'_>,
     commits: bool,
 ) -> Result<(), SessionError> {
-    let of = |state| SessionQuery { states: vec![state], ..SessionQuery::default() };
+    let of = |state| SessionQuery {
+        states: vec![state],
+        ..SessionQuery::default()
+    };
     let mut queries = vec![of(SessionStateKind::Active)];
     if rules.freshness > Span::ZERO {
         queries.push(of(SessionStateKind::ResumePending));
     }
     if rules.window > Span::ZERO {
-        queries.push(SessionQuery { seen: true, ..SessionQuery::default() });
+        queries.push(SessionQuery {
+            seen: true,
+            ..SessionQuery::default()
+        });
     }
     let (mut lives, now) = (Lives::new(engine.holders()), clock::now());
     for mut query in queries {
@@ -127,7 +133,9 @@ async fn settle(
     if commits {
         return commit(engine, rules, found, tell).await;
     }
-    found.into_iter().for_each(|(from, change)| tell(told(from, change.next)));
+    found
+        .into_iter()
+        .for_each(|(from, change)| tell(told(from, change.next)));
     Ok(())
 }
 
@@ -150,14 +158,22 @@ async fn commit(
     if found.is_empty() {
         return Ok(());
     }
-    let answers: Vec<Decided> =
-        found.iter().map(|(from, change)| told(*from, change.next.clone())).collect();
+    let answers: Vec<Decided> = found
+        .iter()
+        .map(|(from, change)| told(*from, change.next.clone()))
+        .collect();
     let changes = found.into_iter().map(|(_, change)| change).collect();
-    let taken = engine.store().commit_sessions(changes, clock::now()).await?;
+    let taken = engine
+        .store()
+        .commit_sessions(changes, clock::now())
+        .await?;
     for (answer, taken) in answers.into_iter().zip(taken) {
         match taken {
             true => tell(answer),
-            false => once_more(engine, rules, &answer.key).await?.into_iter().for_each(&mut *tell),
+            false => once_more(engine, rules, &answer.key)
+                .await?
+                .into_iter()
+                .for_each(&mut *tell),
         }
     }
     Ok(())
@@ -169,7 +185,9 @@ async fn once_more(
     rules: &Rules,
     key: &SessionKey,
 ) -> Result<Option<Decided>, StoreError> {
-    let Some(session) = engine.store().session(key).await? else { return Ok(None) };
+    let Some(session) = engine.store().session(key).await? else {
+        return Ok(None);
+    };
     engine.holders().look_for(session.owner()).await?;
     let now = clock::now();
     let Some(change) = decide(&session, owner_life(engine, &session), rules, now) else {

@@ -32,13 +32,18 @@ impl Owner {
     fn is(&self, holder: &Holder, boot: &str) -> bool {
         match (self, holder) {
             // All of an attempt, whichever of its processes it was.
-            (Self::Holder(Holder::Attempt { attempt, process: None, .. }), theirs) => {
-                theirs.attempt() == Some(attempt)
-            }
+            (
+                Self::Holder(Holder::Attempt {
+                    attempt,
+                    process: None,
+                    ..
+                }),
+                theirs,
+            ) => theirs.attempt() == Some(attempt),
             (Self::Holder(own), theirs) => is_same_owner(own, theirs),
-            (Self::GonePid(pid), theirs) => {
-                theirs.process().is_some_and(|theirs| theirs.pid == *pid && theirs.boot == boot)
-            }
+            (Self::GonePid(pid), theirs) => theirs
+                .process()
+                .is_some_and(|theirs| theirs.pid == *pid && theirs.boot == boot),
         }
     }
 }
@@ -47,17 +52,26 @@ impl Owner {
 /// sessions whose turn was discarded.
 pub async fn shutdown(engine: &Engine, owner: &Owner) -> Result<Vec<SessionKey>, SessionError> {
     let boot = process::boot_id();
-    let active = SessionQuery { states: vec![SessionStateKind::Active], ..SessionQuery::default() };
+    let active = SessionQuery {
+        states: vec![SessionStateKind::Active],
+        ..SessionQuery::default()
+    };
     let discarded = sweep(engine, active, |session| {
         let generation = session.generation;
-        let is_own = session.owner().is_some_and(|held| owner.is(&held.holder, &boot));
+        let is_own = session
+            .owner()
+            .is_some_and(|held| owner.is(&held.holder, &boot));
         is_own.then_some(SessionEvent::Discard { generation })
     });
     let discarded = discarded.await?;
-    let seen = SessionQuery { seen: true, ..SessionQuery::default() };
+    let seen = SessionQuery {
+        seen: true,
+        ..SessionQuery::default()
+    };
     let is_seen = |session: &Session| {
         let by = session.seen_by.as_ref();
-        by.is_some_and(|by| owner.is(by, &boot)).then_some(SessionEvent::Settle)
+        by.is_some_and(|by| owner.is(by, &boot))
+            .then_some(SessionEvent::Settle)
     };
     sweep(engine, seen, is_seen).await?;
     Ok(discarded)
@@ -73,21 +87,33 @@ async fn sweep(
     query.limit = Some(PAGE);
     loop {
         let page = engine.store().sessions(query.clone()).await?;
-        let Some(last) = page.last() else { return Ok(changed) };
+        let Some(last) = page.last() else {
+            return Ok(changed);
+        };
         query.after = Some(last.key.clone());
         let owners = page.iter().filter_map(Session::owner);
         engine.holders().look_for(owners).await?;
         let now = clock::now();
         let mut changes = Vec::new();
         for session in &page {
-            let Some(event) = event(session) else { continue };
+            let Some(event) = event(session) else {
+                continue;
+            };
             let (key, life) = (&session.key, owner_life(engine, session));
             changes.extend(decide(
-                SessionDecisionInput { key, session: Some(session), life, now },
+                SessionDecisionInput {
+                    key,
+                    session: Some(session),
+                    life,
+                    now,
+                },
                 event,
             )?);
         }
-        let keys: Vec<SessionKey> = changes.iter().map(|change| change.next.key.clone()).collect();
+        let keys: Vec<SessionKey> = changes
+            .iter()
+            .map(|change| change.next.key.clone())
+            .collect();
         let taken = engine.store().commit_sessions(changes, now).await?;
         // One that moved on meanwhile has ended, or is somebody else's by now.
         let made = keys.into_iter().zip(taken).filter(|(_, taken)| *taken);

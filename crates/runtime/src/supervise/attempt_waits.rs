@@ -54,7 +54,8 @@ impl Waits {
     /// Removes commands whose process is gone. Returns whether there were any.
     pub(super) fn forget_gone(&mut self) -> bool {
         let before = self.verbs.len();
-        self.verbs.retain(|verb| verb.process.as_ref().is_none_or(process::is_alive));
+        self.verbs
+            .retain(|verb| verb.process.as_ref().is_none_or(process::is_alive));
         self.verbs.len() < before
     }
 
@@ -78,8 +79,16 @@ struct WaitRecord {
 /// Writes the waits of the attempt.
 pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io::Result<()> {
     // Requests end with this process; the next supervisor only needs the rest.
-    let verbs = waits.verbs.iter().filter(|verb| verb.process.is_some()).cloned().collect();
-    let waits = Waits { until: waits.until, verbs };
+    let verbs = waits
+        .verbs
+        .iter()
+        .filter(|verb| verb.process.is_some())
+        .cloned()
+        .collect();
+    let waits = Waits {
+        until: waits.until,
+        verbs,
+    };
     if waits == Waits::default() {
         return match std::fs::remove_file(folder.waiting()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -88,8 +97,12 @@ pub(super) fn keep(folder: &AgentFolder, tag: &AttemptTag, waits: &Waits) -> io:
     }
     let mut open = OpenOptions::new();
     open.write(true).create(true).truncate(false).mode(0o600);
-    let line = serde_json::to_string(&WaitRecord { attempt: tag.clone(), waits })?;
-    open.open(folder.waiting())?.write_all_at(format!("{line}\n").as_bytes(), 0)
+    let line = serde_json::to_string(&WaitRecord {
+        attempt: tag.clone(),
+        waits,
+    })?;
+    open.open(folder.waiting())?
+        .write_all_at(format!("{line}\n").as_bytes(), 0)
 }
 
 /// Reads the waits of this attempt. Text after the first line is left over from a longer one.
@@ -124,7 +137,10 @@ mod tests {
         let (_home, folder, agent) = folder();
         let tag = AttemptTag::new(&agent, 10, 7);
         let until = Some(at("2026-05-01T12:00:00.250Z"));
-        let waits = Waits { until, ..Waits::default() };
+        let waits = Waits {
+            until,
+            ..Waits::default()
+        };
         assert_eq!(kept(&folder, &tag), None);
         keep(&folder, &tag, &waits).unwrap();
         assert_eq!(kept(&folder, &tag), Some(waits.clone()));
@@ -163,7 +179,11 @@ mod tests {
         waits.verb(id(0, 1), None);
         assert_eq!(waits.last(), Some(noon));
         waits.verb(id(its, 2), Some(later));
-        assert_eq!(waits.last(), Some(noon), "whoever is gone already waits for nothing");
+        assert_eq!(
+            waits.last(),
+            Some(noon),
+            "whoever is gone already waits for nothing"
+        );
         waits.verb(id(ours, 1), None);
         assert_eq!(waits, Waits::default());
     }

@@ -26,7 +26,11 @@ pub async fn at_start(
 ) -> Result<BootVerdict, StoreError> {
     let mut verdict = BootVerdict::Resume;
     change_and_tell(store, |history| {
-        let history = if forgive { boots::forgive(history, boot_id) } else { history };
+        let history = if forgive {
+            boots::forgive(history, boot_id)
+        } else {
+            history
+        };
         let was_held_back = boots::is_held_back(&history, boot_id);
         let (history, judged) = boots::at_start(history, boot_id, resumes);
         verdict = judged;
@@ -44,8 +48,16 @@ fn told_of_loop(boots: u32, boot_id: &str) -> Vec<StoreEvent> {
     let at = clock::now();
     let detail = json!({"boots": boots, "boot_id": boot_id});
     vec![
-        StoreEvent { at, kind: EventKind::BootLoop, detail },
-        StoreEvent { at, kind: EventKind::Alert, detail: Alert::boot_loop(boots).detail() },
+        StoreEvent {
+            at,
+            kind: EventKind::BootLoop,
+            detail,
+        },
+        StoreEvent {
+            at,
+            kind: EventKind::Alert,
+            detail: Alert::boot_loop(boots).detail(),
+        },
     ]
 }
 
@@ -77,7 +89,9 @@ pub async fn replaced_store(store: &dyn Store) -> Option<StoreError> {
 async fn rewrite(store: &dyn Store) -> Result<(), StoreError> {
     let name = kept_name();
     if let Some(history) = store.kept(&name).await? {
-        store.keep_and_tell(&name, Some(history.clone()), history, Vec::new()).await?;
+        store
+            .keep_and_tell(&name, Some(history.clone()), history, Vec::new())
+            .await?;
     }
     Ok(())
 }
@@ -97,8 +111,10 @@ async fn change_and_tell(
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(&name).await?;
         // An unreadable record is replaced.
-        let history: BootHistory =
-            before.clone().and_then(|kept| serde_json::from_value(kept).ok()).unwrap_or_default();
+        let history: BootHistory = before
+            .clone()
+            .and_then(|kept| serde_json::from_value(kept).ok())
+            .unwrap_or_default();
         let (history, told) = next(history);
         let after: Value = serde_json::to_value(history).expect("a history has string keys");
         let is_as_before = before.as_ref() == Some(&after);

@@ -76,7 +76,11 @@ impl Cgroups {
             return None;
         }
         let counts = count_in(&delegated, ours.as_deref()) && count_below(&own);
-        Some(Self { delegated, own, counts })
+        Some(Self {
+            delegated,
+            own,
+            counts,
+        })
     }
 
     /// The delegated cgroup, if usable. Creates nothing.
@@ -121,7 +125,10 @@ impl Cgroups {
 
     /// Kills all processes in the cgroups of an agent and removes the cgroups.
     pub fn clear(&self, agent: &AgentName, wait: Span) -> io::Result<Cleared> {
-        let mut cleared = Cleared { found: 0, is_empty: true };
+        let mut cleared = Cleared {
+            found: 0,
+            is_empty: true,
+        };
         for used in self.remove_old(agent, &[])? {
             cleared.found += members(&used.0, DEPTH_MAX);
             cleared.is_empty &= used.end(wait)?;
@@ -165,8 +172,14 @@ pub fn oom_kills(cgroup: &Path) -> Option<u64> {
 fn members(cgroup: &Path, depth: u32) -> u32 {
     let inside = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     let own = u32::try_from(inside.lines().count()).unwrap_or(u32::MAX);
-    let below = if depth > 0 { folders_in(cgroup).unwrap_or_default() } else { Vec::new() };
-    below.iter().fold(own, |sum, folder| sum.saturating_add(members(folder, depth - 1)))
+    let below = if depth > 0 {
+        folders_in(cgroup).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    below.iter().fold(own, |sum, folder| {
+        sum.saturating_add(members(folder, depth - 1))
+    })
 }
 
 /// Waits until it is empty; the kernel reports the change.
@@ -185,7 +198,10 @@ fn wait_until_empty(cgroup: &Path, wait: Span) -> io::Result<bool> {
             return Ok(false);
         }
         let time = Timespec::try_from(Span::from_ms(ms).as_duration()).ok();
-        match poll(&mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)], time.as_ref()) {
+        match poll(
+            &mut [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::PRI)],
+            time.as_ref(),
+        ) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -194,22 +210,29 @@ fn wait_until_empty(cgroup: &Path, wait: Span) -> io::Result<bool> {
 
 /// The value of a name in lines of `name number`.
 fn value(lines: &str, name: &str) -> Option<u64> {
-    lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    lines
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
 /// The delegated cgroup, if we are in it or in its supervisor leaf.
 fn delegated_to(ours: &Path) -> Option<PathBuf> {
     let above = ours.parent().filter(|_| ours.ends_with(SUPERVISOR));
-    let found = [Some(ours), above].into_iter().flatten().find(|path| is_delegated(path));
+    let found = [Some(ours), above]
+        .into_iter()
+        .flatten()
+        .find(|path| is_delegated(path));
     found.map(Path::to_path_buf)
 }
 
 /// Whether systemd marked it as delegated; user managers cannot set the trusted mark.
 fn is_delegated(cgroup: &Path) -> bool {
-    ["user.delegate", "trusted.delegate"].into_iter().any(|name| {
-        let mut mark = [0_u8; 8];
-        getxattr(cgroup, name, &mut mark).is_ok_and(|length| &mark[..length] == b"1")
-    })
+    ["user.delegate", "trusted.delegate"]
+        .into_iter()
+        .any(|name| {
+            let mut mark = [0_u8; 8];
+            getxattr(cgroup, name, &mut mark).is_ok_and(|length| &mark[..length] == b"1")
+        })
 }
 
 /// Moving a process requires write access to the common ancestor.
@@ -248,7 +271,10 @@ fn count_below(cgroup: &Path) -> bool {
     let there = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
     let file = cgroup.join("cgroup.subtree_control");
     for controller in CONTROLLERS {
-        if there.split_whitespace().any(|name| name == &controller[1..]) {
+        if there
+            .split_whitespace()
+            .any(|name| name == &controller[1..])
+        {
             // A controller that could not be enabled is not in the file afterwards.
             let _ = fs::write(&file, controller);
         }
@@ -288,7 +314,9 @@ fn unescaped(field: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((byte, after)) = rest.split_first() {
-        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = after
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match (byte, escaped) {
             (b'\\', Some(escaped)) => {
@@ -446,8 +474,14 @@ mod tests {
     fn switched_off_or_not_there_gives_none() {
         let home = Path::new("/home/test");
         assert_eq!(Cgroups::find(&CgroupSetting::Off, home), None);
-        assert_eq!(Cgroups::find(&CgroupSetting::At("/nowhere".into()), home), None);
-        assert_eq!(Cgroups::find(&CgroupSetting::At(std::env::temp_dir()), home), None);
+        assert_eq!(
+            Cgroups::find(&CgroupSetting::At("/nowhere".into()), home),
+            None
+        );
+        assert_eq!(
+            Cgroups::find(&CgroupSetting::At(std::env::temp_dir()), home),
+            None
+        );
     }
 
     #[test]
@@ -458,17 +492,33 @@ mod tests {
             41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw shared:4 - cgroup2 cgroup2 rw\n";
         let below = "41 31 0:38 /a.slice /cg rw - cgroup2 cgroup2 rw\n";
         let table = [
-            ("0::/a.slice/b.service\n", unified, Some("/sys/fs/cgroup/a.slice/b.service")),
+            (
+                "0::/a.slice/b.service\n",
+                unified,
+                Some("/sys/fs/cgroup/a.slice/b.service"),
+            ),
             ("0::/\n", unified, Some("/sys/fs/cgroup")),
-            ("4:memory:/x\n0::/b\n", hybrid, Some("/sys/fs/cgroup/uni fied/b")),
+            (
+                "4:memory:/x\n0::/b\n",
+                hybrid,
+                Some("/sys/fs/cgroup/uni fied/b"),
+            ),
             ("0::/a.slice/b\n", below, Some("/cg/b")),
             ("0::/other\n", below, None),
             ("4:memory:/x\n", hybrid, None),
-            ("0::/b\n", "35 31 0:32 / /m rw - cgroup cgroup rw,memory\n", None),
+            (
+                "0::/b\n",
+                "35 31 0:32 / /m rw - cgroup cgroup rw,memory\n",
+                None,
+            ),
         ];
         for (cgroups, mounts, expected) in table {
             let found = place(cgroups.as_bytes(), mounts.as_bytes());
-            assert_eq!(found.as_deref(), expected.map(Path::new), "{cgroups} {mounts}");
+            assert_eq!(
+                found.as_deref(),
+                expected.map(Path::new),
+                "{cgroups} {mounts}"
+            );
         }
     }
 

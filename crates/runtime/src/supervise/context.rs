@@ -80,7 +80,9 @@ impl SupervisorContext {
             None => Holder::Process(self.owner.clone()),
             Some(_) => {
                 let ProcessIdentity { pid, boot, .. } = &self.owner;
-                Holder::Time { by: format!("a command, process {pid} of boot {boot}") }
+                Holder::Time {
+                    by: format!("a command, process {pid} of boot {boot}"),
+                }
             }
         }
     }
@@ -97,7 +99,10 @@ impl SupervisorContext {
     /// Reads the drain flag. Returns whether a drain is in effect.
     pub(super) async fn read_drain(&self) -> Result<bool, StoreError> {
         let marked = drain::now(self.engine.store().as_ref()).await?.is_some();
-        if self.draining.send_if_modified(|known| std::mem::replace(known, marked) != marked) {
+        if self
+            .draining
+            .send_if_modified(|known| std::mem::replace(known, marked) != marked)
+        {
             self.bell.notify_one();
         }
         Ok(self.is_draining())
@@ -105,20 +110,29 @@ impl SupervisorContext {
 
     /// The node's current lease; not needed outside of a fleet.
     pub(super) fn node_right(&self) -> NodeRight {
-        NodeRight(self.fleet.as_ref().map(|fleet| fleet.standing().borrow().epoch()))
+        NodeRight(
+            self.fleet
+                .as_ref()
+                .map(|fleet| fleet.standing().borrow().epoch()),
+        )
     }
 
     /// Whether something may still be started under this lease. Not when the lease has nearly
     /// expired, by a clock that also runs while this process is frozen, and not under a later
     /// lease.
     pub(super) fn still_has(&self, right: NodeRight) -> bool {
-        let (Some(fleet), NodeRight(Some(epoch))) = (&self.fleet, right) else { return true };
+        let (Some(fleet), NodeRight(Some(epoch))) = (&self.fleet, right) else {
+            return true;
+        };
         epoch.is_some_and(|epoch| fleet.term_of(epoch).is_some())
     }
 
     /// Records whether the strategy of a task is being asked in the background.
     pub(super) fn asks(&self, task: &TaskId, begins: bool) {
-        let mut asking = self.asking.lock().expect("nothing panics while it is locked");
+        let mut asking = self
+            .asking
+            .lock()
+            .expect("nothing panics while it is locked");
         if begins {
             asking.insert(task.clone());
         } else {
@@ -127,7 +141,10 @@ impl SupervisorContext {
     }
 
     pub(super) fn is_asked_about(&self, task: &TaskId) -> bool {
-        self.asking.lock().expect("nothing panics while it is locked").contains(task)
+        self.asking
+            .lock()
+            .expect("nothing panics while it is locked")
+            .contains(task)
     }
 
     /// Puts an assigned task back into the queue, because its agent cannot take it now.
@@ -136,11 +153,15 @@ impl SupervisorContext {
             let task = &view.task;
             let is_its_own = task.agent.as_ref() == Some(agent) && task.lease.held.is_none();
             let waits = is_its_own && task.status == TaskStatus::Assigned;
-            let back = TaskEvent::Move { to: TaskStatus::Created, reason: None };
+            let back = TaskEvent::Move {
+                to: TaskStatus::Created,
+                reason: None,
+            };
             Ok::<_, ActError>(waits.then_some(back).into_iter().collect())
         };
         if let Err(error) = self.engine.act_in_turn(task, Right::Unfenced, plan).await {
-            self.notices.tell(agent, What::Trouble(format!("task {task}: {error}")));
+            self.notices
+                .tell(agent, What::Trouble(format!("task {task}: {error}")));
         }
     }
 }

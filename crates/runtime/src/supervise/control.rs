@@ -201,7 +201,13 @@ impl Changed {
         task: Option<TaskId>,
     ) -> Self {
         let task_cancelled = task.clone().filter(|_| state == AgentStateKind::Running);
-        Self { agent, previous_state, state, task_interrupted: task, task_cancelled }
+        Self {
+            agent,
+            previous_state,
+            state,
+            task_interrupted: task,
+            task_cancelled,
+        }
     }
 }
 
@@ -259,7 +265,11 @@ impl ControlReply {
 
     /// An error reply.
     pub fn error(code: ErrorCode, message: impl Into<String>, hint: Option<String>) -> Self {
-        Self::Error(Refused { code, message: message.into(), hint })
+        Self::Error(Refused {
+            code,
+            message: message.into(),
+            hint,
+        })
     }
 }
 
@@ -301,7 +311,13 @@ impl Control {
         let places = Arc::new(Semaphore::new(CLIENTS_MAX));
         let found = fs::metadata(path)?;
         let identity = (found.dev(), found.ino());
-        Ok(Self { listener, path: path.to_path_buf(), identity, places, _lock: lock })
+        Ok(Self {
+            listener,
+            path: path.to_path_buf(),
+            identity,
+            places,
+            _lock: lock,
+        })
     }
 
     /// The next client of our own user or root. Cancel-safe.
@@ -309,7 +325,11 @@ impl Control {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("it is never closed");
         let stream = self.accept_stream().await?;
-        Ok(Client { stream, heard: Vec::new(), _place: place })
+        Ok(Client {
+            stream,
+            heard: Vec::new(),
+            _place: place,
+        })
     }
 
     /// Like `accept`, for another protocol; the caller limits the number of clients.
@@ -353,7 +373,12 @@ fn lock_path(socket: &Path) -> PathBuf {
 
 /// Takes the lock. The file is never removed, because a lock on an unlinked file excludes nobody.
 fn take_lock(path: &Path) -> io::Result<Option<File>> {
-    let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             // The holder's identity, for `has_holder_died`; optional, because the disk may be full.
@@ -403,13 +428,16 @@ impl Client {
     /// Its next request; none once it has disconnected. Invalid lines are answered here.
     pub async fn request(&mut self) -> Result<Option<Request>, ClientError> {
         loop {
-            let line = timeout(PATIENCE, self.line()).await.map_err(|_| ClientError::TooSlow)??;
+            let line = timeout(PATIENCE, self.line())
+                .await
+                .map_err(|_| ClientError::TooSlow)??;
             let Some(line) = line else { return Ok(None) };
             match serde_json::from_slice(&line) {
                 Ok(request) => return Ok(Some(request)),
                 Err(error) => {
                     let message = format!("this is not a request: {error}");
-                    self.reply(&ControlReply::error(ErrorCode::BAD_REQUEST, message, None)).await?;
+                    self.reply(&ControlReply::error(ErrorCode::BAD_REQUEST, message, None))
+                        .await?;
                 }
             }
         }
@@ -418,7 +446,9 @@ impl Client {
     /// Sends a reply.
     pub async fn reply(&mut self, reply: &ControlReply) -> Result<(), ClientError> {
         let line = line_of(reply)?;
-        timeout(PATIENCE, self.say(&line)).await.map_err(|_| ClientError::TooSlow)?
+        timeout(PATIENCE, self.say(&line))
+            .await
+            .map_err(|_| ClientError::TooSlow)?
     }
 
     async fn line(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
@@ -480,7 +510,10 @@ pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<ControlRepl
     let mut stream = call(path, patience).map_err(read)?;
     stream.write_all(&line_of(request)?).map_err(read)?;
     let mut line = Vec::new();
-    BufReader::new(stream).take(REPLY_BYTES_MAX).read_until(b'\n', &mut line).map_err(read)?;
+    BufReader::new(stream)
+        .take(REPLY_BYTES_MAX)
+        .read_until(b'\n', &mut line)
+        .map_err(read)?;
     serde_json::from_slice(&line).map_err(|error| AskError::Broken(error.into()))
 }
 
@@ -488,7 +521,12 @@ pub fn ask(path: &Path, request: &Request, patience: Span) -> Result<ControlRepl
 /// frozen supervisor with a full queue blocks there.
 pub fn call(path: &Path, patience: Span) -> io::Result<blocking::UnixStream> {
     let address = SocketPath::of(path)?;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     let limit = Some(patience.as_duration().max(Duration::from_millis(1)));
     set_socket_timeout(&socket, Timeout::Send, limit)?;
     set_socket_timeout(&socket, Timeout::Recv, limit)?;
@@ -532,9 +570,16 @@ mod tests {
         let control = Control::bind(&path).unwrap().unwrap();
         let asked = asking(&path, Request::Stop { agent: writer() });
         let mut client = control.accept().await.unwrap();
-        assert_eq!(client.request().await.unwrap(), Some(Request::Stop { agent: writer() }));
-        let changed =
-            Changed::new(writer(), AgentStateKind::Running, AgentStateKind::Stopped, None);
+        assert_eq!(
+            client.request().await.unwrap(),
+            Some(Request::Stop { agent: writer() })
+        );
+        let changed = Changed::new(
+            writer(),
+            AgentStateKind::Running,
+            AgentStateKind::Stopped,
+            None,
+        );
         client.reply(&ControlReply::ok(&changed)).await.unwrap();
         assert_eq!(asked.join().unwrap().unwrap(), ControlReply::ok(&changed));
         assert_eq!(client.request().await.unwrap(), None);
@@ -568,7 +613,10 @@ mod tests {
         assert!(!path.exists());
         // As a killed process leaves it.
         drop(blocking::UnixListener::bind(&path).unwrap());
-        assert!(matches!(ask(&path, &Request::Status, Span::ZERO), Err(AskError::Nobody(_))));
+        assert!(matches!(
+            ask(&path, &Request::Status, Span::ZERO),
+            Err(AskError::Nobody(_))
+        ));
         let again = Control::bind(&path).unwrap();
         assert!(again.is_some());
         let mode = fs::metadata(&path).unwrap().permissions().mode();
@@ -584,11 +632,18 @@ mod tests {
             exec tail -c 150000000 < <(exec 9>&-; head -c 150000000 /dev/zero; echo filled >&2; exec sleep 60)";
         let lock = lock_path(&path);
         let mut holder = process::command("bash", &["-c", script, lock.to_str().unwrap()]);
-        holder.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        holder
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let mut holder = holder.spawn().unwrap();
         let mut line = String::new();
-        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        BufReader::new(holder.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(holder.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        BufReader::new(holder.stderr.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert!(Control::bind(&path).unwrap().is_none(), "it lives");
         let group = Pid::from_child(&holder);
         kill_process_group(group, Signal::KILL).unwrap();
@@ -608,7 +663,10 @@ mod tests {
         let mut client = control.accept().await.unwrap();
         assert_eq!(client.request().await.unwrap(), Some(Request::Reload));
         client.reply(&ControlReply::Ok(Value::Null)).await.unwrap();
-        assert_eq!(asked.join().unwrap().unwrap(), ControlReply::Ok(Value::Null));
+        assert_eq!(
+            asked.join().unwrap().unwrap(),
+            ControlReply::Ok(Value::Null)
+        );
     }
 
     #[tokio::test]
@@ -617,13 +675,18 @@ mod tests {
         let path = daemon_socket(folder.path());
         let control = Control::bind(&path).unwrap().unwrap();
         let mut stream = blocking::UnixStream::connect(&path).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\n{\"verb\":\"status\"}\n").unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\n{\"verb\":\"status\"}\n")
+            .unwrap();
         let mut client = control.accept().await.unwrap();
         assert_eq!(client.request().await.unwrap(), Some(Request::Status));
         drop(client);
         let mut heard = String::new();
         stream.read_to_string(&mut heard).unwrap();
-        assert!(heard.starts_with(r#"{"error":{"code":"bad_request""#), "{heard}");
+        assert!(
+            heard.starts_with(r#"{"error":{"code":"bad_request""#),
+            "{heard}"
+        );
     }
 
     #[tokio::test]

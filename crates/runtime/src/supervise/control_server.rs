@@ -84,7 +84,9 @@ impl Supervisor {
     pub fn answer(&self, call: ControlCall, is_ending: bool) -> Option<ControlCall> {
         if is_ending && call.request.begins_something() {
             let text = "the supervisor is ending";
-            let _ = call.reply.send(ControlReply::error(ErrorCode::CONTENDED, text, None));
+            let _ = call
+                .reply
+                .send(ControlReply::error(ErrorCode::CONTENDED, text, None));
             return None;
         }
         let (name, answered) = match &call.request {
@@ -118,8 +120,16 @@ impl Supervisor {
 
     /// The live status.
     pub fn status(&self) -> SupervisorStatus {
-        let agents = self.beats().views().into_iter().filter_map(AgentSigns::of).collect();
-        SupervisorStatus { pid: std::process::id(), agents }
+        let agents = self
+            .beats()
+            .views()
+            .into_iter()
+            .filter_map(AgentSigns::of)
+            .collect();
+        SupervisorStatus {
+            pid: std::process::id(),
+            agents,
+        }
     }
 }
 
@@ -143,8 +153,17 @@ async fn pass_on(
     reply: oneshot::Sender<ControlReply>,
 ) {
     let answer = match answered.await {
-        Ok(StateChangeResult { problem: Some(problem), hint, has_ended, .. }) => {
-            let code = if has_ended { ErrorCode::ENDED } else { ErrorCode::CONTENDED };
+        Ok(StateChangeResult {
+            problem: Some(problem),
+            hint,
+            has_ended,
+            ..
+        }) => {
+            let code = if has_ended {
+                ErrorCode::ENDED
+            } else {
+                ErrorCode::CONTENDED
+            };
             ControlReply::error(code, problem, hint)
         }
         Ok(answer) => ControlReply::ok(&Changed::new(

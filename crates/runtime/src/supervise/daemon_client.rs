@@ -68,17 +68,29 @@ pub fn send(
         _ => AskError::Broken(error),
     };
     let mut stream = call(socket, patience).map_err(read)?;
-    stream.write_all(&written(method, path, body)).map_err(read)?;
+    stream
+        .write_all(&written(method, path, body))
+        .map_err(read)?;
     let mut bytes = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes).map_err(read)?;
+    stream
+        .take(ANSWER_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(read)?;
     parse(&bytes).ok_or_else(|| {
-        AskError::Broken(io::Error::new(io::ErrorKind::InvalidData, "this is no HTTP answer"))
+        AskError::Broken(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "this is no HTTP answer",
+        ))
     })
 }
 
 fn written(method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
     let body = body.map(Value::to_string).unwrap_or_default();
-    let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let kind = if body.is_empty() {
+        ""
+    } else {
+        "Content-Type: application/json\r\n"
+    };
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{kind}\
@@ -93,17 +105,27 @@ pub fn parse(bytes: &[u8]) -> Option<DaemonResponse> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");
-    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let status = lines
+        .next()?
+        .strip_prefix("HTTP/1.1 ")?
+        .get(..3)?
+        .parse()
+        .ok()?;
     let length = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse().ok())?
     });
     let body = &bytes[end + 4..];
     // One that broke off is no answer.
     if length.is_some_and(|length: usize| body.len() != length) {
         return None;
     }
-    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(body).ok()? };
+    let body = if body.is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_slice(body).ok()?
+    };
     Some(DaemonResponse { status, body })
 }
 
@@ -116,11 +138,20 @@ mod tests {
     #[test]
     fn an_answer_that_broke_off_is_none() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-        assert_eq!(parse(whole).unwrap(), DaemonResponse { status: 200, body: json!({}) });
+        assert_eq!(
+            parse(whole).unwrap(),
+            DaemonResponse {
+                status: 200,
+                body: json!({})
+            }
+        );
         for cut in 0..whole.len() {
             assert_eq!(parse(&whole[..cut]), None, "{cut}");
         }
-        assert_eq!(parse(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap().body, Value::Null);
+        assert_eq!(
+            parse(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap().body,
+            Value::Null
+        );
         assert_eq!(parse(b"SSH-2.0-x\r\n\r\n"), None);
     }
 }

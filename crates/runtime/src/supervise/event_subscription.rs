@@ -37,7 +37,12 @@ impl EventSubscription {
                 Err(_) => sleep(TROUBLE_PAUSE).await,
             }
         };
-        Self { store, changes, kinds, seen }
+        Self {
+            store,
+            changes,
+            kinds,
+            seen,
+        }
     }
 
     /// The next events, oldest first. Cancel-safe.
@@ -63,7 +68,11 @@ impl EventSubscription {
             };
             let last = events.last().map_or(0, |event| event.id);
             // After a full page there may be more.
-            self.seen = if events.len() < PAGE { newest.max(last) } else { last };
+            self.seen = if events.len() < PAGE {
+                newest.max(last)
+            } else {
+                last
+            };
             if !events.is_empty() {
                 return events;
             }

@@ -35,7 +35,10 @@ impl AgentFolder {
 
     /// Creates it with its log folder.
     pub fn create(&self) -> io::Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.logs())
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.logs())
     }
 
     /// The folder itself.

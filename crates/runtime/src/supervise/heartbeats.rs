@@ -43,7 +43,9 @@ impl Beats {
     /// Records a heartbeat; false when the agent is not supervised here.
     pub fn beat(&self, agent: &AgentName, beat: Beat) -> bool {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = entries.get(agent) else { return false };
+        let Some(entry) = entries.get(agent) else {
+            return false;
+        };
         entry.slot.beat(beat);
         true
     }
@@ -56,17 +58,27 @@ impl Beats {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(&entries.get(agent)?.slot);
         // No pid: the wait ends with this process.
-        let id = WaitId { pid: 0, number: REQUESTS.fetch_add(1, Ordering::Relaxed) };
+        let id = WaitId {
+            pid: 0,
+            number: REQUESTS.fetch_add(1, Ordering::Relaxed),
+        };
         slot.waits(id, Some(until));
         Some(RequestWait { slot, id })
     }
 
     /// The live view of an agent; none when it is not supervised here.
     pub fn view(&self, agent: &AgentName) -> Option<AgentView> {
-        let entry = self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.clone();
+        let entry = self
+            .0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(agent)?
+            .clone();
         let mut view = entry.view.borrow().clone();
         let beaten = entry.slot.last_beat();
-        view.last_sign = view.last_sign.map(|sign| beaten.map_or(sign, |beat| beat.max(sign)));
+        view.last_sign = view
+            .last_sign
+            .map(|sign| beaten.map_or(sign, |beat| beat.max(sign)));
         Some(view)
     }
 
@@ -90,7 +102,10 @@ impl Beats {
     }
 
     pub(super) fn remove(&self, agent: &AgentName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(agent);
+        self.0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(agent);
     }
 }
 
@@ -132,7 +147,9 @@ impl BeatSlot {
         let now_ms = clock::monotonic_ms();
         self.last_ms.store(now_ms, Ordering::Relaxed);
         let is_plain = beat == Beat::default();
-        let waited = self.waits.swap(beat.waiting_until.is_some(), Ordering::Relaxed);
+        let waited = self
+            .waits
+            .swap(beat.waiting_until.is_some(), Ordering::Relaxed);
         if is_plain && !waited && now_ms < self.rung_ms.load(Ordering::Relaxed) + RING_EVERY_MS {
             return;
         }
@@ -162,7 +179,11 @@ impl BeatSlot {
         self.bell.notified().await;
         let said = std::mem::take(&mut *self.said.lock().unwrap_or_else(PoisonError::into_inner));
         let mut signs: Vec<NotifySign> = Vec::new();
-        signs.extend(said.waits.into_iter().map(|(id, until)| NotifySign::Verb(id, until)));
+        signs.extend(
+            said.waits
+                .into_iter()
+                .map(|(id, until)| NotifySign::Verb(id, until)),
+        );
         if let Some(beat) = said.beat {
             signs.push(NotifySign::Alive);
             signs.extend(beat.waiting_until.map(NotifySign::WaitingUntil));
@@ -189,11 +210,17 @@ mod tests {
     use super::*;
 
     fn waiting() -> Beat {
-        Beat { waiting_until: Some(Time::from_ms(5)), status: None }
+        Beat {
+            waiting_until: Some(Time::from_ms(5)),
+            status: None,
+        }
     }
 
     fn status(text: &str) -> Beat {
-        Beat { waiting_until: None, status: Some(text.to_owned()) }
+        Beat {
+            waiting_until: None,
+            status: Some(text.to_owned()),
+        }
     }
 
     #[tokio::test]
@@ -213,7 +240,10 @@ mod tests {
         let until = Some(Time::from_ms(5));
         slot.waits(id, until);
         assert_eq!(slot.heard().await, [NotifySign::Verb(id, until)]);
-        drop(RequestWait { slot: Arc::clone(&slot), id });
+        drop(RequestWait {
+            slot: Arc::clone(&slot),
+            id,
+        });
         assert_eq!(slot.heard().await, [NotifySign::Verb(id, None)]);
     }
 
@@ -225,7 +255,10 @@ mod tests {
         slot.beat(waiting());
         assert_eq!(
             slot.heard().await,
-            [NotifySign::Alive, NotifySign::WaitingUntil(Time::from_ms(5))]
+            [
+                NotifySign::Alive,
+                NotifySign::WaitingUntil(Time::from_ms(5))
+            ]
         );
         slot.beat(Beat::default());
         assert_eq!(slot.heard().await, [NotifySign::Alive]);

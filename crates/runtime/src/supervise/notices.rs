@@ -139,12 +139,20 @@ impl Notices {
 
     /// Sends a notice.
     pub fn tell(&self, agent: &AgentName, what: What) {
-        let _ = self.0.send(Notice { agent: agent.clone(), what });
+        let _ = self.0.send(Notice {
+            agent: agent.clone(),
+            what,
+        });
     }
 
     /// Says what became of a task that lost its holder, and the alert if there is one.
     pub(crate) fn tell_recovered(&self, agent: &AgentName, recovered: Recovered) {
-        let Recovered { task, status, alert, .. } = recovered;
+        let Recovered {
+            task,
+            status,
+            alert,
+            ..
+        } = recovered;
         self.tell(agent, What::TaskRecovered { task, status });
         if let Some(alert) = alert {
             self.tell(agent, What::Alert(alert));

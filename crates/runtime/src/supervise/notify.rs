@@ -74,7 +74,12 @@ impl NotifySocket {
         let mut users = vec![0, rustix::process::geteuid().as_raw()];
         users.extend(agent_user);
         let is_flooded = AtomicBool::new(false);
-        Ok(Self { socket: descriptor::readable(socket)?, address, users, is_flooded })
+        Ok(Self {
+            socket: descriptor::readable(socket)?,
+            address,
+            users,
+            is_flooded,
+        })
     }
 
     /// The value of `NOTIFY_SOCKET` for the agent.
@@ -111,7 +116,8 @@ impl NotifySocket {
 
     /// Discards queued messages, so that those of an earlier attempt do not count.
     pub fn discard(&self) -> io::Result<()> {
-        self.take_in(DATAGRAMS_DISCARDED_MAX, &mut Vec::new()).map(|_| ())
+        self.take_in(DATAGRAMS_DISCARDED_MAX, &mut Vec::new())
+            .map(|_| ())
     }
 
     /// Reads up to `datagrams_max` datagrams; returns whether the queue is empty.
@@ -145,7 +151,9 @@ impl NotifySocket {
         });
         let sender = sender.filter(|sender| self.users.contains(&sender.uid.as_raw()));
         let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
-        let Some(sender) = sender.filter(|_| is_whole) else { return Ok(Vec::new()) };
+        let Some(sender) = sender.filter(|_| is_whole) else {
+            return Ok(Vec::new());
+        };
         let mut signs = sign::signs(&datagram[..received.bytes]);
         for sign in &mut signs {
             // The waiting process is taken from the kernel, not from the sender.
@@ -159,7 +167,10 @@ impl NotifySocket {
 
 /// Possible addresses of the agent's socket, most likely first.
 pub fn addresses(folder: &AgentFolder) -> Vec<String> {
-    path_address(folder).into_iter().chain([abstract_address(folder)]).collect()
+    path_address(folder)
+        .into_iter()
+        .chain([abstract_address(folder)])
+        .collect()
 }
 
 /// Sends messages to `address` (the value of `NOTIFY_SOCKET`) in one datagram. Waits for a slow
@@ -186,7 +197,12 @@ fn name_of(address: &str) -> io::Result<SocketAddrUnix> {
     Ok(match address.strip_prefix('@') {
         Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
         None if address.starts_with('/') => SocketAddrUnix::new(address)?,
-        None => return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address of a socket")),
+        None => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "no address of a socket",
+            ));
+        }
     })
 }
 
@@ -203,8 +219,12 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 
 /// The socket in the folder, if its path fits an address.
 fn path_address(folder: &AgentFolder) -> Option<String> {
-    let path = std::path::absolute(folder.notify_socket()).ok()?.into_os_string();
-    path.into_string().ok().filter(|text| text.len() <= PATH_BYTES_MAX)
+    let path = std::path::absolute(folder.notify_socket())
+        .ok()?
+        .into_os_string();
+    path.into_string()
+        .ok()
+        .filter(|text| text.len() <= PATH_BYTES_MAX)
 }
 
 /// The abstract address of a folder, independent of how its path is written, so that a running

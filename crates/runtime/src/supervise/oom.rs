@@ -49,7 +49,9 @@ pub enum MemoryKill {
 impl Oom {
     /// Call it when an attempt begins or is adopted.
     pub fn before() -> Self {
-        Self { kills: read_counts().and_then(|text| kills(&text)) }
+        Self {
+            kills: read_counts().and_then(|text| kills(&text)),
+        }
     }
 
     /// Looks into a death right after it: `counted` is what the attempt's cgroup says, `lived` how long
@@ -81,14 +83,20 @@ impl Oom {
 
 fn kills(vmstat: &str) -> Option<u64> {
     let mut fields = vmstat.lines().filter_map(|line| line.split_once(' '));
-    fields.find(|(name, _)| *name == "oom_kill").and_then(|(_, count)| count.trim().parse().ok())
+    fields
+        .find(|(name, _)| *name == "oom_kill")
+        .and_then(|(_, count)| count.trim().parse().ok())
 }
 
 /// The kernel log line that reports the OOM kill of this process. Readable only with privileges;
 /// never blocks.
 fn kernel_line(pid: u32, lived: Span) -> Option<String> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg").ok()?;
+    let log = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open("/dev/kmsg")
+        .ok()?;
     let now = clock_gettime(ClockId::Monotonic);
     let now_us = now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000;
     let ago_us = (lived.as_ms() + CLOCK_SLACK.as_ms()).saturating_mul(1_000);
@@ -144,7 +152,11 @@ mod tests {
             (KILLED, 4, 0),
             (KILLED, 420, 0),
             (KILLED, 42, 5_000_001),
-            ("11,900,5000000,-;Out of memory: Killed process 42 (written by a program)", 42, 0),
+            (
+                "11,900,5000000,-;Out of memory: Killed process 42 (written by a program)",
+                42,
+                0,
+            ),
             ("3,900,5000000,-;systemd: Killed process 42 (x)", 42, 0),
             ("garbage", 42, 0),
             ("3,900;Out of memory: Killed process 42 (x)", 42, 0),
@@ -159,12 +171,17 @@ mod tests {
         let look = |how, counted| known.look(how, counted, None, Span::ZERO);
         assert_eq!(look(HowEnded::Signal(11), false), MemoryKill::No);
         assert_eq!(look(HowEnded::Code(137), false), MemoryKill::No);
-        assert!(matches!(look(HowEnded::Signal(9), true), MemoryKill::Proved(_)));
+        assert!(matches!(
+            look(HowEnded::Signal(9), true),
+            MemoryKill::Proved(_)
+        ));
     }
 
     #[test]
     fn without_a_kill_on_the_whole_machine_it_was_something_else() {
-        let now = Oom { kills: Oom::before().kills.or(Some(0)) };
+        let now = Oom {
+            kills: Oom::before().kills.or(Some(0)),
+        };
         let verdict = now.look(HowEnded::Signal(9), false, Some(1), Span::ZERO);
         assert_eq!(verdict, MemoryKill::No);
     }

@@ -33,8 +33,10 @@ impl OpenSteps {
     ) -> Result<Vec<OpenWork>, StoreError> {
         let known = std::mem::take(self);
         let its_own = attempt.map_or_else(Vec::new, |tag| RunningStep::of_attempt(home, tag));
-        let mut work: Vec<OpenWork> =
-            its_own.into_iter().filter_map(|(key, runner)| self.run(key, runner, &known)).collect();
+        let mut work: Vec<OpenWork> = its_own
+            .into_iter()
+            .filter_map(|(key, runner)| self.run(key, runner, &known))
+            .collect();
         for task in held.iter().filter(|task| task.steps_open > 0) {
             let steps = store.steps(&task.id).await?;
             for step in steps.iter().filter(|step| step.is_open()) {
@@ -49,23 +51,37 @@ impl OpenSteps {
         let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
         // An unreadable lock says nothing.
         match RunningStep::runner(home, &task.id, &step.key).unwrap_or(Runner::None) {
-            Runner::None => {
-                is_ours.then(|| OpenWork { deadline_ms: None, active_ms: monotonic_of(step.at) })
-            }
+            Runner::None => is_ours.then(|| OpenWork {
+                deadline_ms: None,
+                active_ms: monotonic_of(step.at),
+            }),
             runner => self.run(step.key.idempotency_key(&task.id), runner, known),
         }
     }
 
     /// A step that is being run as open work.
     fn run(&mut self, key: String, runner: Runner, known: &Self) -> Option<OpenWork> {
-        let Runner::Runs { pid, deadline_ms, since } = runner else { return None };
+        let Runner::Runs {
+            pid,
+            deadline_ms,
+            since,
+        } = runner
+        else {
+            return None;
+        };
         let Some(usage) = pid.and_then(process::tree_usage) else {
-            return Some(OpenWork { deadline_ms, active_ms: monotonic_of(since) });
+            return Some(OpenWork {
+                deadline_ms,
+                active_ms: monotonic_of(since),
+            });
         };
         let unchanged = known.0.get(&key).filter(|(before, _)| *before == usage);
         let active_ms = unchanged.map_or_else(clock::monotonic_ms, |(_, at_ms)| *at_ms);
         self.0.insert(key, (usage, active_ms));
-        Some(OpenWork { deadline_ms, active_ms })
+        Some(OpenWork {
+            deadline_ms,
+            active_ms,
+        })
     }
 }
 

@@ -48,7 +48,12 @@ impl DeathFindings {
     /// Findings without the store.
     pub(super) fn nothing() -> Self {
         let post_mortem = PostMortem::default();
-        Self { post_mortem, made_progress: false, unfinished_task: None, held: Vec::new() }
+        Self {
+            post_mortem,
+            made_progress: false,
+            unfinished_task: None,
+            held: Vec::new(),
+        }
     }
 }
 
@@ -60,7 +65,10 @@ pub async fn take(
     record: Option<&ExitRecord>,
 ) -> Result<DeathFindings, StoreError> {
     let held_by = Some(attempt.tag.clone());
-    let query = TaskQuery { held_by, ..TaskQuery::default() };
+    let query = TaskQuery {
+        held_by,
+        ..TaskQuery::default()
+    };
     let mut held = engine.store().tasks(query).await?;
     held.sort_by_key(|task| std::cmp::Reverse((task.updated_at, task.seq)));
     let mut post_mortem = from_record(record);
@@ -76,7 +84,11 @@ pub async fn take(
     if held.is_empty()
         && let Some(workflow) = workflow_left(engine, attempt).await?
     {
-        tell_task(&mut post_mortem, &workflow, &engine.store().steps(&workflow.id).await?);
+        tell_task(
+            &mut post_mortem,
+            &workflow,
+            &engine.store().steps(&workflow.id).await?,
+        );
     }
     // A conversation that hooks observe is nothing that an agent has to finish.
     // Blocked, deferred and reviewed tasks were left so on purpose.
@@ -84,20 +96,35 @@ pub async fn take(
         matches!(task.status, TaskStatus::Assigned | TaskStatus::InProgress) && !task.spec.observed
     });
     let unfinished_task = unfinished.map(|task| task.id.to_string());
-    Ok(DeathFindings { post_mortem, made_progress, unfinished_task, held })
+    Ok(DeathFindings {
+        post_mortem,
+        made_progress,
+        unfinished_task,
+        held,
+    })
 }
 
 /// The unfinished workflow of the agent that was written last. Nobody needs to hold a workflow.
 async fn workflow_left(engine: &Engine, attempt: &Attempt) -> Result<Option<Task>, StoreError> {
-    let statuses = vec![TaskStatus::InProgress, TaskStatus::Interrupted, TaskStatus::Blocked];
+    let statuses = vec![
+        TaskStatus::InProgress,
+        TaskStatus::Interrupted,
+        TaskStatus::Blocked,
+    ];
     let agent = Some(attempt.agent.clone());
-    let query = TaskQuery { statuses, agent, ..TaskQuery::default() };
+    let query = TaskQuery {
+        statuses,
+        agent,
+        ..TaskQuery::default()
+    };
     let mut workflows = engine.store().tasks(query).await?;
     let now = clock::now();
     workflows.retain(|task| {
         task.checkpoint.is_some() && task.lease.held.is_none() && !task.is_expired(now)
     });
-    Ok(workflows.into_iter().max_by_key(|task| (task.updated_at, task.seq)))
+    Ok(workflows
+        .into_iter()
+        .max_by_key(|task| (task.updated_at, task.seq)))
 }
 
 /// Whether the attempt finished a task that it released, or a step of it, or one of a workflow of its
@@ -111,29 +138,49 @@ pub(super) async fn has_finished_work(
     let since_its_begin = async |kinds: Vec<EventKind>| {
         let limit = EVENTS_LOOKED_AT;
         let (after, before, task, agent) = (0, None, None, None);
-        let query = EventQuery { after, kinds, limit, newest: true, before, task, agent };
+        let query = EventQuery {
+            after,
+            kinds,
+            limit,
+            newest: true,
+            before,
+            task,
+            agent,
+        };
         let events = store.events(query).await?.into_iter();
         Ok::<_, StoreError>(events.filter(|event| event.at >= attempt.begun_at))
     };
     let is_its_own = |event: &Event| event.detail["holder"]["attempt"] == attempt.tag.as_str();
-    let released = since_its_begin(vec![EventKind::LeaseEnded]).await?.filter(is_its_own);
+    let released = since_its_begin(vec![EventKind::LeaseEnded])
+        .await?
+        .filter(is_its_own);
     let released: BTreeSet<TaskId> = released.filter_map(|event| event.task).collect();
     let moved = since_its_begin(vec![EventKind::StepDone, EventKind::TaskStatus]).await?;
     let mut ids: BTreeSet<TaskId> = moved.filter_map(|event| event.task).collect();
     ids.extend(released.iter().cloned());
-    let tasks = store.tasks_by_id(&ids.into_iter().collect::<Vec<_>>()).await?;
+    let tasks = store
+        .tasks_by_id(&ids.into_iter().collect::<Vec<_>>())
+        .await?;
     let went_forward = |task: &Task| {
         let is_finished = matches!(task.status, TaskStatus::Completed | TaskStatus::InReview);
-        is_finished || task.tally.progress_at.is_some_and(|at| at >= attempt.begun_at)
+        is_finished
+            || task
+                .tally
+                .progress_at
+                .is_some_and(|at| at >= attempt.begun_at)
     };
     let is_its_workflow =
         |task: &Task| task.checkpoint.is_some() && task.agent.as_ref() == Some(&attempt.agent);
     let is_its_own = |task: &Task| released.contains(&task.id) || is_its_workflow(task);
-    Ok(tasks.iter().any(|task| is_its_own(task) && went_forward(task)))
+    Ok(tasks
+        .iter()
+        .any(|task| is_its_own(task) && went_forward(task)))
 }
 
 fn from_record(record: Option<&ExitRecord>) -> PostMortem {
-    let Some(record) = record else { return PostMortem::default() };
+    let Some(record) = record else {
+        return PostMortem::default();
+    };
     PostMortem {
         memory_max_kib: record.memory_max_kib,
         cpu_ms: record.cpu_ms,
@@ -161,14 +208,20 @@ pub(super) fn tell_task(post_mortem: &mut PostMortem, task: &Task, steps: &[Step
 fn has_advanced(task: &Task, steps: &[Step], attempt: &Attempt) -> bool {
     let is_ours = |step: &Step| step.fence == task.lease.fence || step.at >= attempt.begun_at;
     // Calls that hooks observed are no progress: a crash loop makes them too.
-    steps.iter().any(|step| step.state == StepState::Done && step.call.is_none() && is_ours(step))
+    steps
+        .iter()
+        .any(|step| step.state == StepState::Done && step.call.is_none() && is_ours(step))
 }
 
 /// The last lines without control sequences and secrets. Redacted after cleaning, because colours
 /// may split a secret; cut after redaction, because half a secret is not recognised.
 fn last_output(redactor: &Redactor, log_end: &[u8]) -> String {
     let is_cut = log_end.len() >= LOG_END_BYTES;
-    let whole_lines = if is_cut { from_a_line(log_end) } else { log_end };
+    let whole_lines = if is_cut {
+        from_a_line(log_end)
+    } else {
+        log_end
+    };
     let lines: Vec<String> = plain_lines(&String::from_utf8_lossy(whole_lines)).collect();
     let text = lines.join("\n");
     let clean = match redactor.text(text.trim_end()) {

@@ -32,12 +32,20 @@ pub struct NotStarted {
 impl NotStarted {
     /// An error of the command.
     pub(super) fn new(code: i32, note: String) -> Self {
-        Self { code, note, is_exhausted: false }
+        Self {
+            code,
+            note,
+            is_exhausted: false,
+        }
     }
 
     /// An error of the system.
     pub(super) fn of(error: &io::Error, note: String) -> Self {
-        Self { code: CANNOT_BE_RUN, note, is_exhausted: limits::is_exhausted(error) }
+        Self {
+            code: CANNOT_BE_RUN,
+            note,
+            is_exhausted: limits::is_exhausted(error),
+        }
     }
 }
 
@@ -70,10 +78,16 @@ pub(super) fn find(
     if name.as_encoded_bytes().contains(&b'/') {
         return Ok(name.into());
     }
-    let path = environment.iter().rev().find(|(name, _)| name.as_os_str() == "PATH");
+    let path = environment
+        .iter()
+        .rev()
+        .find(|(name, _)| name.as_os_str() == "PATH");
     let path = path.map_or(OsStr::new(PATH_DEFAULT), |(_, path)| path.as_os_str());
     let places = || std::env::split_paths(path).map(|place| folder.join(place).join(name));
-    if let Some(program) = places().find(|place| can_run(place)).filter(|_| !name.is_empty()) {
+    if let Some(program) = places()
+        .find(|place| can_run(place))
+        .filter(|_| !name.is_empty())
+    {
         return Ok(program);
     }
     match places().find(|place| place.is_file()) {

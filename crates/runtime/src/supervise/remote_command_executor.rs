@@ -34,8 +34,12 @@ pub(super) async fn serve(
 ) {
     let mut doing = JoinSet::new();
     loop {
-        let mut names: Vec<AgentName> =
-            subscription.next().await.into_iter().filter_map(|event| event.agent).collect();
+        let mut names: Vec<AgentName> = subscription
+            .next()
+            .await
+            .into_iter()
+            .filter_map(|event| event.agent)
+            .collect();
         names.sort();
         names.dedup();
         while doing.try_join_next().is_some() {}
@@ -48,7 +52,9 @@ pub(super) async fn serve(
 /// Executes the pending command of this agent, if any.
 pub(super) async fn execute(context: Arc<SupervisorContext>, roster: Roster, name: AgentName) {
     let right = context.node_right();
-    let Some((agent, wish)) = take(&context, &name).await else { return };
+    let Some((agent, wish)) = take(&context, &name).await else {
+        return;
+    };
     // If this node lost its lease meanwhile, the command is dropped.
     if !context.still_has(right) {
         return;
@@ -64,21 +70,44 @@ pub(super) async fn execute(context: Arc<SupervisorContext>, roster: Roster, nam
     }
     // If the actor ends, the command ends with the lease, which the sender sees.
     if let Ok(answer) = answered.await {
-        reply(&context, &agent, wish.at(RemoteCommandProgress::Answered(outcome(answer)))).await;
+        reply(
+            &context,
+            &agent,
+            wish.at(RemoteCommandProgress::Answered(outcome(answer))),
+        )
+        .await;
     }
 }
 
 fn outcome(answer: StateChangeResult) -> RemoteCommandOutcome {
-    let StateChangeResult { previous, state, task_cancelled, problem, .. } = answer;
-    RemoteCommandOutcome { previous, now: state, task_cancelled, problem }
+    let StateChangeResult {
+        previous,
+        state,
+        task_cancelled,
+        problem,
+        ..
+    } = answer;
+    RemoteCommandOutcome {
+        previous,
+        now: state,
+        task_cancelled,
+        problem,
+    }
 }
 
 /// Takes the pending command; none when there is none, or it is for another lease.
 async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, RemoteCommand)> {
     for _ in 0..ROUNDS_MAX {
         let agent = context.engine.store().agent(name).await.ok()??;
-        let is_ours = agent.lease.held.as_ref().is_some_and(|held| held.holder == context.holder());
-        let asked = agent.wish.clone().filter(|wish| wish.progress == RemoteCommandProgress::Asked);
+        let is_ours = agent
+            .lease
+            .held
+            .as_ref()
+            .is_some_and(|held| held.holder == context.holder());
+        let asked = agent
+            .wish
+            .clone()
+            .filter(|wish| wish.progress == RemoteCommandProgress::Asked);
         let wish = asked.filter(|_| is_ours)?.at(RemoteCommandProgress::Taken);
         match commit(context, &agent, wish.clone()).await {
             Ok(()) => return Some((agent, wish)),
@@ -92,7 +121,9 @@ async fn take(context: &SupervisorContext, name: &AgentName) -> Option<(Agent, R
 /// Writes the outcome, unless the lease has changed.
 async fn reply(context: &SupervisorContext, taken: &Agent, wish: RemoteCommand) {
     for _ in 0..ROUNDS_MAX {
-        let Ok(Some(agent)) = context.engine.store().agent(&taken.name).await else { return };
+        let Ok(Some(agent)) = context.engine.store().agent(&taken.name).await else {
+            return;
+        };
         let is_waited_for = agent.wish.as_ref().is_some_and(|known| known.id == wish.id);
         if !is_waited_for || agent.lease.fence != taken.lease.fence {
             return;
@@ -110,8 +141,16 @@ async fn commit(
     agent: &Agent,
     wish: RemoteCommand,
 ) -> Result<(), AgentCommitError> {
-    let guard = Guard { fence: Some(agent.lease.fence), seq: Some(agent.seq) };
+    let guard = Guard {
+        fence: Some(agent.lease.fence),
+        seq: Some(agent.seq),
+    };
     let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
-    let commit = AgentCommit { agent: agent.name.clone(), guard, at: clock::now(), changes };
+    let commit = AgentCommit {
+        agent: agent.name.clone(),
+        guard,
+        at: clock::now(),
+        changes,
+    };
     context.engine.store().commit_agent(commit).await.map(drop)
 }

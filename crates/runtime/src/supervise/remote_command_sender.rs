@@ -95,7 +95,11 @@ impl From<RemoteCommandError> for Refused {
             RemoteCommandError::Store(_) => ErrorCode::INTERNAL,
             _ => ErrorCode::CONTENDED,
         };
-        Self { code, hint: Some(hint.to_owned()), message: error.to_string() }
+        Self {
+            code,
+            hint: Some(hint.to_owned()),
+            message: error.to_string(),
+        }
     }
 }
 
@@ -119,16 +123,29 @@ pub async fn ask(
     let deadline = Instant::now() + patience.as_duration();
     let (cache, seen) = NodeCache::first(holders).await?;
     let first_end = seen.first_end;
-    let mut question = PendingCommand { holders, name: agent, verb, deadline, cache, first_end };
+    let mut question = PendingCommand {
+        holders,
+        name: agent,
+        verb,
+        deadline,
+        cache,
+        first_end,
+    };
     let mut before: Option<LostHolder> = None;
     loop {
         let Some(found) = question.holder().await? else {
             // A node that takes over starts a new attempt anyway.
             let is_renewed = verb == RemoteVerb::Restart && before.is_some();
-            return Ok(RemoteDelivery::Left(if is_renewed { RemoteVerb::Start } else { verb }));
+            return Ok(RemoteDelivery::Left(if is_renewed {
+                RemoteVerb::Start
+            } else {
+                verb
+            }));
         };
         // A newer attempt than the one to be restarted has begun or is about to.
-        let is_renewed = before.as_ref().is_some_and(|before| before.is_renewed_by(&found));
+        let is_renewed = before
+            .as_ref()
+            .is_some_and(|before| before.is_renewed_by(&found));
         if verb == RemoteVerb::Restart && is_renewed {
             question.verb = RemoteVerb::Start;
         }
@@ -137,15 +154,23 @@ pub async fn ask(
         }
         match question.send_to(&found).await? {
             CommandState::Answered(outcome) => {
-                return question.granted(found.node, outcome).map(RemoteDelivery::Done);
+                return question
+                    .granted(found.node, outcome)
+                    .map(RemoteDelivery::Done);
             }
             CommandState::Passed { was_taken } => {
                 let (node, attempt_number) = (found.node, found.agent.attempt_number);
-                before = Some(LostHolder { node, attempt_number, was_taken });
+                before = Some(LostHolder {
+                    node,
+                    attempt_number,
+                    was_taken,
+                });
             }
         }
         if Instant::now() >= deadline {
-            return Err(RemoteCommandError::Contended { agent: agent.clone() });
+            return Err(RemoteCommandError::Contended {
+                agent: agent.clone(),
+            });
         }
     }
 }
@@ -172,11 +197,17 @@ struct Elsewhere {
 
 impl Elsewhere {
     fn late(&self) -> RemoteCommandError {
-        RemoteCommandError::Late { agent: self.agent.name.clone(), node: self.node.clone() }
+        RemoteCommandError::Late {
+            agent: self.agent.name.clone(),
+            node: self.node.clone(),
+        }
     }
 
     fn silent(&self) -> RemoteCommandError {
-        RemoteCommandError::Silent { agent: self.agent.name.clone(), node: self.node.clone() }
+        RemoteCommandError::Silent {
+            agent: self.agent.name.clone(),
+            node: self.node.clone(),
+        }
     }
 }
 
@@ -211,7 +242,9 @@ impl PendingCommand<'_> {
         let until = self.deadline.min(Instant::now() + FREE_MAX);
         loop {
             let newest = self.holders.store().newest_event().await?;
-            let Some(agent) = self.holders.store().agent(self.name).await? else { return Ok(None) };
+            let Some(agent) = self.holders.store().agent(self.name).await? else {
+                return Ok(None);
+            };
             let nodes = self.look().await?;
             let held = agent.lease.held.as_ref();
             let is_held = held.is_some_and(|held| self.holders.is_alive(held));
@@ -242,7 +275,9 @@ impl PendingCommand<'_> {
         loop {
             let newest = self.holders.store().newest_event().await?;
             let now = self.holders.store().agent(self.name).await?;
-            let Some(now) = now else { return Ok(CommandState::Passed { was_taken }) };
+            let Some(now) = now else {
+                return Ok(CommandState::Passed { was_taken });
+            };
             let progress = match &ours {
                 None => None,
                 Some(ours) => Some(self.progress(&now, ours).await?),
@@ -272,7 +307,9 @@ impl PendingCommand<'_> {
                         continue;
                     }
                     if is_late {
-                        return Err(RemoteCommandError::Contended { agent: self.name.clone() });
+                        return Err(RemoteCommandError::Contended {
+                            agent: self.name.clone(),
+                        });
                     }
                 }
             }
@@ -280,7 +317,8 @@ impl PendingCommand<'_> {
             if self.holders.is_gone(&found.node) {
                 return Ok(CommandState::Passed { was_taken });
             }
-            self.changed(newest, if is_over { self.deadline } else { until }).await?;
+            self.changed(newest, if is_over { self.deadline } else { until })
+                .await?;
         }
     }
 
@@ -304,12 +342,15 @@ impl PendingCommand<'_> {
             newest: true,
         };
         let told = self.holders.store().events(query).await?;
-        let ours = told.iter().filter(|event| event.detail["id"] == ours.id.as_str());
+        let ours = told
+            .iter()
+            .filter(|event| event.detail["id"] == ours.id.as_str());
         let mut outcomes = ours
             .filter_map(|event| serde_json::from_value(event.detail.get("outcome")?.clone()).ok());
-        Ok(outcomes
-            .next()
-            .map_or(RemoteCommandProgress::Withdrawn, RemoteCommandProgress::Answered))
+        Ok(outcomes.next().map_or(
+            RemoteCommandProgress::Withdrawn,
+            RemoteCommandProgress::Answered,
+        ))
     }
 
     /// Writes the command into the agent's record, unless another one is pending. A pending one
@@ -329,22 +370,37 @@ impl PendingCommand<'_> {
         };
         let id = u128::from_le_bytes(random::bytes());
         let id = format!("{id:032x}");
-        let wish =
-            RemoteCommand { id, verb: self.verb, by, progress: RemoteCommandProgress::Asked };
+        let wish = RemoteCommand {
+            id,
+            verb: self.verb,
+            by,
+            progress: RemoteCommandProgress::Asked,
+        };
         Ok(self.commit(now, wish.clone()).await?.then_some(wish))
     }
 
     /// Withdraws the command. True if it was not taken and never will be.
     async fn withdraw(&self, now: &Agent) -> Result<bool, RemoteCommandError> {
-        let Some(wish) = now.wish.clone() else { return Ok(false) };
-        self.commit(now, wish.at(RemoteCommandProgress::Withdrawn)).await
+        let Some(wish) = now.wish.clone() else {
+            return Ok(false);
+        };
+        self.commit(now, wish.at(RemoteCommandProgress::Withdrawn))
+            .await
     }
 
     /// False when the agent has changed since it was read.
     async fn commit(&self, now: &Agent, wish: RemoteCommand) -> Result<bool, RemoteCommandError> {
-        let guard = Guard { fence: None, seq: Some(now.seq) };
+        let guard = Guard {
+            fence: None,
+            seq: Some(now.seq),
+        };
         let changes = vec![AgentChange::RemoteCommand(Box::new(wish))];
-        let commit = AgentCommit { agent: now.name.clone(), guard, at: clock::now(), changes };
+        let commit = AgentCommit {
+            agent: now.name.clone(),
+            guard,
+            at: clock::now(),
+            changes,
+        };
         match self.holders.store().commit_agent(commit).await {
             Ok(_) => Ok(true),
             Err(AgentCommitError::Store(error)) => Err(error.into()),
@@ -363,7 +419,9 @@ impl PendingCommand<'_> {
     async fn changed(&self, newest: u64, until: Instant) -> Result<(), RemoteCommandError> {
         sleep(LOOK_PAUSE).await;
         let rest = until.saturating_duration_since(Instant::now());
-        let rest = self.first_end.map_or(rest, |end| rest.min(end.as_duration()));
+        let rest = self
+            .first_end
+            .map_or(rest, |end| rest.min(end.as_duration()));
         match timeout(rest, self.holders.store().changed(newest)).await {
             Ok(changed) => Ok(changed?),
             Err(_) => Ok(()),
@@ -376,16 +434,30 @@ impl PendingCommand<'_> {
         outcome: RemoteCommandOutcome,
     ) -> Result<Changed, RemoteCommandError> {
         let agent = self.name.clone();
-        let RemoteCommandOutcome { previous, now, task_cancelled, problem } = outcome;
+        let RemoteCommandOutcome {
+            previous,
+            now,
+            task_cancelled,
+            problem,
+        } = outcome;
         match problem {
-            Some(problem) => Err(RemoteCommandError::Problem { agent, node, problem }),
+            Some(problem) => Err(RemoteCommandError::Problem {
+                agent,
+                node,
+                problem,
+            }),
             None => Ok(Changed::new(agent, previous, now, task_cancelled)),
         }
     }
 }
 
 fn is_stopped(agent: &Agent) -> bool {
-    matches!(agent.state, AgentState::Stopped { by: Stopper::Person })
+    matches!(
+        agent.state,
+        AgentState::Stopped {
+            by: Stopper::Person
+        }
+    )
 }
 
 fn unchanged(agent: &Agent) -> Changed {

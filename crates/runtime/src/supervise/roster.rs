@@ -38,11 +38,15 @@ pub(super) enum AttemptIs {
 
 impl Roster {
     fn members(&self) -> MutexGuard<'_, BTreeMap<AgentName, RosterEntry>> {
-        self.members.lock().expect("nothing panics while it is locked")
+        self.members
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 
     fn missed(&self) -> MutexGuard<'_, BTreeSet<AgentName>> {
-        self.missed.lock().expect("nothing panics while it is locked")
+        self.missed
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 
     /// Returns whether a remote command for it arrived before it was added.
@@ -54,7 +58,14 @@ impl Roster {
     ) -> bool {
         let mut members = self.members();
         let was_missed = self.missed().remove(&name);
-        members.insert(name, RosterEntry { mail, view, is_told: false });
+        members.insert(
+            name,
+            RosterEntry {
+                mail,
+                view,
+                is_told: false,
+            },
+        );
         was_missed
     }
 
@@ -91,7 +102,9 @@ impl Roster {
     /// Idle agents, as claimants for tasks.
     pub(super) fn idle(&self) -> Vec<Claimant> {
         let idle = self.at_rest(Agent::is_idle);
-        idle.iter().map(|agent| agent.plan.claimant(&agent.name)).collect()
+        idle.iter()
+            .map(|agent| agent.plan.claimant(&agent.name))
+            .collect()
     }
 
     /// Agents that wait to be resumed, with their task.
@@ -100,13 +113,18 @@ impl Roster {
             let why = [Pause::Turn, Pause::Draining];
             matches!(agent.state, AgentState::Suspended { why: w, .. } if why.contains(&w))
         };
-        self.at_rest(waits).into_iter().map(|agent| (agent.name, agent.plan.task)).collect()
+        self.at_rest(waits)
+            .into_iter()
+            .map(|agent| (agent.name, agent.plan.task))
+            .collect()
     }
 
     /// Whether the agent works on this task or is about to.
     pub(super) fn works_on(&self, name: &AgentName, task: &TaskId) -> bool {
         let members = self.members();
-        let Some(member) = members.get(name) else { return false };
+        let Some(member) = members.get(name) else {
+            return false;
+        };
         member.is_told || member.view.borrow().agent.plan.task.as_ref() == Some(task)
     }
 
@@ -122,7 +140,9 @@ impl Roster {
 
     fn tell(&self, name: &AgentName, is_so: impl Fn(&Agent) -> bool, mail: Mail) -> bool {
         let mut members = self.members();
-        let Some(member) = members.get_mut(name) else { return false };
+        let Some(member) = members.get_mut(name) else {
+            return false;
+        };
         if !member.seen().is_some_and(|agent| is_so(&agent)) {
             return false;
         }
@@ -132,16 +152,26 @@ impl Roster {
 
     /// Sends a request to the agent; false when it is gone.
     pub(super) fn ask(&self, name: &AgentName, mail: Mail) -> bool {
-        self.members().get(name).is_some_and(|member| member.mail.send(mail).is_ok())
+        self.members()
+            .get(name)
+            .is_some_and(|member| member.mail.send(mail).is_ok())
     }
 
     /// State of the attempt with this tag.
     pub(super) fn attempt(&self, tag: &AttemptTag) -> AttemptIs {
         let members = self.members();
-        let member = members.iter().find(|(name, _)| tag.agent() == Some(name.as_str()));
-        let Some((_, member)) = member else { return AttemptIs::Elsewhere };
+        let member = members
+            .iter()
+            .find(|(name, _)| tag.agent() == Some(name.as_str()));
+        let Some((_, member)) = member else {
+            return AttemptIs::Elsewhere;
+        };
         let has_ended = member.view.borrow().agent.has_ended(tag, None);
-        if has_ended { AttemptIs::Over } else { AttemptIs::Current }
+        if has_ended {
+            AttemptIs::Over
+        } else {
+            AttemptIs::Current
+        }
     }
 }
 
@@ -181,13 +211,20 @@ mod tests {
             at_rest: false,
             last_attempt: None,
         };
-        roster.add(agent.name, mpsc::unbounded_channel().0, watch::channel(view).1)
+        roster.add(
+            agent.name,
+            mpsc::unbounded_channel().0,
+            watch::channel(view).1,
+        )
     }
 
     #[test]
     fn what_was_wanted_while_an_agent_was_taken_up_is_told_when_it_is_there() {
         let roster = Roster::default();
-        assert!(!roster.note_command(&name("a")), "its lease is taken, and it is not here yet");
+        assert!(
+            !roster.note_command(&name("a")),
+            "its lease is taken, and it is not here yet"
+        );
         assert!(added(&roster, "a") && roster.note_command(&name("a")));
         assert!(!added(&roster, "b"), "nobody wanted anything of it");
         roster.remove(&name("a"));

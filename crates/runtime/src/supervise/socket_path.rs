@@ -25,7 +25,10 @@ impl SocketPath {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder: OwnedFd = openat(CWD, folder, flags, Mode::empty())?;
         let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name);
-        Ok(Self { short, _folder: folder.into() })
+        Ok(Self {
+            short,
+            _folder: folder.into(),
+        })
     }
 
     /// What the system's calls take.

@@ -34,7 +34,10 @@ impl StoreChanges {
     pub(super) fn of(engine: Engine, fleet: Option<Fleet>) -> (Self, impl Future<Output = ()>) {
         let (tell, newest) = watch::channel(0);
         let (tell_gone, files_gone) = watch::channel(None);
-        (Self { newest, files_gone }, bring(engine, fleet, tell, tell_gone))
+        (
+            Self { newest, files_gone },
+            bring(engine, fleet, tell, tell_gone),
+        )
     }
 
     /// The newest event that was reported.

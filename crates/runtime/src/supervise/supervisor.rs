@@ -126,7 +126,9 @@ struct Retiring {
 
 impl Retiring {
     fn has(&self, name: &AgentName) -> bool {
-        self.mail.iter().any(|(known, mail)| known == name && !mail.is_closed())
+        self.mail
+            .iter()
+            .any(|(known, mail)| known == name && !mail.is_closed())
     }
 }
 
@@ -156,7 +158,9 @@ impl Supervisor {
             asking: Mutex::default(),
             engine,
             home: settings.home,
-            program: settings.program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+            program: settings
+                .program
+                .unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
             owner,
             notices,
             growth: Growth::new()?,
@@ -207,7 +211,10 @@ impl Supervisor {
             loop {
                 context.bell.notified().await;
                 if !context.is_draining() {
-                    roster.waiting().iter().for_each(|(name, _)| roster.wake(name));
+                    roster
+                        .waiting()
+                        .iter()
+                        .for_each(|(name, _)| roster.wake(name));
                 }
             }
         });
@@ -228,7 +235,15 @@ impl Supervisor {
         let router = Router::new(context, roster, changes.clone(), settings.clone());
         self.serve(router.serve());
         let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
-        self.serve(Sweeper { context, roster, changes, settings }.serve());
+        self.serve(
+            Sweeper {
+                context,
+                roster,
+                changes,
+                settings,
+            }
+            .serve(),
+        );
     }
 
     /// Applies new queue settings. Tasks already assigned are not affected.
@@ -245,7 +260,12 @@ impl Supervisor {
     /// Receives the reports of agents that are not started by Relight. One instance serves all.
     pub fn reporters(&self, defaults: AgentPlan) -> Reporters {
         let notices = self.context.notices.clone();
-        Reporters::new(self.context.recoverer.clone(), self.beats.clone(), notices, defaults)
+        Reporters::new(
+            self.context.recoverer.clone(),
+            self.beats.clone(),
+            notices,
+            defaults,
+        )
     }
 
     fn changes(&mut self) -> StoreChanges {
@@ -269,7 +289,12 @@ impl Supervisor {
             let kinds = vec![EventKind::LeaseTaken];
             let mut taken = EventSubscription::begin(store, changes, kinds).await;
             loop {
-                for task in taken.next().await.into_iter().filter_map(|event| event.task) {
+                for task in taken
+                    .next()
+                    .await
+                    .into_iter()
+                    .filter_map(|event| event.task)
+                {
                     // One that cannot be watched now is heard with its next report.
                     let _ = reporters.task_taken(&task).await;
                 }
@@ -283,7 +308,8 @@ impl Supervisor {
     }
 
     fn serve(&mut self, background: impl Future<Output = ()> + Send + 'static) {
-        self.background_tasks.push(tokio::spawn(background).abort_handle());
+        self.background_tasks
+            .push(tokio::spawn(background).abort_handle());
     }
 
     /// Stops assigning tasks.
@@ -351,7 +377,11 @@ impl Supervisor {
             self.context.standby.add(&spec, Duration::ZERO);
             self.standby.insert(spec.name.clone(), spec);
         }
-        let fleet = self.context.fleet.clone().filter(|_| !self.watches_takeovers)?;
+        let fleet = self
+            .context
+            .fleet
+            .clone()
+            .filter(|_| !self.watches_takeovers)?;
         self.watches_takeovers = true;
         let (tell, takeovers) = mpsc::unbounded_channel();
         let waiting = self.context.standby.clone();
@@ -364,7 +394,10 @@ impl Supervisor {
                 EventSubscription::begin(Arc::clone(engine.store()), changes.clone(), kinds).await;
             let holders = Arc::clone(engine.holders());
             let looks = takeover::serve(waiting, fleet, holders, changes, roster.clone(), tell);
-            tokio::join!(looks, remote_command_executor::serve(context, roster, wished));
+            tokio::join!(
+                looks,
+                remote_command_executor::serve(context, roster, wished)
+            );
         });
         Some(takeovers)
     }
@@ -380,7 +413,9 @@ impl Supervisor {
             .map(|(n, _)| n.clone())
             .collect();
         for name in names {
-            let Some(handle) = self.agents.get(&name) else { continue };
+            let Some(handle) = self.agents.get(&name) else {
+                continue;
+            };
             // No work is assigned to it while it decides.
             self.roster.remove(&name);
             let (answer, answered) = oneshot::channel();
@@ -420,7 +455,10 @@ impl Supervisor {
         begin: AcquireMode,
         take_over: bool,
     ) -> Vec<(AgentName, AcquireError)> {
-        let specs = names.iter().filter_map(|name| self.standby.get(name).cloned()).collect();
+        let specs = names
+            .iter()
+            .filter_map(|name| self.standby.get(name).cloned())
+            .collect();
         let mut refused = self.acquire_all(specs, begin, take_over).await;
         for (name, _) in &refused {
             // Not immediately: its holder may be a hanging process of this node.
@@ -444,7 +482,8 @@ impl Supervisor {
     /// wanted after all or are already stopping. Returns those that cannot be acquired now.
     pub async fn give_back(&mut self, specs: Vec<AgentSpec>) -> Vec<(AgentName, AcquireError)> {
         let mut unwanted = Vec::new();
-        self.given_back.retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
+        self.given_back
+            .retain(|_, at| at.elapsed() < GIVE_BACK_PAUSE);
         for spec in specs {
             let is_known = self.knows(&spec.name) || self.retiring.has(&spec.name);
             let was_tried = self.given_back.contains_key(&spec.name);
@@ -454,7 +493,9 @@ impl Supervisor {
             }
         }
         let names: Vec<AgentName> = unwanted.iter().map(|spec| spec.name.clone()).collect();
-        let refused = self.acquire_all(unwanted, AcquireMode::GiveBack, false).await;
+        let refused = self
+            .acquire_all(unwanted, AcquireMode::GiveBack, false)
+            .await;
         for name in &names {
             drop(self.retire(name));
         }
@@ -501,7 +542,9 @@ impl Supervisor {
 
     /// Agents that wait to be taken over.
     pub fn standing_by(&self) -> impl Iterator<Item = &AgentName> {
-        self.standby.keys().filter(|name| !self.agents.contains_key(*name))
+        self.standby
+            .keys()
+            .filter(|name| !self.agents.contains_key(*name))
     }
 
     /// Drops every agent at once, as if this process had died. Its shim stops it in time, or
@@ -596,13 +639,21 @@ impl Supervisor {
         self.stop_background_tasks();
         let names: Vec<AgentName> = self.agents.keys().cloned().collect();
         let stop = |answer| Mail::Stop(Stopper::Shutdown, answer);
-        names.iter().filter_map(|name| self.ask(name, stop)).collect()
+        names
+            .iter()
+            .filter_map(|name| self.ask(name, stop))
+            .collect()
     }
 
     /// Kills everything that is being stopped, without waiting for the grace period.
     pub fn kill_now(&self) {
         let retiring = self.retiring.mail.iter().map(|(_, mail)| mail);
-        for mail in self.agents.values().map(|handle| &handle.mail).chain(retiring) {
+        for mail in self
+            .agents
+            .values()
+            .map(|handle| &handle.mail)
+            .chain(retiring)
+        {
             let _ = mail.send(Mail::KillNow);
         }
     }
@@ -621,7 +672,10 @@ impl Supervisor {
     /// locks.
     pub fn living(&self) -> io::Result<usize> {
         let folders = AgentFolder::all(&self.context.home)?;
-        Ok(folders.iter().filter(|folder| client::is_lock_held(folder)).count())
+        Ok(folders
+            .iter()
+            .filter(|folder| client::is_lock_held(folder))
+            .count())
     }
 
     /// Stops one agent as if this supervisor ended, and releases it. Runs in the background; only

@@ -74,7 +74,10 @@ impl Sweeper {
 
     async fn look(&self) -> Result<SweepResult, StoreError> {
         let engine = &self.context.engine;
-        let mut look = SweepResult { lost: Vec::new(), has_to_look_again: false };
+        let mut look = SweepResult {
+            lost: Vec::new(),
+            has_to_look_again: false,
+        };
         for task in recovery::held(engine).await? {
             if look.lost.len() >= SWEPT_MAX {
                 look.has_to_look_again = true;
@@ -88,7 +91,9 @@ impl Sweeper {
         look.lost.extend(left);
         look.has_to_look_again |= are_others;
         for task in recovery::interrupted(engine).await? {
-            let Some(agent) = task.agent.clone() else { continue };
+            let Some(agent) = task.agent.clone() else {
+                continue;
+            };
             if self.is_gone(&agent).await? {
                 look.lost.push(OrphanedTask::Agent(task, agent));
             }
@@ -99,7 +104,9 @@ impl Sweeper {
     /// Whether an agent will not come back by itself: it is terminated, or it took tasks from the
     /// queue and is no longer supervised because it was removed from the configuration.
     async fn is_gone(&self, name: &AgentName) -> Result<bool, StoreError> {
-        let Some(agent) = self.context.engine.store().agent(name).await? else { return Ok(false) };
+        let Some(agent) = self.context.engine.store().agent(name).await? else {
+            return Ok(false);
+        };
         let is_terminated = matches!(agent.state, AgentState::Terminated { .. });
         let holders = self.context.engine.holders();
         let is_supervised = self.roster.has(name) || holders.is_held(&agent.lease);

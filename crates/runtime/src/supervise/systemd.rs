@@ -20,12 +20,18 @@ impl Systemd {
     pub fn from_environment(variables: &[(OsString, OsString)]) -> Self {
         let text = |wanted: &str| {
             let found = environment::texts(variables).find(|(name, _)| *name == wanted);
-            found.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
+            found
+                .map(|(_, value)| value.to_owned())
+                .filter(|value| !value.is_empty())
         };
         let is_ours = text("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
-        let us = text("WATCHDOG_USEC").and_then(|us| us.parse().ok()).filter(|us| *us > 0);
+        let us = text("WATCHDOG_USEC")
+            .and_then(|us| us.parse().ok())
+            .filter(|us| *us > 0);
         let address = text("NOTIFY_SOCKET").filter(|to| to.starts_with(['/', '@']));
-        let watchdog = us.filter(|_| is_ours && address.is_some()).map(Duration::from_micros);
+        let watchdog = us
+            .filter(|_| is_ours && address.is_some())
+            .map(Duration::from_micros);
         Self { address, watchdog }
     }
 
@@ -55,7 +61,9 @@ impl Systemd {
     }
 
     fn say(&self, sign: NotifySign) -> io::Result<()> {
-        let Some(address) = &self.address else { return Ok(()) };
+        let Some(address) = &self.address else {
+            return Ok(());
+        };
         send(address, &[sign])
     }
 }
@@ -67,7 +75,10 @@ mod tests {
     use crate::supervise::notify::NotifySocket;
 
     fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
-        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+        variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
     }
 
     #[test]
@@ -81,8 +92,11 @@ mod tests {
     #[test]
     fn half_of_the_watchdog_is_the_interval() {
         let interval = |usec: &str, pid: &str| {
-            let variables =
-                [("NOTIFY_SOCKET", "@x"), ("WATCHDOG_USEC", usec), ("WATCHDOG_PID", pid)];
+            let variables = [
+                ("NOTIFY_SOCKET", "@x"),
+                ("WATCHDOG_USEC", usec),
+                ("WATCHDOG_PID", pid),
+            ];
             Systemd::from_environment(&environment(&variables)).alive_interval()
         };
         let own = std::process::id().to_string();

@@ -84,14 +84,21 @@ impl WaitingAgent {
 
 impl WaitingAgents {
     fn entries(&self) -> MutexGuard<'_, BTreeMap<AgentName, WaitingAgent>> {
-        self.entries.lock().expect("nothing panics while it is locked")
+        self.entries
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 
     /// Adds the agent. It is not taken over before `pause` has passed.
     pub(super) fn add(&self, spec: &AgentSpec, pause: Duration) {
         let (placement, is_registered) = (spec.placement.clone(), spec.plan.is_registered());
         let rests_until = Instant::now() + pause;
-        let entry = WaitingAgent { placement, is_registered, rests_until, free_since: None };
+        let entry = WaitingAgent {
+            placement,
+            is_registered,
+            rests_until,
+            free_since: None,
+        };
         self.entries().insert(spec.name.clone(), entry);
         self.bell.notify_one();
     }
@@ -122,7 +129,13 @@ impl TakeoverWatcher {
         let (cache, _) = NodeCache::first(holders).await?;
         let epoch = fleet.standing().borrow().epoch();
         let settled_at = Instant::now() + SETTLE;
-        Ok(Self { cache, agents: None, registered: BTreeSet::new(), epoch, settled_at })
+        Ok(Self {
+            cache,
+            agents: None,
+            registered: BTreeSet::new(),
+            epoch,
+            settled_at,
+        })
     }
 
     /// Restarts the settling time when this node has joined again, so that other nodes can return
@@ -149,16 +162,39 @@ impl TakeoverWatcher {
         let nodes = self.cache.look(holders).await?.nodes;
         let (registered, removed) = news(&mut self.registered, agents);
         if fleet.term().is_none() {
-            return Ok((Takeover { registered, removed, ..Takeover::default() }, None));
+            return Ok((
+                Takeover {
+                    registered,
+                    removed,
+                    ..Takeover::default()
+                },
+                None,
+            ));
         }
         let now = Instant::now();
         let unwanted = unwanted(agents, waiting, roster, (fleet, holders));
         let look_again = (!unwanted.is_empty()).then(|| now + UNWANTED_PAUSE);
-        let (ready, next_due) =
-            ready(agents, waiting, (fleet, holders), &nodes, (now, self.settled_at));
+        let (ready, next_due) = ready(
+            agents,
+            waiting,
+            (fleet, holders),
+            &nodes,
+            (now, self.settled_at),
+        );
         let first_end = first_end(agents).map(|left| now + left);
-        let again_at = [look_again, next_due, first_end].into_iter().flatten().min();
-        Ok((Takeover { ready, unwanted, registered, removed }, again_at))
+        let again_at = [look_again, next_due, first_end]
+            .into_iter()
+            .flatten()
+            .min();
+        Ok((
+            Takeover {
+                ready,
+                unwanted,
+                registered,
+                removed,
+            },
+            again_at,
+        ))
     }
 }
 
@@ -190,7 +226,9 @@ fn ready(
             continue;
         }
         let free = *entry.free_since.get_or_insert(now);
-        let Some(due) = turn.due_at(now, settled_at, free) else { continue };
+        let Some(due) = turn.due_at(now, settled_at, free) else {
+            continue;
+        };
         let due = due.max(entry.rests_until);
         if due <= now {
             ready.push(name.clone());
@@ -218,7 +256,9 @@ fn unwanted(
 
 /// Whether the agent is held by this process, or by a process of this node that has died.
 pub(super) fn is_held_here(agent: &Agent, fleet: &Fleet, holders: &Holders) -> bool {
-    let Some(held) = &agent.lease.held else { return false };
+    let Some(held) = &agent.lease.held else {
+        return false;
+    };
     let is_here = held.holder.node() == Some(fleet.name()) && !agent.plan.reports_itself();
     let is_ours = || held.holder == Holder::Process(process::me().clone());
     is_here && (is_ours() || !holders.is_alive(held))
@@ -257,8 +297,13 @@ async fn held_now<'a>(
 
 /// Time until the first lease with a time limit expires. No event announces that.
 fn first_end(agents: &[Agent]) -> Option<Duration> {
-    let holds = agents.iter().filter_map(|agent| agent.lease.held.as_ref()?.left);
-    holds.filter(|left| left.as_ms() > 0).min().map(Span::as_duration)
+    let holds = agents
+        .iter()
+        .filter_map(|agent| agent.lease.held.as_ref()?.left);
+    holds
+        .filter(|left| left.as_ms() > 0)
+        .min()
+        .map(Span::as_duration)
 }
 
 fn held_by(agent: Option<&Agent>, fleet: &Fleet, holders: &Holders) -> AgentHeldBy {
@@ -331,7 +376,10 @@ mod tests {
     fn agent(is_registered: bool) -> Agent {
         let mut plan = AgentPlan::default();
         if is_registered {
-            plan.labels.insert(relight_core::agent::REGISTERED.to_owned(), "true".to_owned());
+            plan.labels.insert(
+                relight_core::agent::REGISTERED.to_owned(),
+                "true".to_owned(),
+            );
         }
         AgentChange::first(&AgentName::new("x").unwrap(), &plan, Time::from_ms(0))
     }
@@ -352,7 +400,9 @@ mod tests {
             ttl: Span::from_secs(8),
             process: None,
         };
-        let (fleet, _) = fleet::join(Arc::clone(&holders), new, Span::from_secs(2)).await.unwrap();
+        let (fleet, _) = fleet::join(Arc::clone(&holders), new, Span::from_secs(2))
+            .await
+            .unwrap();
         let nodes = fleet.nodes().borrow().clone();
         (fleet, holders, nodes)
     }
@@ -363,9 +413,17 @@ mod tests {
         let waiting = WaitingAgents::default();
         waiting.add(&spec(agent(false)), Duration::from_secs(60));
         let (none, again_at) = ready(&[], &waiting, (&fleet, &holders), &nodes, (now, now));
-        assert!(none.is_empty() && again_at.is_some_and(|at| at > now), "{none:?} {again_at:?}");
+        assert!(
+            none.is_empty() && again_at.is_some_and(|at| at > now),
+            "{none:?} {again_at:?}"
+        );
         let later = now + Duration::from_secs(61);
-        assert_eq!(ready(&[], &waiting, (&fleet, &holders), &nodes, (later, now)).0.len(), 1);
+        assert_eq!(
+            ready(&[], &waiting, (&fleet, &holders), &nodes, (later, now))
+                .0
+                .len(),
+            1
+        );
     }
 
     #[tokio::test]
@@ -375,7 +433,9 @@ mod tests {
         waiting.add(&spec(agent(true)), Duration::ZERO);
         let later = now + Duration::from_secs(1);
         let next_due = |agents: &[Agent]| {
-            ready(agents, &waiting, (&fleet, &holders), &nodes, (later, now)).0.len()
+            ready(agents, &waiting, (&fleet, &holders), &nodes, (later, now))
+                .0
+                .len()
         };
         assert_eq!([next_due(&[]), next_due(&[agent(false)])], [0, 0]);
         assert_eq!(next_due(&[agent(true)]), 1);

@@ -116,7 +116,8 @@ impl Router {
         if drain::now(store.as_ref()).await?.is_some() {
             return Ok(());
         }
-        self.recovered.retain(|agent, task| self.roster.works_on(agent, task));
+        self.recovered
+            .retain(|agent, task| self.roster.works_on(agent, task));
         for (agent, task) in waiting {
             if !self.may_resume(task.is_some(), next) {
                 break;
@@ -151,8 +152,13 @@ impl Router {
         next: &mut NextCheck,
     ) -> Result<bool, StoreError> {
         let store = Arc::clone(self.context.engine.store());
-        for id in store.claimable(claimant, clock::now(), CANDIDATES_MAX).await? {
-            let Some(task) = store.task(&id).await? else { continue };
+        for id in store
+            .claimable(claimant, clock::now(), CANDIDATES_MAX)
+            .await?
+        {
+            let Some(task) = store.task(&id).await? else {
+                continue;
+            };
             let failed_with_it =
                 task.status == TaskStatus::Failed && task.agent.as_ref() == Some(&claimant.agent);
             if round == Round::ToOthers && failed_with_it {
@@ -177,14 +183,19 @@ impl Router {
     /// False when the task was parked or taken by someone else.
     async fn give(&self, claimant: &Claimant, id: &TaskId) -> Result<bool, StoreError> {
         let policy = self.context.recoverer.policy();
-        let assign = TaskEvent::Assign { claimant: claimant.clone(), policy };
+        let assign = TaskEvent::Assign {
+            claimant: claimant.clone(),
+            policy,
+        };
         let acted = match self.context.engine.act(id, Right::Unfenced, assign).await {
             Ok(acted) => acted,
             Err(ActError::Store(error)) => return Err(error),
             Err(ActError::Refused(_) | ActError::NoSuchTask(_)) => return Ok(false),
             Err(error) => {
                 let text = format!("task {id} cannot be given to it: {error}");
-                self.context.notices.tell(&claimant.agent, What::Trouble(text));
+                self.context
+                    .notices
+                    .tell(&claimant.agent, What::Trouble(text));
                 return Ok(false);
             }
         };
@@ -231,7 +242,11 @@ impl Router {
 fn is_given(acted: Acted) -> bool {
     let mut task: Task = acted.before;
     let now = clock::now();
-    acted.decision.changes.iter().for_each(|change: &Change| change.apply(&mut task, now));
+    acted
+        .decision
+        .changes
+        .iter()
+        .for_each(|change: &Change| change.apply(&mut task, now));
     task.status == TaskStatus::Assigned
 }
 

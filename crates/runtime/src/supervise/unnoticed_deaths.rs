@@ -44,7 +44,10 @@ pub async fn find(engine: &Engine) -> Result<Vec<Discrepancy>, StoreError> {
     let mut findings = Vec::new();
     for agent in unsupervised(engine).await? {
         let lives = lives(engine, &agent).await?;
-        findings.push(Discrepancy::Agent { agent: agent.name, lives });
+        findings.push(Discrepancy::Agent {
+            agent: agent.name,
+            lives,
+        });
     }
     findings.extend(recovery::lost(engine).await?.iter().map(finding));
     Ok(findings)
@@ -57,14 +60,19 @@ fn finding(lost: &OrphanedTask) -> Discrepancy {
         OrphanedTask::Agent(_, agent) => format!("agent {agent}"),
         OrphanedTask::Holder(_) => held.map_or_else(String::new, |held| held.holder.to_string()),
     };
-    Discrepancy::Task { task: task.id.clone(), holder }
+    Discrepancy::Task {
+        task: task.id.clone(),
+        holder,
+    }
 }
 
 /// Agents that are running according to the store but have no live supervisor.
 async fn unsupervised(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let agents = engine.store().agents(AgentQuery::default()).await?;
     let holders = engine.holders();
-    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
+    holders
+        .look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref()))
+        .await?;
     // Only a listening daemon knows whether an agent that reports its own heartbeats is silent.
     let runs = |agent: &Agent| {
         matches!(agent.state, AgentState::Running { .. }) && !agent.plan.reports_itself()
@@ -94,9 +102,13 @@ pub async fn live_leader(
     engine: &Engine,
     agent: &Agent,
 ) -> Result<Option<ProcessIdentity>, StoreError> {
-    let AgentState::Running { attempt, .. } = &agent.state else { return Ok(None) };
+    let AgentState::Running { attempt, .. } = &agent.state else {
+        return Ok(None);
+    };
     let attempt = engine.store().attempt(attempt).await?;
-    Ok(attempt.and_then(|attempt| attempt.process).filter(process::is_alive))
+    Ok(attempt
+        .and_then(|attempt| attempt.process)
+        .filter(process::is_alive))
 }
 
 /// Fixes what `find` found: records deaths with their real end if known and passes tasks to their
@@ -113,7 +125,9 @@ pub async fn put_right(
         spec_of(agent, preset)
     };
     let specs = agents.into_iter().map(spec).collect();
-    let refused = supervisor.acquire_all(specs, AcquireMode::HoldBack, false).await;
+    let refused = supervisor
+        .acquire_all(specs, AcquireMode::HoldBack, false)
+        .await;
     supervisor.leave().await;
     for recovered in sweep(supervisor.recoverer(), recovery::lost(&engine).await?).await {
         recovered.map_err(|(_, error)| error)?;

@@ -27,8 +27,13 @@ pub struct ProcessWatch {
 impl ProcessWatch {
     /// Watches this process; none when it is gone or its pid was reused. Needs a Tokio runtime.
     pub fn new(process: &ProcessIdentity) -> io::Result<Option<Self>> {
-        let Some(pidfd) = open(process)? else { return Ok(None) };
-        Ok(Some(Self { pidfd: descriptor::readable(pidfd)?, process: process.clone() }))
+        let Some(pidfd) = open(process)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            pidfd: descriptor::readable(pidfd)?,
+            process: process.clone(),
+        }))
     }
 
     /// The watched process.
@@ -72,7 +77,10 @@ fn open(process: &ProcessIdentity) -> io::Result<Option<OwnedFd>> {
 /// The wait status of a process that was reaped.
 fn exit_of_reaped(pidfd: &OwnedFd) -> Option<i32> {
     const ASK: Opcode = opcode::read_write::<PidfdInfo>(0xff, 11);
-    let mut info = PidfdInfo { mask: PidfdInfo::EXIT, ..PidfdInfo::default() };
+    let mut info = PidfdInfo {
+        mask: PidfdInfo::EXIT,
+        ..PidfdInfo::default()
+    };
     // SAFETY: `ASK` is `PIDFD_GET_INFO`, whose number holds the size of its argument; the kernel
     // fills at most that many bytes of it, with integers. Another kind of descriptor, or a kernel
     // without it, answers with an error.
@@ -98,7 +106,10 @@ impl PidfdInfo {
     const EXIT: u64 = 1 << 3;
 }
 
-const _: () = assert!(size_of::<PidfdInfo>() == 64, "the size of the first version");
+const _: () = assert!(
+    size_of::<PidfdInfo>() == 64,
+    "the size of the first version"
+);
 
 /// The wait status of a process that has ended and whose parent did not ask yet: the last field of
 /// `/proc/PID/stat`. Start time and state say that it is this one.
@@ -136,7 +147,10 @@ mod tests {
 
     async fn gone(watch: &ProcessWatch) {
         let bound = std::time::Duration::from_secs(30);
-        tokio::time::timeout(bound, watch.gone()).await.expect("it ends soon").unwrap();
+        tokio::time::timeout(bound, watch.gone())
+            .await
+            .expect("it ends soon")
+            .unwrap();
     }
 
     /// Whether the kernel tells the exit of what was reaped; said loudly when it does not.
@@ -173,11 +187,14 @@ mod tests {
         if !kernel_tells() {
             return;
         }
-        let mut parent = command("sh", &["-c", "exec 3<&0; sh -c 'read x <&3; exit 7' & echo $!"])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut parent = command(
+            "sh",
+            &["-c", "exec 3<&0; sh -c 'read x <&3; exit 7' & echo $!"],
+        )
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
         let input = parent.stdin.take().unwrap();
         let mut line = String::new();
         let output = parent.stdout.take().unwrap();
@@ -193,7 +210,10 @@ mod tests {
     #[tokio::test]
     async fn another_process_of_the_same_pid_is_not_watched() {
         let (mut child, process) = child("sleep", &["60"]);
-        let other = ProcessIdentity { start: process.start - 1, ..process.clone() };
+        let other = ProcessIdentity {
+            start: process.start - 1,
+            ..process.clone()
+        };
         assert!(ProcessWatch::new(&other).unwrap().is_none());
         child.kill().unwrap();
         child.wait().unwrap();

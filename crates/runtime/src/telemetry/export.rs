@@ -52,17 +52,26 @@ impl Collector {
         let (Some(scheme @ ("http" | "https")), Some(host)) = (scheme, host) else {
             return Err(bad());
         };
-        let port = parsed.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+        let port = parsed
+            .port_u16()
+            .map(|port| format!(":{port}"))
+            .unwrap_or_default();
         let place = format!("{scheme}://{host}{port}");
         let (url, service) = (url.to_owned(), service.to_owned());
-        Ok(Self { url, place, service, headers: Vec::new() })
+        Ok(Self {
+            url,
+            place,
+            service,
+            headers: Vec::new(),
+        })
     }
 
     /// With these headers: `NAME=VALUE,NAME=VALUE`.
     pub fn with_headers(mut self, text: &str) -> Result<Self, BadCollector> {
         for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
             let (name, value) = pair.split_once('=').ok_or(BadCollector::BadHeaders)?;
-            self.headers.push((name.trim().to_owned(), value.trim().to_owned()));
+            self.headers
+                .push((name.trim().to_owned(), value.trim().to_owned()));
         }
         Ok(self)
     }
@@ -76,7 +85,9 @@ impl Collector {
     pub(super) fn post(&self, spans: &[TraceSpan]) -> Result<(), String> {
         let body = request(&self.service, spans).to_string();
         let agent = http_client::agent(TIMEOUT, false);
-        let mut post = agent.post(&self.url).header("content-type", "application/json");
+        let mut post = agent
+            .post(&self.url)
+            .header("content-type", "application/json");
         for (name, value) in &self.headers {
             post = post.header(name, value);
         }
@@ -101,7 +112,14 @@ mod tests {
         for bad in ["", "127.0.0.1:4318", "grpc://x:1", "http://"] {
             assert!(Collector::at_base(bad, "relight").is_err(), "{bad}");
         }
-        assert!(base.clone().with_headers("authorization=Bearer x, a=b").is_ok());
-        assert_eq!(base.with_headers("nonsense").unwrap_err(), BadCollector::BadHeaders);
+        assert!(
+            base.clone()
+                .with_headers("authorization=Bearer x, a=b")
+                .is_ok()
+        );
+        assert_eq!(
+            base.with_headers("nonsense").unwrap_err(),
+            BadCollector::BadHeaders
+        );
     }
 }

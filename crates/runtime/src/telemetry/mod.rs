@@ -63,7 +63,10 @@ impl Telemetry {
             retry: None,
             pause: RETRY_MIN,
         };
-        Self { task: tokio::spawn(exporter.serve(ending)), ends }
+        Self {
+            task: tokio::spawn(exporter.serve(ending)),
+            ends,
+        }
     }
 
     /// Sends what is left, for so long at most.
@@ -117,7 +120,11 @@ impl SpanExporter {
 
     /// What had begun before is known, and nothing of it is sent.
     async fn begin(&mut self) -> Result<(), StoreError> {
-        let query = EventQuery { limit: HISTORY_MAX, newest: true, ..all() };
+        let query = EventQuery {
+            limit: HISTORY_MAX,
+            newest: true,
+            ..all()
+        };
         for event in self.engine.store().events(query).await? {
             self.after = event.id;
             drop(self.tracer.follow(&event));
@@ -127,7 +134,11 @@ impl SpanExporter {
 
     async fn read(&mut self) -> Result<(), StoreError> {
         loop {
-            let query = EventQuery { after: self.after, limit: PAGE, ..all() };
+            let query = EventQuery {
+                after: self.after,
+                limit: PAGE,
+                ..all()
+            };
             let events = self.engine.store().events(query).await?;
             for event in &events {
                 self.after = event.id;
@@ -176,7 +187,9 @@ impl SpanExporter {
     fn told(&mut self) {
         if self.retry.take().is_some() {
             let dropped = std::mem::take(&mut self.dropped);
-            (self.say)(&format!("traces are told again; {dropped} spans were dropped meanwhile"));
+            (self.say)(&format!(
+                "traces are told again; {dropped} spans were dropped meanwhile"
+            ));
         }
         self.pause = RETRY_MIN;
     }
@@ -184,7 +197,9 @@ impl SpanExporter {
     fn not_told(&mut self, why: &str) {
         if self.retry.is_none() {
             let place = self.collector.place();
-            (self.say)(&format!("traces cannot be told to {place}: {why}; it is tried again"));
+            (self.say)(&format!(
+                "traces cannot be told to {place}: {why}; it is tried again"
+            ));
         }
         self.retry = Some(Instant::now() + self.pause);
         self.pause = (self.pause * 2).min(RETRY_MAX);

@@ -57,7 +57,10 @@ fn hex(bytes: &[u8]) -> String {
 
 impl TraceSpan {
     pub(super) fn json(&self) -> Value {
-        let attributes = self.attributes.iter().map(|(name, value)| attribute(name, value));
+        let attributes = self
+            .attributes
+            .iter()
+            .map(|(name, value)| attribute(name, value));
         let status = match &self.error {
             Some(error) => json!({"code": 2, "message": error}),
             None => json!({"code": 1}),

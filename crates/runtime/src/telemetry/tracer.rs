@@ -107,7 +107,10 @@ impl Tracer {
             put(&mut self.gone, agent.clone(), (cause.clone(), down_since));
         }
         let number = event.detail["number"].as_u64()?;
-        let begun = self.attempts.remove(agent).filter(|(known, _)| *known == number);
+        let begun = self
+            .attempts
+            .remove(agent)
+            .filter(|(known, _)| *known == number);
         let lived_ms = event.detail["lived_ms"].as_i64().unwrap_or(0);
         let died_at = event.moment("died_at");
         let begun_at = begun.map_or(Time::from_ms(died_at.as_ms() - lived_ms), |(_, at)| at);
@@ -141,7 +144,12 @@ impl Tracer {
         let task = event.task.as_ref()?;
         let (begun_at, taken) = self.holds.remove(task)?;
         let mut attributes = vec![("relight.task", task.to_string())];
-        attributes.extend(event.agent.as_ref().map(|agent| ("relight.agent", agent.to_string())));
+        attributes.extend(
+            event
+                .agent
+                .as_ref()
+                .map(|agent| ("relight.agent", agent.to_string())),
+        );
         Some(TraceSpan {
             trace: TraceId::of(&[task.as_str()]),
             id: hold_id(task, taken),
@@ -157,12 +165,22 @@ impl Tracer {
     /// A step whose begin was not recorded by itself ended when it was.
     fn step_ended(&mut self, event: &Event) -> Option<TraceSpan> {
         let (task, step) = (event.task.as_ref()?, event.step.as_ref()?);
-        let begun_at = self.steps.remove(&(task.clone(), step.clone())).unwrap_or(event.at);
+        let begun_at = self
+            .steps
+            .remove(&(task.clone(), step.clone()))
+            .unwrap_or(event.at);
         let parent = self.holds.get(task).map(|(_, taken)| hold_id(task, *taken));
         let exit_code = event.detail["exit_code"].as_i64();
-        let mut attributes =
-            vec![("relight.task", task.to_string()), ("relight.step", step.to_string())];
-        attributes.extend(event.agent.as_ref().map(|agent| ("relight.agent", agent.to_string())));
+        let mut attributes = vec![
+            ("relight.task", task.to_string()),
+            ("relight.step", step.to_string()),
+        ];
+        attributes.extend(
+            event
+                .agent
+                .as_ref()
+                .map(|agent| ("relight.agent", agent.to_string())),
+        );
         attributes.extend(exit_code.map(|code| ("relight.exit_code", code.to_string())));
         let failed = event.kind == EventKind::StepFailed;
         Some(TraceSpan {
@@ -198,7 +216,10 @@ mod tests {
 
     /// An event of agent `a` and task `t` at this second.
     fn event(id: u64, kind: EventKind, step: Option<&str>, detail: Value) -> Event {
-        let key = |name: &str| StepKey { name: StepName::new(name).unwrap(), occurrence: 1 };
+        let key = |name: &str| StepKey {
+            name: StepName::new(name).unwrap(),
+            occurrence: 1,
+        };
         Event {
             id,
             at: Time::from_ms(i64::try_from(id).unwrap() * 1_000),
@@ -213,7 +234,11 @@ mod tests {
 
     fn told(span: &TraceSpan) -> String {
         let (from, to) = (span.begun_at.as_ms() / 1_000, span.ended_at.as_ms() / 1_000);
-        let error = span.error.as_ref().map(|error| format!(" ! {error}")).unwrap_or_default();
+        let error = span
+            .error
+            .as_ref()
+            .map(|error| format!(" ! {error}"))
+            .unwrap_or_default();
         let below = if span.parent.is_some() { " below" } else { "" };
         format!("{} {from}..{to}{below}{error}", span.name)
     }
@@ -228,7 +253,10 @@ mod tests {
             event(9, EventKind::AttemptDied, None, died),
             event(10, EventKind::AttemptStarted, None, json!({"number": 2})),
         ];
-        let spans: Vec<TraceSpan> = story.iter().flat_map(|event| tracer.follow(event)).collect();
+        let spans: Vec<TraceSpan> = story
+            .iter()
+            .flat_map(|event| tracer.follow(event))
+            .collect();
         let text: Vec<String> = spans.iter().map(told).collect();
         assert_eq!(text, ["attempt 1..6 ! ", "recovery 4..10 below"]);
     }
@@ -241,8 +269,18 @@ mod tests {
             event(2, EventKind::AttemptStarted, None, json!({"number": 1})),
             event(3, EventKind::LeaseTaken, None, Value::Null),
             event(4, EventKind::StepBegun, Some("build"), Value::Null),
-            event(5, EventKind::StepDone, Some("build"), json!({"exit_code": 0})),
-            event(6, EventKind::StepFailed, Some("ship"), json!({"exit_code": 1})),
+            event(
+                5,
+                EventKind::StepDone,
+                Some("build"),
+                json!({"exit_code": 0}),
+            ),
+            event(
+                6,
+                EventKind::StepFailed,
+                Some("ship"),
+                json!({"exit_code": 1}),
+            ),
             event(7, EventKind::LeaseEnded, None, Value::Null),
             event(
                 8,
@@ -252,9 +290,17 @@ mod tests {
             ),
             event(9, EventKind::AttemptBegun, None, json!({"number": 2})),
             event(10, EventKind::AttemptStarted, None, json!({"number": 2})),
-            event(11, EventKind::AttemptDied, None, json!({"number": 2, "cause": "completed"})),
+            event(
+                11,
+                EventKind::AttemptDied,
+                None,
+                json!({"number": 2, "cause": "completed"}),
+            ),
         ];
-        let spans: Vec<TraceSpan> = story.iter().flat_map(|event| tracer.follow(event)).collect();
+        let spans: Vec<TraceSpan> = story
+            .iter()
+            .flat_map(|event| tracer.follow(event))
+            .collect();
         let text: Vec<String> = spans.iter().map(told).collect();
         assert_eq!(
             text,
@@ -267,9 +313,19 @@ mod tests {
                 "attempt 9..11",
             ]
         );
-        assert_eq!(spans[0].parent, Some(spans[2].id), "a step is below its hold");
-        assert_eq!(spans[4].trace, spans[5].trace, "a recovery is of the attempt that it led to");
+        assert_eq!(
+            spans[0].parent,
+            Some(spans[2].id),
+            "a step is below its hold"
+        );
+        assert_eq!(
+            spans[4].trace, spans[5].trace,
+            "a recovery is of the attempt that it led to"
+        );
         let again = Tracer::default().follow(&story[4]);
-        assert_eq!(again[0].id, spans[0].id, "ids are of the thing, not of the process");
+        assert_eq!(
+            again[0].id, spans[0].id,
+            "ids are of the thing, not of the process"
+        );
     }
 }

@@ -51,12 +51,18 @@ impl TranscriptRule {
             return None;
         }
         let start: String = session.chars().take(8).collect();
-        let file = self.file.replace("{session_start}", &start).replace("{session}", session);
+        let file = self
+            .file
+            .replace("{session_start}", &start)
+            .replace("{session}", session);
         let mut found = vec![
             own_folder.map_or_else(|| Some(home?.join(&self.below)), |own| Some(own.to_owned()))?,
         ];
         for part in file.split('/') {
-            found = found.iter().flat_map(|folder| matching(folder, part)).collect();
+            found = found
+                .iter()
+                .flat_map(|folder| matching(folder, part))
+                .collect();
         }
         let written = |path: &PathBuf| fs::symlink_metadata(path).and_then(|it| it.modified()).ok();
         found.into_iter().max_by_key(written)
@@ -67,17 +73,31 @@ impl TranscriptRule {
 fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     if !pattern.contains('*') {
         let path = folder.join(pattern);
-        return if path.exists() { vec![path] } else { Vec::new() };
+        return if path.exists() {
+            vec![path]
+        } else {
+            Vec::new()
+        };
     }
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let names =
-        entries.take(ENTRIES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| fits(name, pattern)).map(|name| folder.join(name)).collect()
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries
+        .take(ENTRIES_MAX)
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter(|name| fits(name, pattern))
+        .map(|name| folder.join(name))
+        .collect()
 }
 
 fn fits(name: &str, pattern: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return name == pattern };
-    let Some(rest) = name.strip_prefix(before) else { return false };
+    let Some((before, after)) = pattern.split_once('*') else {
+        return name == pattern;
+    };
+    let Some(rest) = name.strip_prefix(before) else {
+        return false;
+    };
     let mut tails = rest.char_indices().map(|(at, _)| &rest[at..]).chain([""]);
     tails.any(|tail| fits(tail, after))
 }
@@ -132,9 +152,15 @@ pub fn check(path: &Path, format: Option<Format>) -> Result<TranscriptReport, Tr
 pub fn repair(path: &Path, format: Option<Format>) -> Result<TranscriptReport, TranscriptError> {
     let (mut report, before) = read(path, format)?;
     if let Remedy::Replace(content) = &report.examination.remedy {
-        let failed = |source| TranscriptError::Io { path: path.to_owned(), source };
+        let failed = |source| TranscriptError::Io {
+            path: path.to_owned(),
+            source,
+        };
         if let Some(pid) = user_of(&before) {
-            return Err(TranscriptError::InUse { path: path.to_owned(), pid });
+            return Err(TranscriptError::InUse {
+                path: path.to_owned(),
+                pid,
+            });
         }
         let draft = Draft::write(path, content, &before).map_err(failed)?;
         let now = fs::symlink_metadata(path).map_err(failed)?;
@@ -159,18 +185,32 @@ fn read(
     path: &Path,
     format: Option<Format>,
 ) -> Result<(TranscriptReport, Metadata), TranscriptError> {
-    let failed = |source| TranscriptError::Io { path: path.to_owned(), source };
+    let failed = |source| TranscriptError::Io {
+        path: path.to_owned(),
+        source,
+    };
     let opened = file::open_own(path).map_err(failed)?;
     let metadata = opened.metadata().map_err(failed)?;
     let mut bytes = Vec::new();
-    opened.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    opened
+        .take(BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if bytes.len() as u64 > BYTES_MAX {
         return Err(failed(io::Error::other("it is larger than 256 MiB")));
     }
     let format = format.or_else(|| Format::detect(&bytes));
     let format = format.ok_or_else(|| TranscriptError::UnknownFormat(path.to_owned()))?;
     let examination = examine(format, &bytes, clock::now());
-    Ok((TranscriptReport { path: path.to_owned(), format, examination, kept: None }, metadata))
+    Ok((
+        TranscriptReport {
+            path: path.to_owned(),
+            format,
+            examination,
+            kept: None,
+        },
+        metadata,
+    ))
 }
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
@@ -184,7 +224,9 @@ fn user_of(found: &Metadata) -> Option<u32> {
     let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|pid| {
-        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
         let mut files = open.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
         *pid != own && files.any(|it| (it.dev(), it.ino()) == (found.dev(), found.ino()))
     })
@@ -195,12 +237,17 @@ struct Draft(Option<PathBuf>);
 
 impl Draft {
     fn write(path: &Path, content: &[u8], old: &Metadata) -> io::Result<Self> {
-        let (beside, mut file) =
-            create_beside(path, |number| format!("relight-{}-{number}", std::process::id()))?;
+        let (beside, mut file) = create_beside(path, |number| {
+            format!("relight-{}-{number}", std::process::id())
+        })?;
         let draft = Self(Some(beside));
         file.write_all(content)?;
         if old.uid() != rustix::process::geteuid().as_raw() {
-            fchown(&file, Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())))?;
+            fchown(
+                &file,
+                Some(Uid::from_raw(old.uid())),
+                Some(Gid::from_raw(old.gid())),
+            )?;
         }
         file.set_permissions(old.permissions())?;
         file.sync_all()?;
@@ -215,7 +262,9 @@ impl Draft {
         }
         self.0 = None;
         File::open(
-            path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            path.parent()
+                .filter(|it| !it.as_os_str().is_empty())
+                .unwrap_or(Path::new(".")),
         )?
         .sync_all()?;
         Ok(kept)
@@ -251,7 +300,11 @@ fn keep(path: &Path) -> io::Result<PathBuf> {
 }
 
 fn name_of_damaged(now: &str, number: u32) -> String {
-    if number == 0 { format!("{DAMAGED}-{now}") } else { format!("{DAMAGED}-{now}-{number}") }
+    if number == 0 {
+        format!("{DAMAGED}-{now}")
+    } else {
+        format!("{DAMAGED}-{now}-{number}")
+    }
 }
 
 /// No program takes a file with such an end for a transcript.
@@ -264,7 +317,12 @@ fn named_beside(path: &Path, end: &str) -> PathBuf {
 fn create_beside(path: &Path, end: impl Fn(u32) -> String) -> io::Result<(PathBuf, File)> {
     for number in 0..NAMES_MAX {
         let beside = named_beside(path, &end(number));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside) {
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)
+        {
             Ok(file) => return Ok((beside, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

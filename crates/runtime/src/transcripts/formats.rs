@@ -28,8 +28,13 @@ pub enum Format {
 
 impl Format {
     /// All of them. A file is of the first one that knows most of its records.
-    pub const ALL: [Self; 5] =
-        [Self::ClaudeCode, Self::Codex, Self::Gemini, Self::Kimi, Self::Qwen];
+    pub const ALL: [Self; 5] = [
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Gemini,
+        Self::Kimi,
+        Self::Qwen,
+    ];
 
     /// Its name, which is also the name of its preset.
     pub fn as_str(self) -> &'static str {
@@ -112,10 +117,15 @@ struct Part {
 impl Part {
     fn all<'v>(&'v self, record: &'v Value) -> impl Iterator<Item = &'v Value> {
         let found: &[Value] = match self.each {
-            Some(each) => record.pointer(each).and_then(Value::as_array).map_or(&[], |all| all),
+            Some(each) => record
+                .pointer(each)
+                .and_then(Value::as_array)
+                .map_or(&[], |all| all),
             None => std::slice::from_ref(record),
         };
-        found.iter().filter(|part| self.is.as_ref().is_none_or(|is| is.holds(part)))
+        found
+            .iter()
+            .filter(|part| self.is.as_ref().is_none_or(|is| is.holds(part)))
     }
 }
 
@@ -141,7 +151,9 @@ pub(super) struct Answer<'a> {
 
 impl Shape {
     pub(super) fn has_sign(&self, value: &Value) -> bool {
-        self.signs.iter().any(|place| value.pointer(place).is_some())
+        self.signs
+            .iter()
+            .any(|place| value.pointer(place).is_some())
     }
 
     /// Whether calls and results are records of their own, each written once.
@@ -158,7 +170,11 @@ impl Shape {
     pub(super) fn calls(&self, record: &Value) -> Vec<Call> {
         let read = |part: &Value| {
             let text = |place: &str| part.pointer(place).and_then(Value::as_str);
-            let arguments = self.call.arguments.iter().find_map(|place| part.pointer(place));
+            let arguments = self
+                .call
+                .arguments
+                .iter()
+                .find_map(|place| part.pointer(place));
             Some(Call {
                 id: text(self.call.id)?.to_owned(),
                 name: text(self.call.name).unwrap_or("?").to_owned(),
@@ -179,12 +195,18 @@ impl Shape {
 
     /// The id by which other records name this one.
     pub(super) fn id<'v>(&self, record: &'v Value) -> Option<&'v str> {
-        record.get("uuid").filter(|_| self.is_linked).and_then(Value::as_str)
+        record
+            .get("uuid")
+            .filter(|_| self.is_linked)
+            .and_then(Value::as_str)
     }
 
     /// The record before it.
     pub(super) fn parent<'v>(&self, record: &'v Value) -> Option<&'v str> {
-        record.get(PARENT).filter(|_| self.is_linked).and_then(Value::as_str)
+        record
+            .get(PARENT)
+            .filter(|_| self.is_linked)
+            .and_then(Value::as_str)
     }
 }
 
@@ -252,12 +274,17 @@ static QWEN: Shape = Shape {
     answer: |answer| {
         let Call { id, name, .. } = answer.call;
         let response = json!({"id": id, "name": name, "response": {"error": answer.text}});
-        linked_answer(answer, &["model", "usageMetadata", "contextWindowSize"], |line| {
-            line["type"] = json!("tool_result");
-            line["message"] = json!({"role": "user", "parts": [{"functionResponse": response}]});
-            line["toolCallResult"] =
-                json!({"callId": id, "status": "error", "resultDisplay": answer.text});
-        })
+        linked_answer(
+            answer,
+            &["model", "usageMetadata", "contextWindowSize"],
+            |line| {
+                line["type"] = json!("tool_result");
+                line["message"] =
+                    json!({"role": "user", "parts": [{"functionResponse": response}]});
+                line["toolCallResult"] =
+                    json!({"callId": id, "status": "error", "resultDisplay": answer.text});
+            },
+        )
     },
 };
 
@@ -266,23 +293,36 @@ static CODEX: Shape = Shape {
     members: &[&["timestamp", "type", "payload"]],
     header: Some(Is("/type", &["session_meta"])),
     is_linked: false,
-    prompt: &[Is("/payload/type", &["message"]), Is("/payload/role", &["user"])],
+    prompt: &[
+        Is("/payload/type", &["message"]),
+        Is("/payload/role", &["user"]),
+    ],
     call: Part {
         each: None,
-        is: Some(Is("/payload/type", &["function_call", "custom_tool_call", "local_shell_call"])),
+        is: Some(Is(
+            "/payload/type",
+            &["function_call", "custom_tool_call", "local_shell_call"],
+        )),
         id: "/payload/call_id",
         name: "/payload/name",
         arguments: &["/payload/arguments", "/payload/input", "/payload/action"],
     },
     result: Part {
         each: None,
-        is: Some(Is("/payload/type", &["function_call_output", "custom_tool_call_output"])),
+        is: Some(Is(
+            "/payload/type",
+            &["function_call_output", "custom_tool_call_output"],
+        )),
         id: "/payload/call_id",
         name: "",
         arguments: &[],
     },
     answer: |answer| {
-        let kind = match answer.call_record.pointer("/payload/type").and_then(Value::as_str) {
+        let kind = match answer
+            .call_record
+            .pointer("/payload/type")
+            .and_then(Value::as_str)
+        {
             Some("custom_tool_call") => "custom_tool_call_output",
             _ => "function_call_output",
         };

@@ -87,8 +87,15 @@ pub struct OpenCall {
 impl From<Call> for OpenCall {
     /// Some programs write the arguments as text that holds JSON.
     fn from(call: Call) -> Self {
-        let inside = call.arguments.as_str().and_then(|text| serde_json::from_str(text).ok());
-        Self { id: call.id, name: call.name, arguments: inside.unwrap_or(call.arguments) }
+        let inside = call
+            .arguments
+            .as_str()
+            .and_then(|text| serde_json::from_str(text).ok());
+        Self {
+            id: call.id,
+            name: call.name,
+            arguments: inside.unwrap_or(call.arguments),
+        }
     }
 }
 
@@ -119,8 +126,12 @@ impl Format {
     pub fn detect(bytes: &[u8]) -> Option<Self> {
         let lines = bytes.split(|byte| *byte == b'\n').filter_map(object);
         let records: Vec<Value> = lines.take(DETECT_RECORDS_MAX).collect();
-        let count =
-            |format: &Self| records.iter().filter(|record| format.shape().has_sign(record)).count();
+        let count = |format: &Self| {
+            records
+                .iter()
+                .filter(|record| format.shape().has_sign(record))
+                .count()
+        };
         let best = Self::ALL.into_iter().rev().max_by_key(count);
         best.filter(|format| count(format) > 0)
     }
@@ -131,12 +142,22 @@ pub fn examine(format: Format, bytes: &[u8], now: Time) -> Examination {
     let mut scan = Scan::new(format.shape());
     let mut offset = 0;
     for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        scan.line(Place { line: at as u64 + 1, offset }, line);
+        scan.line(
+            Place {
+                line: at as u64 + 1,
+                offset,
+            },
+            line,
+        );
         offset += line.len();
     }
     scan.close_chain();
     let answers = scan.answers(now);
-    let open_calls = scan.open.into_iter().map(|open| OpenCall::from(open.call)).collect();
+    let open_calls = scan
+        .open
+        .into_iter()
+        .map(|open| OpenCall::from(open.call))
+        .collect();
     let is_headless = scan.shape.header.is_some() && !scan.has_header;
     let remedy = match (scan.kept.is_empty(), is_headless) {
         (true, _) => Remedy::Impossible("it holds no record"),
@@ -146,13 +167,21 @@ pub fn examine(format: Format, bytes: &[u8], now: Time) -> Examination {
             let lines = scan.kept.iter().map(|kept| &*kept.text);
             let lines = lines.chain(answers.iter().map(Vec::as_slice));
             Remedy::Replace(
-                lines.flat_map(|line| [line, b"\n".as_slice()]).flatten().copied().collect(),
+                lines
+                    .flat_map(|line| [line, b"\n".as_slice()])
+                    .flatten()
+                    .copied()
+                    .collect(),
             )
         }
     };
     let mut findings = scan.findings;
     findings.sort_by_key(|finding| finding.offset);
-    Examination { findings, open_calls, remedy }
+    Examination {
+        findings,
+        open_calls,
+        remedy,
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -163,12 +192,21 @@ struct Place {
 
 impl Place {
     fn plus(self, bytes: usize) -> Self {
-        Self { offset: self.offset + bytes, ..self }
+        Self {
+            offset: self.offset + bytes,
+            ..self
+        }
     }
 
     fn finding(self, kind: FindingKind, bytes: usize) -> Finding {
         let (line, offset, bytes) = (self.line, self.offset as u64, bytes as u64);
-        Finding { kind, line, offset, bytes, tool: None }
+        Finding {
+            kind,
+            line,
+            offset,
+            bytes,
+            tool: None,
+        }
     }
 }
 
@@ -221,7 +259,11 @@ impl<'a> Scan<'a> {
         let body = line.strip_suffix(b"\n");
         let is_torn = body.is_none();
         let body = body.unwrap_or(line);
-        let broken = if is_torn { FindingKind::TornTail } else { FindingKind::BrokenLine };
+        let broken = if is_torn {
+            FindingKind::TornTail
+        } else {
+            FindingKind::BrokenLine
+        };
         let nul_bytes = memchr::memchr_iter(0, body).count();
         if nul_bytes > 0 {
             let first = memchr::memchr(0, body).unwrap_or_default();
@@ -235,7 +277,8 @@ impl<'a> Scan<'a> {
         }
         let is_whole = self.findings.len() == found_before && nul_bytes == 0;
         if is_torn && is_whole && !is_blank(body) {
-            self.findings.push(place.plus(body.len()).finding(FindingKind::TornTail, 0));
+            self.findings
+                .push(place.plus(body.len()).finding(FindingKind::TornTail, 0));
         }
     }
 
@@ -282,7 +325,11 @@ impl<'a> Scan<'a> {
             return self.cut(place.finding(FindingKind::LostCall, text.len()));
         }
         if self.kept.is_empty() {
-            self.has_header = self.shape.header.as_ref().is_some_and(|header| header.holds(&value));
+            self.has_header = self
+                .shape
+                .header
+                .as_ref()
+                .is_some_and(|header| header.holds(&value));
         }
         if self.shape.is_prompt(&value) {
             self.open.clear();
@@ -292,12 +339,21 @@ impl<'a> Scan<'a> {
         for call in calls {
             let is_known = self.open.iter().any(|open| open.call.id == call.id);
             if !is_known && !self.answered.contains(&call.id) {
-                self.open.push(Open { call, record: value.clone(), place });
+                self.open.push(Open {
+                    call,
+                    record: value.clone(),
+                    place,
+                });
             }
         }
         let id = self.shape.id(&value).map(str::to_owned);
         let parent = self.shape.parent(&value).map(str::to_owned);
-        self.kept.push(Kept { text: Cow::Borrowed(text), place, id, parent });
+        self.kept.push(Kept {
+            text: Cow::Borrowed(text),
+            place,
+            id,
+            parent,
+        });
         self.last = value;
     }
 
@@ -321,16 +377,25 @@ impl<'a> Scan<'a> {
 
     /// Records behind a cut whose parent is gone get the record before them as their parent.
     fn close_chain(&mut self) {
-        let Some(first) = self.kept_before_cut else { return };
-        let ids: HashSet<String> = self.kept.iter().filter_map(|kept| kept.id.clone()).collect();
+        let Some(first) = self.kept_before_cut else {
+            return;
+        };
+        let ids: HashSet<String> = self
+            .kept
+            .iter()
+            .filter_map(|kept| kept.id.clone())
+            .collect();
         let mut before: Option<String> = None;
         for (at, kept) in self.kept.iter_mut().enumerate() {
-            let lost =
-                kept.parent.as_deref().filter(|parent| at >= first && !ids.contains(*parent));
+            let lost = kept
+                .parent
+                .as_deref()
+                .filter(|parent| at >= first && !ids.contains(*parent));
             if let (Some(lost), Some(before)) = (lost, &before)
                 && let Some(text) = with_parent(&kept.text, lost, before)
             {
-                self.findings.push(kept.place.finding(FindingKind::LostParent, 0));
+                self.findings
+                    .push(kept.place.finding(FindingKind::LostParent, 0));
                 kept.text = Cow::Owned(text);
             }
             before = kept.id.clone().or(before);
@@ -342,7 +407,12 @@ impl<'a> Scan<'a> {
         let mut last_id = self.kept.iter().rev().find_map(|kept| kept.id.clone());
         let mut last = self.last.clone();
         let mut lines: Vec<Vec<u8>> = Vec::new();
-        for Open { call, record, place } in &self.open {
+        for Open {
+            call,
+            record,
+            place,
+        } in &self.open
+        {
             let new_id = id_for(&call.id);
             let answer = (self.shape.answer)(&Answer {
                 call_record: record,
@@ -359,7 +429,10 @@ impl<'a> Scan<'a> {
             }
             (last, last_id) = (answer, Some(new_id));
             let tool = Some(call.name.clone());
-            self.findings.push(Finding { tool, ..place.finding(FindingKind::OpenCall, 0) });
+            self.findings.push(Finding {
+                tool,
+                ..place.finding(FindingKind::OpenCall, 0)
+            });
         }
         lines
     }
@@ -372,7 +445,11 @@ fn is_blank(text: &[u8]) -> bool {
 /// The JSON object that these bytes are.
 fn object(text: &[u8]) -> Option<Value> {
     let is_object = text.trim_ascii_start().first() == Some(&b'{');
-    if is_object { serde_json::from_slice(text).ok() } else { None }
+    if is_object {
+        serde_json::from_slice(text).ok()
+    } else {
+        None
+    }
 }
 
 /// The record with another parent; every other byte stays.
@@ -389,5 +466,7 @@ fn with_parent(text: &[u8], lost: &str, parent: &str) -> Option<Vec<u8>> {
 fn id_for(call: &str) -> String {
     let hash = blake3::hash(call.as_bytes());
     let bytes: [u8; 16] = std::array::from_fn(|at| hash.as_bytes()[at]);
-    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    uuid::Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .to_string()
 }

@@ -54,7 +54,11 @@ fn sound(format: Format) -> Vec<u8> {
 }
 
 fn kinds(format: Format, bytes: &[u8]) -> Vec<FindingKind> {
-    examine(format, bytes, *NOW).findings.iter().map(|finding| finding.kind).collect()
+    examine(format, bytes, *NOW)
+        .findings
+        .iter()
+        .map(|finding| finding.kind)
+        .collect()
 }
 
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {
@@ -66,12 +70,24 @@ fn an_open_call_is_found_and_answered_as_in_doubt() {
     for (format, text) in ALL {
         assert_eq!(Format::detect(text.as_bytes()), Some(format));
         let found = examine(format, text.as_bytes(), *NOW);
-        let [call] = &found.open_calls[..] else { panic!("{format}: {found:?}") };
-        assert_eq!((&*call.id, call.arguments.to_string().contains("git push")), ("t1", true));
+        let [call] = &found.open_calls[..] else {
+            panic!("{format}: {found:?}")
+        };
+        assert_eq!(
+            (&*call.id, call.arguments.to_string().contains("git push")),
+            ("t1", true)
+        );
         assert_eq!(kinds(format, text.as_bytes()), [FindingKind::OpenCall]);
         let after = repaired(format, text.as_bytes());
-        assert!(after.starts_with(text.as_bytes()), "{format}: nothing is cut");
-        assert_eq!(examine(format, &after, *NOW).remedy, Remedy::None, "{format}");
+        assert!(
+            after.starts_with(text.as_bytes()),
+            "{format}: nothing is cut"
+        );
+        assert_eq!(
+            examine(format, &after, *NOW).remedy,
+            Remedy::None,
+            "{format}"
+        );
         assert!(String::from_utf8_lossy(&after).contains("may or may not have happened"));
     }
 }
@@ -80,7 +96,10 @@ fn an_open_call_is_found_and_answered_as_in_doubt() {
 fn a_call_before_a_later_prompt_was_passed_over() {
     let prompt = r#"{"type":"turn.prompt","agentId":"main","input":[],"time":9}"#;
     let text = format!("{KIMI}{prompt}\n");
-    assert_eq!(examine(Format::Kimi, text.as_bytes(), *NOW).remedy, Remedy::None);
+    assert_eq!(
+        examine(Format::Kimi, text.as_bytes(), *NOW).remedy,
+        Remedy::None
+    );
 }
 
 #[test]
@@ -92,16 +111,26 @@ fn any_truncation_is_repaired_to_a_prefix_and_a_second_repair_changes_nothing() 
             let after = match found.remedy {
                 Remedy::Impossible(_) => {
                     let first = lines(&whole)[0].len();
-                    assert!(length < first, "{format}: only without a record, not at {length}");
+                    assert!(
+                        length < first,
+                        "{format}: only without a record, not at {length}"
+                    );
                     continue;
                 }
                 Remedy::None => whole[..length].to_vec(),
                 Remedy::Replace(content) => content,
             };
-            let kept = lines(&whole[..length]).iter().filter(|line| line.ends_with(b"\n")).count();
+            let kept = lines(&whole[..length])
+                .iter()
+                .filter(|line| line.ends_with(b"\n"))
+                .count();
             let kept: usize = lines(&whole)[..kept].iter().map(|line| line.len()).sum();
             assert!(after.starts_with(&whole[..kept]), "{format} at {length}");
-            assert_eq!(examine(format, &after, *NOW).remedy, Remedy::None, "{format} at {length}");
+            assert_eq!(
+                examine(format, &after, *NOW).remedy,
+                Remedy::None,
+                "{format} at {length}"
+            );
         }
     }
 }
@@ -123,7 +152,11 @@ fn damage_in_any_line_costs_that_line_only() {
                     let is_relinked = format.shape().is_linked && other > at;
                     assert!(is_there || is_result || is_relinked, "{format} {at}");
                 }
-                assert_eq!(examine(format, &after, *NOW).remedy, Remedy::None, "{format} {at}");
+                assert_eq!(
+                    examine(format, &after, *NOW).remedy,
+                    Remedy::None,
+                    "{format} {at}"
+                );
             }
         }
     }
@@ -154,16 +187,27 @@ fn a_record_that_continues_a_torn_line_is_saved() {
 
 #[test]
 fn a_record_that_is_there_twice_is_cut() {
-    for (format, text) in ALL.into_iter().filter(|(format, _)| *format != Format::Gemini) {
+    for (format, text) in ALL
+        .into_iter()
+        .filter(|(format, _)| *format != Format::Gemini)
+    {
         let whole = sound(format);
         let call = lines(text.as_bytes()).pop().unwrap();
         let twice = [&whole[..], call].concat();
-        assert_eq!(kinds(format, &twice), [FindingKind::DuplicateId], "{format}");
+        assert_eq!(
+            kinds(format, &twice),
+            [FindingKind::DuplicateId],
+            "{format}"
+        );
         assert_eq!(repaired(format, &twice), whole, "{format}");
     }
     let whole = sound(Format::Gemini);
     let again = [&whole[..], lines(&whole)[3]].concat();
-    assert_eq!(kinds(Format::Gemini, &again), [], "Gemini writes a message again to change it");
+    assert_eq!(
+        kinds(Format::Gemini, &again),
+        [],
+        "Gemini writes a message again to change it"
+    );
 }
 
 #[test]
@@ -173,20 +217,35 @@ fn the_chain_is_closed_over_what_was_cut() {
     assert!(after.contains(r#"{"parentUuid":"u1","isSidechain":false,"type":"user","message":{"role":"user","content":"go"}"#));
     let elsewhere = CLAUDE.replace("\"parentUuid\":null", "\"parentUuid\":\"of another file\"");
     let found = examine(Format::ClaudeCode, elsewhere.as_bytes(), *NOW);
-    assert!(found.findings.iter().all(|finding| finding.kind == FindingKind::OpenCall));
+    assert!(
+        found
+            .findings
+            .iter()
+            .all(|finding| finding.kind == FindingKind::OpenCall)
+    );
 }
 
 /// Models refuse a conversation that has a result without its call.
 #[test]
 fn a_result_whose_call_was_cut_is_cut_with_it() {
-    for (format, text) in ALL.into_iter().filter(|(format, _)| *format != Format::Gemini) {
+    for (format, text) in ALL
+        .into_iter()
+        .filter(|(format, _)| *format != Format::Gemini)
+    {
         let (whole, call) = (sound(format), lines(text.as_bytes()).len() - 1);
         let all = lines(&whole);
         let broken = [&all[..call].concat(), &b"{\"type\":\n"[..], all[call + 1]].concat();
-        assert_eq!(kinds(format, &broken), [FindingKind::BrokenLine, FindingKind::LostCall]);
+        assert_eq!(
+            kinds(format, &broken),
+            [FindingKind::BrokenLine, FindingKind::LostCall]
+        );
         assert_eq!(repaired(format, &broken), all[..call].concat(), "{format}");
         let elsewhere = [&all[..call].concat(), all[call + 1]].concat();
-        assert_eq!(repaired(format, &elsewhere), elsewhere, "{format}: nothing was cut");
+        assert_eq!(
+            repaired(format, &elsewhere),
+            elsewhere,
+            "{format}: nothing was cut"
+        );
     }
     let whole = String::from_utf8(sound(Format::ClaudeCode)).unwrap();
     let result = lines(whole.as_bytes()).pop().unwrap();
@@ -201,12 +260,21 @@ fn a_result_whose_call_was_cut_is_cut_with_it() {
 #[test]
 fn without_its_first_record_or_any_it_cannot_be_repaired() {
     for (format, _) in ALL {
-        assert!(matches!(examine(format, b"", *NOW).remedy, Remedy::Impossible(_)));
-        assert!(matches!(examine(format, &[0; 100], *NOW).remedy, Remedy::Impossible(_)));
+        assert!(matches!(
+            examine(format, b"", *NOW).remedy,
+            Remedy::Impossible(_)
+        ));
+        assert!(matches!(
+            examine(format, &[0; 100], *NOW).remedy,
+            Remedy::Impossible(_)
+        ));
     }
     for (format, text) in [(Format::Codex, CODEX), (Format::Kimi, KIMI)] {
         let headless = lines(text.as_bytes())[1..].concat();
-        assert!(matches!(examine(format, &headless, *NOW).remedy, Remedy::Impossible(_)));
+        assert!(matches!(
+            examine(format, &headless, *NOW).remedy,
+            Remedy::Impossible(_)
+        ));
     }
 }
 
@@ -218,11 +286,17 @@ fn a_repair_keeps_the_damaged_file_and_its_mode() {
     let damaged = [&sound(Format::Kimi)[..], b"{\"type\":\"turn"].concat();
     fs::write(&path, &damaged).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(matches!(check(&path, None).unwrap().examination.remedy, Remedy::Replace(_)));
+    assert!(matches!(
+        check(&path, None).unwrap().examination.remedy,
+        Remedy::Replace(_)
+    ));
     let kept = repair(&path, None).unwrap().kept.unwrap();
     assert_eq!(fs::read(kept).unwrap(), damaged);
     assert_eq!(fs::read(&path).unwrap(), sound(Format::Kimi));
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
     assert_eq!(repair(&path, None).unwrap().kept, None);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
@@ -233,7 +307,10 @@ fn a_link_is_not_repaired_and_not_followed() {
     let (real, link) = (folder.path().join("real"), folder.path().join("link"));
     fs::write(&real, KIMI).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    assert!(matches!(repair(&link, None), Err(TranscriptError::Io { .. })));
+    assert!(matches!(
+        repair(&link, None),
+        Err(TranscriptError::Io { .. })
+    ));
     assert_eq!(fs::read_to_string(real).unwrap(), KIMI);
 }
 
@@ -247,7 +324,10 @@ fn open_calls_are_without_secrets() {
     let calls = redacted(found, &Redactor::new(MarkKey::new([1; 32])));
     assert_eq!(calls[0].name, "shell");
     let text = calls[0].arguments.to_string();
-    assert!(text.contains("push [redacted:") && !text.contains(secret), "{text}");
+    assert!(
+        text.contains("push [redacted:") && !text.contains(secret),
+        "{text}"
+    );
 }
 
 #[test]
@@ -255,9 +335,21 @@ fn the_file_of_a_session_is_found_where_its_program_keeps_it() {
     let home = tempfile::tempdir().unwrap();
     for (name, session, file) in [
         ("claude-code", "s-1", ".claude/projects/-srv-app/s-1.jsonl"),
-        ("codex", "s-2", ".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-s-2.jsonl"),
-        ("gemini", "12345678-9", ".gemini/tmp/app/chats/session-2026-01-02T03-04-12345678.jsonl"),
-        ("kimi", "s_4", ".kimi-code/sessions/wd_app/s_4/agents/main/wire.jsonl"),
+        (
+            "codex",
+            "s-2",
+            ".codex/sessions/2026/01/02/rollout-2026-01-02T03-04-05-s-2.jsonl",
+        ),
+        (
+            "gemini",
+            "12345678-9",
+            ".gemini/tmp/app/chats/session-2026-01-02T03-04-12345678.jsonl",
+        ),
+        (
+            "kimi",
+            "s_4",
+            ".kimi-code/sessions/wd_app/s_4/agents/main/wire.jsonl",
+        ),
         ("qwen", "s-5", ".qwen/projects/-srv-app/chats/s-5.jsonl"),
     ] {
         let path = home.path().join(file);
@@ -266,9 +358,17 @@ fn the_file_of_a_session_is_found_where_its_program_keeps_it() {
         let preset = crate::presets::Preset::by_name(name, None).unwrap();
         let variable = |name: &str| (name == "HOME").then(|| home.path().to_owned());
         let format = name.parse().unwrap();
-        assert_eq!(preset.transcript(session, variable), Some((path, format)), "{name}");
+        assert_eq!(
+            preset.transcript(session, variable),
+            Some((path, format)),
+            "{name}"
+        );
         for other in ["", "..", "*", "a/b", "other"] {
-            assert_eq!(preset.transcript(other, variable), None, "{name}: {other:?}");
+            assert_eq!(
+                preset.transcript(other, variable),
+                None,
+                "{name}: {other:?}"
+            );
         }
     }
 }

@@ -38,7 +38,10 @@ const QUICK: AlertTiming = AlertTiming {
 };
 
 fn engine() -> Engine {
-    Engine::new(Arc::new(MemoryStore::default()), Redactor::new(MarkKey::new([7; 32])))
+    Engine::new(
+        Arc::new(MemoryStore::default()),
+        Redactor::new(MarkKey::new([7; 32])),
+    )
 }
 
 fn webhook(receiver: &Receiver) -> Sink {
@@ -53,8 +56,14 @@ fn webhook_within(receiver: &Receiver, timeout: Span) -> Sink {
 /// A command that appends what it gets to a file, then ends with this code.
 fn appending(file: &std::path::Path, code: u8) -> Sink {
     let script = format!("cat >> '{}'; exit {code}", file.display());
-    let command = ["sh", "-c", &script].map(|word| word.to_owned().into()).to_vec();
-    Sink::Command(CommandSink { command, folder: "".into(), timeout: Span::from_secs(120) })
+    let command = ["sh", "-c", &script]
+        .map(|word| word.to_owned().into())
+        .to_vec();
+    Sink::Command(CommandSink {
+        command,
+        folder: "".into(),
+        timeout: Span::from_secs(120),
+    })
 }
 
 fn name(text: &str) -> AgentName {
@@ -67,8 +76,17 @@ fn task(text: &str) -> TaskId {
 
 async fn commit_agent(engine: &Engine, agent: &str, changes: Vec<AgentChange>) {
     let (agent, guard, at) = (name(agent), Guard::default(), clock::now());
-    let commit = AgentCommit { agent, guard, at, changes };
-    engine.store().commit_agent(commit).await.expect("a store that can be written");
+    let commit = AgentCommit {
+        agent,
+        guard,
+        at,
+        changes,
+    };
+    engine
+        .store()
+        .commit_agent(commit)
+        .await
+        .expect("a store that can be written");
 }
 
 /// An agent comes into being and is terminated.
@@ -87,16 +105,24 @@ async fn terminate(engine: &Engine, agent: &str) {
 
 async fn note(engine: &Engine, id: &str, alert: &Alert) {
     let event = TaskEvent::Note(EventKind::Alert, alert.detail());
-    engine.act(&task(id), Right::Unfenced, event).await.expect("it is noted");
+    engine
+        .act(&task(id), Right::Unfenced, event)
+        .await
+        .expect("it is noted");
 }
 
 async fn add(engine: &Engine, id: &str) {
-    engine.add(NewTask::bare(task(id))).await.expect("a new task");
+    engine
+        .add(NewTask::bare(task(id)))
+        .await
+        .expect("a new task");
 }
 
 /// Nobody says anything that a test would hear.
 async fn courier(engine: &Engine, sinks: Vec<Sink>) -> AlertDelivery {
-    AlertDelivery::start(engine, sinks, QUICK, |_| {}).await.expect("a store that can be written")
+    AlertDelivery::start(engine, sinks, QUICK, |_| {})
+        .await
+        .expect("a store that can be written")
 }
 
 async fn next(receiver: &Receiver) -> Post {
@@ -108,8 +134,14 @@ async fn quiet(receiver: &Receiver) {
 }
 
 async fn pending(engine: &Engine) -> usize {
-    let found = overview(engine.store().as_ref(), 1_000).await.expect("readable");
-    found.alerts.iter().filter(|told| !told.pending.is_empty()).count()
+    let found = overview(engine.store().as_ref(), 1_000)
+        .await
+        .expect("readable");
+    found
+        .alerts
+        .iter()
+        .filter(|told| !told.pending.is_empty())
+        .count()
 }
 
 /// HMAC-SHA256 by its definition, beside the one of the product.
@@ -117,8 +149,15 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
     let mut block = [0_u8; 64];
     block[..key.len()].copy_from_slice(key);
     let padded = |pad: u8| block.map(|byte| byte ^ pad);
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().to_vec()
+    let inner = Sha256::new()
+        .chain_update(padded(0x36))
+        .chain_update(text)
+        .finalize();
+    Sha256::new()
+        .chain_update(padded(0x5c))
+        .chain_update(inner)
+        .finalize()
+        .to_vec()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,9 +167,14 @@ async fn a_webhook_gets_a_signed_cloud_event() {
     terminate(&engine, "writer").await;
     let post = next(&receiver).await;
 
-    assert_eq!(post.headers["content-type"], "application/cloudevents+json; charset=utf-8");
+    assert_eq!(
+        post.headers["content-type"],
+        "application/cloudevents+json; charset=utf-8"
+    );
     let (id, sent_at) = (post.id(), &post.headers["webhook-timestamp"]);
-    let key = BASE64_STANDARD.decode(SECRET.trim_start_matches("whsec_")).unwrap();
+    let key = BASE64_STANDARD
+        .decode(SECRET.trim_start_matches("whsec_"))
+        .unwrap();
     let signed = hmac(&key, format!("{id}.{sent_at}.{}", post.body).as_bytes());
     let expected = format!("v1,{}", BASE64_STANDARD.encode(signed));
     assert_eq!(post.headers["webhook-signature"], expected);
@@ -141,7 +185,10 @@ async fn a_webhook_gets_a_signed_cloud_event() {
         (event["id"].as_str(), &event["type"]),
         (Some(id), &json!("relight.alert.terminated"))
     );
-    assert_eq!((&event["subject"], &event["data"]["count"]), (&json!("agent/writer"), &json!(1)));
+    assert_eq!(
+        (&event["subject"], &event["data"]["count"]),
+        (&json!("agent/writer"), &json!(1))
+    );
     assert!(event["source"].as_str().unwrap().starts_with("/relight/"));
     assert!(event["time"].as_str().unwrap().parse::<Time>().is_ok());
     courier.finish(Duration::from_secs(120)).await;
@@ -150,12 +197,23 @@ async fn a_webhook_gets_a_signed_cloud_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_taken_is_sent_again_under_the_same_id() {
-    let answers = [Answer::Status(500, ""), Answer::Status(503, "retry-after: 0\r\n")];
+    let answers = [
+        Answer::Status(500, ""),
+        Answer::Status(503, "retry-after: 0\r\n"),
+    ];
     let (engine, receiver) = (engine(), Receiver::answering(&answers));
     let _courier = courier(&engine, vec![webhook(&receiver)]).await;
     terminate(&engine, "a").await;
-    let posts = [next(&receiver).await, next(&receiver).await, next(&receiver).await];
-    assert!(posts.iter().all(|post| post.id() == posts[0].id() && post.body == posts[0].body));
+    let posts = [
+        next(&receiver).await,
+        next(&receiver).await,
+        next(&receiver).await,
+    ];
+    assert!(
+        posts
+            .iter()
+            .all(|post| post.id() == posts[0].id() && post.body == posts[0].body)
+    );
     quiet(&receiver).await;
     terminate(&engine, "b").await;
     assert_ne!(next(&receiver).await.id(), posts[0].id());
@@ -164,14 +222,20 @@ async fn what_was_not_taken_is_sent_again_under_the_same_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_courier_goes_on_with_what_the_last_one_left() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(500, "")]));
-    let slow = AlertTiming { retry: Span::from_secs(3_600), ..QUICK };
-    let first =
-        AlertDelivery::start(&engine, vec![webhook(&receiver)], slow, |_| {}).await.unwrap();
+    let slow = AlertTiming {
+        retry: Span::from_secs(3_600),
+        ..QUICK
+    };
+    let first = AlertDelivery::start(&engine, vec![webhook(&receiver)], slow, |_| {})
+        .await
+        .unwrap();
     terminate(&engine, "a").await;
     let failed = next(&receiver).await;
     first.finish(Duration::from_secs(120)).await;
     terminate(&engine, "b").await;
-    let deliveries = deliver_now(&engine, vec![webhook(&receiver)], QUICK).await.unwrap();
+    let deliveries = deliver_now(&engine, vec![webhook(&receiver)], QUICK)
+        .await
+        .unwrap();
     assert_eq!((deliveries[0].sent, &deliveries[0].failed), (2, &None));
     assert_eq!(next(&receiver).await.id(), failed.id());
     assert_eq!(next(&receiver).await.json()["subject"], "agent/b");
@@ -184,7 +248,9 @@ async fn a_hundred_deaths_at_once_are_one_message() {
     for number in 0..100 {
         terminate(&engine, &format!("a{number}")).await;
     }
-    deliver_now(&engine, vec![webhook(&receiver)], QUICK).await.unwrap();
+    deliver_now(&engine, vec![webhook(&receiver)], QUICK)
+        .await
+        .unwrap();
     let event = next(&receiver).await.json();
     assert_eq!(event["data"]["count"], 100);
     assert_eq!(event["data"]["items"].as_array().unwrap().len(), 20);
@@ -224,10 +290,16 @@ async fn a_step_in_doubt_that_must_not_be_repeated_tells_once() {
     let _courier = courier(&engine, vec![webhook(&receiver)]).await;
     add(&engine, "t").await;
     let key = StepKey::first(StepName::new("pay").unwrap());
-    let begin =
-        || TaskEvent::StepBegin { key: key.clone(), rule: RepeatRule::Once, fingerprint: None };
+    let begin = || TaskEvent::StepBegin {
+        key: key.clone(),
+        rule: RepeatRule::Once,
+        fingerprint: None,
+    };
     for _ in 0..3 {
-        engine.act(&task("t"), Right::Unfenced, begin()).await.expect("begun, then in doubt");
+        engine
+            .act(&task("t"), Right::Unfenced, begin())
+            .await
+            .expect("begun, then in doubt");
     }
     let event = next(&receiver).await.json();
     assert_eq!(
@@ -266,11 +338,17 @@ async fn wait_for_lines(file: &std::path::Path, count: usize) -> Vec<Value> {
     let deadline = clock::boot_ms() + 120_000;
     loop {
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        let lines: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+        let lines: Vec<Value> = text
+            .lines()
+            .filter_map(|l| serde_json::from_str(l).ok())
+            .collect();
         if lines.len() >= count {
             return lines;
         }
-        assert!(clock::boot_ms() < deadline, "{count} lines were to come: {text}");
+        assert!(
+            clock::boot_ms() < deadline,
+            "{count} lines were to come: {text}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -280,9 +358,14 @@ async fn what_cannot_be_told_is_given_up_and_holds_up_nothing() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(500, "")]));
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
-    let pace = AlertTiming { give_up: Span::ZERO, ..QUICK };
+    let pace = AlertTiming {
+        give_up: Span::ZERO,
+        ..QUICK
+    };
     let sinks = vec![webhook(&receiver), appending(&told, 0)];
-    let _courier = AlertDelivery::start(&engine, sinks, pace, |_| {}).await.unwrap();
+    let _courier = AlertDelivery::start(&engine, sinks, pace, |_| {})
+        .await
+        .unwrap();
     terminate(&engine, "a").await;
     next(&receiver).await;
     let heard = wait_for_lines(&told, 2).await;
@@ -301,13 +384,22 @@ async fn a_command_that_fails_is_run_again() {
     let _courier = courier(&engine, vec![appending(&told, 1)]).await;
     terminate(&engine, "a").await;
     let heard = wait_for_lines(&told, 3).await;
-    assert_eq!((&heard[0]["agent"], &heard[0]["kind"]), (&json!("a"), &json!("alert")));
-    assert_eq!((&heard[0]["id"], &heard[1]["id"]), (&heard[1]["id"], &heard[2]["id"]));
+    assert_eq!(
+        (&heard[0]["agent"], &heard[0]["kind"]),
+        (&json!("a"), &json!("alert"))
+    );
+    assert_eq!(
+        (&heard[0]["id"], &heard[1]["id"]),
+        (&heard[1]["id"], &heard[2]["id"])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_server_holds_up_neither_the_other_sink_nor_the_end() {
-    let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Silence, Answer::Silence]));
+    let (engine, receiver) = (
+        engine(),
+        Receiver::answering(&[Answer::Silence, Answer::Silence]),
+    );
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
     let hour = Span::from_secs(3_600);
@@ -341,7 +433,10 @@ async fn two_couriers_of_one_store_do_not_both_send() {
     }
     for number in 0..5 {
         terminate(&engine, &format!("a{number}")).await;
-        assert_eq!(next(&receiver).await.json()["subject"], format!("agent/a{number}"));
+        assert_eq!(
+            next(&receiver).await.json()["subject"],
+            format!("agent/a{number}")
+        );
     }
     quiet(&receiver).await;
 }
@@ -350,9 +445,17 @@ async fn two_couriers_of_one_store_do_not_both_send() {
 async fn a_redirect_is_not_followed() {
     let other = Receiver::answering(&[]);
     let location: &'static str = format!("location: {}\r\n", other.url()).leak();
-    let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Status(307, location)]));
+    let (engine, receiver) = (
+        engine(),
+        Receiver::answering(&[Answer::Status(307, location)]),
+    );
     let tried = try_out(&engine, &webhook(&receiver), "store").await;
-    assert!(tried.unwrap_err().to_string().contains("redirects are not followed"));
+    assert!(
+        tried
+            .unwrap_err()
+            .to_string()
+            .contains("redirects are not followed")
+    );
     quiet(&other).await;
     register(&engine, &[webhook(&receiver)]).await.unwrap();
 }
@@ -362,9 +465,17 @@ async fn secrets_in_an_alert_are_not_told() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
     let _courier = courier(&engine, vec![webhook(&receiver)]).await;
     add(&engine, "t").await;
-    note(&engine, "t", &Alert::task_parked(&task("t"), "password=hunter2hunter2")).await;
+    note(
+        &engine,
+        "t",
+        &Alert::task_parked(&task("t"), "password=hunter2hunter2"),
+    )
+    .await;
     let body = next(&receiver).await.body;
-    assert!(body.contains("task/t") && !body.contains("hunter2"), "{body}");
+    assert!(
+        body.contains("task/t") && !body.contains("hunter2"),
+        "{body}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -375,7 +486,10 @@ async fn stale_work_is_told_once_until_somebody_touches_it() {
     let mut watch = StaleWatch::new(engine.clone(), Span::from_secs(600));
     let (now, hour) = (clock::now(), Span::from_secs(3_600));
     let wait = watch.look(now).await.unwrap();
-    assert!(wait <= Span::from_secs(600) && wait > Span::from_secs(300), "{wait}");
+    assert!(
+        wait <= Span::from_secs(600) && wait > Span::from_secs(300),
+        "{wait}"
+    );
     for _ in 0..3 {
         watch.look(now.plus(hour)).await.unwrap();
         // A daemon that was started anew knows as much.
@@ -389,6 +503,8 @@ async fn stale_work_is_told_once_until_somebody_touches_it() {
 }
 
 async fn kinds(engine: &Engine) -> Vec<AlertKind> {
-    let found = overview(engine.store().as_ref(), 1_000).await.expect("readable");
+    let found = overview(engine.store().as_ref(), 1_000)
+        .await
+        .expect("readable");
     found.alerts.iter().map(|told| told.alert.kind).collect()
 }

@@ -69,7 +69,9 @@ impl Receiver {
 
     /// The next request; it must come.
     pub(crate) fn next(&self) -> Post {
-        self.inbox.recv_timeout(PATIENCE).expect("a request within the time")
+        self.inbox
+            .recv_timeout(PATIENCE)
+            .expect("a request within the time")
     }
 
     /// Nothing comes for this long.
@@ -84,12 +86,19 @@ impl Receiver {
 fn serve(stream: &TcpStream, posts: &Sender<Post>, answers: &Mutex<VecDeque<Answer>>) {
     let Some(post) = read(stream) else { return };
     // Before it is told of, so that the order of both is one.
-    let answer = answers.lock().expect("no panic").pop_front().unwrap_or(Answer::Status(200, ""));
+    let answer = answers
+        .lock()
+        .expect("no panic")
+        .pop_front()
+        .unwrap_or(Answer::Status(200, ""));
     let _ = posts.send(post);
     match answer {
         Answer::Status(code, headers) => {
             let mut stream = stream;
-            let _ = write!(stream, "HTTP/1.1 {code} X\r\n{headers}content-length: 0\r\n\r\n");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {code} X\r\n{headers}content-length: 0\r\n\r\n"
+            );
         }
         Answer::Silence => {
             // Until the other side gives up.
@@ -108,10 +117,15 @@ fn read(stream: &TcpStream) -> Option<Post> {
     loop {
         line.clear();
         reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
         headers.insert(name.to_ascii_lowercase(), value.to_owned());
     }
     let mut body = vec![0; headers.get("content-length")?.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Post { headers, body: String::from_utf8(body).ok()? })
+    Some(Post {
+        headers,
+        body: String::from_utf8(body).ok()?,
+    })
 }

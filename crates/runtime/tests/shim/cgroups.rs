@@ -14,7 +14,9 @@ struct Cgroup(PathBuf);
 impl Cgroup {
     fn new(name: &str) -> Option<Self> {
         let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
-        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
+        let root = roots
+            .into_iter()
+            .find(|root| root.join("cgroup.procs").exists())?;
         let place = root.join(format!("relight-test-{name}-{}", std::process::id()));
         std::fs::create_dir(&place).is_ok().then_some(Self(place))
     }
@@ -67,7 +69,10 @@ async fn each_attempt_is_born_in_its_own_cgroup_which_goes_with_it() {
         assert_eq!(members(&next), [shim.identity.pid]);
         shim.stop(&[]).await;
         let ended = shim.ended().await;
-        assert_eq!((ended.how, ended.note, ended.oom), (HowEnded::Signal(9), None, false));
+        assert_eq!(
+            (ended.how, ended.note, ended.oom),
+            (HowEnded::Signal(9), None, false)
+        );
         assert!(!own.exists());
     }
     let pid = shim.identity.pid;

@@ -11,8 +11,15 @@ use crate::stage::{SIGTERM, Stage, exists, gone};
 /// Told to end after so long, and killed so long after that.
 fn deadline(stop_in_ms: u64, kill_ms: u64) -> Deadline {
     let stop_at_ms = clock::boot_ms() + stop_in_ms;
-    let ladder = vec![Rung { signal: SIGTERM, wait: Span::from_secs(600) }];
-    Deadline { stop_at_ms, kill_at_ms: stop_at_ms + kill_ms, ladder }
+    let ladder = vec![Rung {
+        signal: SIGTERM,
+        wait: Span::from_secs(600),
+    }];
+    Deadline {
+        stop_at_ms,
+        kill_at_ms: stop_at_ms + kill_ms,
+        ladder,
+    }
 }
 
 const DEAF: &str = "trap '' TERM; setsid sh -c 'echo $$ > $VOICES; exec sleep 600' & wait; wait";
@@ -57,7 +64,11 @@ async fn nothing_is_started_after_the_deadline() {
     let stage = Stage::new();
     let mut shim = stage.shim().await;
     let mut order = stage.order(&["true"]);
-    order.guard = Some(Deadline { stop_at_ms: 1, kill_at_ms: 2, ladder: Vec::new() });
+    order.guard = Some(Deadline {
+        stop_at_ms: 1,
+        kill_at_ms: 2,
+        ladder: Vec::new(),
+    });
     let ended = shim.fail(order).await;
     assert!(ended.lease_ended && ended.process.is_none(), "{ended:?}");
     // Another word makes it good again.

@@ -24,10 +24,16 @@ fn x() -> AgentName {
 /// An agent that lives until it is told to end.
 fn spec(home: &TempDir) -> AgentSpec {
     let folder = home.path().display().to_string();
-    let plan = AgentPlan { folder, ..AgentPlan::default() };
+    let plan = AgentPlan {
+        folder,
+        ..AgentPlan::default()
+    };
     let agent: Agent = AgentChange::first(&x(), &plan, Time::from_ms(0));
     let preset = Preset::by_name("generic", None).unwrap();
-    AgentSpec { command: vec!["/bin/sleep".into(), "600".into()], ..spec_of(agent, preset) }
+    AgentSpec {
+        command: vec!["/bin/sleep".into(), "600".into()],
+        ..spec_of(agent, preset)
+    }
 }
 
 /// What is heard of a supervisor.
@@ -42,19 +48,32 @@ async fn at_rest(home: &TempDir, store: &Arc<dyn Store>) -> (Supervisor, Heard) 
         ..SupervisorSettings::default()
     };
     let (mut supervisor, notices) = Supervisor::new(engine, settings).unwrap();
-    supervisor.acquire(spec(home), AcquireMode::HoldBack, false).await.unwrap();
+    supervisor
+        .acquire(spec(home), AcquireMode::HoldBack, false)
+        .await
+        .unwrap();
     let stopped = supervisor.stop(&x()).unwrap().await.unwrap();
     assert_eq!(stopped.state, AgentStateKind::Stopped);
     (supervisor, notices)
 }
 
 async fn is_held(store: &Arc<dyn Store>) -> bool {
-    store.agent(&x()).await.unwrap().unwrap().lease.held.is_some()
+    store
+        .agent(&x())
+        .await
+        .unwrap()
+        .unwrap()
+        .lease
+        .held
+        .is_some()
 }
 
 #[tokio::test]
 async fn what_rests_is_given_back() {
-    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    let (home, store) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(MemoryStore::new()) as _,
+    );
     let (mut supervisor, _notices) = at_rest(&home, &store).await;
     supervisor.release_at_rest().await;
     assert!(!is_held(&store).await && supervisor.names().next().is_none());
@@ -62,7 +81,10 @@ async fn what_rests_is_given_back() {
 
 #[tokio::test]
 async fn what_was_just_told_to_start_is_not_given_back() {
-    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    let (home, store) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(MemoryStore::new()) as _,
+    );
     let (mut supervisor, _notices) = at_rest(&home, &store).await;
     let started = supervisor.start(&x()).unwrap();
     supervisor.release_at_rest().await;
@@ -76,7 +98,10 @@ async fn what_was_just_told_to_start_is_not_given_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_supervisor_took_is_over_as_soon_as_that_is_heard() {
-    let (home, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::new()) as _);
+    let (home, store) = (
+        tempfile::tempdir().unwrap(),
+        Arc::new(MemoryStore::new()) as _,
+    );
     for _ in 0..20 {
         let (mut first, mut notices) = at_rest(&home, &store).await;
         let (second, _) = at_rest(&home, &store).await;

@@ -53,8 +53,16 @@ impl Stage {
         folder.create().unwrap();
         let place = home.path().join("voices");
         mknodat(CWD, &place, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        let voices = pipe::OpenOptions::new().read_write(true).open_receiver(&place).unwrap();
-        Self { home, folder, voices, heard: Vec::new() }
+        let voices = pipe::OpenOptions::new()
+            .read_write(true)
+            .open_receiver(&place)
+            .unwrap();
+        Self {
+            home,
+            folder,
+            voices,
+            heard: Vec::new(),
+        }
     }
 
     pub(crate) fn home(&self) -> &Path {
@@ -71,7 +79,9 @@ impl Stage {
 
     /// A shim that was just started.
     pub(crate) async fn shim(&self) -> Shim {
-        let lock = client::take_lock(&self.folder).unwrap().expect("nothing of it lives");
+        let lock = client::take_lock(&self.folder)
+            .unwrap()
+            .expect("nothing of it lives");
         self.shim_with(lock, None).await
     }
 
@@ -153,10 +163,18 @@ impl Stage {
 /// Whatever a test left is ended, by the newest right there is.
 impl Drop for Stage {
     fn drop(&mut self) {
-        let Ok(mut stream) = UnixStream::connect(self.folder.shim_socket()) else { return };
-        for order in
-            [Order::Hello { fence: Fence(u64::MAX) }, Order::Stop { ladder: Vec::new(), tag: None }]
-        {
+        let Ok(mut stream) = UnixStream::connect(self.folder.shim_socket()) else {
+            return;
+        };
+        for order in [
+            Order::Hello {
+                fence: Fence(u64::MAX),
+            },
+            Order::Stop {
+                ladder: Vec::new(),
+                tag: None,
+            },
+        ] {
             let _ = writeln!(stream, "{}", serde_json::to_string(&order).unwrap());
         }
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -175,15 +193,20 @@ impl Shim {
     async fn greeted(connection: ShimConnection) -> Self {
         let mut connection = connection;
         match next(&mut connection).await {
-            Some(ShimReport::Status { shim, running }) => {
-                Self { connection, identity: shim, running }
-            }
+            Some(ShimReport::Status { shim, running }) => Self {
+                connection,
+                identity: shim,
+                running,
+            },
             other => panic!("no status but {other:?}"),
         }
     }
 
     pub(crate) async fn send(&mut self, order: Order) {
-        timeout(PATIENCE, self.connection.send(&order)).await.unwrap().unwrap();
+        timeout(PATIENCE, self.connection.send(&order))
+            .await
+            .unwrap()
+            .unwrap();
     }
 
     pub(crate) async fn next(&mut self) -> Option<ShimReport> {
@@ -199,8 +222,15 @@ impl Shim {
     }
 
     pub(crate) async fn stop(&mut self, ladder: &[(i32, u64)]) {
-        let rung = |(signal, ms): &(i32, u64)| Rung { signal: *signal, wait: Span::from_ms(*ms) };
-        self.send(Order::Stop { ladder: ladder.iter().map(rung).collect(), tag: None }).await;
+        let rung = |(signal, ms): &(i32, u64)| Rung {
+            signal: *signal,
+            wait: Span::from_ms(*ms),
+        };
+        self.send(Order::Stop {
+            ladder: ladder.iter().map(rung).collect(),
+            tag: None,
+        })
+        .await;
     }
 
     pub(crate) async fn ended(&mut self) -> ExitRecord {
@@ -229,13 +259,19 @@ impl Shim {
 }
 
 pub(crate) async fn next(connection: &mut ShimConnection) -> Option<ShimReport> {
-    timeout(PATIENCE, connection.next()).await.expect("the shim answers").unwrap()
+    timeout(PATIENCE, connection.next())
+        .await
+        .expect("the shim answers")
+        .unwrap()
 }
 
 /// Waits, without looking again and again, until a process that is not our child is gone.
 pub(crate) async fn gone(pid: u32) {
     let Ok(handle) = pidfd::open(pid) else { return };
-    timeout(PATIENCE, pidfd::ended(handle)).await.expect("it ends").unwrap();
+    timeout(PATIENCE, pidfd::ended(handle))
+        .await
+        .expect("it ends")
+        .unwrap();
 }
 
 pub(crate) fn name() -> AgentName {
@@ -248,7 +284,10 @@ pub(crate) fn tag(number: u32) -> AttemptTag {
 
 pub(crate) fn words(words: &[&[u8]]) -> Vec<Word> {
     use std::os::unix::ffi::OsStrExt;
-    words.iter().map(|word| std::ffi::OsStr::from_bytes(word).into()).collect()
+    words
+        .iter()
+        .map(|word| std::ffi::OsStr::from_bytes(word).into())
+        .collect()
 }
 
 /// Whether there is such a process, dead or alive.

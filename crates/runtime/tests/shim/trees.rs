@@ -32,7 +32,11 @@ async fn a_tree_that_is_deaf_to_sigterm_is_gone_at_its_grace() {
     shim.stop(&[(SIGTERM, 300)]).await;
     let ended = shim.ended().await;
     assert_eq!(ended.how, HowEnded::Signal(9));
-    assert!(ended.lived >= Span::from_ms(300), "killed after {}", ended.lived.as_ms());
+    assert!(
+        ended.lived >= Span::from_ms(300),
+        "killed after {}",
+        ended.lived.as_ms()
+    );
     assert!(!exists(leader.pid) && !exists(child));
 }
 
@@ -53,7 +57,8 @@ async fn each_rung_of_the_ladder_is_told_once() {
 async fn a_second_stop_with_a_shorter_ladder_hurries() {
     let mut stage = Stage::new();
     let mut shim = stage.shim().await;
-    shim.start(stage.script("trap '' TERM; echo $$ > $VOICES; while :; do sleep 600; done")).await;
+    shim.start(stage.script("trap '' TERM; echo $$ > $VOICES; while :; do sleep 600; done"))
+        .await;
     stage.hear_pid().await;
     shim.stop(&[(SIGTERM, 600_000)]).await;
     shim.stop(&[]).await;
@@ -104,8 +109,11 @@ async fn a_chain_that_forks_away_again_and_again_is_caught() {
     let mut stage = Stage::new();
     let mut shim = stage.shim().await;
     let runner = stage.home().join("runner");
-    std::fs::write(&runner, "[ $1 = 40 ] && echo far > $VOICES; setsid sh $0 $(($1 + 1)) &")
-        .unwrap();
+    std::fs::write(
+        &runner,
+        "[ $1 = 40 ] && echo far > $VOICES; setsid sh $0 $(($1 + 1)) &",
+    )
+    .unwrap();
     let start = format!("setsid sh {} 1; exec sleep 600", runner.display());
     shim.start(stage.script(&start)).await;
     assert_eq!(stage.hear().await, "far");

@@ -47,7 +47,13 @@ impl Problem {
     pub(crate) fn new(code: ErrorCode, message: String, hint: Option<String>) -> Self {
         let ErrorCode { name, exit, status } = code;
         let (message, hint) = (without_secrets(message), hint.map(without_secrets));
-        Self { code: name.to_owned(), exit, status, message, hint }
+        Self {
+            code: name.to_owned(),
+            exit,
+            status,
+            message,
+            hint,
+        }
     }
 }
 
@@ -63,7 +69,10 @@ mod tests {
             format!("there is no task {token}"),
             Some(token.clone()),
         );
-        assert!(problem.message.starts_with("there is no task "), "{problem:?}");
+        assert!(
+            problem.message.starts_with("there is no task "),
+            "{problem:?}"
+        );
         assert!(!format!("{problem:?}").contains(&token), "{problem:?}");
     }
 }

@@ -26,13 +26,17 @@ impl Caller {
         let Some(wanted) = self.csrf_hash.as_deref().filter(|_| is_write(method)) else {
             return Ok(());
         };
-        let given = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        let given = headers
+            .get(CSRF_HEADER)
+            .and_then(|value| value.to_str().ok());
         let given = hash(given.unwrap_or_default());
         if bool::from(given.as_bytes().ct_eq(wanted.as_bytes())) {
             return Ok(());
         }
-        Err(ApiError::forbidden("a write by cookie needs the header X-Relight-Csrf")
-            .hint("POST /api/login told its value; relight dashboard gives a new login"))
+        Err(
+            ApiError::forbidden("a write by cookie needs the header X-Relight-Csrf")
+                .hint("POST /api/login told its value; relight dashboard gives a new login"),
+        )
     }
 }
 
@@ -42,7 +46,12 @@ pub(super) fn find(app: &App, peer: Peer, request: &Request) -> Result<Caller, A
     if peer == Peer::Socket {
         // The system has said already whose process it is.
         let id = "socket".to_owned();
-        return Ok(Caller { via: Via::Socket, scope: Scope::Admin, csrf_hash: None, id });
+        return Ok(Caller {
+            via: Via::Socket,
+            scope: Scope::Admin,
+            csrf_hash: None,
+            id,
+        });
     }
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     match (given.next(), given.next()) {
@@ -66,15 +75,26 @@ fn by_ticket(app: &App, request: &Request, ticket: &str) -> Result<Caller, ApiEr
     let is_log = path
         .strip_prefix("/api/agents/")
         .is_some_and(|rest| rest.split_once('/').is_some_and(|(_, what)| what == "logs"));
-    let whole = request.uri().path_and_query().map_or(path, |whole| whole.as_str());
+    let whole = request
+        .uri()
+        .path_and_query()
+        .map_or(path, |whole| whole.as_str());
     let is_read = *request.method() == Method::GET && is_log;
     let admits = |(node, key): &(NodeName, FleetKey)| {
         is_read && key.admits(node, whole, ticket, clock::now())
     };
     if !app.backend.node.as_ref().is_some_and(admits) {
-        return Err(failed(app, "this ticket is for something else, or of another time"));
+        return Err(failed(
+            app,
+            "this ticket is for something else, or of another time",
+        ));
     }
-    Ok(Caller { via: Via::Node, scope: Scope::Read, csrf_hash: None, id: "node".to_owned() })
+    Ok(Caller {
+        via: Via::Node,
+        scope: Scope::Read,
+        csrf_hash: None,
+        id: "node".to_owned(),
+    })
 }
 
 fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
@@ -84,9 +104,16 @@ fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
         .map(|(_, token)| token.trim_ascii());
     // Looked at before the failures of others are: a valid token is never held up by them.
     let grant = token.and_then(|token| app.keyring.find(token));
-    let Some(grant) = grant else { return Err(failed(app, "this token is not known")) };
+    let Some(grant) = grant else {
+        return Err(failed(app, "this token is not known"));
+    };
     let id = format!("token {}", grant.id);
-    Ok(Caller { via: Via::Token, scope: grant.scope, csrf_hash: None, id })
+    Ok(Caller {
+        via: Via::Token,
+        scope: grant.scope,
+        csrf_hash: None,
+        id,
+    })
 }
 
 fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -97,14 +124,26 @@ fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
         return Err(failed(app, "this login is over").hint("relight dashboard opens a new one"));
     };
     let id = format!("visit {}", session.id);
-    Ok(Caller { via: Via::Cookie, scope: session.scope, csrf_hash: Some(session.csrf_hash), id })
+    Ok(Caller {
+        via: Via::Cookie,
+        scope: session.scope,
+        csrf_hash: Some(session.csrf_hash),
+        id,
+    })
 }
 
 /// Our cookie among those that the browser sent.
 pub(crate) fn cookie(name: &str, headers: &HeaderMap) -> Option<String> {
-    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let pairs = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
     let mut pairs = pairs.flat_map(|line| line.split(';')).map(str::trim);
-    pairs.find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+    pairs.find_map(|pair| {
+        pair.strip_prefix(name)?
+            .strip_prefix('=')
+            .map(str::to_owned)
+    })
 }
 
 /// Whoever guesses too fast is told to wait; nobody else is.

@@ -29,7 +29,11 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Ok(()) => next.run(request).await,
         Err(error) => refuse(&app, &request, error),
     };
-    if let Some(inside) = response.extensions().get::<ApiError>().and_then(|e| e.inside.as_ref()) {
+    if let Some(inside) = response
+        .extensions()
+        .get::<ApiError>()
+        .and_then(|e| e.inside.as_ref())
+    {
         (app.backend.complain)(inside);
     }
     app.traffic.answered(response.status());
@@ -49,7 +53,11 @@ fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
         caller.check_csrf(&method, request.headers())?;
         request.extensions_mut().insert(caller);
     }
-    let bytes_max = if path == relay::PATH { relay::BYTES_MAX } else { BODY_BYTES_MAX };
+    let bytes_max = if path == relay::PATH {
+        relay::BYTES_MAX
+    } else {
+        BODY_BYTES_MAX
+    };
     extract::check_content(&method, request.headers(), bytes_max)
 }
 

@@ -20,11 +20,15 @@ pub(crate) fn check(hosts: &Hosts, peer: Peer, headers: &HeaderMap) -> Result<()
         _ => false,
     };
     let sites = headers.get_all(SEC_FETCH_SITE);
-    let is_near = sites.iter().all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
+    let is_near = sites
+        .iter()
+        .all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
     if is_fine && is_near {
         return Ok(());
     }
-    Err(ApiError::forbidden("requests of foreign pages are not taken"))
+    Err(ApiError::forbidden(
+        "requests of foreign pages are not taken",
+    ))
 }
 
 #[cfg(test)]
@@ -34,7 +38,9 @@ mod tests {
     #[test]
     fn no_origin_and_our_own_pass_and_every_other_is_refused() {
         let hosts = Hosts::new(7717, false, &[]);
-        let tcp = Peer::Tcp { ip: [127, 0, 0, 1].into() };
+        let tcp = Peer::Tcp {
+            ip: [127, 0, 0, 1].into(),
+        };
         let passes = |peer, pairs: &[(&'static str, &str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
@@ -46,9 +52,13 @@ mod tests {
         assert!(passes(tcp, &[("origin", "http://localhost:7717")]));
         assert!(passes(tcp, &[("sec-fetch-site", "same-origin")]));
         assert!(passes(tcp, &[("sec-fetch-site", "none")]));
-        for origin in
-            ["null", "", "http://evil.example", "http://localhost:7718", "HTTP://LOCALHOST:7717"]
-        {
+        for origin in [
+            "null",
+            "",
+            "http://evil.example",
+            "http://localhost:7718",
+            "HTTP://LOCALHOST:7717",
+        ] {
             assert!(!passes(tcp, &[("origin", origin)]), "{origin:?}");
         }
         let ours = ("origin", "http://localhost:7717");

@@ -28,8 +28,10 @@ pub(super) fn check(method: &Method, path: &str, has: Scope) -> Result<(), ApiEr
     if has >= needed {
         return Ok(());
     }
-    Err(ApiError::forbidden(format!("this needs the scope {needed}, and this token has {has}"))
-        .hint("relight token new --operate, or relight token show, gives one that may"))
+    Err(ApiError::forbidden(format!(
+        "this needs the scope {needed}, and this token has {has}"
+    ))
+    .hint("relight token new --operate, or relight token show, gives one that may"))
 }
 
 #[cfg(test)]
@@ -46,7 +48,11 @@ mod tests {
             (Method::POST, "/api/agents/writer/restart", Scope::Operate),
             (Method::POST, "/api/agents/writer/heartbeat", Scope::Operate),
             (Method::POST, "/api/tasks", Scope::Operate),
-            (Method::POST, "/api/tasks/a%2Fb/steps/x/begin", Scope::Operate),
+            (
+                Method::POST,
+                "/api/tasks/a%2Fb/steps/x/begin",
+                Scope::Operate,
+            ),
             (Method::POST, "/api/sessions/k/begin", Scope::Operate),
             (Method::POST, "/mcp", Scope::Read),
             (Method::POST, "/api/agents", Scope::Admin),
@@ -59,7 +65,11 @@ mod tests {
             assert_eq!(needed(&method, path), scope, "{method} {path}");
             let weaker = [Scope::Read, Scope::Operate, Scope::Admin].into_iter();
             for has in weaker {
-                assert_eq!(check(&method, path, has).is_ok(), has >= scope, "{has} {path}");
+                assert_eq!(
+                    check(&method, path, has).is_ok(),
+                    has >= scope,
+                    "{has} {path}"
+                );
             }
         }
     }

@@ -71,7 +71,10 @@ pub(crate) async fn socket(control: Control, connections: ConnectionContext) {
     let places = places(SOCKET_MAX, SOCKET_SHARE);
     let mut ends = connections.ends.clone();
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
+        let place = Arc::clone(&places)
+            .acquire_owned()
+            .await
+            .expect("it is never closed");
         let stream = tokio::select! {
             stream = control.accept_stream() => stream,
             () = ended(&mut ends) => return,
@@ -104,7 +107,10 @@ pub(crate) async fn tcp(
     let places = places(TCP_MAX, TCP_SHARE);
     let mut ends = connections.ends.clone();
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.expect("it is never closed");
+        let place = Arc::clone(&places)
+            .acquire_owned()
+            .await
+            .expect("it is never closed");
         let taken = tokio::select! {
             taken = listener.accept() => taken,
             () = ended(&mut ends) => return,
@@ -119,8 +125,11 @@ pub(crate) async fn tcp(
         };
         // Small answers go at once.
         let _ = stream.set_nodelay(true);
-        let (connections, tls, peer) =
-            (connections.clone(), tls.clone(), Peer::Tcp { ip: address.ip() });
+        let (connections, tls, peer) = (
+            connections.clone(),
+            tls.clone(),
+            Peer::Tcp { ip: address.ip() },
+        );
         tokio::spawn(async move {
             match tls {
                 None => attend(stream, peer, connections).await,
@@ -141,7 +150,12 @@ pub(crate) async fn attend<S>(stream: S, peer: Peer, connections: ConnectionCont
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let ConnectionContext { router, mut ends, open, header_wait_max } = connections;
+    let ConnectionContext {
+        router,
+        mut ends,
+        open,
+        header_wait_max,
+    } = connections;
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);

@@ -23,7 +23,11 @@ pub(super) struct TimeoutIo<S> {
 
 impl<S> TimeoutIo<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self { stream, limit: None, stall_max: STALL_MAX }
+        Self {
+            stream,
+            limit: None,
+            stall_max: STALL_MAX,
+        }
     }
 
     /// A write that waits has so long; one that went on begins anew.

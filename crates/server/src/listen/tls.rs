@@ -42,7 +42,10 @@ pub enum TlsError {
 impl Tls {
     /// From two PEM files: the chain, its own certificate first, and the key.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let cannot = |file: &Path, why: String| TlsError::File { file: file.to_owned(), why };
+        let cannot = |file: &Path, why: String| TlsError::File {
+            file: file.to_owned(),
+            why,
+        };
         let read = |path: &Path| {
             let text = file::open_regular(path).and_then(|file| file::read_text(file, BYTES_MAX));
             text.map_err(|error| cannot(path, error.to_string()))
@@ -52,13 +55,20 @@ impl Tls {
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| cannot(certificate, error.to_string()))?;
         if chain.is_empty() {
-            return Err(cannot(certificate, "there is no certificate in it".to_owned()));
+            return Err(cannot(
+                certificate,
+                "there is no certificate in it".to_owned(),
+            ));
         }
         let key_der = PrivateKeyDer::from_pem_slice(key_text.as_bytes())
             .map_err(|error| cannot(key, error.to_string()))?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key_der))
+            .and_then(|builder| {
+                builder
+                    .with_no_client_auth()
+                    .with_single_cert(chain, key_der)
+            })
             .map_err(|error| TlsError::Unusable(error.to_string()))?;
         Ok(Self(TlsAcceptor::from(Arc::new(config))))
     }

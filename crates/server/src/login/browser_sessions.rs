@@ -75,8 +75,19 @@ impl BrowserSessions {
         let known: HashMap<String, SavedLogin> = serde_json::from_str(&text).unwrap_or_default();
         let here = |kept: &SavedLogin| kept.boot == process::boot_id();
         let known = known.into_iter().filter(|(_, kept)| here(kept));
-        let known = known.map(|(key, kept)| (key, SavedLogin { written_ms: kept.seen_ms, ..kept }));
-        Self { known: Mutex::new(known.collect()), file: Some(path) }
+        let known = known.map(|(key, kept)| {
+            (
+                key,
+                SavedLogin {
+                    written_ms: kept.seen_ms,
+                    ..kept
+                },
+            )
+        });
+        Self {
+            known: Mutex::new(known.collect()),
+            file: Some(path),
+        }
     }
 
     /// Begins one.
@@ -111,7 +122,10 @@ impl BrowserSessions {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, kept| kept.lasts(epoch, now_ms));
         if known.len() >= SESSIONS_MAX {
-            let oldest = known.iter().min_by_key(|(_, kept)| kept.seen_ms).map(|(key, _)| key);
+            let oldest = known
+                .iter()
+                .min_by_key(|(_, kept)| kept.seen_ms)
+                .map(|(key, _)| key);
             let oldest = oldest.cloned();
             oldest.map(|oldest| known.remove(&oldest));
         }
@@ -123,7 +137,9 @@ impl BrowserSessions {
     fn find_at(&self, secret: &str, epoch: u64, now_ms: u64) -> Option<BrowserSession> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Found by the hash of what nobody can guess: the time tells nothing of it.
-        let kept = known.get_mut(&hash(secret)).filter(|kept| kept.lasts(epoch, now_ms))?;
+        let kept = known
+            .get_mut(&hash(secret))
+            .filter(|kept| kept.lasts(epoch, now_ms))?;
         kept.seen_ms = now_ms;
         let visit = kept.shown();
         if now_ms >= kept.written_ms + SEEN_BEHIND_MAX.as_ms() {
@@ -134,8 +150,12 @@ impl BrowserSessions {
     }
 
     fn write(&self, known: &mut HashMap<String, SavedLogin>) -> Result<(), TokenError> {
-        known.values_mut().for_each(|kept| kept.written_ms = kept.seen_ms);
-        let Some(path) = &self.file else { return Ok(()) };
+        known
+            .values_mut()
+            .for_each(|kept| kept.written_ms = kept.seen_ms);
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
         let text = serde_json::to_string(known).expect("sessions are plain JSON");
         file::write(path, text.as_bytes())
     }
@@ -144,7 +164,11 @@ impl BrowserSessions {
 impl SavedLogin {
     fn shown(&self) -> BrowserSession {
         let csrf_hash = self.csrf_hash.clone();
-        BrowserSession { id: self.id.clone(), scope: self.scope, csrf_hash }
+        BrowserSession {
+            id: self.id.clone(),
+            scope: self.scope,
+            csrf_hash,
+        }
     }
 
     fn lasts(&self, epoch: u64, now_ms: u64) -> bool {
@@ -168,7 +192,10 @@ mod tests {
         let sessions = BrowserSessions::default();
         let (idle, age) = (IDLE_MAX.as_ms(), AGE_MAX.as_ms());
         let Begun { cookie, csrf } = sessions.begin_at(Scope::Admin, 1, 0).unwrap();
-        assert_eq!(sessions.find_at(&cookie, 1, 5).unwrap().csrf_hash, hash(&csrf));
+        assert_eq!(
+            sessions.find_at(&cookie, 1, 5).unwrap().csrf_hash,
+            hash(&csrf)
+        );
         assert_eq!(sessions.find_at("another", 1, 5), None);
         assert_eq!(sessions.find_at(&cookie, 2, 5), None);
         assert_eq!(sessions.find_at(&cookie, 1, 5 + idle), None);
@@ -208,19 +235,31 @@ mod tests {
         assert_eq!(again.find_at(&cookie, 8, later), None);
         assert_eq!(again.find_at(&cookie, 7, later), visit);
         again.end(&cookie).unwrap();
-        assert_eq!(BrowserSessions::open(home.path()).find_at(&cookie, 7, later), None);
+        assert_eq!(
+            BrowserSessions::open(home.path()).find_at(&cookie, 7, later),
+            None
+        );
     }
 
     #[test]
     fn visits_of_another_boot_and_a_damaged_file_let_nobody_in() {
         let home = tempfile::tempdir().unwrap();
-        let Begun { cookie, .. } =
-            BrowserSessions::open(home.path()).begin_at(Scope::Admin, 7, 0).unwrap();
+        let Begun { cookie, .. } = BrowserSessions::open(home.path())
+            .begin_at(Scope::Admin, 7, 0)
+            .unwrap();
         let path = home.path().join(FILE_NAME);
         let text = std::fs::read_to_string(&path).unwrap();
-        for other in [text.replace(&process::boot_id(), "another"), "{".to_owned(), String::new()] {
+        for other in [
+            text.replace(&process::boot_id(), "another"),
+            "{".to_owned(),
+            String::new(),
+        ] {
             file::write(&path, other.as_bytes()).unwrap();
-            assert_eq!(BrowserSessions::open(home.path()).find_at(&cookie, 7, 1), None, "{other}");
+            assert_eq!(
+                BrowserSessions::open(home.path()).find_at(&cookie, 7, 1),
+                None,
+                "{other}"
+            );
         }
     }
 }

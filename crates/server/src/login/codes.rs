@@ -44,7 +44,11 @@ impl Codes {
             codes.remove(0);
         }
         let good_until_ms = now_ms + GOOD_FOR.as_ms();
-        codes.push(Code { hash: hash(&text), scope, good_until_ms });
+        codes.push(Code {
+            hash: hash(&text),
+            scope,
+            good_until_ms,
+        });
         text
     }
 
@@ -52,7 +56,9 @@ impl Codes {
         let given = hash(code);
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| code.good_until_ms > now_ms);
-        let found = codes.iter().position(|code| bool::from(code.hash.ct_eq(&given)))?;
+        let found = codes
+            .iter()
+            .position(|code| bool::from(code.hash.ct_eq(&given)))?;
         Some(codes.remove(found).scope)
     }
 }

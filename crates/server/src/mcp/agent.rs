@@ -37,7 +37,10 @@ pub(super) async fn inflight(
         lost.len(),
         held.len()
     );
-    for OpenStep { task, step, rule, .. } in first(in_doubt) {
+    for OpenStep {
+        task, step, rule, ..
+    } in first(in_doubt)
+    {
         text += &format!("\nin doubt: step {step} of task {task} ({rule})");
     }
     for Holding { task, .. } in first(lost) {
@@ -61,10 +64,22 @@ pub(super) async fn brief(
     let agent = context.agent(given.agent)?;
     let task = task.or_else(|| context.current());
     let mut text = brief_text(context, task.clone(), agent).await?;
-    let Some(task) = task else { return Ok(Reply::text(text)) };
-    let payload = context.engine.store().task(&task).await?.and_then(|task| task.spec.payload);
-    let Some(payload) = payload else { return Ok(Reply::text(text)) };
-    text += &format!("\nPayload: {}\n", clipped(&payload.to_string(), OUTPUT_BYTES_MAX));
+    let Some(task) = task else {
+        return Ok(Reply::text(text));
+    };
+    let payload = context
+        .engine
+        .store()
+        .task(&task)
+        .await?
+        .and_then(|task| task.spec.payload);
+    let Some(payload) = payload else {
+        return Ok(Reply::text(text));
+    };
+    text += &format!(
+        "\nPayload: {}\n",
+        clipped(&payload.to_string(), OUTPUT_BYTES_MAX)
+    );
     Ok(Reply::new(text, json!({"task": task, "payload": payload})))
 }
 
@@ -79,7 +94,11 @@ pub(super) async fn brief_text(
         Side::Process(process) => process.workspace.as_deref(),
         Side::Http { .. } => None,
     };
-    let about = BriefSubject { agent: agent.as_ref(), task: task.as_ref(), workspace };
+    let about = BriefSubject {
+        agent: agent.as_ref(),
+        task: task.as_ref(),
+        workspace,
+    };
     match current_brief(&context.engine, about).await {
         Ok(Some(text)) => Ok(text),
         Ok(None) if task.is_none() && agent.is_none() => which_one(&context.engine).await,
@@ -98,11 +117,16 @@ async fn which_one(engine: &Engine) -> Result<String, ApiError> {
     if found.is_empty() {
         return Ok(NOTHING.to_owned());
     }
-    let mut text =
-        format!("Unfinished tasks: {}. If one is yours, call resume_brief with it.\n", found.len());
+    let mut text = format!(
+        "Unfinished tasks: {}. If one is yours, call resume_brief with it.\n",
+        found.len()
+    );
     for Unfinished { task, is_held } in first(&found) {
-        let agent =
-            task.agent.as_ref().map(|agent| format!(" of agent {agent}")).unwrap_or_default();
+        let agent = task
+            .agent
+            .as_ref()
+            .map(|agent| format!(" of agent {agent}"))
+            .unwrap_or_default();
         let held = if *is_held { ", held" } else { "" };
         text += &format!("- {}{agent}: {}{held}\n", task.id, task.status);
     }
@@ -115,13 +139,26 @@ pub(super) async fn heartbeat(
     context: &CallContext,
     given: arguments::HeartbeatTool,
 ) -> Result<Reply, ApiError> {
-    let arguments::HeartbeatTool { status, waiting_until, task, attempt, agent } = given;
+    let arguments::HeartbeatTool {
+        status,
+        waiting_until,
+        task,
+        attempt,
+        agent,
+    } = given;
     let named = agent.map(AgentName::new).transpose()?;
     let name = named.clone().or_else(|| context.agent.clone());
     // Only one that it took can be taken from it.
-    let current = context.current().filter(|task| context.fence(task, None).is_some());
+    let current = context
+        .current()
+        .filter(|task| context.fence(task, None).is_some());
     let task = task.or(current.map(String::from));
-    let beat = wire::agent::Heartbeat { status, waiting_until, attempt, task };
+    let beat = wire::agent::Heartbeat {
+        status,
+        waiting_until,
+        attempt,
+        task,
+    };
     let known = match &name {
         Some(name) => context.engine.store().agent(name).await?,
         None => None,
@@ -146,7 +183,10 @@ pub(super) async fn heartbeat(
             (true, report(context, agent.name, &beat).await?)
         }
         Side::Process(process) => {
-            let belief = Belief { attempt, task: beat.task.clone().map(TaskId::new).transpose()? };
+            let belief = Belief {
+                attempt,
+                task: beat.task.clone().map(TaskId::new).transpose()?,
+            };
             let is_heard = notify(context, process, named, beat).await?;
             let answer = answer_supervised(&context.engine, &agent.name, belief).await?;
             (is_heard, json!(wire::agent::HeartbeatAnswer::from(answer)))
@@ -157,8 +197,14 @@ pub(super) async fn heartbeat(
 
 /// The answer of the API, and whether anybody judges the agent's silence.
 fn reply(is_heard: bool, mut answer: Value) -> Reply {
-    let nobody = if is_heard { "heard" } else { "nobody supervises you; nothing to tell" };
-    let action = answer["action"].as_str().filter(|action| *action != "continue");
+    let nobody = if is_heard {
+        "heard"
+    } else {
+        "nobody supervises you; nothing to tell"
+    };
+    let action = answer["action"]
+        .as_str()
+        .filter(|action| *action != "continue");
     let text = match (action, answer["why"].as_str()) {
         (Some(action), why) => format!("{action}: {}", why.unwrap_or_default()),
         (None, _) => nobody.to_owned(),
@@ -176,10 +222,14 @@ async fn report(
     let (home, body) = (context.home.clone(), json!(beat));
     let send = move || daemon_client::heartbeat(&home, &name, &body, PATIENCE);
     let sent = tokio::task::spawn_blocking(send).await;
-    let answered =
-        sent.map_err(|error| ApiError::internal(error.to_string()))?.map_err(|error| {
-            ApiError::new(ErrorCode::UNREACHABLE, format!("the daemon cannot be reached: {error}"))
-                .hint("continue meanwhile, and try again later")
+    let answered = sent
+        .map_err(|error| ApiError::internal(error.to_string()))?
+        .map_err(|error| {
+            ApiError::new(
+                ErrorCode::UNREACHABLE,
+                format!("the daemon cannot be reached: {error}"),
+            )
+            .hint("continue meanwhile, and try again later")
         })?;
     match answered.refusal() {
         Some(refused) => Err(refused.into()),
@@ -203,6 +253,10 @@ async fn notify(
         signs.push(NotifySign::WaitingUntil(moment(text, clock::now())?));
     }
     signs.extend(beat.status.map(NotifySign::Status));
-    let send = move || addresses.iter().any(|address| notify::send(address, &signs).is_ok());
+    let send = move || {
+        addresses
+            .iter()
+            .any(|address| notify::send(address, &signs).is_ok())
+    };
     Ok(tokio::task::spawn_blocking(send).await.unwrap_or(false))
 }

@@ -85,7 +85,9 @@ impl CallContext {
     pub(super) fn at_stdio(stdio: Stdio) -> Self {
         let mut memory = HeldFences::default();
         if let Some((task, fence)) = stdio.task {
-            memory.fences.extend(fence.map(|fence| (task.clone(), fence)));
+            memory
+                .fences
+                .extend(fence.map(|fence| (task.clone(), fence)));
             memory.current = Some(task);
         }
         let process = Process {
@@ -113,7 +115,15 @@ impl CallContext {
         let complain = Complain(Arc::clone(&app.backend.complain));
         let limits = StartLimits::Policy(app.backend.recoverer.policy());
         let side = Side::Http { app, caller };
-        Self { engine, home, checkpoints, agent, limits, complain, side }
+        Self {
+            engine,
+            home,
+            checkpoints,
+            agent,
+            limits,
+            complain,
+            side,
+        }
     }
 
     pub(super) fn is_over_http(&self) -> bool {
@@ -156,7 +166,10 @@ impl CallContext {
 
     /// The agent that was named, else the one that is known.
     pub(super) fn agent(&self, given: Option<String>) -> Result<Option<AgentName>, ApiError> {
-        Ok(given.map(AgentName::new).transpose()?.or_else(|| self.agent.clone()))
+        Ok(given
+            .map(AgentName::new)
+            .transpose()?
+            .or_else(|| self.agent.clone()))
     }
 
     /// Whose life a lease follows.
@@ -192,7 +205,10 @@ impl CallContext {
 
     /// The fence that was given, else the one that is remembered.
     pub(super) fn fence(&self, task: &TaskId, given: Option<u64>) -> Option<Fence> {
-        let remembered = || self.memory(|memory| memory.fences.get(task).copied()).flatten();
+        let remembered = || {
+            self.memory(|memory| memory.fences.get(task).copied())
+                .flatten()
+        };
         given.map(Fence).or_else(remembered)
     }
 
@@ -204,13 +220,19 @@ impl CallContext {
         }
         let task = self.engine.task(id).await?;
         if task.status.waits_for_person() {
-            return Err(Refusal::WaitsForPerson { task: task.id, status: task.status }.into());
+            return Err(Refusal::WaitsForPerson {
+                task: task.id,
+                status: task.status,
+            }
+            .into());
         }
         if task.status.is_terminal() {
             return Ok(None);
         }
-        Err(ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
-            .hint("call task_start first; over HTTP give the fence that it answered"))
+        Err(
+            ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
+                .hint("call task_start first; over HTTP give the fence that it answered"),
+        )
     }
 
     /// Runs an operation on the task that is named, else on the one that was started last, by the fence
@@ -244,7 +266,10 @@ impl CallContext {
 
     /// What operations work with.
     pub(super) fn operations(&self) -> Context {
-        Context { engine: self.engine.clone(), home: self.home.clone() }
+        Context {
+            engine: self.engine.clone(),
+            home: self.home.clone(),
+        }
     }
 
     pub(super) fn remember(&self, started: &Started) {
@@ -260,9 +285,12 @@ impl CallContext {
 
     fn memory<T>(&self, look: impl FnOnce(&mut HeldFences) -> T) -> Option<T> {
         match &self.side {
-            Side::Process(process) => {
-                Some(look(&mut process.memory.lock().unwrap_or_else(PoisonError::into_inner)))
-            }
+            Side::Process(process) => Some(look(
+                &mut process
+                    .memory
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner),
+            )),
             Side::Http { .. } => None,
         }
     }

@@ -41,9 +41,20 @@ pub(super) async fn save(
 
 /// Of the whole answer only what matters: an agent pays for each word.
 fn saved_reply(saved: &CheckpointSaved) -> Reply {
-    let CheckpointSaved { workflow, outcome, state } = saved;
+    let CheckpointSaved {
+        workflow,
+        outcome,
+        state,
+    } = saved;
     let mut data = json!({"workflow": workflow, "outcome": outcome});
-    let Some(WorkflowState { status, step, left_open, replaced, .. }) = state else {
+    let Some(WorkflowState {
+        status,
+        step,
+        left_open,
+        replaced,
+        ..
+    }) = state
+    else {
         let why = match *outcome {
             "completed" => "was completed before; nothing to do",
             _ => "has this idempotency key; nothing was started",
@@ -74,7 +85,9 @@ pub(super) async fn resume(
     let agent = given.agent.clone().or_else(|| context.agent.clone());
     let holder = context.holder(agent.as_ref()).await?;
     let (limits, mut reports) = (context.limits.clone(), Vec::new());
-    let written = given.run(&workflows(context), holder, limits, &mut reports).await;
+    let written = given
+        .run(&workflows(context), holder, limits, &mut reports)
+        .await;
     let written = written.map_err(|error| told(context, error))?;
     let started = &written.answer.started;
     context.remember(started);
@@ -85,8 +98,16 @@ pub(super) async fn resume(
         data["notes"] = json!(notes);
     }
     for report in &reports {
-        let what = if report.is_damaged { "is damaged" } else { "is not used" };
-        let name = report.file.file_name().map(Path::new).filter(|_| context.is_over_http());
+        let what = if report.is_damaged {
+            "is damaged"
+        } else {
+            "is not used"
+        };
+        let name = report
+            .file
+            .file_name()
+            .map(Path::new)
+            .filter(|_| context.is_over_http());
         let file = name.unwrap_or(&report.file).display();
         text += &format!("\n{file} {what}: {}", report.reason);
     }

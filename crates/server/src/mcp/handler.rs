@@ -31,7 +31,9 @@ pub(super) struct Handler {
 impl Handler {
     fn tools(&self) -> impl Iterator<Item = Tool> {
         let may_write = self.context.may_write();
-        Tool::ALL.into_iter().filter(move |tool| may_write || tool.is_read_only())
+        Tool::ALL
+            .into_iter()
+            .filter(move |tool| may_write || tool.is_read_only())
     }
 
     /// Runs a tool to its end, whether or not the caller waits for it. One that panics is answered too.
@@ -43,7 +45,9 @@ impl Handler {
             drop(turn);
             done
         });
-        let done = run.await.unwrap_or_else(|error| Err(ApiError::internal(error.to_string())));
+        let done = run
+            .await
+            .unwrap_or_else(|error| Err(ApiError::internal(error.to_string())));
         let reply = done.unwrap_or_else(|problem| {
             self.complain(&problem);
             problem.into()
@@ -62,7 +66,10 @@ impl Handler {
         let task = match uri.strip_prefix(BRIEF).ok_or_else(unknown)? {
             "" => None,
             rest => {
-                let id = rest.strip_prefix('/').and_then(decoded).ok_or_else(unknown)?;
+                let id = rest
+                    .strip_prefix('/')
+                    .and_then(decoded)
+                    .ok_or_else(unknown)?;
                 Some(TaskId::new(id).map_err(|_| unknown())?)
             }
         };
@@ -114,8 +121,15 @@ async fn run(context: &CallContext, tool: Tool, given: JsonObject) -> Result<Rep
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let more = if self.context.is_over_http() { INSTRUCTIONS_OVER_HTTP } else { "" };
-        let can = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let more = if self.context.is_over_http() {
+            INSTRUCTIONS_OVER_HTTP
+        } else {
+            ""
+        };
+        let can = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
         ServerConfig::new(can)
             .with_server_info(Implementation::new("relight", crate::VERSION).with_title("Relight"))
             .with_instructions(format!("{INSTRUCTIONS}{more}"))
@@ -144,7 +158,10 @@ impl ServerHandler for Handler {
             let text = without_secrets(format!("there is no tool {}", request.name));
             return Err(ErrorData::invalid_params(text, None));
         };
-        Ok(self.call(tool, request.arguments.unwrap_or_default()).await.into())
+        Ok(self
+            .call(tool, request.arguments.unwrap_or_default())
+            .await
+            .into())
     }
 
     async fn list_resources(
@@ -186,7 +203,12 @@ mod tests {
 
     #[test]
     fn ids_are_read_from_uris_as_they_were_meant() {
-        for (text, id) in [("a", "a"), ("a%2Fb", "a/b"), ("a/b", "a/b"), ("%C3%A4", "ä")] {
+        for (text, id) in [
+            ("a", "a"),
+            ("a%2Fb", "a/b"),
+            ("a/b", "a/b"),
+            ("%C3%A4", "ä"),
+        ] {
             assert_eq!(decoded(text).as_deref(), Some(id));
         }
         for bad in ["%", "%2", "%zz", "%ff"] {

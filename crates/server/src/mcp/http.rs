@@ -40,7 +40,9 @@ pub(crate) async fn serve(
     request: Request,
 ) -> Result<Response, ApiError> {
     let agent = agent(request.headers())?;
-    let handler = Handler { context: CallContext::over_http(app, caller, agent) };
+    let handler = Handler {
+        context: CallContext::over_http(app, caller, agent),
+    };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
@@ -57,7 +59,9 @@ fn agent(headers: &HeaderMap) -> Result<Option<AgentName>, ApiError> {
     let Some(value) = headers.get(AGENT_HEADER).filter(|value| !value.is_empty()) else {
         return Ok(None);
     };
-    let text = value.to_str().map_err(|_| ApiError::invalid("Relight-Agent is not a name"))?;
+    let text = value
+        .to_str()
+        .map_err(|_| ApiError::invalid("Relight-Agent is not a name"))?;
     Ok(Some(AgentName::new(text)?))
 }
 
@@ -66,14 +70,22 @@ async fn in_our_shape(response: Response) -> Response {
     let status = response.status();
     let is_json =
         |value: &axum::http::HeaderValue| value.as_bytes().starts_with(b"application/json");
-    let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(is_json);
+    let is_ours = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(is_json);
     if is_ours {
         return harmless(response).await;
     }
     if !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
-    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&body).into_owned();
     refusal(status, text).into_response()
 }
@@ -81,7 +93,11 @@ async fn in_our_shape(response: Response) -> Response {
 /// The same document without a character that a terminal would obey.
 async fn harmless(response: Response) -> Response {
     let (mut parts, body) = response.into_parts();
-    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .unwrap_or_default();
     parts.headers.remove(header::CONTENT_LENGTH);
     let text = String::from_utf8_lossy(&body);
     Response::from_parts(parts, Body::from(harmless_json(&text).into_owned()))

@@ -22,7 +22,10 @@ type Received = RxJsonRpcMessage<RoleServer>;
 type Sent = TxJsonRpcMessage<RoleServer>;
 
 /// The longest message, and how deeply it may be nested: what rmcp and `serde_json` take.
-const LIMITS: Limits = Limits { bytes_max: 16 << 20, depth_max: 128 };
+const LIMITS: Limits = Limits {
+    bytes_max: 16 << 20,
+    depth_max: 128,
+};
 /// Messages that are read ahead of the one that is worked on.
 const READ_AHEAD: usize = 16;
 
@@ -109,13 +112,19 @@ async fn next_line(
 /// The message of a line; none for what needs no answer; else the answer.
 fn message(line: Option<&[u8]>) -> Result<Option<Received>, Box<JsonRpcError>> {
     let refused = |code, text: String, id: Option<RequestId>| {
-        Err(Box::new(JsonRpcError::new(id, ErrorData::new(code, text, None))))
+        Err(Box::new(JsonRpcError::new(
+            id,
+            ErrorData::new(code, text, None),
+        )))
     };
     let Some(line) = line else {
         let text = format!("a message has at most {} bytes", LIMITS.bytes_max);
         return refused(ErrorCode::INVALID_REQUEST, text, None);
     };
-    let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
+    let line = line
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(line)
+        .trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
@@ -131,8 +140,10 @@ fn message(line: Option<&[u8]>) -> Result<Option<Received>, Box<JsonRpcError>> {
     match serde_json::from_value(value) {
         Ok(message) => Ok(Some(message)),
         Err(_) if is_notification => Ok(None),
-        Err(_) => {
-            refused(ErrorCode::INVALID_REQUEST, "this is not a message of MCP".to_owned(), id)
-        }
+        Err(_) => refused(
+            ErrorCode::INVALID_REQUEST,
+            "this is not a message of MCP".to_owned(),
+            id,
+        ),
     }
 }

@@ -25,7 +25,11 @@ pub(super) struct Reply {
 
 impl Reply {
     pub(super) fn new(text: impl Into<String>, data: Value) -> Self {
-        Self { text: text.into(), data: Some(data), is_error: false }
+        Self {
+            text: text.into(),
+            data: Some(data),
+            is_error: false,
+        }
     }
 
     /// The store is the truth; that a file beside it could not be written is worth a word.
@@ -39,20 +43,35 @@ impl Reply {
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), data: None, is_error: false }
+        Self {
+            text: text.into(),
+            data: None,
+            is_error: false,
+        }
     }
 }
 
 impl From<ApiError> for Reply {
     /// As a model reads it.
     fn from(error: ApiError) -> Self {
-        let ApiError { code, message, model_hint: hint, .. } = error;
+        let ApiError {
+            code,
+            message,
+            model_hint: hint,
+            ..
+        } = error;
         let mut text = format!("{}: {message}", code.name);
         if let Some(hint) = &hint {
             text += &format!("\n{hint}");
         }
-        let body = ProblemBody { error: Problem::new(code, message, hint) };
-        Self { text, data: Some(json!(body)), is_error: true }
+        let body = ProblemBody {
+            error: Problem::new(code, message, hint),
+        };
+        Self {
+            text,
+            data: Some(json!(body)),
+            is_error: true,
+        }
     }
 }
 

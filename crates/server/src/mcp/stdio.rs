@@ -44,7 +44,9 @@ pub struct Stdio {
 
 impl std::fmt::Debug for Stdio {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Stdio").field("home", &self.home).finish_non_exhaustive()
+        f.debug_struct("Stdio")
+            .field("home", &self.home)
+            .finish_non_exhaustive()
     }
 }
 
@@ -61,7 +63,9 @@ pub enum StdioError {
 
 /// Serves until the input ends or `ending` comes, and finishes what is under way then.
 pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Result<(), StdioError> {
-    let handler = Handler { context: CallContext::at_stdio(stdio) };
+    let handler = Handler {
+        context: CallContext::at_stdio(stdio),
+    };
     let mut ending = std::pin::pin!(ending);
     let (read, write) = stdio_pipes();
     let begun = tokio::select! {
@@ -74,7 +78,9 @@ pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Resu
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         // What it said instead is its own business, and may hold anything.
         Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
-            return Err(StdioError::Protocol("its first message is not a request".to_owned()));
+            return Err(StdioError::Protocol(
+                "its first message is not a request".to_owned(),
+            ));
         }
         Err(error) => return Err(StdioError::Protocol(error.to_string())),
     };
@@ -87,5 +93,6 @@ pub async fn serve_stdio(stdio: Stdio, ending: impl Future<Output = ()>) -> Resu
             ended.await
         }
     };
-    done.map(drop).map_err(|error| StdioError::Broken(error.to_string()))
+    done.map(drop)
+        .map_err(|error| StdioError::Broken(error.to_string()))
 }

@@ -18,7 +18,10 @@ pub(super) async fn begin(context: &CallContext, given: JsonObject) -> Result<Re
     let mut data = json!(answer);
     let word = data["advice"].as_str().unwrap_or_default();
     let mut text = format!("{word}: {}", meaning(answer.advice));
-    if matches!(answer.advice, StepAdvice::Go | StepAdvice::Again | StepAdvice::Ask) {
+    if matches!(
+        answer.advice,
+        StepAdvice::Go | StepAdvice::Again | StepAdvice::Ask
+    ) {
         text += &format!("; idempotency_key {}", answer.idempotency_key);
     }
     if let Some(output) = answer.output.as_ref().filter(|output| !output.is_empty()) {
@@ -58,7 +61,10 @@ pub(super) async fn end(context: &CallContext, given: JsonObject) -> Result<Repl
 
 fn closed_reply(written: Written<StepClosed>) -> Reply {
     let answer = &written.answer;
-    let key = StepKey { name: answer.step.clone(), occurrence: answer.occurrence };
+    let key = StepKey {
+        name: answer.step.clone(),
+        occurrence: answer.occurrence,
+    };
     let word = match answer.outcome {
         StepState::Skipped => "is skipped",
         _ if answer.is_repeated => "was done already",

@@ -20,9 +20,14 @@ pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Resul
     request.definition.agent = request.definition.agent.or_else(|| context.agent.clone());
     let agent = request.definition.agent.as_ref();
     context.reported(agent).await?;
-    let taker = Taker { fence: context.fence(&id, None), ..context.taker(agent).await? };
+    let taker = Taker {
+        fence: context.fence(&id, None),
+        ..context.taker(agent).await?
+    };
     let (limits, strategies) = (context.limits.clone(), Strategies::default());
-    let written = request.run(&context.operations(), &strategies, limits, taker).await?;
+    let written = request
+        .run(&context.operations(), &strategies, limits, taker)
+        .await?;
     let started = &written.answer;
     context.remember(started);
     let reply = Reply::new(started_text("task", started), started_data(started));
@@ -32,7 +37,11 @@ pub(super) async fn start(context: &CallContext, mut given: JsonObject) -> Resul
 /// How far it is, in a line or two.
 pub(super) fn started_text(noun: &str, started: &Started) -> String {
     let (task, progress, fence) = (&started.view.task, &started.view.progress, started.fence);
-    let word = if started.resumed { "resumed" } else { "started" };
+    let word = if started.resumed {
+        "resumed"
+    } else {
+        "started"
+    };
     let mut text = format!("{noun} {} {word}; fence {fence}", task.id);
     if started.resumed {
         text += &format!("; {} done", progress.done_steps.len());
@@ -44,7 +53,10 @@ pub(super) fn started_text(noun: &str, started: &Started) -> String {
         text += &format!("\nin doubt: {}", first(&progress.in_doubt).join(", "));
     }
     if let Some(payload) = &task.spec.payload {
-        text += &format!("\npayload: {}", clipped(&payload.to_string(), OUTPUT_BYTES_MAX));
+        text += &format!(
+            "\npayload: {}",
+            clipped(&payload.to_string(), OUTPUT_BYTES_MAX)
+        );
     }
     if let Some(handed_over) = &started.handed_over {
         text += &format!("\n{}", handed_over.text());
@@ -82,6 +94,9 @@ pub(super) async fn block(context: &CallContext, given: JsonObject) -> Result<Re
 /// Of the whole task only what matters: an agent pays for each word.
 fn task_reply(written: Written<view::Task>) -> Reply {
     let view::Task { id, status, .. } = &written.answer;
-    let reply = Reply::new(format!("task {id} is {status}"), json!({"id": id, "status": status}));
+    let reply = Reply::new(
+        format!("task {id} is {status}"),
+        json!({"id": id, "status": status}),
+    );
     reply.with_file_error(written.file_error)
 }

@@ -80,22 +80,44 @@ impl Field {
 }
 
 const fn field(name: &'static str, kind: FieldKind, need: Need, text: &'static str) -> Field {
-    Field { name, kind, need, text }
+    Field {
+        name,
+        kind,
+        need,
+        text,
+    }
 }
 
-const TASK: Field =
-    field("task", FieldKind::Text, Need::OverHttp, "task id; default: the one you started");
-const FENCE: Field =
-    field("fence", FieldKind::Number, Need::OverHttp, "from task_start; default: remembered");
-const STEP: Field =
-    field("step", FieldKind::Text, Need::Always, "name of the step, stable across attempts");
+const TASK: Field = field(
+    "task",
+    FieldKind::Text,
+    Need::OverHttp,
+    "task id; default: the one you started",
+);
+const FENCE: Field = field(
+    "fence",
+    FieldKind::Number,
+    Need::OverHttp,
+    "from task_start; default: remembered",
+);
+const STEP: Field = field(
+    "step",
+    FieldKind::Text,
+    Need::Always,
+    "name of the step, stable across attempts",
+);
 const OCCURRENCE: Field = field(
     "occurrence",
     FieldKind::Number,
     Need::Never,
     "1 for the first use of the name, 2 for the second",
 );
-const AGENT: Field = field("agent", FieldKind::Text, Need::Never, "your name, if you have one");
+const AGENT: Field = field(
+    "agent",
+    FieldKind::Text,
+    Need::Never,
+    "your name, if you have one",
+);
 
 impl Tool {
     /// All of them, in the order in which an agent needs them.
@@ -130,16 +152,24 @@ impl Tool {
             .destructive(false)
             .idempotent(about.effect != Effect::Each)
             .open_world(false);
-        model::Tool::new(about.name, about.text, Arc::new(schema(about.fields, over_http)))
-            .with_title(about.title)
-            .with_annotations(hints)
+        model::Tool::new(
+            about.name,
+            about.text,
+            Arc::new(schema(about.fields, over_http)),
+        )
+        .with_title(about.title)
+        .with_annotations(hints)
     }
 
     /// Refuses what its schema does not name.
     pub(super) fn check_names(self, given: &JsonObject, over_http: bool) -> Result<(), ApiError> {
         let about = self.about();
-        let known: Vec<&str> =
-            about.fields.iter().filter(|field| field.is_there(over_http)).map(|f| f.name).collect();
+        let known: Vec<&str> = about
+            .fields
+            .iter()
+            .filter(|field| field.is_there(over_http))
+            .map(|f| f.name)
+            .collect();
         let Some(unknown) = given.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
@@ -178,7 +208,12 @@ const TASK_START: About = About {
             "id that you choose, stable across restarts",
         ),
         field("title", FieldKind::Text, Need::Never, "what it is about"),
-        field("steps", FieldKind::Texts, Need::Never, "names of the declared steps, in order"),
+        field(
+            "steps",
+            FieldKind::Texts,
+            Need::Never,
+            "names of the declared steps, in order",
+        ),
         field(
             "set",
             FieldKind::Pairs,
@@ -186,7 +221,12 @@ const TASK_START: About = About {
             "context for a successor: issue, branch, workspace, stage",
         ),
         AGENT,
-        field("fence", FieldKind::Number, Need::Never, "to continue a lease that you have"),
+        field(
+            "fence",
+            FieldKind::Number,
+            Need::Never,
+            "to continue a lease that you have",
+        ),
         field(
             "lease",
             FieldKind::Text,
@@ -202,7 +242,12 @@ const TASK_DONE: About = About {
     text: "The whole task is finished. Refused while declared steps are open: finish or skip them.",
     effect: Effect::Once,
     fields: &[
-        field("force", FieldKind::Flag, Need::Never, "finish even if steps are open"),
+        field(
+            "force",
+            FieldKind::Flag,
+            Need::Never,
+            "finish even if steps are open",
+        ),
         TASK,
         FENCE,
     ],
@@ -214,7 +259,12 @@ const TASK_BLOCK: About = About {
     text: "The task cannot continue before a person acts; an alert is sent.",
     effect: Effect::Once,
     fields: &[
-        field("reason", FieldKind::Text, Need::Always, "what the person must do"),
+        field(
+            "reason",
+            FieldKind::Text,
+            Need::Always,
+            "what the person must do",
+        ),
         TASK,
         FENCE,
     ],
@@ -249,15 +299,30 @@ const STEP_END: About = About {
     effect: Effect::Once,
     fields: &[
         STEP,
-        field("failed", FieldKind::Flag, Need::Never, "it failed and may be tried again"),
+        field(
+            "failed",
+            FieldKind::Flag,
+            Need::Never,
+            "it failed and may be tried again",
+        ),
         field(
             "output",
             FieldKind::Text,
             Need::Never,
             "what a successor needs of the result; short",
         ),
-        field("cost", FieldKind::Text, Need::Never, "what it cost, such as 0.25"),
-        field("turns", FieldKind::Number, Need::Never, "model turns it took"),
+        field(
+            "cost",
+            FieldKind::Text,
+            Need::Never,
+            "what it cost, such as 0.25",
+        ),
+        field(
+            "turns",
+            FieldKind::Number,
+            Need::Never,
+            "model turns it took",
+        ),
         OCCURRENCE,
         TASK,
         FENCE,
@@ -271,7 +336,12 @@ const STEP_SKIP: About = About {
     effect: Effect::Once,
     fields: &[
         STEP,
-        field("reason", FieldKind::Text, Need::Always, "why it is not needed"),
+        field(
+            "reason",
+            FieldKind::Text,
+            Need::Always,
+            "why it is not needed",
+        ),
         OCCURRENCE,
         TASK,
         FENCE,
@@ -285,14 +355,24 @@ const CHECKPOINT_SAVE: About = About {
            alternative to task_start and steps.",
     effect: Effect::Once,
     fields: &[
-        field("workflow", FieldKind::Text, Need::Always, "id that you choose"),
+        field(
+            "workflow",
+            FieldKind::Text,
+            Need::Always,
+            "id that you choose",
+        ),
         field(
             "step",
             FieldKind::Text,
             Need::Never,
             "step that you are about to do; required for a new workflow",
         ),
-        field("complete", FieldKind::Texts, Need::Never, "steps that are finished"),
+        field(
+            "complete",
+            FieldKind::Texts,
+            Need::Never,
+            "steps that are finished",
+        ),
         field(
             "remaining",
             FieldKind::Texts,
@@ -306,10 +386,25 @@ const CHECKPOINT_SAVE: About = About {
             "the new status",
         ),
         field("notes", FieldKind::Text, Need::Never, "for the successor"),
-        field("handoff", FieldKind::Text, Need::Never, "for a new workflow: who should take over"),
-        field("idempotency", FieldKind::Text, Need::Never, "for a new workflow; default: its id"),
+        field(
+            "handoff",
+            FieldKind::Text,
+            Need::Never,
+            "for a new workflow: who should take over",
+        ),
+        field(
+            "idempotency",
+            FieldKind::Text,
+            Need::Never,
+            "for a new workflow; default: its id",
+        ),
         AGENT,
-        field("fence", FieldKind::Number, Need::Never, "from the answer of checkpoint_resume"),
+        field(
+            "fence",
+            FieldKind::Number,
+            Need::Never,
+            "from the answer of checkpoint_resume",
+        ),
     ],
 };
 
@@ -322,7 +417,12 @@ const CHECKPOINT_RESUME: About = About {
     fields: &[
         field("workflow", FieldKind::Text, Need::Never, "its id"),
         field("agent", FieldKind::Text, Need::Never, "only of this agent"),
-        field("fence", FieldKind::Number, Need::Never, "to continue a lease that you have"),
+        field(
+            "fence",
+            FieldKind::Number,
+            Need::Never,
+            "to continue a lease that you have",
+        ),
         field(
             "lease",
             FieldKind::Text,
@@ -346,7 +446,12 @@ const HEARTBEAT: About = About {
             "silent until then: a time, or a duration such as 10m",
         ),
         field("task", FieldKind::Text, Need::Never, "what you work on"),
-        field("attempt", FieldKind::Number, Need::Never, "from an earlier answer"),
+        field(
+            "attempt",
+            FieldKind::Number,
+            Need::Never,
+            "from an earlier answer",
+        ),
         AGENT,
     ],
 };
@@ -364,7 +469,15 @@ const RESUME_BRIEF: About = About {
     title: "Read the brief",
     text: "Returns payload, what is done, in doubt, next.",
     effect: Effect::Reads,
-    fields: &[field("task", FieldKind::Text, Need::Never, "default: the one you started"), AGENT],
+    fields: &[
+        field(
+            "task",
+            FieldKind::Text,
+            Need::Never,
+            "default: the one you started",
+        ),
+        AGENT,
+    ],
 };
 
 fn schema(fields: &[Field], over_http: bool) -> JsonObject {
@@ -373,11 +486,15 @@ fn schema(fields: &[Field], over_http: bool) -> JsonObject {
     let fields = fields.iter().filter(|field| field.is_there(over_http));
     let mut object = JsonObject::new();
     object.insert("type".to_owned(), json!("object"));
-    let properties: JsonObject =
-        fields.clone().map(|field| (field.name.to_owned(), property(field))).collect();
+    let properties: JsonObject = fields
+        .clone()
+        .map(|field| (field.name.to_owned(), property(field)))
+        .collect();
     object.insert("properties".to_owned(), Value::Object(properties));
-    let needed: Vec<&str> =
-        fields.filter(|field| is_needed(field)).map(|field| field.name).collect();
+    let needed: Vec<&str> = fields
+        .filter(|field| is_needed(field))
+        .map(|field| field.name)
+        .collect();
     if !needed.is_empty() {
         object.insert("required".to_owned(), json!(needed));
     }
@@ -424,14 +541,21 @@ mod tests {
     fn every_field_that_a_tool_describes_is_one_that_it_takes() {
         for tool in Tool::ALL {
             let about = tool.about();
-            let given: JsonObject =
-                about.fields.iter().map(|field| (field.name.to_owned(), sample(field))).collect();
+            let given: JsonObject = about
+                .fields
+                .iter()
+                .map(|field| (field.name.to_owned(), sample(field)))
+                .collect();
             arguments::check(tool, given.clone()).unwrap_or_else(|error| {
                 panic!("{} does not take what it describes: {error:?}", about.name)
             });
             let mut more = given;
             more.insert("surplus".to_owned(), json!(1));
-            assert!(arguments::check(tool, more).is_err(), "{} takes anything", about.name);
+            assert!(
+                arguments::check(tool, more).is_err(),
+                "{} takes anything",
+                about.name
+            );
         }
     }
 
@@ -441,7 +565,10 @@ mod tests {
             let schema = tool.described(over_http).input_schema;
             schema.get("required").cloned().unwrap_or_default()
         };
-        assert_eq!(needed(Tool::StepEnd, true), json!(["step", "task", "fence"]));
+        assert_eq!(
+            needed(Tool::StepEnd, true),
+            json!(["step", "task", "fence"])
+        );
         assert_eq!(needed(Tool::StepEnd, false), json!(["step"]));
         assert_eq!(needed(Tool::TaskStart, true), json!(["task"]));
         assert_eq!(needed(Tool::Inflight, true), Value::Null);

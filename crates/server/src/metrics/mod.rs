@@ -105,7 +105,13 @@ pub fn reference() -> String {
     let mut text = HEAD.to_owned();
     text += "\n| name | kind | labels | counted by | meaning |\n|---|---|---|---|---|\n";
     for metric in ALL {
-        let Metric { name, kind, labels, from, help } = metric;
+        let Metric {
+            name,
+            kind,
+            labels,
+            from,
+            help,
+        } = metric;
         let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
         let _ = writeln!(
             text,
@@ -128,12 +134,21 @@ mod tests {
     fn names_and_kinds_are_as_prometheus_wants_them() {
         for metric in ALL {
             let is_total = metric.name.ends_with("_total");
-            assert_eq!(is_total, metric.kind == MetricKind::Counter, "{}", metric.name);
+            assert_eq!(
+                is_total,
+                metric.kind == MetricKind::Counter,
+                "{}",
+                metric.name
+            );
             let is_plain = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(metric.name.chars().all(is_plain), "{}", metric.name);
             assert!(!metric.help.contains(['\n', '\\']), "{}", metric.name);
             let is_time = metric.kind == MetricKind::Histogram;
-            assert!(!is_time || metric.name.ends_with("_seconds"), "{}", metric.name);
+            assert!(
+                !is_time || metric.name.ends_with("_seconds"),
+                "{}",
+                metric.name
+            );
         }
     }
 }

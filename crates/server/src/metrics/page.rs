@@ -33,7 +33,9 @@ impl MetricsPage {
         values: impl IntoIterator<Item = (L, V)>,
     ) {
         self.head(metric);
-        let [label] = metric.labels else { panic!("{} has one label", metric.name) };
+        let [label] = metric.labels else {
+            panic!("{} has one label", metric.name)
+        };
         for (word, value) in values {
             let labels = format!("{{{label}=\"{}\"}}", escaped(word.as_ref()));
             self.line(metric.name, &labels, &value);
@@ -54,7 +56,10 @@ impl MetricsPage {
 
     fn head(&mut self, metric: &Metric) {
         let (name, kind, help) = (metric.name, metric.kind.as_str(), metric.help);
-        let _ = writeln!(self.0, "# HELP relight_{name} {help}\n# TYPE relight_{name} {kind}");
+        let _ = writeln!(
+            self.0,
+            "# HELP relight_{name} {help}\n# TYPE relight_{name} {kind}"
+        );
     }
 
     fn line(&mut self, name: &str, labels: &str, value: &dyn Display) {
@@ -64,7 +69,10 @@ impl MetricsPage {
 
 /// A label's value, with nothing in it that ends it.
 fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n")
+    value
+        .replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 /// Milliseconds as seconds.
@@ -88,6 +96,9 @@ mod tests {
 
     #[test]
     fn times_are_written_in_seconds() {
-        assert_eq!((seconds(1_050), seconds_of_us(250)), ("1.050".into(), "0.000250".into()));
+        assert_eq!(
+            (seconds(1_050), seconds_of_us(250)),
+            ("1.050".into(), "0.000250".into())
+        );
     }
 }

@@ -21,6 +21,8 @@ impl Traffic {
 
     /// Each class with its count.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CLASSES.into_iter().zip(self.0.iter().map(|count| count.load(Ordering::Relaxed)))
+        CLASSES
+            .into_iter()
+            .zip(self.0.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 }

@@ -20,22 +20,53 @@ type AtDoor = (&'static str, &'static str, &'static str);
 
 /// What every route may answer beside what its handler says.
 const EVERYWHERE: [AtDoor; 6] = [
-    ("400", "broken", "the request, or the JSON in it, is broken or nested too deeply"),
-    ("403", "forbidden", "a foreign host or page, or a scope that does not reach so far"),
-    ("422", "invalid", "the body, the query, the path or a header is not what is asked for here"),
+    (
+        "400",
+        "broken",
+        "the request, or the JSON in it, is broken or nested too deeply",
+    ),
+    (
+        "403",
+        "forbidden",
+        "a foreign host or page, or a scope that does not reach so far",
+    ),
+    (
+        "422",
+        "invalid",
+        "the body, the query, the path or a header is not what is asked for here",
+    ),
     ("429", "rate_limited", "too many wrong tokens lately"),
-    ("500", "internal", "something went wrong inside; the daemon's log says what"),
-    ("503", "unavailable", "the store cannot be used now, or the daemon ends"),
+    (
+        "500",
+        "internal",
+        "something went wrong inside; the daemon's log says what",
+    ),
+    (
+        "503",
+        "unavailable",
+        "the store cannot be used now, or the daemon ends",
+    ),
 ];
 /// What every route may answer that needs a token.
-const GUARDED: [AtDoor; 1] =
-    [("401", "unauthorized", "a token is needed, or this one is not known")];
+const GUARDED: [AtDoor; 1] = [(
+    "401",
+    "unauthorized",
+    "a token is needed, or this one is not known",
+)];
 /// What every route may answer that takes something.
 const WRITES: [AtDoor; 4] = [
     ("408", "too_slow", "the body did not come in time"),
-    ("409", "under_way", "a request with this Idempotency-Key is under way"),
+    (
+        "409",
+        "under_way",
+        "a request with this Idempotency-Key is under way",
+    ),
     ("413", "too_large", "the body is larger than 1 MiB"),
-    ("415", "unsupported_media_type", "only application/json is taken"),
+    (
+        "415",
+        "unsupported_media_type",
+        "only application/json is taken",
+    ),
 ];
 
 /// The description of the whole API.
@@ -48,7 +79,9 @@ fn document() -> OpenApi {
     let needed = SecurityRequirement::new::<_, [String; 0], String>("token", []);
     document.security = Some(vec![needed]);
     for (_, name, about) in EVERYWHERE.iter().chain(&GUARDED).chain(&WRITES) {
-        components.responses.insert((*name).to_owned(), RefOr::T(problem(about)));
+        components
+            .responses
+            .insert((*name).to_owned(), RefOr::T(problem(about)));
     }
     merge_parts(&mut components.schemas);
     let schemas = components.schemas.clone();
@@ -67,10 +100,14 @@ fn document() -> OpenApi {
 fn merge_parts(schemas: &mut BTreeMap<String, RefOr<Schema>>) {
     let known = schemas.clone();
     for schema in schemas.values_mut() {
-        let RefOr::T(Schema::AllOf(all)) = schema else { continue };
+        let RefOr::T(Schema::AllOf(all)) = schema else {
+            continue;
+        };
         let parts: Option<Vec<Object>> =
             all.items.iter().map(|part| object(&known, part)).collect();
-        let Some(parts) = parts.filter(|parts| parts.iter().any(is_closed)) else { continue };
+        let Some(parts) = parts.filter(|parts| parts.iter().any(is_closed)) else {
+            continue;
+        };
         let mut whole = Object::with_type(Type::Object);
         whole.description = all.description.clone();
         whole.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
@@ -91,21 +128,43 @@ fn object(schemas: &BTreeMap<String, RefOr<Schema>>, part: &RefOr<Schema>) -> Op
 }
 
 fn is_closed(object: &Object) -> bool {
-    matches!(object.additional_properties.as_deref(), Some(AdditionalProperties::FreeForm(false)))
+    matches!(
+        object.additional_properties.as_deref(),
+        Some(AdditionalProperties::FreeForm(false))
+    )
 }
 
 /// No body is taken as an empty object: where nothing in it is needed, it need not be there.
 fn describe_body(schemas: &BTreeMap<String, RefOr<Schema>>, operation: &mut Operation) {
-    let Some(RefOr::T(body)) = &mut operation.request_body else { return };
-    let Some(RefOr::T(content)) = body.content.values().next() else { return };
-    let Some(schema) = &content.schema else { return };
-    let Some(object) = object(schemas, schema) else { return };
+    let Some(RefOr::T(body)) = &mut operation.request_body else {
+        return;
+    };
+    let Some(RefOr::T(content)) = body.content.values().next() else {
+        return;
+    };
+    let Some(schema) = &content.schema else {
+        return;
+    };
+    let Some(object) = object(schemas, schema) else {
+        return;
+    };
     let is_needed = !object.required.is_empty();
-    body.required = Some(if is_needed { Required::True } else { Required::False });
+    body.required = Some(if is_needed {
+        Required::True
+    } else {
+        Required::False
+    });
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
-    let PathItem { get, post, put, patch, delete, .. } = item;
+    let PathItem {
+        get,
+        post,
+        put,
+        patch,
+        delete,
+        ..
+    } = item;
     let all = [
         (Method::GET, get),
         (Method::POST, post),
@@ -113,7 +172,8 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
         (Method::PATCH, patch),
         (Method::DELETE, delete),
     ];
-    all.into_iter().filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+    all.into_iter()
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
 /// Adds what the guard answers; what a handler says itself stays.
@@ -136,18 +196,32 @@ fn describe_door(method: &Method, path: &str, operation: &mut Operation) {
 fn problem(about: &str) -> Response {
     let schema = Ref::from_schema_name("ProblemBody");
     let content = Content::new(Some(schema));
-    ResponseBuilder::new().description(about).content("application/json", content).build()
+    ResponseBuilder::new()
+        .description(about)
+        .content("application/json", content)
+        .build()
 }
 
 /// Generators of clients need ids that are used once, and a description of each response.
 fn name_and_explain(operation: &mut Operation) {
-    let tag = operation.tags.as_ref().and_then(|tags| tags.first()).expect("routes have tags");
-    operation.operation_id = operation.operation_id.as_ref().map(|id| format!("{tag}_{id}"));
+    let tag = operation
+        .tags
+        .as_ref()
+        .and_then(|tags| tags.first())
+        .expect("routes have tags");
+    operation.operation_id = operation
+        .operation_id
+        .as_ref()
+        .map(|id| format!("{tag}_{id}"));
     for (status, response) in &mut operation.responses.responses {
-        let RefOr::T(response) = response else { continue };
+        let RefOr::T(response) = response else {
+            continue;
+        };
         if status.starts_with(['4', '5']) && response.content.is_empty() {
             let schema = Some(Ref::from_schema_name("ProblemBody"));
-            response.content.insert("application/json".to_owned(), Content::new(schema).into());
+            response
+                .content
+                .insert("application/json".to_owned(), Content::new(schema).into());
         }
         if response.description.is_empty() {
             response.description = match status.as_str() {
@@ -171,15 +245,27 @@ fn name_and_explain(operation: &mut Operation) {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test asks its caller, not the product's user")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test asks its caller, not the product's user"
+)]
 fn the_file_is_what_the_handlers_say() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/openapi.json"
+    );
     let mut wanted = serde_json::to_string_pretty(&document()).unwrap();
     wanted.push('\n');
     if std::env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
         std::fs::write(path, &wanted).unwrap();
     }
     let found = std::fs::read_to_string(path).unwrap_or_default();
-    let differs = wanted.lines().zip(found.lines()).find(|(wanted, found)| wanted != found);
-    assert!(found == wanted, "UPDATE_DOCS=1 cargo test -p relight-server; first: {differs:?}");
+    let differs = wanted
+        .lines()
+        .zip(found.lines())
+        .find(|(wanted, found)| wanted != found);
+    assert!(
+        found == wanted,
+        "UPDATE_DOCS=1 cargo test -p relight-server; first: {differs:?}"
+    );
 }

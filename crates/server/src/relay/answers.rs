@@ -65,7 +65,10 @@ mod tests {
         assert!(matches!(answers.look("a"), WriteStatus::New(..)));
         assert!(matches!(answers.look("a"), WriteStatus::Before(_)));
         for n in 0..IDS_MAX {
-            assert!(matches!(answers.look(&n.to_string()), WriteStatus::New(..)), "{n}");
+            assert!(
+                matches!(answers.look(&n.to_string()), WriteStatus::New(..)),
+                "{n}"
+            );
         }
         assert!(matches!(answers.look("a"), WriteStatus::New(..)));
         assert!(answers.0.lock().unwrap().by_id.len() <= IDS_MAX);

@@ -86,8 +86,14 @@ pub(super) enum Read {
     Session(SessionKey),
     Sessions(SessionQuery),
     Kept(String),
-    Inventory { whole: bool },
-    Claimable { claimant: Claimant, now: Time, limit: usize },
+    Inventory {
+        whole: bool,
+    },
+    Claimable {
+        claimant: Claimant,
+        now: Time,
+        limit: usize,
+    },
     NextDue(Time),
     Nodes,
     NewestEvent,

@@ -34,14 +34,25 @@ impl Soon {
     pub(super) async fn turn(&self) -> SendPermit<'_> {
         if self.is_empty() {
             let beside = Some(self.order.read().await);
-            return SendPermit { before: Vec::new(), _alone: None, _beside: beside };
+            return SendPermit {
+                before: Vec::new(),
+                _alone: None,
+                _beside: beside,
+            };
         }
         let alone = Some(self.order.write().await);
-        SendPermit { before: self.take(), _alone: alone, _beside: None }
+        SendPermit {
+            before: self.take(),
+            _alone: alone,
+            _beside: None,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     /// All that waits and was not cancelled.

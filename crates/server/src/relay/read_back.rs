@@ -30,7 +30,9 @@ pub(super) async fn committed(
         newest: true,
     };
     for _ in 0..ROUNDS_MAX {
-        let Some(task) = store.task(&commit.task).await? else { return Ok(None) };
+        let Some(task) = store.task(&commit.task).await? else {
+            return Ok(None);
+        };
         let events = store.events(newest.clone()).await?;
         let after = store.task(&commit.task).await?;
         // Events and task of one moment, or the fence would be counted wrongly.
@@ -55,7 +57,10 @@ fn found(commit: &Commit, task: &Task, events: &[Event]) -> Option<Committed> {
     let raises =
         |event: &&Event| matches!(event.kind, EventKind::LeaseTaken | EventKind::FenceRaised);
     let raised_since = events[at + count..].iter().filter(raises).count() as u64;
-    Some(Committed { seq: task.seq, fence: Fence(task.lease.fence.0 - raised_since) })
+    Some(Committed {
+        seq: task.seq,
+        fence: Fence(task.lease.fence.0 - raised_since),
+    })
 }
 
 fn is_told_by(commit: &Commit, change: &Change, event: &Event) -> bool {

@@ -33,8 +33,15 @@ pub(super) struct RelayReply<T> {
 
 impl RelayClient {
     pub(super) fn new(socket: &Path) -> Self {
-        let name = random::bytes::<12>().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { line: SocketClient::new(socket), name, writes: AtomicU64::new(0) }
+        let name = random::bytes::<12>()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Self {
+            line: SocketClient::new(socket),
+            name,
+            writes: AtomicU64::new(0),
+        }
     }
 
     /// Waits so long for a daemon that is away.
@@ -50,7 +57,10 @@ impl RelayClient {
     /// A write, as one that is asked for once however often it is said.
     pub(super) fn new_write(&self, write: Write) -> Call {
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
-        Call::Write { id: format!("{}-{number}", self.name), write }
+        Call::Write {
+            id: format!("{}-{number}", self.name),
+            write,
+        }
     }
 
     /// Asks, and waits for the answer.
@@ -58,16 +68,27 @@ impl RelayClient {
         &self,
         call: Call,
     ) -> Result<RelayReply<T>, StoreError> {
-        let heard = self.line.ask(&written(&RelayRequest { version: VERSION, call })).await?;
+        let heard = self
+            .line
+            .ask(&written(&RelayRequest {
+                version: VERSION,
+                call,
+            }))
+            .await?;
         if heard.status != 200 {
             return Err(self.refused(&heard));
         }
         let answered: RelayResponse<T> = serde_json::from_slice(&heard.body).map_err(|error| {
             let ours = crate::VERSION;
-            self.unreachable(format!("relight {ours} does not understand its daemon: {error}"))
+            self.unreachable(format!(
+                "relight {ours} does not understand its daemon: {error}"
+            ))
         })?;
         let in_doubt = heard.was_lost && !answered.again;
-        Ok(RelayReply { answer: answered.answer, in_doubt })
+        Ok(RelayReply {
+            answer: answered.answer,
+            in_doubt,
+        })
     }
 
     fn refused(&self, heard: &Heard) -> StoreError {
@@ -80,13 +101,19 @@ impl RelayClient {
         };
         match error.code.as_str() {
             "not_found" => self.unreachable("its daemon is older than this relight; restart it"),
-            "forbidden" | "too_large" => StoreError::Unsuitable { place: self.place(), why },
+            "forbidden" | "too_large" => StoreError::Unsuitable {
+                place: self.place(),
+                why,
+            },
             _ => self.unreachable(why),
         }
     }
 
     /// No answer, and why.
     pub(super) fn unreachable(&self, why: impl Into<String>) -> StoreError {
-        StoreError::Unreachable { place: self.place(), why: why.into() }
+        StoreError::Unreachable {
+            place: self.place(),
+            why: why.into(),
+        }
     }
 }

@@ -26,7 +26,10 @@ const CHANGE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// The relay's route. It reads its own bodies and remembers its own answers.
 pub(crate) fn routes() -> Router<App> {
-    Router::new().route(PATH, post(serve).layer(Extension(Arc::<Answers>::default())))
+    Router::new().route(
+        PATH,
+        post(serve).layer(Extension(Arc::<Answers>::default())),
+    )
 }
 
 /// Answers one question of an agent.
@@ -41,9 +44,12 @@ async fn serve(
     }
     let bytes = collect(request.into_body(), BYTES_MAX, app.body_wait_max).await?;
     match understood(&bytes)? {
-        Call::Read(read) => {
-            Ok(answer(false, &proxy(&app, app.backend.engine.store().as_ref()).read(read).await))
-        }
+        Call::Read(read) => Ok(answer(
+            false,
+            &proxy(&app, app.backend.engine.store().as_ref())
+                .read(read)
+                .await,
+        )),
         Call::Write { id, write } => done(&app, &answers, &id, write).await,
         Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
     }
@@ -53,7 +59,9 @@ async fn serve(
 pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
     let not_understood = |error: serde_json::Error| {
         let ours = crate::VERSION;
-        ApiError::invalid(format!("the daemon (relight {ours}) does not understand this: {error}"))
+        ApiError::invalid(format!(
+            "the daemon (relight {ours}) does not understand this: {error}"
+        ))
     };
     let AskedBy { version } = serde_json::from_slice(bytes).map_err(not_understood)?;
     if version != VERSION {

@@ -60,7 +60,11 @@ enum Lost {
 
 impl SocketClient {
     pub(super) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_path_buf(), idle: Mutex::default(), away_max: AWAY_MAX }
+        Self {
+            socket: socket.to_path_buf(),
+            idle: Mutex::default(),
+            away_max: AWAY_MAX,
+        }
     }
 
     /// Waits so long for a daemon that is away.
@@ -79,7 +83,13 @@ impl SocketClient {
         let (mut was_lost, mut pause) = (false, PAUSE[0]);
         loop {
             let lost = match self.try_once(question, &mut was_lost).await {
-                Ok((status, body)) => return Ok(Heard { status, body, was_lost }),
+                Ok((status, body)) => {
+                    return Ok(Heard {
+                        status,
+                        body,
+                        was_lost,
+                    });
+                }
                 Err(lost) => lost,
             };
             was_lost |= !matches!(lost, Lost::Nobody(_));
@@ -92,7 +102,11 @@ impl SocketClient {
     }
 
     async fn try_once(&self, question: &[u8], was_lost: &mut bool) -> Result<(u16, Vec<u8>), Lost> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         if let Some(stream) = idle {
             match self.speak(stream, question).await {
                 // The daemon has closed it meanwhile, or was restarted: a new one tells.
@@ -140,9 +154,15 @@ impl SocketClient {
             }
             Lost::Nobody(error) => error.to_string(),
             Lost::Broken(error) => format!("the daemon hangs up ({error})"),
-            Lost::Slow => format!("the daemon does not answer within {} s", ANSWER_MAX.as_secs()),
+            Lost::Slow => format!(
+                "the daemon does not answer within {} s",
+                ANSWER_MAX.as_secs()
+            ),
         };
-        StoreError::Unreachable { place: self.place(), why }
+        StoreError::Unreachable {
+            place: self.place(),
+            why,
+        }
     }
 }
 
@@ -158,7 +178,10 @@ impl Lost {
 }
 
 fn is_nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+    )
 }
 
 fn head(length: usize) -> Vec<u8> {
@@ -202,14 +225,23 @@ async fn more(stream: &mut UnixStream, bytes: &mut Vec<u8>) -> io::Result<()> {
 /// The status, and how long the body is.
 fn read_head(head: &[u8]) -> Option<(u16, usize)> {
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
-    let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    let status = lines
+        .next()?
+        .strip_prefix("HTTP/1.1 ")?
+        .get(..3)?
+        .parse()
+        .ok()?;
     let length = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim().parse().ok())?
     })?;
     Some((status, length))
 }
 
 fn no_answer() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "this is not an answer of a daemon")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "this is not an answer of a daemon",
+    )
 }

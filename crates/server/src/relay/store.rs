@@ -60,7 +60,11 @@ impl RelayedStore {
     fn with(asker: RelayClient) -> Result<Self, StoreError> {
         let asker = Arc::new(asker);
         let thread = Thread::start().map_err(|error| asker.unreachable(error.to_string()))?;
-        Ok(Self { asker, soon: Arc::default(), thread })
+        Ok(Self {
+            asker,
+            soon: Arc::default(),
+            thread,
+        })
     }
 
     async fn ask<T>(&self, call: Call) -> Result<RelayReply<T>, StoreError>
@@ -76,7 +80,9 @@ impl RelayedStore {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        self.ask::<Result<T, StoreError>>(Call::Read(read)).await?.answer
+        self.ask::<Result<T, StoreError>>(Call::Read(read))
+            .await?
+            .answer
     }
 
     async fn send<T>(&self, write: Write) -> Result<RelayReply<T>, StoreError>
@@ -91,13 +97,19 @@ impl RelayedStore {
             "through a node's daemon nobody can {what}; outside of agents, name the store by --store, \
              RELIGHT_STORE or [store] in relight.toml"
         );
-        StoreError::Unsuitable { place: self.asker.place(), why }
+        StoreError::Unsuitable {
+            place: self.asker.place(),
+            why,
+        }
     }
 
     async fn commit_now(&self, commit: Commit) -> Result<Committed, CommitError> {
         let mut turn = self.soon.turn().await;
         let soon = std::mem::take(&mut turn.before);
-        let write = Write::Commit { soon, commit: commit.clone() };
+        let write = Write::Commit {
+            soon,
+            commit: commit.clone(),
+        };
         let reply = self.send::<Result<Committed, CommitError>>(write).await?;
         match reply.answer {
             Err(error) if reply.in_doubt => match read_back::committed(self, &commit).await? {
@@ -132,7 +144,12 @@ impl RelayedStore {
         told: Vec<StoreEvent>,
     ) -> Result<bool, StoreError> {
         let (wanted, before) = (now.clone(), Maybe(before));
-        let write = Write::Keep { name: name.clone(), before, now, told };
+        let write = Write::Keep {
+            name: name.clone(),
+            before,
+            now,
+            told,
+        };
         let reply = self.send::<Result<bool, StoreError>>(write).await?;
         let is_kept = reply.answer?;
         Ok(is_kept || (reply.in_doubt && self.kept(&name).await? == Some(wanted)))
@@ -156,7 +173,8 @@ impl Drop for RelayedStore {
             return;
         }
         let (asker, soon) = (Arc::clone(&self.asker), Arc::clone(&self.soon));
-        self.thread.finish(END_MAX, async move { send_soon(&asker, &soon).await });
+        self.thread
+            .finish(END_MAX, async move { send_soon(&asker, &soon).await });
     }
 }
 
@@ -169,14 +187,25 @@ impl Store for RelayedStore {
             }
             Operation::Renew(task, fence) => {
                 let renewal = Write::Renew(task, fence);
-                self.send::<Result<(), CommitError>>(renewal).await?.answer?;
+                self.send::<Result<(), CommitError>>(renewal)
+                    .await?
+                    .answer?;
                 return Ok(OperationResult::Renewed);
             }
             Operation::CommitSessions(changes, at) => {
-                return Ok(OperationResult::Sessions(self.commit_sessions_now(changes, at).await?));
+                return Ok(OperationResult::Sessions(
+                    self.commit_sessions_now(changes, at).await?,
+                ));
             }
-            Operation::Keep { name, before, now, told } => {
-                return Ok(OperationResult::Changed(self.keep_now(name, before, now, told).await?));
+            Operation::Keep {
+                name,
+                before,
+                now,
+                told,
+            } => {
+                return Ok(OperationResult::Changed(
+                    self.keep_now(name, before, now, told).await?,
+                ));
             }
             Operation::CommitAgent(_) => "supervise",
             Operation::JoinNode(..) | Operation::RenewNode(..) | Operation::LeaveNode(..) => {
@@ -285,7 +314,12 @@ impl Store for RelayedStore {
         now: Time,
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
-        self.read(Read::Claimable { claimant: claimant.clone(), now, limit }).await
+        self.read(Read::Claimable {
+            claimant: claimant.clone(),
+            now,
+            limit,
+        })
+        .await
     }
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
@@ -305,6 +339,8 @@ impl Store for RelayedStore {
     }
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {
-        self.ask::<Result<(), StoreError>>(Call::Changed(after)).await?.answer
+        self.ask::<Result<(), StoreError>>(Call::Changed(after))
+            .await?
+            .answer
     }
 }

@@ -65,16 +65,16 @@ impl<'a> StoreProxy<'a> {
             Read::Kept(name) => self.said(store.kept(&name).await.map(Maybe)),
             Read::Inventory { whole } => {
                 let found = store.inventory(whole).await;
-                self.said(
-                    found.map(|found| Inventory {
-                        place: format!("the store {}", self.name),
-                        ..found
-                    }),
-                )
+                self.said(found.map(|found| Inventory {
+                    place: format!("the store {}", self.name),
+                    ..found
+                }))
             }
-            Read::Claimable { claimant, now, limit } => {
-                self.said(store.claimable(&claimant, now, limit).await)
-            }
+            Read::Claimable {
+                claimant,
+                now,
+                limit,
+            } => self.said(store.claimable(&claimant, now, limit).await),
             Read::NextDue(now) => self.said(store.next_due(now).await),
             Read::Nodes => self.said(store.nodes().await),
             Read::NewestEvent => self.said(store.newest_event().await),
@@ -86,23 +86,32 @@ impl<'a> StoreProxy<'a> {
         let store = self.store;
         match write {
             Write::Commit { soon, commit } => {
-                soon.into_iter().for_each(|commit| drop(store.commit_deferred(commit)));
+                soon.into_iter()
+                    .for_each(|commit| drop(store.commit_deferred(commit)));
                 self.said(store.commit(commit).await)
             }
             Write::CommitSoon(commits) => {
-                commits.into_iter().for_each(|commit| drop(store.commit_deferred(commit)));
+                commits
+                    .into_iter()
+                    .for_each(|commit| drop(store.commit_deferred(commit)));
                 written(&())
             }
             Write::Renew(task, fence) => self.said(store.renew(&task, fence).await),
             Write::CommitSessions(changes, at) => {
                 self.said(store.commit_sessions(changes, at).await)
             }
-            Write::Keep { name, before: Maybe(before), now, told } if told.is_empty() => {
-                self.said(store.keep(&name, before, now).await)
-            }
-            Write::Keep { name, before: Maybe(before), now, told } => {
-                self.said(store.keep_and_tell(&name, before, now, told).await)
-            }
+            Write::Keep {
+                name,
+                before: Maybe(before),
+                now,
+                told,
+            } if told.is_empty() => self.said(store.keep(&name, before, now).await),
+            Write::Keep {
+                name,
+                before: Maybe(before),
+                now,
+                told,
+            } => self.said(store.keep_and_tell(&name, before, now, told).await),
         }
     }
 
@@ -151,14 +160,33 @@ mod tests {
     fn every_error() -> Vec<StoreError> {
         let (place, text) = (|| ADDRESS.to_owned(), || "it is so".to_owned());
         vec![
-            StoreError::Io { place: place(), source: Arc::new(std::io::Error::other("full")) },
-            StoreError::Damaged { place: place(), what: text() },
-            StoreError::Newer { place: place(), found: 9, known: 8 },
+            StoreError::Io {
+                place: place(),
+                source: Arc::new(std::io::Error::other("full")),
+            },
+            StoreError::Damaged {
+                place: place(),
+                what: text(),
+            },
+            StoreError::Newer {
+                place: place(),
+                found: 9,
+                known: 8,
+            },
             StoreError::Busy { place: place() },
-            StoreError::Unreachable { place: place(), why: text() },
-            StoreError::HalfCopied { place: place(), from: place() },
+            StoreError::Unreachable {
+                place: place(),
+                why: text(),
+            },
+            StoreError::HalfCopied {
+                place: place(),
+                from: place(),
+            },
             StoreError::Replaced { place: place() },
-            StoreError::Unsuitable { place: place(), why: text() },
+            StoreError::Unsuitable {
+                place: place(),
+                why: text(),
+            },
         ]
     }
 
@@ -172,11 +200,17 @@ mod tests {
                 proxy.said::<(), _>(Err(CommitError::from(error))),
             ];
             for said in said.map(|said| String::from_utf8(said).unwrap()) {
-                assert!(said.contains("of node n") && !said.contains("db.internal"), "{said}");
+                assert!(
+                    said.contains("of node n") && !said.contains("db.internal"),
+                    "{said}"
+                );
             }
         }
         let found = proxy.read(Read::Inventory { whole: false }).await;
         let found = String::from_utf8(found).unwrap();
-        assert!(found.contains(r#""place":"the store of node n""#), "{found}");
+        assert!(
+            found.contains(r#""place":"the store of node n""#),
+            "{found}"
+        );
     }
 }

@@ -40,7 +40,11 @@ impl Thread {
             let _ = runtime.block_on(ended);
             runtime.shutdown_timeout(Duration::ZERO);
         })?;
-        Ok(Self { handle, end: Some(end), thread: Some(thread) })
+        Ok(Self {
+            handle,
+            end: Some(end),
+            thread: Some(thread),
+        })
     }
 
     /// Goes on by itself, whoever waits.

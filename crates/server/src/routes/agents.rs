@@ -56,17 +56,38 @@ pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichAgents>,
 ) -> Result<Answer<List<view::Agent>>, ApiError> {
-    let limit = wire::list::Page { limit: which.limit, after: None }.limit()?;
-    let states = which.state.as_deref().map(state).transpose()?.into_iter().collect();
+    let limit = wire::list::Page {
+        limit: which.limit,
+        after: None,
+    }
+    .limit()?;
+    let states = which
+        .state
+        .as_deref()
+        .map(state)
+        .transpose()?
+        .into_iter()
+        .collect();
     let after = which.after.map(AgentName::new).transpose()?;
-    let query = AgentQuery { states, after, limit: Some(limit) };
-    let mut list = app.context().list_agents(query, &mut app.live_signs(), None).await?;
-    list.items.iter_mut().for_each(|agent| app.add_own_sign(agent));
+    let query = AgentQuery {
+        states,
+        after,
+        limit: Some(limit),
+    };
+    let mut list = app
+        .context()
+        .list_agents(query, &mut app.live_signs(), None)
+        .await?;
+    list.items
+        .iter_mut()
+        .for_each(|agent| app.add_own_sign(agent));
     Ok(Answer(list))
 }
 
 fn state(word: &str) -> Result<AgentStateKind, ApiError> {
-    let found = AgentStateKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+    let found = AgentStateKind::ALL
+        .into_iter()
+        .find(|kind| kind.as_str() == word);
     found.ok_or_else(|| ApiError::invalid(format!("{word:?} is not a state of an agent")))
 }
 
@@ -89,16 +110,25 @@ impl App {
 
     /// The other live node that has an agent.
     pub(super) async fn far_node(&self, agent: &Agent) -> Result<Option<NodeName>, ApiError> {
-        let Some((own, _)) = &self.backend.node else { return Ok(None) };
-        let Some(held) = &agent.lease.held else { return Ok(None) };
-        let Some(node) = held.holder.node().filter(|node| *node != own) else { return Ok(None) };
+        let Some((own, _)) = &self.backend.node else {
+            return Ok(None);
+        };
+        let Some(held) = &agent.lease.held else {
+            return Ok(None);
+        };
+        let Some(node) = held.holder.node().filter(|node| *node != own) else {
+            return Ok(None);
+        };
         let holders = self.backend.engine.holders();
         holders.look_for([held]).await?;
         Ok(holders.is_alive(held).then(|| node.clone()))
     }
 
     async fn shown(&self, name: &AgentName) -> Result<view::Agent, ApiError> {
-        let mut agent = self.context().show_agent(name, &mut self.live_signs(), None).await?;
+        let mut agent = self
+            .context()
+            .show_agent(name, &mut self.live_signs(), None)
+            .await?;
         self.add_own_sign(&mut agent);
         Ok(agent)
     }
@@ -109,8 +139,12 @@ impl App {
 
     /// What it said here, when nobody supervises it.
     fn add_own_sign(&self, agent: &mut view::Agent) {
-        let name = AgentName::new(agent.name.clone()).ok().filter(|_| agent.phase.is_none());
-        let Some(sign) = name.and_then(|name| self.signs.of(&name)) else { return };
+        let name = AgentName::new(agent.name.clone())
+            .ok()
+            .filter(|_| agent.phase.is_none());
+        let Some(sign) = name.and_then(|name| self.signs.of(&name)) else {
+            return;
+        };
         agent.phase = Some(sign.phase(clock::now()).to_owned());
         agent.last_sign_at = Some(sign.at);
         (agent.waiting_until, agent.status_text) = (sign.waiting_until, sign.status);
@@ -140,8 +174,10 @@ pub(super) async fn register(
     Given(given): Given<NewAgent>,
 ) -> Result<Response, ApiError> {
     if given.command.is_some() && !app.backend.allows_commands {
-        return Err(ApiError::forbidden("commands are not taken over the network")
-            .hint("write it into relight.toml, or set [daemon] commands = true"));
+        return Err(
+            ApiError::forbidden("commands are not taken over the network")
+                .hint("write it into relight.toml, or set [daemon] commands = true"),
+        );
     }
     let command_len = given.command.iter().flatten().map(String::len).sum();
     limits::COMMAND
@@ -160,7 +196,11 @@ pub(super) async fn register(
 impl App {
     /// An agent that reports by itself. The same one again changes nothing.
     async fn listen_to(&self, name: &AgentName, given: NewAgent) -> Result<StatusCode, ApiError> {
-        let of_commands = [given.folder.is_some(), given.preset.is_some(), given.restart.is_some()];
+        let of_commands = [
+            given.folder.is_some(),
+            given.preset.is_some(),
+            given.restart.is_some(),
+        ];
         if of_commands.contains(&true) {
             let text = "folder, preset and restart are of agents with a command";
             return Err(ApiError::invalid(text));
@@ -168,7 +208,11 @@ impl App {
         let silence_max = given.silence_max.as_deref().map(span).transpose()?;
         let reporters = &self.backend.reporters;
         let is_new = reporters.register(name, given.skills, silence_max).await?;
-        Ok(if is_new { StatusCode::CREATED } else { StatusCode::OK })
+        Ok(if is_new {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        })
     }
 
     /// An agent with a command. The store is its configuration, so nothing in it may be a secret.
@@ -181,15 +225,22 @@ impl App {
         }
         let redactor = self.backend.engine.redactor();
         if redactor.command(&command) != command {
-            return Err(ApiError::invalid("there is a secret in the command, which would be kept")
-                .hint("let the agent read it from a file or a variable of its own"));
+            return Err(
+                ApiError::invalid("there is a secret in the command, which would be kept")
+                    .hint("let the agent read it from a file or a variable of its own"),
+            );
         }
         let new = control::AgentRegistration {
             name: name.clone(),
             command,
             folder: given.folder.map(folder).transpose()?,
             preset: given.preset,
-            restart: given.restart.as_deref().map(restart_rule).transpose()?.unwrap_or_default(),
+            restart: given
+                .restart
+                .as_deref()
+                .map(restart_rule)
+                .transpose()?
+                .unwrap_or_default(),
             silence_max: given.silence_max.as_deref().map(span).transpose()?,
             skills: given.skills,
         };
@@ -198,7 +249,11 @@ impl App {
                 .map_err(|error| ApiError::internal(error.to_string()))?,
             ControlReply::Error(refused) => return Err(refused.into()),
         };
-        Ok(if registered.created { StatusCode::CREATED } else { StatusCode::OK })
+        Ok(if registered.created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        })
     }
 }
 
@@ -207,12 +262,17 @@ fn folder(text: String) -> Result<PathBuf, ApiError> {
     if path.is_absolute() && path.is_dir() {
         return Ok(path);
     }
-    Err(ApiError::invalid(format!("{} is not a folder, or not absolute", path.display())))
+    Err(ApiError::invalid(format!(
+        "{} is not a folder, or not absolute",
+        path.display()
+    )))
 }
 
 fn restart_rule(word: &str) -> Result<RestartRule, ApiError> {
     serde_json::from_value(word.into()).map_err(|_| {
-        ApiError::invalid(format!("{word:?} is not a rule; known are on-failure, always, never"))
+        ApiError::invalid(format!(
+            "{word:?} is not a rule; known are on-failure, always, never"
+        ))
     })
 }
 
@@ -234,17 +294,25 @@ pub(super) async fn forget(
     }
     if agent.plan.is_registered() {
         // One that is not supervised here is as it is.
-        let _ = app.call(Request::Unregister { agent: name.clone() }).await?;
+        let _ = app
+            .call(Request::Unregister {
+                agent: name.clone(),
+            })
+            .await?;
         agent = app.agent(&name).await?;
     }
     let store = app.backend.engine.store();
     if !store.forget_agent(&name, agent.seq, clock::now()).await? {
         if let Some(node) = app.far_node(&agent).await? {
-            return Err(ApiError::conflict(format!("agent {name} is supervised on node {node}"))
-                .hint("DELETE it through the API of that node, or relight stop it there first"));
+            return Err(
+                ApiError::conflict(format!("agent {name} is supervised on node {node}"))
+                    .hint("DELETE it through the API of that node, or relight stop it there first"),
+            );
         }
-        return Err(ApiError::conflict(format!("agent {name} is supervised, or just changed"))
-            .hint("take it out of relight.toml and stop it first"));
+        return Err(
+            ApiError::conflict(format!("agent {name} is supervised, or just changed"))
+                .hint("take it out of relight.toml and stop it first"),
+        );
     }
     app.signs.forget(&name);
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -263,8 +331,12 @@ pub(super) async fn start(
 ) -> Result<Answer<AgentChanged>, ApiError> {
     let agent = AgentName::new(name)?;
     let request = match given.keep_running {
-        true => Request::Start { agent: agent.clone() },
-        false => Request::Restart { agent: agent.clone() },
+        true => Request::Start {
+            agent: agent.clone(),
+        },
+        false => Request::Restart {
+            agent: agent.clone(),
+        },
     };
     app.change(agent, request).await
 }
@@ -308,12 +380,13 @@ impl App {
             return self.change_reporter(&name, &request).await;
         }
         let reply = match self.call(request.clone()).await? {
-            ControlReply::Error(Refused { code: ErrorCode::NOT_SUPERVISED, .. }) => {
-                match self.ask_elsewhere(&agent, request.clone()).await {
-                    Some(reply) => reply,
-                    None => self.ask_node(&agent, request).await?,
-                }
-            }
+            ControlReply::Error(Refused {
+                code: ErrorCode::NOT_SUPERVISED,
+                ..
+            }) => match self.ask_elsewhere(&agent, request.clone()).await {
+                Some(reply) => reply,
+                None => self.ask_node(&agent, request).await?,
+            },
             reply => reply,
         };
         match reply {

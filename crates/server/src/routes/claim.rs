@@ -41,7 +41,12 @@ pub(super) async fn claim(
         claimed = request.run(&context, &app.backend.queue, WAIT_MAX, &taker) => claimed?,
         () = app.journal.ended() => None,
     };
-    let Some(started) = claimed else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let Some(started) = claimed else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
     app.worked(&started.task);
-    Ok(json_bytes(StatusCode::OK, &Written::<Started>::from(started)))
+    Ok(json_bytes(
+        StatusCode::OK,
+        &Written::<Started>::from(started),
+    ))
 }

@@ -47,7 +47,11 @@ pub(super) async fn down(
     State(app): State<App>,
     Given(given): Given<Down>,
 ) -> Result<Answer<ShutdownSummary>, ApiError> {
-    app.answer(Request::Down { keep_agents: given.keep_agents }).await.map(Answer)
+    app.answer(Request::Down {
+        keep_agents: given.keep_agents,
+    })
+    .await
+    .map(Answer)
 }
 
 /// Reads the configuration again.
@@ -65,7 +69,11 @@ pub(super) async fn recover(
     State(app): State<App>,
     Given(given): Given<Recover>,
 ) -> Result<Answer<serde_json::Value>, ApiError> {
-    app.answer(Request::Recover { dry_run: given.dry_run }).await.map(Answer)
+    app.answer(Request::Recover {
+        dry_run: given.dry_run,
+    })
+    .await
+    .map(Answer)
 }
 
 impl App {

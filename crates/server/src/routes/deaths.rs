@@ -33,12 +33,23 @@ pub(super) async fn deaths(
     let agent = app.agent(&AgentName::new(name)?).await?;
     let limit = page.limit()?;
     let before = app.place(page.after).await?;
-    let query = AttemptQuery { agent: Some(agent.name), ended: true, limit: limit + 1, before };
+    let query = AttemptQuery {
+        agent: Some(agent.name),
+        ended: true,
+        limit: limit + 1,
+        before,
+    };
     let mut found = app.backend.engine.store().attempts(query).await?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|last| last.tag.to_string());
-    Ok(Answer(List { items: found.into_iter().filter_map(DeathView::of).collect(), next }))
+    let next = found
+        .last()
+        .filter(|_| has_more)
+        .map(|last| last.tag.to_string());
+    Ok(Answer(List {
+        items: found.into_iter().filter_map(DeathView::of).collect(),
+        next,
+    }))
 }
 
 /// Which attempts.
@@ -64,20 +75,31 @@ pub(super) async fn attempts(
     State(app): State<App>,
     Asked(which): Asked<WhichAttempts>,
 ) -> Result<Answer<List<wire::attempt::AttemptView>>, ApiError> {
-    let limit = Page { limit: which.limit.or(Some(1_000)), after: None }.limit()?;
+    let limit = Page {
+        limit: which.limit.or(Some(1_000)),
+        after: None,
+    }
+    .limit()?;
     let since: Option<Time> = which.since.as_deref().map(str::parse).transpose()?;
     let agent = which.agent.map(AgentName::new).transpose()?;
     let mut before = app.place(which.after).await?;
     let mut found = Vec::new();
     let mut looked_at = 0;
     loop {
-        let query =
-            AttemptQuery { agent: agent.clone(), ended: false, limit: READ_AT_ONCE, before };
+        let query = AttemptQuery {
+            agent: agent.clone(),
+            ended: false,
+            limit: READ_AT_ONCE,
+            before,
+        };
         let read = app.backend.engine.store().attempts(query).await?;
         let is_last = read.len() < READ_AT_ONCE;
         looked_at += read.len();
         before = read.last().map(|last| last.tag.clone());
-        found.extend(read.into_iter().filter(|attempt| has_lived_since(attempt, since)));
+        found.extend(
+            read.into_iter()
+                .filter(|attempt| has_lived_since(attempt, since)),
+        );
         if found.len() > limit || is_last || looked_at >= LOOKED_THROUGH_MAX {
             before = before.filter(|_| !is_last);
             break;
@@ -89,7 +111,10 @@ pub(super) async fn attempts(
         before = found.last().map(|last| last.tag.clone());
     }
     let next = before.map(|tag| tag.to_string());
-    Ok(Answer(List { items: found.into_iter().map(Into::into).collect(), next }))
+    Ok(Answer(List {
+        items: found.into_iter().map(Into::into).collect(),
+        next,
+    }))
 }
 
 fn has_lived_since(attempt: &Attempt, since: Option<Time>) -> bool {
@@ -100,11 +125,15 @@ fn has_lived_since(attempt: &Attempt, since: Option<Time>) -> bool {
 impl App {
     /// Where a page begins. A place that is not there any more is no end of the list.
     async fn place(&self, after: Option<String>) -> Result<Option<AttemptTag>, ApiError> {
-        let Some(tag) = after.map(AttemptTag::from_text) else { return Ok(None) };
+        let Some(tag) = after.map(AttemptTag::from_text) else {
+            return Ok(None);
+        };
         match self.backend.engine.store().attempt(&tag).await? {
             Some(attempt) => Ok(Some(attempt.tag)),
-            None => Err(ApiError::invalid(format!("{:?} is no place in this list", tag.as_str()))
-                .hint("begin again without `after`")),
+            None => Err(
+                ApiError::invalid(format!("{:?} is no place in this list", tag.as_str()))
+                    .hint("begin again without `after`"),
+            ),
         }
     }
 }

@@ -25,27 +25,49 @@ pub(super) async fn events(
     Asked(which): Asked<WhichEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let limit = Page { limit: which.limit, after: None }.limit()?;
+    let limit = Page {
+        limit: which.limit,
+        after: None,
+    }
+    .limit()?;
     let query = EventQuery {
         after: which.after.unwrap_or(0),
         before: which.before,
         task: which.task.map(TaskId::new).transpose()?,
         agent: which.agent.map(AgentName::new).transpose()?,
-        kinds: which.kind.as_deref().map(kinds).transpose()?.unwrap_or_default(),
+        kinds: which
+            .kind
+            .as_deref()
+            .map(kinds)
+            .transpose()?
+            .unwrap_or_default(),
         limit,
         newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
     let last_seen = last_seen(&headers)?;
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
     if accept.is_some_and(|accept| accept.contains("text/event-stream")) {
         let after = last_seen.or(which.after);
-        let query = EventQuery { newest: false, before: None, ..query };
-        return app.journal.watch(app.backend.engine.store(), Wanted { after, query }).await;
+        let query = EventQuery {
+            newest: false,
+            before: None,
+            ..query
+        };
+        return app
+            .journal
+            .watch(app.backend.engine.store(), Wanted { after, query })
+            .await;
     }
     let is_newest = query.newest;
     let found = app.backend.engine.store().events(query).await?;
     let is_full = found.len() == limit;
-    let edge = if is_newest { found.first() } else { found.last() };
+    let edge = if is_newest {
+        found.first()
+    } else {
+        found.last()
+    };
     let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
     let items = found.into_iter().map(EventView::from).collect();
     Ok(Answer(List { items, next }).into_response())
@@ -53,17 +75,25 @@ pub(super) async fn events(
 
 /// The last event that a watcher saw.
 pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
     let id = value.to_str().ok().and_then(|text| text.parse().ok());
     let id = id.filter(|id| i64::try_from(*id).is_ok());
-    id.map(Some).ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
+    id.map(Some)
+        .ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
 }
 
 /// Kinds of events with commas between.
 pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
     let kind = |word: &str| {
-        let found = EventKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+        let found = EventKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == word);
         found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))
     };
-    text.split(',').filter(|word| !word.is_empty()).map(kind).collect()
+    text.split(',')
+        .filter(|word| !word.is_empty())
+        .map(kind)
+        .collect()
 }

@@ -40,7 +40,10 @@ pub(crate) async fn hear(
     mut given: Heartbeat,
 ) -> Result<HeartbeatAnswer, ApiError> {
     let task = given.task.take().map(TaskId::new).transpose()?;
-    let belief = Belief { attempt: given.attempt, task };
+    let belief = Belief {
+        attempt: given.attempt,
+        task,
+    };
     let beat = read(app, given)?;
     let reporters = &app.backend.reporters;
     if !app.backend.beats.beat(&name, beat.clone()) && !app.signs.heard(&name, &beat) {
@@ -50,10 +53,11 @@ pub(crate) async fn hear(
             Some(agent) => match app.far_node(&agent).await? {
                 // Taken here it would be lost: only its supervisor judges its silence.
                 Some(node) => {
-                    return Err(ApiError::conflict(format!("agent {name} is on node {node}"))
-                        .hint(
+                    return Err(
+                        ApiError::conflict(format!("agent {name} is on node {node}")).hint(
                             "it beats on that machine, at the socket that RELIGHT_SOCKET names",
-                        ));
+                        ),
+                    );
                 }
                 None => app.signs.first(name.clone(), beat),
             },
@@ -84,7 +88,13 @@ fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
     let status = given.status.map(|text| {
         // Cut to size last: half a secret is not recognised as one.
         let plain = clipped(&plain_line(&text), STATUS_READ_BYTES_MAX);
-        clipped(&app.backend.engine.redactor().text(&plain), STATUS_BYTES_MAX)
+        clipped(
+            &app.backend.engine.redactor().text(&plain),
+            STATUS_BYTES_MAX,
+        )
     });
-    Ok(Beat { waiting_until, status })
+    Ok(Beat {
+        waiting_until,
+        status,
+    })
 }

@@ -24,9 +24,21 @@ pub(super) async fn health(State(app): State<App>) -> Response {
     match app.backend.engine.store().check_files() {
         Err(_) => {
             let (status, reason) = ("store_gone".to_owned(), Some(STORE_REPLACED.to_owned()));
-            json_bytes(StatusCode::SERVICE_UNAVAILABLE, &Health { status, version, reason })
+            json_bytes(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &Health {
+                    status,
+                    version,
+                    reason,
+                },
+            )
         }
-        Ok(()) => Answer(Health { status: "ok".to_owned(), version, reason: None }).into_response(),
+        Ok(()) => Answer(Health {
+            status: "ok".to_owned(),
+            version,
+            reason: None,
+        })
+        .into_response(),
     }
 }
 
@@ -39,7 +51,10 @@ pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
         Via::Cookie => "cookie",
         Via::Node => "node",
     };
-    Answer(Me { via: via.to_owned(), scope: caller.scope })
+    Answer(Me {
+        via: via.to_owned(),
+        scope: caller.scope,
+    })
 }
 
 /// A one-time code that logs a browser in: good once, for a minute.
@@ -50,12 +65,18 @@ pub(super) async fn give_code(
     Extension(caller): Extension<Caller>,
 ) -> Result<Answer<LoginCode>, ApiError> {
     let Some(url) = app.url() else {
-        return Err(ApiError::conflict("no address is served; there is only the socket")
-            .hint("start the daemon without --no-http"));
+        return Err(
+            ApiError::conflict("no address is served; there is only the socket")
+                .hint("start the daemon without --no-http"),
+        );
     };
     let code = app.codes.give(caller.scope);
     let url = format!("{url}/login/{code}");
-    Ok(Answer(LoginCode { code, url, expires_at: clock::now().plus(GOOD_FOR) }))
+    Ok(Answer(LoginCode {
+        code,
+        url,
+        expires_at: clock::now().plus(GOOD_FOR),
+    }))
 }
 
 /// Logs a browser in by a one-time code: sets the cookie, and answers what writes need beside it.
@@ -74,7 +95,12 @@ pub(super) async fn log_in(
     let begun = app.browser_sessions.begin(scope, app.keyring.epoch());
     let Begun { cookie, csrf } = begun.map_err(|error| ApiError::internal(error.to_string()))?;
     let answer = Answer(LoggedIn { scope, csrf });
-    Ok(with_cookie(&app, &cookie, AGE_MAX.as_ms() / 1_000, answer.into_response()))
+    Ok(with_cookie(
+        &app,
+        &cookie,
+        AGE_MAX.as_ms() / 1_000,
+        answer.into_response(),
+    ))
 }
 
 /// Logs a browser out.
@@ -87,7 +113,12 @@ pub(super) async fn log_out(
         let ended = app.browser_sessions.end(&secret);
         ended.map_err(|error| ApiError::internal(error.to_string()))?;
     }
-    Ok(with_cookie(&app, "", 0, StatusCode::NO_CONTENT.into_response()))
+    Ok(with_cookie(
+        &app,
+        "",
+        0,
+        StatusCode::NO_CONTENT.into_response(),
+    ))
 }
 
 fn with_cookie(app: &App, secret: &str, seconds: u64, mut response: Response) -> Response {

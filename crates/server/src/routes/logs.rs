@@ -46,7 +46,9 @@ pub(super) async fn logs(
 ) -> Result<Answer<Logs>, ApiError> {
     let count = how_much.lines.unwrap_or(LINES_DEFAULT);
     if !(1..=LINES_MAX).contains(&count) {
-        return Err(ApiError::invalid(format!("lines is {count}; write 1 to {LINES_MAX}")));
+        return Err(ApiError::invalid(format!(
+            "lines is {count}; write 1 to {LINES_MAX}"
+        )));
     }
     let agent = app.agent(&AgentName::new(name)?).await?;
     // Whoever comes from another node wants what is here.
@@ -70,7 +72,9 @@ impl App {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             other => other.map_err(|error| ApiError::internal(error.to_string()))?,
         };
-        let lines = found.iter().map(|line| String::from_utf8_lossy(&line.bytes).into_owned());
+        let lines = found
+            .iter()
+            .map(|line| String::from_utf8_lossy(&line.bytes).into_owned());
         let lines: Vec<String> = lines.collect();
         let node = self.backend.node_name();
         Ok(self.shown_log(agent, &lines, count, node))
@@ -85,7 +89,11 @@ impl App {
     ) -> Result<Logs, ApiError> {
         let far = far_log::read(self.backend.engine.store().as_ref(), agent, node, count).await?;
         let shown = self.shown_log(agent, &far.lines, count, Some(far.node.to_string()));
-        Ok(Logs { truncated: shown.truncated || far.truncated, note: far.note, ..shown })
+        Ok(Logs {
+            truncated: shown.truncated || far.truncated,
+            note: far.note,
+            ..shown
+        })
     }
 
     /// The last so many lines, harmless to read.
@@ -98,7 +106,12 @@ impl App {
     ) -> Logs {
         let plain: Vec<String> = found.iter().map(|line| plain_line(line)).collect();
         // Redacted after cleaning, for colours may stand in the middle of a secret.
-        let text = self.backend.engine.redactor().text(&plain.join("\n")).into_owned();
+        let text = self
+            .backend
+            .engine
+            .redactor()
+            .text(&plain.join("\n"))
+            .into_owned();
         let mut lines: Vec<String> = match plain.is_empty() {
             true => Vec::new(),
             false => text.split('\n').map(str::to_owned).collect(),
@@ -109,6 +122,12 @@ impl App {
             lines.remove(0);
             truncated = true;
         }
-        Logs { agent: agent.name.to_string(), lines, truncated, node, note: None }
+        Logs {
+            agent: agent.name.to_string(),
+            lines,
+            truncated,
+            node,
+            note: None,
+        }
     }
 }

@@ -42,16 +42,28 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
     of_agents(&mut page, &inventory, &totals);
     heartbeats(&mut page, &app);
     of_work(&mut page, &inventory, &totals);
-    page.histogram(&STEP_COMMIT, &step_buckets(&app.backend.engine.meter().step_commits()));
+    page.histogram(
+        &STEP_COMMIT,
+        &step_buckets(&app.backend.engine.meter().step_commits()),
+    );
     let sessions = named(&inventory.sessions);
     let count = |word: &str| sessions.get(word).copied().unwrap_or(0);
-    page.each(&SESSIONS, SessionStateKind::ALL.map(|kind| (kind.as_str(), count(kind.as_str()))));
+    page.each(
+        &SESSIONS,
+        SessionStateKind::ALL.map(|kind| (kind.as_str(), count(kind.as_str()))),
+    );
     page.each(&ALERTS, alerts(&app, &totals));
     let nodes = by_state(&store.nodes().await?);
     let count = |state: NodeState| nodes.get(state.as_str()).copied().unwrap_or(0);
-    page.each(&NODES, NodeState::ALL.map(|state| (state.as_str(), count(state))));
+    page.each(
+        &NODES,
+        NodeState::ALL.map(|state| (state.as_str(), count(state))),
+    );
     page.one(&DRAINING, u8::from(is_draining));
-    page.one(&HELD_BACK, u8::from(app.backend.held_back.load(Ordering::Relaxed)));
+    page.one(
+        &HELD_BACK,
+        u8::from(app.backend.held_back.load(Ordering::Relaxed)),
+    );
     page.each(&HTTP_REQUESTS, app.traffic.counts());
     page.one(&SSE_WATCHERS, app.journal.watchers());
     page.one(&STORE_BYTES, inventory.bytes);
@@ -63,11 +75,20 @@ pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError
 fn of_agents(page: &mut MetricsPage, inventory: &Inventory, totals: &Totals) {
     let agents = named(&inventory.agents);
     let count = |kind: AgentStateKind| agents.get(kind.as_str()).copied().unwrap_or(0);
-    page.each(&AGENTS, AgentStateKind::ALL.map(|kind| (kind.as_str(), count(kind))));
+    page.each(
+        &AGENTS,
+        AgentStateKind::ALL.map(|kind| (kind.as_str(), count(kind))),
+    );
     page.one(&ATTEMPTS, totals.attempts);
     let died = |cause: Cause| totals.deaths.get(cause.as_str()).copied().unwrap_or(0);
-    page.each(&DEATHS, Cause::ALL.map(|cause| (cause.as_str(), died(cause))));
-    let outcomes = [("started", totals.recoveries), ("terminated", totals.terminations)];
+    page.each(
+        &DEATHS,
+        Cause::ALL.map(|cause| (cause.as_str(), died(cause))),
+    );
+    let outcomes = [
+        ("started", totals.recoveries),
+        ("terminated", totals.terminations),
+    ];
     page.each(&RECOVERIES, outcomes);
     let bounds = BOUNDS_MS.iter().map(|bound| seconds(*bound));
     let within: Vec<(String, u64)> = bounds.zip(totals.within).collect();
@@ -79,24 +100,44 @@ fn of_agents(page: &mut MetricsPage, inventory: &Inventory, totals: &Totals) {
 /// Of those that this daemon hears; who is silent for longest is named first.
 fn heartbeats(page: &mut MetricsPage, app: &App) {
     let now = clock::now();
-    let views = app.backend.beats.views().into_iter().filter(|view| view.phase.is_some());
+    let views = app
+        .backend
+        .beats
+        .views()
+        .into_iter()
+        .filter(|view| view.phase.is_some());
     let mut ages: Vec<(String, u64)> = views
-        .filter_map(|view| Some((view.agent.name.to_string(), now.since(view.last_sign?).as_ms())))
+        .filter_map(|view| {
+            Some((
+                view.agent.name.to_string(),
+                now.since(view.last_sign?).as_ms(),
+            ))
+        })
         .collect();
     let heard = ages.len();
     ages.sort_by_key(|(_, age_ms)| std::cmp::Reverse(*age_ms));
     ages.truncate(AGENTS_NAMED_MAX);
-    page.each(&HEARTBEAT_AGE, ages.into_iter().map(|(name, age_ms)| (name, seconds(age_ms))));
+    page.each(
+        &HEARTBEAT_AGE,
+        ages.into_iter()
+            .map(|(name, age_ms)| (name, seconds(age_ms))),
+    );
     page.one(&HEARTBEAT_AGENTS, heard);
 }
 
 fn of_work(page: &mut MetricsPage, inventory: &Inventory, totals: &Totals) {
     let tasks = named(&inventory.tasks);
     let count = |status: TaskStatus| tasks.get(status.as_str()).copied().unwrap_or(0);
-    page.each(&TASKS, TaskStatus::ALL.map(|status| (status.as_str(), count(status))));
+    page.each(
+        &TASKS,
+        TaskStatus::ALL.map(|status| (status.as_str(), count(status))),
+    );
     page.one(&IN_DOUBT, inventory.in_doubt);
     let became = |outcome: &str| totals.task_recoveries.get(outcome).copied().unwrap_or(0);
-    page.each(&TASK_RECOVERIES, TASK_OUTCOMES.map(|outcome| (outcome, became(outcome))));
+    page.each(
+        &TASK_RECOVERIES,
+        TASK_OUTCOMES.map(|outcome| (outcome, became(outcome))),
+    );
     page.one(&STEPS, totals.steps);
 }
 
@@ -113,5 +154,9 @@ fn alerts(app: &App, totals: &Totals) -> [(&'static str, u64); 4] {
 fn step_buckets(times: &Times) -> Buckets {
     let bounds = STEP_BOUNDS_US.iter().map(|bound| seconds_of_us(*bound));
     let within: Vec<(String, u64)> = bounds.zip(times.within).collect();
-    Buckets { within, count: times.count, sum: seconds_of_us(times.sum_us) }
+    Buckets {
+        within,
+        count: times.count,
+        sum: seconds_of_us(times.sum_us),
+    }
 }

@@ -50,18 +50,30 @@ impl App {
     pub(super) async fn in_doubt(&self, inventory: &Inventory) -> Result<u64, StoreError> {
         let statuses = vec![TaskStatus::InProgress];
         let limit = Some(OPEN_MAX);
-        let query = TaskQuery { statuses, in_doubt: true, limit, ..TaskQuery::default() };
+        let query = TaskQuery {
+            statuses,
+            in_doubt: true,
+            limit,
+            ..TaskQuery::default()
+        };
         let open = self.backend.engine.store().tasks(query).await?;
         let holders = self.backend.engine.holders();
         let leases = open.iter().filter_map(|task| task.lease.held.as_ref());
         holders.look_for(leases).await?;
-        let under_way = open.iter().filter(|task| holders.is_held(&task.lease)).count() as u64;
+        let under_way = open
+            .iter()
+            .filter(|task| holders.is_held(&task.lease))
+            .count() as u64;
         Ok(inventory.in_doubt.saturating_sub(under_way))
     }
 
     async fn needs_of_agents(&self) -> Result<Vec<NeedsMe>, StoreError> {
         let states = vec![AgentStateKind::Terminated];
-        let query = AgentQuery { states, after: None, limit: Some(NEEDS_MAX) };
+        let query = AgentQuery {
+            states,
+            after: None,
+            limit: Some(NEEDS_MAX),
+        };
         let agents = self.backend.engine.store().agents(query).await?;
         Ok(agents.iter().filter_map(need_of_agent).collect())
     }
@@ -82,7 +94,9 @@ impl App {
         let hint =
             |id: &str| format!("relight task retry {id} --force, or relight task cancel {id}");
         let hint = |task: &Task| hint(&shell_word(task.id.as_str()));
-        Ok(given_up.map(|task| need(task, "given_up", hint(task))).collect())
+        Ok(given_up
+            .map(|task| need(task, "given_up", hint(task)))
+            .collect())
     }
 
     async fn tasks_that_are(
@@ -94,13 +108,21 @@ impl App {
         self.backend
             .engine
             .store()
-            .tasks(TaskQuery { statuses, limit, ..TaskQuery::default() })
+            .tasks(TaskQuery {
+                statuses,
+                limit,
+                ..TaskQuery::default()
+            })
             .await
     }
 
     async fn need_of_task(&self, task: &Task) -> Result<NeedsMe, StoreError> {
         let id = shell_word(task.id.as_str());
-        let doubt = if task.steps_open > 0 { self.doubt_of(task).await? } else { None };
+        let doubt = if task.steps_open > 0 {
+            self.doubt_of(task).await?
+        } else {
+            None
+        };
         let kind = match (self.is_parked(task).await?, task.status, task.steps_open) {
             (true, ..) => "parked",
             (false, TaskStatus::Blocked, 1..) => "in_doubt",
@@ -125,7 +147,10 @@ impl App {
             return Ok(None);
         }
         let steps = self.backend.engine.store().steps(&task.id).await?;
-        Ok(steps.into_iter().find(|step| step.is_open()).map(|step| step.key))
+        Ok(steps
+            .into_iter()
+            .find(|step| step.is_open())
+            .map(|step| step.key))
     }
 
     /// Whether it stands where it does because it used up what it may: the alert tells, which came
@@ -133,9 +158,17 @@ impl App {
     async fn is_parked(&self, task: &Task) -> Result<bool, StoreError> {
         let kinds = vec![EventKind::Alert, EventKind::TaskStatus];
         let of_task = Some(task.id.clone());
-        let query = EventQuery { task: of_task, kinds, newest: true, limit: 4, ..every_event() };
+        let query = EventQuery {
+            task: of_task,
+            kinds,
+            newest: true,
+            limit: 4,
+            ..every_event()
+        };
         let events = self.backend.engine.store().events(query).await?;
-        let moved_at = events.iter().rfind(|event| event.kind == EventKind::TaskStatus);
+        let moved_at = events
+            .iter()
+            .rfind(|event| event.kind == EventKind::TaskStatus);
         let moved_at = moved_at.map(|event| event.at);
         let alert = events.iter().rfind(|event| event.kind == EventKind::Alert);
         let alert = alert.filter(|event| moved_at.is_none_or(|moved_at| event.at >= moved_at));
@@ -146,7 +179,11 @@ impl App {
     async fn needs_of_sessions(&self) -> Result<Vec<NeedsMe>, StoreError> {
         let states = vec![SessionStateKind::Suspended];
         let limit = Some(NEEDS_MAX);
-        let query = SessionQuery { states, limit, ..SessionQuery::default() };
+        let query = SessionQuery {
+            states,
+            limit,
+            ..SessionQuery::default()
+        };
         let sessions = self.backend.engine.store().sessions(query).await?;
         Ok(sessions.iter().map(need_of_session).collect())
     }
@@ -162,11 +199,18 @@ fn waiting(inventory: &Inventory) -> u64 {
 }
 
 fn count<T: PartialEq + Copy>(counts: &[(T, u64)], wanted: T) -> u64 {
-    counts.iter().find(|(kind, _)| *kind == wanted).map_or(0, |(_, count)| *count)
+    counts
+        .iter()
+        .find(|(kind, _)| *kind == wanted)
+        .map_or(0, |(_, count)| *count)
 }
 
 fn need(task: &Task, kind: &str, hint: String) -> NeedsMe {
-    let reason = task.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let reason = task
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
     NeedsMe {
         kind: kind.to_owned(),
         subject: format!("task/{}", task.id),
@@ -177,23 +221,39 @@ fn need(task: &Task, kind: &str, hint: String) -> NeedsMe {
 }
 
 fn need_of_agent(agent: &Agent) -> Option<NeedsMe> {
-    let AgentState::Terminated { why } = &agent.state else { return None };
+    let AgentState::Terminated { why } = &agent.state else {
+        return None;
+    };
     Some(NeedsMe {
         kind: "terminated".to_owned(),
         subject: format!("agent/{}", agent.name),
         text: format!("agent {} is not brought back any more: {why}", agent.name),
-        hint: format!("relight deaths {}, then {}", agent.name, agent.command_to_start(None)),
+        hint: format!(
+            "relight deaths {}, then {}",
+            agent.name,
+            agent.command_to_start(None)
+        ),
         at: agent.updated_at,
     })
 }
 
 fn need_of_session(session: &Session) -> NeedsMe {
-    let reason = session.reason.as_ref().map(|reason| format!(": {}", reason.text));
+    let reason = session
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {}", reason.text));
     NeedsMe {
         kind: "suspended".to_owned(),
         subject: format!("session/{}", session.key),
-        text: format!("session {} waits{}", session.key, reason.unwrap_or_default()),
-        hint: format!("relight session resume {}", shell_word(session.key.as_str())),
+        text: format!(
+            "session {} waits{}",
+            session.key,
+            reason.unwrap_or_default()
+        ),
+        hint: format!(
+            "relight session resume {}",
+            shell_word(session.key.as_str())
+        ),
         at: session.updated_at,
     }
 }

@@ -16,7 +16,10 @@ use crate::wire::node::{DrainRequest, NodeView};
 #[cfg_attr(test, utoipa::path(get, path = "/api/nodes", tag = "nodes",
     responses((status = 200, body = List<NodeView>))))]
 pub(super) async fn list(State(app): State<App>) -> Result<Answer<List<NodeView>>, ApiError> {
-    Ok(Answer(List { items: app.nodes().await?, next: None }))
+    Ok(Answer(List {
+        items: app.nodes().await?,
+        next: None,
+    }))
 }
 
 /// Has a node take nothing new and hand over what comes to rest, or go on.
@@ -36,7 +39,10 @@ pub(super) async fn drain(
         return Err(unknown());
     }
     let mut nodes = app.nodes().await?.into_iter();
-    nodes.find(|node| node.name == name.as_str()).map(Answer).ok_or_else(unknown)
+    nodes
+        .find(|node| node.name == name.as_str())
+        .map(Answer)
+        .ok_or_else(unknown)
 }
 
 impl App {

@@ -42,12 +42,22 @@ pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichSessions>,
 ) -> Result<Answer<List<Session>>, ApiError> {
-    let limit = Page { limit: which.limit, after: None }.limit()?;
-    let state = which.state.as_deref().map(str::parse::<SessionStateKind>).transpose();
+    let limit = Page {
+        limit: which.limit,
+        after: None,
+    }
+    .limit()?;
+    let state = which
+        .state
+        .as_deref()
+        .map(str::parse::<SessionStateKind>)
+        .transpose();
     let state = state.map_err(|error| ApiError::invalid(error.to_string()))?;
     let after = which.after.map(SessionKey::new).transpose()?;
     let states = state.into_iter().collect();
-    Ok(Answer(session::list(&app.backend.engine, states, after, limit).await?))
+    Ok(Answer(
+        session::list(&app.backend.engine, states, after, limit).await?,
+    ))
 }
 
 /// One session.
@@ -58,7 +68,9 @@ pub(super) async fn show(
     State(app): State<App>,
     Named(key): Named<String>,
 ) -> Result<Answer<Session>, ApiError> {
-    Ok(Answer(session::show(&app.backend.engine, &SessionKey::new(key)?).await?))
+    Ok(Answer(
+        session::show(&app.backend.engine, &SessionKey::new(key)?).await?,
+    ))
 }
 
 macro_rules! verbs {
@@ -107,7 +119,9 @@ pub(super) async fn recover(
     State(app): State<App>,
     Given(given): Given<SessionRecover>,
 ) -> Result<Answer<RecoveredSessions>, ApiError> {
-    Ok(Answer(given.run(&app.backend.engine, app.backend.sessions).await?))
+    Ok(Answer(
+        given.run(&app.backend.engine, app.backend.sessions).await?,
+    ))
 }
 
 /// A gateway stops in order: discards its marks.
@@ -124,5 +138,8 @@ pub(super) async fn shutdown(
 
 /// Whoever names a process comes by the socket.
 fn by(caller: &Caller) -> SessionCaller {
-    SessionCaller { owner: Holder::over_http(&caller.id), is_local: caller.via == Via::Socket }
+    SessionCaller {
+        owner: Holder::over_http(&caller.id),
+        is_local: caller.via == Via::Socket,
+    }
 }

@@ -29,7 +29,9 @@ pub(super) async fn stats(
 ) -> Result<Answer<Stats>, ApiError> {
     let hours = which.hours.unwrap_or(HOURS_DEFAULT);
     if !(1..=HOURS_MAX).contains(&hours) {
-        return Err(ApiError::invalid(format!("hours is {hours}; write 1 to {HOURS_MAX}")));
+        return Err(ApiError::invalid(format!(
+            "hours is {hours}; write 1 to {HOURS_MAX}"
+        )));
     }
     let store = app.backend.engine.store();
     let counts = app.statistics.now(store.as_ref()).await?;
@@ -68,31 +70,57 @@ pub(super) fn by_state(nodes: &[Node]) -> BTreeMap<String, u64> {
 
 /// Counts by their words.
 pub(super) fn named(counts: &[(impl ToString, u64)]) -> BTreeMap<String, u64> {
-    counts.iter().map(|(word, count)| (word.to_string(), *count)).collect()
+    counts
+        .iter()
+        .map(|(word, count)| (word.to_string(), *count))
+        .collect()
 }
 
 fn deaths(counts: &Counts, oldest: i64) -> Vec<DeathsOfHour> {
     let hours = counts.deaths.range(oldest..);
-    hours.map(|(at, causes)| DeathsOfHour { hour: hour(*at), causes: causes.clone() }).collect()
+    hours
+        .map(|(at, causes)| DeathsOfHour {
+            hour: hour(*at),
+            causes: causes.clone(),
+        })
+        .collect()
 }
 
 fn recoveries(counts: &Counts, oldest: i64) -> Vec<RecoveriesOfHour> {
     let hours = counts.recoveries.range(oldest..);
-    hours.map(|(at, count)| RecoveriesOfHour { hour: hour(*at), count: *count }).collect()
+    hours
+        .map(|(at, count)| RecoveriesOfHour {
+            hour: hour(*at),
+            count: *count,
+        })
+        .collect()
 }
 
 fn steps(counts: &Counts) -> Vec<StepsOfMinute> {
     let minutes = counts.steps.iter();
-    minutes.map(|(at, count)| StepsOfMinute { minute: minute(*at), count: *count }).collect()
+    minutes
+        .map(|(at, count)| StepsOfMinute {
+            minute: minute(*at),
+            count: *count,
+        })
+        .collect()
 }
 
 fn time_to_recover(counts: &Counts, since: Time) -> TimeToRecover {
-    let mut times: Vec<u64> =
-        counts.times.iter().filter(|(at, _)| *at >= since).map(|(_, ms)| *ms).collect();
+    let mut times: Vec<u64> = counts
+        .times
+        .iter()
+        .filter(|(at, _)| *at >= since)
+        .map(|(_, ms)| *ms)
+        .collect();
     times.sort_unstable();
     let at = |part: usize| {
         let last = times.len().checked_sub(1)?;
         times.get((last * part).div_ceil(100)).copied()
     };
-    TimeToRecover { p50: at(50), p99: at(99), count: times.len() }
+    TimeToRecover {
+        p50: at(50),
+        p99: at(99),
+        count: times.len(),
+    }
 }

@@ -26,10 +26,17 @@ pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<TaskList>,
 ) -> Result<Answer<List<view::Task>>, ApiError> {
-    let limit = Page { limit: which.limit, after: None }.limit()?;
+    let limit = Page {
+        limit: which.limit,
+        after: None,
+    }
+    .limit()?;
     let page = which.run(&app.context(), limit).await?;
     let next = page.next.as_ref().map(ToString::to_string);
-    Ok(Answer(List { next, items: page.items(app.backend.engine.holders()) }))
+    Ok(Answer(List {
+        next,
+        items: page.items(app.backend.engine.holders()),
+    }))
 }
 
 /// One task with its steps, its context and its payload.
@@ -41,8 +48,17 @@ pub(super) async fn show(
     Named(id): Named<String>,
 ) -> Result<Answer<WholeTask>, ApiError> {
     let view = app.context().show(&TaskId::new(id)?).await?;
-    let strategy = app.backend.recoverer.strategies().name_for(&view.task).to_owned();
-    Ok(Answer(WholeTask::new(view, Some(&strategy), app.backend.engine.holders())))
+    let strategy = app
+        .backend
+        .recoverer
+        .strategies()
+        .name_for(&view.task)
+        .to_owned();
+    Ok(Answer(WholeTask::new(
+        view,
+        Some(&strategy),
+        app.backend.engine.holders(),
+    )))
 }
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.
@@ -54,8 +70,14 @@ pub(super) async fn add(
     Given(given): Given<Map<String, Value>>,
 ) -> Result<Response, ApiError> {
     let request: TaskAdd = read(given)?;
-    let added = request.run(&app.context(), &app.backend.recoverer.strategies()).await?;
-    let status = if added.outcome == "created" { StatusCode::CREATED } else { StatusCode::OK };
+    let added = request
+        .run(&app.context(), &app.backend.recoverer.strategies())
+        .await?;
+    let status = if added.outcome == "created" {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     Ok(json_bytes(status, &added))
 }
 
@@ -77,8 +99,13 @@ pub(super) async fn start(
     }
     let recoverer = &app.backend.recoverer;
     let taker = Taker::over_http(&app.context(), agent.as_ref(), &caller.id).await?;
-    let (limits, strategies) = (StartLimits::Policy(recoverer.policy()), recoverer.strategies());
-    let started = request.run(&app.context(), &strategies, limits, taker).await?;
+    let (limits, strategies) = (
+        StartLimits::Policy(recoverer.policy()),
+        recoverer.strategies(),
+    );
+    let started = request
+        .run(&app.context(), &strategies, limits, taker)
+        .await?;
     app.worked(&started.task);
     Ok(Answer(started.into()))
 }

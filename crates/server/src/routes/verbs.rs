@@ -73,7 +73,10 @@ pub(super) async fn fail(
 impl App {
     /// What operations work with.
     pub(crate) fn context(&self) -> Context {
-        Context { engine: self.backend.engine.clone(), home: self.backend.home.clone() }
+        Context {
+            engine: self.backend.engine.clone(),
+            home: self.backend.home.clone(),
+        }
     }
 
     /// Runs the operation that a request asks for; the path names what it is done to.
@@ -105,7 +108,9 @@ pub(super) fn with_path(
     for (field, name) in path {
         let name = Value::String(name);
         if given.get(field).is_some_and(|said| *said != name) {
-            return Err(ApiError::invalid(format!("the {field} of the body is not the path's")));
+            return Err(ApiError::invalid(format!(
+                "the {field} of the body is not the path's"
+            )));
         }
         given.insert(field.to_owned(), name);
     }

@@ -15,28 +15,43 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// What is in the file; none when there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenError> {
-    let cannot = |source| TokenError::File { file: path.to_owned(), source };
+    let cannot = |source| TokenError::File {
+        file: path.to_owned(),
+        source,
+    };
     let file = match os::file::open_own(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(cannot)?,
     };
     let found = file.metadata().map_err(cannot)?;
     if found.mode() & 0o077 != 0 {
-        return Err(TokenError::Open { file: path.to_owned(), mode: found.mode() });
+        return Err(TokenError::Open {
+            file: path.to_owned(),
+            mode: found.mode(),
+        });
     }
     let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text).map_err(cannot)?;
+    file.take(BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(cannot)?;
     Ok(Some(text))
 }
 
 /// Writes beside, syncs, renames, syncs the folder.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
-    let cannot = |source| TokenError::File { file: path.to_owned(), source };
+    let cannot = |source| TokenError::File {
+        file: path.to_owned(),
+        source,
+    };
     let folder = path.parent().expect("it is in the home folder");
     let chance = u64::from_le_bytes(random::bytes());
     let beside = folder.join(format!(".token.{chance:016x}"));
     let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let mut file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&beside, path)?;
@@ -52,7 +67,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
 /// Keeps others from changing tokens until it is dropped.
 pub(super) fn lock(home: &Path) -> Result<File, TokenError> {
     let path = home.join("tokens.lock");
-    let cannot = |source| TokenError::File { file: path.clone(), source };
+    let cannot = |source| TokenError::File {
+        file: path.clone(),
+        source,
+    };
     let file = os::file::open_to_overwrite(&path).map_err(cannot)?;
     flock(&file, FlockOperation::LockExclusive).map_err(|error| cannot(error.into()))?;
     Ok(file)

@@ -14,7 +14,10 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 const EVENTS_BYTES: usize = 4 << 10;
-const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+const NO_WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 
 /// Rings when something in its folder may have changed.
 #[derive(Debug)]
@@ -27,12 +30,17 @@ pub(super) struct Bell {
 
 impl Bell {
     pub(super) fn hang_in(folder: &Path) -> Self {
-        Self { queue: queue(folder).ok(), is_broken: AtomicBool::new(false) }
+        Self {
+            queue: queue(folder).ok(),
+            is_broken: AtomicBool::new(false),
+        }
     }
 
     /// Whether something may have changed since it was silenced; always where nobody tells.
     pub(super) fn rings(&self) -> bool {
-        let Some(queue) = &self.queue else { return true };
+        let Some(queue) = &self.queue else {
+            return true;
+        };
         if self.is_broken.load(Ordering::Relaxed) {
             return true;
         }

@@ -52,7 +52,11 @@ impl Keyring {
         // Before the first look, so that no change falls between.
         let bell = Bell::hang_in(home);
         let known = RwLock::new(LoadedKeys::read(home, stamps(home))?);
-        Ok(Self { home: home.to_owned(), known, bell })
+        Ok(Self {
+            home: home.to_owned(),
+            known,
+            bell,
+        })
     }
 
     /// What this secret gives; none when it is not known.
@@ -73,7 +77,10 @@ impl Keyring {
     /// Another number for another first token.
     pub fn epoch(&self) -> u64 {
         self.look_again();
-        self.known.read().unwrap_or_else(PoisonError::into_inner).epoch
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .epoch
     }
 
     /// Files that cannot be read any more let nobody in.
@@ -87,7 +94,10 @@ impl Keyring {
         let stamps = stamps(&self.home);
         if known.stamps != stamps {
             let read = LoadedKeys::read(&self.home, stamps);
-            *known = read.unwrap_or_else(|_| LoadedKeys { stamps, ..LoadedKeys::default() });
+            *known = read.unwrap_or_else(|_| LoadedKeys {
+                stamps,
+                ..LoadedKeys::default()
+            });
         }
     }
 }
@@ -100,18 +110,39 @@ impl LoadedKeys {
             let secret = text.trim();
             if secret.is_empty() {
                 let file = home.join(FILE_NAME);
-                return Err(TokenError::Damaged { file, what: "it is empty".to_owned() });
+                return Err(TokenError::Damaged {
+                    file,
+                    what: "it is empty".to_owned(),
+                });
             }
             let hash = *blake3::hash(secret.as_bytes()).as_bytes();
             epoch = u64::from_le_bytes(*hash.first_chunk().expect("a hash is longer"));
-            keys.push((hash, Grant { id: "first".to_owned(), scope: Scope::Admin }));
+            keys.push((
+                hash,
+                Grant {
+                    id: "first".to_owned(),
+                    scope: Scope::Admin,
+                },
+            ));
         }
         for record in records::list(home)? {
             // One that is damaged opens nothing; the others go on.
-            let Ok(hash) = blake3::Hash::from_hex(&record.hash) else { continue };
-            keys.push((*hash.as_bytes(), Grant { id: record.id, scope: record.scope }));
+            let Ok(hash) = blake3::Hash::from_hex(&record.hash) else {
+                continue;
+            };
+            keys.push((
+                *hash.as_bytes(),
+                Grant {
+                    id: record.id,
+                    scope: record.scope,
+                },
+            ));
         }
-        Ok(Self { stamps, keys, epoch })
+        Ok(Self {
+            stamps,
+            keys,
+            epoch,
+        })
     }
 }
 
@@ -119,6 +150,11 @@ fn stamps(home: &Path) -> [Option<Stamp>; 2] {
     [FILE_NAME, RECORDS_NAME].map(|name| {
         let found = std::fs::symlink_metadata(home.join(name)).ok()?;
         let modified = (found.mtime(), found.mtime_nsec());
-        Some(Stamp { inode: found.ino(), bytes: found.len(), modified, mode: found.mode() })
+        Some(Stamp {
+            inode: found.ino(),
+            bytes: found.len(),
+            modified,
+            mode: found.mode(),
+        })
     })
 }

@@ -27,9 +27,13 @@ pub struct TokenRecord {
 /// All of them, oldest first.
 pub fn list(home: &Path) -> Result<Vec<TokenRecord>, TokenError> {
     let path = home.join(RECORDS_NAME);
-    let Some(text) = file::read(&path)? else { return Ok(Vec::new()) };
-    serde_json::from_str(&text)
-        .map_err(|error| TokenError::Damaged { file: path, what: error.to_string() })
+    let Some(text) = file::read(&path)? else {
+        return Ok(Vec::new());
+    };
+    serde_json::from_str(&text).map_err(|error| TokenError::Damaged {
+        file: path,
+        what: error.to_string(),
+    })
 }
 
 /// Makes one; answers its record and the secret, which is kept nowhere.

@@ -26,6 +26,8 @@ impl Page {
         if (1..=LIMIT_MAX).contains(&limit) {
             return Ok(limit);
         }
-        Err(ApiError::invalid(format!("limit is {limit}; write 1 to {LIMIT_MAX}")))
+        Err(ApiError::invalid(format!(
+            "limit is {limit}; write 1 to {LIMIT_MAX}"
+        )))
     }
 }

@@ -13,7 +13,10 @@ use crate::ground::{Ground, block_on};
 /// A ground with the agent `writer`, which reports by itself.
 fn with_writer() -> Ground {
     let ground = Ground::new();
-    let made = ground.post("/api/agents", &json!({"name": "writer", "skills": ["rust"]}));
+    let made = ground.post(
+        "/api/agents",
+        &json!({"name": "writer", "skills": ["rust"]}),
+    );
     assert_eq!(made.status, 201, "{made:?}");
     ground
 }
@@ -24,7 +27,12 @@ fn with_supervised(names: &[&str]) -> Ground {
     for name in names {
         let changes = vec![AgentChange::Created(Box::default())];
         let (agent, guard) = (AgentName::new(*name).unwrap(), Guard::default());
-        let commit = AgentCommit { agent, guard, at: clock::now(), changes };
+        let commit = AgentCommit {
+            agent,
+            guard,
+            at: clock::now(),
+            changes,
+        };
         block_on(ground.engine.store().commit_agent(commit)).unwrap();
     }
     ground
@@ -33,19 +41,33 @@ fn with_supervised(names: &[&str]) -> Ground {
 #[test]
 fn an_agent_is_registered_shown_and_removed() {
     let ground = with_writer();
-    let again = ground.post("/api/agents", &json!({"name": "writer", "skills": ["rust"]}));
+    let again = ground.post(
+        "/api/agents",
+        &json!({"name": "writer", "skills": ["rust"]}),
+    );
     assert_eq!(again.status, 200);
     let other = ground.post("/api/agents", &json!({"name": "writer", "skills": ["go"]}));
     assert_eq!((other.status, other.code().as_str()), (409, "conflict"));
     let shown = ground.get("/api/agents/writer").ok();
     assert_eq!(shown["state"], "created");
-    assert_eq!((&shown["self_reporting"], &shown["supervisor"]), (&json!(true), &json!(null)));
+    assert_eq!(
+        (&shown["self_reporting"], &shown["supervisor"]),
+        (&json!(true), &json!(null))
+    );
     assert_eq!(shown["skills"], json!(["rust"]));
     let list = ground.get("/api/agents?state=created").ok();
     assert_eq!(list["items"][0], shown);
-    assert_eq!(ground.get("/api/agents?state=running").ok()["items"], json!([]));
+    assert_eq!(
+        ground.get("/api/agents?state=running").ok()["items"],
+        json!([])
+    );
     assert_eq!(ground.get("/api/agents?state=odd").status, 422);
-    assert_eq!(ground.call("DELETE", "/api/agents/writer", &json!({})).status, 204);
+    assert_eq!(
+        ground
+            .call("DELETE", "/api/agents/writer", &json!({}))
+            .status,
+        204
+    );
     assert_eq!(ground.get("/api/agents/writer").status, 404);
 }
 
@@ -59,13 +81,25 @@ fn pages_follow_each_other() {
     let mut after = String::new();
     loop {
         let page = ground.get(&format!("/api/agents?limit=2{after}")).ok();
-        seen.extend(page["items"].as_array().unwrap().iter().map(|agent| agent["name"].clone()));
-        let Some(next) = page["next"].as_str() else { break };
+        seen.extend(
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|agent| agent["name"].clone()),
+        );
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
         after = format!("&after={next}");
     }
     assert_eq!(seen, ["a0", "a1", "a2", "a3", "a4"]);
     for bad in ["0", "1001", "-1", "x"] {
-        assert_eq!(ground.get(&format!("/api/agents?limit={bad}")).status, 422, "{bad}");
+        assert_eq!(
+            ground.get(&format!("/api/agents?limit={bad}")).status,
+            422,
+            "{bad}"
+        );
     }
 }
 
@@ -73,7 +107,9 @@ fn pages_follow_each_other() {
 fn start_and_restart_cancel_what_runs_and_answer_the_state_before() {
     let ground = with_supervised(&["writer", "other"]);
     for verb in ["restart", "start", "stop"] {
-        let answer = ground.post(&format!("/api/agents/writer/{verb}"), &json!({})).ok();
+        let answer = ground
+            .post(&format!("/api/agents/writer/{verb}"), &json!({}))
+            .ok();
         assert_eq!(answer["previous_state"], "running");
         assert!(answer.get("task_cancelled").is_some());
     }
@@ -81,15 +117,27 @@ fn start_and_restart_cancel_what_runs_and_answer_the_state_before() {
     assert_eq!(kept.status, 200);
     let agent = AgentName::new("writer").unwrap();
     let expected = [
-        Request::Restart { agent: agent.clone() },
-        Request::Restart { agent: agent.clone() },
-        Request::Stop { agent: agent.clone() },
+        Request::Restart {
+            agent: agent.clone(),
+        },
+        Request::Restart {
+            agent: agent.clone(),
+        },
+        Request::Stop {
+            agent: agent.clone(),
+        },
         Request::Start { agent },
     ];
     assert_eq!(*ground.asked.lock().unwrap(), expected);
-    assert_eq!(ground.post("/api/agents/nobody/restart", &json!({})).status, 404);
+    assert_eq!(
+        ground.post("/api/agents/nobody/restart", &json!({})).status,
+        404
+    );
     let elsewhere = ground.post("/api/agents/other/restart", &json!({}));
-    assert_eq!((elsewhere.status, elsewhere.code().as_str()), (409, "not_supervised"));
+    assert_eq!(
+        (elsewhere.status, elsewhere.code().as_str()),
+        (409, "not_supervised")
+    );
 }
 
 #[test]
@@ -101,21 +149,38 @@ fn a_heartbeat_is_heard_and_shown_without_a_write() {
     assert_eq!(beat(json!({})), 200);
     let before = newest();
     assert_eq!(beat(json!({})), 200);
-    assert_eq!(beat(json!({"status": "reads \u{1b}[31m<b>", "waiting_until": "10m"})), 200);
+    assert_eq!(
+        beat(json!({"status": "reads \u{1b}[31m<b>", "waiting_until": "10m"})),
+        200
+    );
     assert_eq!(beat(json!({"waiting_until": "soon"})), 422);
     assert_eq!(beat(json!({"unknown": 1})), 422);
     let shown = ground.get("/api/agents/writer").ok();
-    assert_eq!((&shown["phase"], &shown["status_text"]), (&json!("waiting"), &json!("reads <b>")));
+    assert_eq!(
+        (&shown["phase"], &shown["status_text"]),
+        (&json!("waiting"), &json!("reads <b>"))
+    );
     assert!(shown["last_sign_at"].is_string() && shown["waiting_until"].is_string());
     assert_eq!(newest(), before);
-    assert_eq!(ground.post("/api/agents/nobody/heartbeat", &json!({})).status, 404);
+    assert_eq!(
+        ground
+            .post("/api/agents/nobody/heartbeat", &json!({}))
+            .status,
+        404
+    );
 }
 
 #[test]
 fn an_agent_without_a_past_has_empty_lists() {
     let ground = with_writer();
-    assert_eq!(ground.get("/api/agents/writer/deaths").ok(), json!({"items": [], "next": null}));
-    assert_eq!(ground.get("/api/attempts?agent=writer").ok()["items"], json!([]));
+    assert_eq!(
+        ground.get("/api/agents/writer/deaths").ok(),
+        json!({"items": [], "next": null})
+    );
+    assert_eq!(
+        ground.get("/api/attempts?agent=writer").ok()["items"],
+        json!([])
+    );
     let logs = ground.get("/api/agents/writer/logs?lines=10").ok();
     let empty =
         json!({"agent": "writer", "lines": [], "truncated": false, "node": null, "note": null});
@@ -135,5 +200,11 @@ fn logs_are_without_secrets_and_without_what_a_terminal_obeys() {
     assert_eq!(logs["truncated"], true);
     let lines = logs["lines"].as_array().unwrap();
     assert_eq!((lines.len(), &lines[0]), (3, &json!("two")));
-    assert!(lines[1].as_str().unwrap().starts_with("password=[redacted:"), "{logs}");
+    assert!(
+        lines[1]
+            .as_str()
+            .unwrap()
+            .starts_with("password=[redacted:"),
+        "{logs}"
+    );
 }

@@ -15,7 +15,10 @@ pub(crate) fn routes() -> Vec<(String, String)> {
     let document = document();
     let mut routes = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
-        let path = path.replace("{name}", "x").replace("{id}", "x").replace("{key}", "x");
+        let path = path
+            .replace("{name}", "x")
+            .replace("{id}", "x")
+            .replace("{key}", "x");
         for method in methods.as_object().unwrap().keys() {
             routes.push((method.to_ascii_uppercase(), path.clone()));
         }
@@ -56,13 +59,27 @@ fn a_wrong_token_is_401_in_every_form() {
         format!("Bearer {}x", ground.token),
         format!("Bearer {} {}", ground.token, ground.token),
     ] {
-        let answer = ground.ask("GET", "/api/agents").header("Authorization", &given).send();
-        assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{given}");
+        let answer = ground
+            .ask("GET", "/api/agents")
+            .header("Authorization", &given)
+            .send();
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (401, "unauthorized"),
+            "{given}"
+        );
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
     assert_eq!(ground.get("/api/agents").status, 200);
     let lower = format!("bearer {}", ground.token);
-    assert_eq!(ground.ask("GET", "/api/me").header("Authorization", &lower).send().status, 200);
+    assert_eq!(
+        ground
+            .ask("GET", "/api/me")
+            .header("Authorization", &lower)
+            .send()
+            .status,
+        200
+    );
 }
 
 #[test]
@@ -71,7 +88,14 @@ fn the_token_is_taken_from_no_other_place() {
     let in_query = format!("/api/agents?token={0}&access_token={0}", ground.token);
     assert_eq!(ground.ask("GET", &in_query).send().status, 401);
     let cookie = format!("relight-{}={}", ground.address.port(), ground.token);
-    assert_eq!(ground.ask("GET", "/api/agents").header("Cookie", &cookie).send().status, 401);
+    assert_eq!(
+        ground
+            .ask("GET", "/api/agents")
+            .header("Cookie", &cookie)
+            .send()
+            .status,
+        401
+    );
 }
 
 #[test]
@@ -92,14 +116,24 @@ fn a_foreign_host_or_page_is_403_before_anything_happens() {
         ("Sec-Fetch-Site", "cross-site"),
         ("Sec-Fetch-Site", "same-site"),
     ] {
-        let ask = ground.ask("POST", "/api/tasks").token(&ground.token).json(&task);
+        let ask = ground
+            .ask("POST", "/api/tasks")
+            .token(&ground.token)
+            .json(&task);
         let answer = ask.instead(name, value).send();
-        assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{name}: {value}");
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (403, "forbidden"),
+            "{name}: {value}"
+        );
         let health = ground.ask("GET", "/api/health").instead(name, value).send();
         assert_eq!(health.status, 403, "{name}: {value}");
     }
     assert_eq!(ground.get("/api/tasks/made-by-a-stranger").status, 404);
-    let ask = ground.ask("POST", "/api/tasks").token(&ground.token).json(&task);
+    let ask = ground
+        .ask("POST", "/api/tasks")
+        .token(&ground.token)
+        .json(&task);
     assert_eq!(ask.header("Origin", &ours).send().status, 201);
 }
 
@@ -113,7 +147,10 @@ fn no_answer_invites_another_origin() {
             .header("Access-Control-Request-Method", "POST")
             .send();
         assert!(
-            answer.headers.iter().all(|(name, _)| !name.starts_with("access-control")),
+            answer
+                .headers
+                .iter()
+                .all(|(name, _)| !name.starts_with("access-control")),
             "{answer:?}"
         );
     }
@@ -122,11 +159,21 @@ fn no_answer_invites_another_origin() {
 #[test]
 fn only_json_is_taken() {
     let ground = Ground::new();
-    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+    ] {
         for path in ["/api/tasks", "/api/agents/writer/restart", "/api/login"] {
             let ask = ground.ask("POST", path).token(&ground.token);
-            let answer = ask.header("Content-Type", kind).body(b"{\"id\":\"x\"}").send();
-            assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"));
+            let answer = ask
+                .header("Content-Type", kind)
+                .body(b"{\"id\":\"x\"}")
+                .send();
+            assert_eq!(
+                (answer.status, answer.code().as_str()),
+                (415, "unsupported_media_type")
+            );
         }
     }
     assert!(ground.asked.lock().unwrap().is_empty());
@@ -150,7 +197,11 @@ fn a_scope_is_not_exceeded() {
         ("POST", "/api/reload", 403, 403),
     ] {
         let status = |token: &str| ground.ask(method, path).token(token).send().status;
-        assert_eq!((status(&read), status(&operate)), (by_read, by_operate), "{method} {path}");
+        assert_eq!(
+            (status(&read), status(&operate)),
+            (by_read, by_operate),
+            "{method} {path}"
+        );
     }
     assert!(ground.asked.lock().unwrap().is_empty());
 }
@@ -170,8 +221,13 @@ fn guessing_is_limited_and_a_valid_token_never_is() {
     let mut watch = ground.watch("audit");
     let guess = || ground.ask("GET", "/api/me").token("wrong").send();
     assert_eq!(guess().status, 401);
-    let limited = (0..3_000).map(|_| guess()).find(|answer| answer.status == 429);
-    assert_eq!(limited.expect("guessing is limited").header("retry-after"), Some("10"));
+    let limited = (0..3_000)
+        .map(|_| guess())
+        .find(|answer| answer.status == 429);
+    assert_eq!(
+        limited.expect("guessing is limited").header("retry-after"),
+        Some("10")
+    );
     assert_eq!(ground.get("/api/me").status, 200);
     // It is noted beside the answers.
     watch.until("event: audit");
@@ -186,16 +242,29 @@ fn the_socket_needs_no_token_and_is_the_owners_alone() {
     let ground = Ground::new();
     let me = ground.ask("GET", "/api/me").over_socket().send().ok();
     assert_eq!(me, json!({"via": "socket", "scope": "admin"}));
-    let mode = std::fs::metadata(ground.socket()).unwrap().permissions().mode();
+    let mode = std::fs::metadata(ground.socket())
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
-    let foreign = ground.ask("GET", "/api/me").over_socket().instead("Host", "evil.example");
+    let foreign = ground
+        .ask("GET", "/api/me")
+        .over_socket()
+        .instead("Host", "evil.example");
     assert_eq!(foreign.send().status, 403);
 }
 
 #[test]
 fn every_answer_is_sealed() {
     let ground = Ground::new();
-    for path in ["/api/health", "/api/agents", "/", "/login/x", "/assets/none", "/nothing"] {
+    for path in [
+        "/api/health",
+        "/api/agents",
+        "/",
+        "/login/x",
+        "/assets/none",
+        "/nothing",
+    ] {
         let answer = ground.ask("GET", path).send();
         let has = |name: &str, part: &str| {
             let value = answer.header(name).unwrap_or_default();
@@ -226,9 +295,15 @@ fn errors_say_nothing_from_inside() {
         ("DELETE", "/api/tasks/x", json!({})),
     ] {
         let answer = ground.call(method, path, &body);
-        assert!((400..500).contains(&answer.status), "{method} {path}: {answer:?}");
+        assert!(
+            (400..500).contains(&answer.status),
+            "{method} {path}: {answer:?}"
+        );
         let error = &answer.json()["error"];
-        assert!(error["code"].is_string() && error["message"].is_string(), "{error}");
+        assert!(
+            error["code"].is_string() && error["message"].is_string(),
+            "{error}"
+        );
         assert!(error.get("hint").is_some());
         for inside in [home.as_str(), "sqlite", "SELECT", "panicked", ".rs"] {
             assert!(!answer.text.contains(inside), "{inside}: {}", answer.text);

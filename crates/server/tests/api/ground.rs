@@ -35,14 +35,21 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Now, by a clock that nobody sets.
-#[expect(clippy::disallowed_methods, reason = "a test measures with its own clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test measures with its own clock"
+)]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
 /// Waits for the store.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 /// A server and what it stands on.
@@ -73,7 +80,9 @@ impl Ground {
     fn open(settings: Settings, allows_commands: bool) -> Self {
         limits::raise_open_files();
         let home = tempfile::tempdir().unwrap();
-        let store = StoreUrl::Sqlite(home.path().join("relight.db")).open(Use::Long).unwrap();
+        let store = StoreUrl::Sqlite(home.path().join("relight.db"))
+            .open(Use::Long)
+            .unwrap();
         let engine = Engine::new(
             store,
             Redactor::new(relight_runtime::mark_key_beside(home.path()).unwrap()),
@@ -83,12 +92,22 @@ impl Ground {
         let server = serve(home.path(), &engine, settings, allows_commands, &asked);
         let address = server.address().unwrap();
         let token = tokens::show(home.path()).unwrap();
-        Self { home, server: Some(server), address, engine, token, asked }
+        Self {
+            home,
+            server: Some(server),
+            address,
+            engine,
+            token,
+            asked,
+        }
     }
 
     /// Ends, and begins anew over the same folder and at the same address.
     pub(crate) fn restart(&mut self) {
-        let settings = Settings { listen: Some(self.address), ..Settings::default() };
+        let settings = Settings {
+            listen: Some(self.address),
+            ..Settings::default()
+        };
         self.begin_anew(settings);
     }
 
@@ -106,9 +125,14 @@ impl Ground {
 
     /// Follows the events from now on. Returns once the server does.
     pub(crate) fn watch(&self, kinds: &str) -> Watch {
-        let asking = self.ask("GET", &format!("/api/events?kind={kinds}")).token(&self.token);
+        let asking = self
+            .ask("GET", &format!("/api/events?kind={kinds}"))
+            .token(&self.token);
         let stream = asking.header("Accept", "text/event-stream").open();
-        let mut watch = Watch { stream, heard: Vec::new() };
+        let mut watch = Watch {
+            stream,
+            heard: Vec::new(),
+        };
         watch.until("retry: 1000");
         watch
     }
@@ -143,7 +167,10 @@ impl Ground {
     }
 
     pub(crate) fn stop(&mut self) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(self.server.take().unwrap().stop());
     }
 }
@@ -179,7 +206,10 @@ pub(crate) fn serve(
         complain: Arc::new(|text| eprintln!("complaint: {text}")),
     };
     let threads = Threads::new().unwrap();
-    let control = threads.bind(|| Control::bind(&daemon_socket(home))).unwrap().unwrap();
+    let control = threads
+        .bind(|| Control::bind(&daemon_socket(home)))
+        .unwrap()
+        .unwrap();
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let listen = Some(settings.listen.unwrap_or(free));
     Server::start(threads, control, Settings { listen, ..settings }, backend).unwrap()
@@ -201,7 +231,9 @@ impl Watch {
                 self.heard.clear();
                 return text;
             }
-            self.stream.read_exact(&mut byte).unwrap_or_else(|error| panic!("{error}: {text}"));
+            self.stream
+                .read_exact(&mut byte)
+                .unwrap_or_else(|error| panic!("{error}: {text}"));
             self.heard.push(byte[0]);
         }
     }
@@ -210,7 +242,9 @@ impl Watch {
 /// Knows the agent `writer`, and nobody else.
 fn supervise(mut reception: Reception, asked: Arc<Mutex<Vec<Request>>>) {
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             loop {
                 let call = reception.next().await;
@@ -236,10 +270,15 @@ fn answer(request: &Request) -> ControlReply {
                 None,
             ))
         }
-        Request::Status => ControlReply::ok(&SupervisorStatus { pid: 1, agents: Vec::new() }),
-        Request::Down { .. } => {
-            ControlReply::ok(&ShutdownSummary { pid: 1, agents: 0, problem: None })
-        }
+        Request::Status => ControlReply::ok(&SupervisorStatus {
+            pid: 1,
+            agents: Vec::new(),
+        }),
+        Request::Down { .. } => ControlReply::ok(&ShutdownSummary {
+            pid: 1,
+            agents: 0,
+            problem: None,
+        }),
         Request::Register(_) => ControlReply::ok(&Registered { created: true }),
         Request::Unregister { .. } | Request::Reload | Request::Recover { .. } => {
             ControlReply::ok(&json!({}))
@@ -268,7 +307,8 @@ impl Asking<'_> {
 
     /// Another value than it has.
     pub(crate) fn instead(mut self, name: &str, value: &str) -> Self {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.header(name, value)
     }
 
@@ -278,7 +318,8 @@ impl Asking<'_> {
     }
 
     pub(crate) fn json(self, body: &Value) -> Self {
-        self.header("Content-Type", "application/json").body(body.to_string().as_bytes())
+        self.header("Content-Type", "application/json")
+            .body(body.to_string().as_bytes())
     }
 
     pub(crate) fn body(mut self, body: &[u8]) -> Self {
@@ -336,15 +377,24 @@ impl Answer {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
-        let status =
-            lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0);
+        let status = lines
+            .next()
+            .and_then(|line| line.split(' ').nth(1)?.parse().ok())
+            .unwrap_or(0);
         let headers = lines.filter_map(|line| line.split_once(": "));
         let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
-        Self { status, headers: headers.collect(), text: body.to_owned() }
+        Self {
+            status,
+            headers: headers.collect(),
+            text: body.to_owned(),
+        }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -353,7 +403,10 @@ impl Answer {
 
     /// The code of a refusal.
     pub(crate) fn code(&self) -> String {
-        self.json()["error"]["code"].as_str().unwrap_or_default().to_owned()
+        self.json()["error"]["code"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     pub(crate) fn ok(self) -> Value {

@@ -45,7 +45,10 @@ fn assert_sealed(answer: &Answer, what: &str) {
         let found = answer.header(name).unwrap_or_default();
         assert!(found.contains(value), "{what}: {name} is {found:?}");
     }
-    let invites = answer.headers.iter().any(|(name, _)| name.starts_with("access-control"));
+    let invites = answer
+        .headers
+        .iter()
+        .any(|(name, _)| name.starts_with("access-control"));
     assert!(!invites, "{what}: {answer:?}");
 }
 
@@ -56,13 +59,22 @@ fn a_body_that_names_a_member_twice_is_refused() {
         ("/api/tasks", r#"{"id": "a", "id": "b"}"#),
         ("/api/tasks", r#"{"id": "a", "payload": {"x": 1, "x": 2}}"#),
         ("/api/tasks", r#"{"id": "a", "set": {"x": "1", "x": "2"}}"#),
-        ("/api/sessions/k/begin", r#"{"id": "a", "set": {"x": "1", "x": "2"}}"#),
+        (
+            "/api/sessions/k/begin",
+            r#"{"id": "a", "set": {"x": "1", "x": "2"}}"#,
+        ),
     ] {
         let asking = ground.ask("POST", path).token(&ground.token);
         let asking = asking.header("Content-Type", "application/json");
         let answer = asking.body(body.as_bytes()).send();
         assert_eq!(answer.status, 400, "{body}");
-        assert!(answer.json()["error"]["message"].as_str().unwrap().contains("twice"), "{body}");
+        assert!(
+            answer.json()["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains("twice"),
+            "{body}"
+        );
     }
     assert_untouched(&ground);
 }
@@ -79,7 +91,10 @@ fn a_foreign_host_or_page_is_403_on_every_route_and_changes_nothing() {
         ("Sec-Fetch-Site", "same-site"),
     ] {
         for (method, path) in routes() {
-            let ask = ground.ask(&method, &path).token(&ground.token).json(&json!({"id": "x"}));
+            let ask = ground
+                .ask(&method, &path)
+                .token(&ground.token)
+                .json(&json!({"id": "x"}));
             let answer = ask.instead(name, value).send();
             assert_eq!(answer.status, 403, "{name}: {value} at {method} {path}");
             assert_sealed(&answer, &path);
@@ -91,7 +106,9 @@ fn a_foreign_host_or_page_is_403_on_every_route_and_changes_nothing() {
 #[test]
 fn one_who_may_only_read_writes_nowhere() {
     let ground = Ground::new();
-    let read = tokens::new(ground.home.path(), None, Scope::Read).unwrap().1;
+    let read = tokens::new(ground.home.path(), None, Scope::Read)
+        .unwrap()
+        .1;
     for (method, path) in routes() {
         let body = json!({"id": "x", "name": "x", "code": "x"});
         let answer = ground.ask(&method, &path).token(&read).json(&body).send();
@@ -112,7 +129,9 @@ fn one_who_may_only_read_writes_nowhere() {
 #[test]
 fn a_path_or_header_that_only_looks_allowed_does_not_get_further() {
     let ground = Ground::new();
-    let read = tokens::new(ground.home.path(), None, Scope::Read).unwrap().1;
+    let read = tokens::new(ground.home.path(), None, Scope::Read)
+        .unwrap()
+        .1;
     for path in [
         "/api//agents/writer/restart",
         "//api/agents/writer/restart",
@@ -128,18 +147,39 @@ fn a_path_or_header_that_only_looks_allowed_does_not_get_further() {
         "/api/agents/writer/restart?scope=admin#/api/logout",
     ] {
         for method in ["POST", "DELETE", "PUT", "PATCH"] {
-            let answer = ground.ask(method, path).token(&read).json(&json!({})).send();
-            assert!((400..500).contains(&answer.status), "{method} {path}: {answer:?}");
+            let answer = ground
+                .ask(method, path)
+                .token(&read)
+                .json(&json!({}))
+                .send();
+            assert!(
+                (400..500).contains(&answer.status),
+                "{method} {path}: {answer:?}"
+            );
         }
         let unknown = ground.ask("GET", path).send();
         assert!((400..500).contains(&unknown.status), "{path}: {unknown:?}");
     }
-    for name in ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"] {
+    for name in [
+        "X-HTTP-Method-Override",
+        "X-HTTP-Method",
+        "X-Method-Override",
+    ] {
         let ask = ground.ask("GET", "/api/agents/writer").token(&ground.token);
         assert_eq!(ask.header(name, "DELETE").send().status, 404);
     }
-    for (name, value) in [("X-Forwarded-Host", "127.0.0.1"), ("X-Original-URL", "/api/agents")] {
-        assert_eq!(ground.ask("GET", "/api/me").header(name, value).send().status, 401);
+    for (name, value) in [
+        ("X-Forwarded-Host", "127.0.0.1"),
+        ("X-Original-URL", "/api/agents"),
+    ] {
+        assert_eq!(
+            ground
+                .ask("GET", "/api/me")
+                .header(name, value)
+                .send()
+                .status,
+            401
+        );
     }
     assert_untouched(&ground);
 }
@@ -148,12 +188,23 @@ fn a_path_or_header_that_only_looks_allowed_does_not_get_further() {
 fn forms_and_plain_text_are_415_on_every_write() {
     let ground = Ground::new();
     for (method, path) in routes().into_iter().filter(|(method, _)| is_write(method)) {
-        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        for kind in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+        ] {
             let ask = ground.ask(&method, &path).token(&ground.token);
-            let answer = ask.header("Content-Type", kind).body(b"{\"id\":\"x\"}").send();
+            let answer = ask
+                .header("Content-Type", kind)
+                .body(b"{\"id\":\"x\"}")
+                .send();
             assert_eq!(answer.status, 415, "{method} {path} {kind}");
         }
-        let bare = ground.ask(&method, &path).token(&ground.token).body(b"{}").send();
+        let bare = ground
+            .ask(&method, &path)
+            .token(&ground.token)
+            .body(b"{}")
+            .send();
         assert_eq!(bare.status, 415, "{method} {path} without a type");
     }
     assert_untouched(&ground);
@@ -165,7 +216,9 @@ fn every_answer_of_every_route_is_sealed_and_invites_nobody() {
     for (method, path) in routes() {
         for token in [Some(&ground.token), None] {
             for asked in [method.as_str(), "OPTIONS", "TRACE"] {
-                let ask = ground.ask(asked, &path).header("Access-Control-Request-Method", "POST");
+                let ask = ground
+                    .ask(asked, &path)
+                    .header("Access-Control-Request-Method", "POST");
                 let ask = match token {
                     Some(token) => ask.token(token),
                     None => ask,
@@ -173,7 +226,10 @@ fn every_answer_of_every_route_is_sealed_and_invites_nobody() {
                 let answer = ask.json(&json!({"wait": "soon"})).send();
                 assert_sealed(&answer, &format!("{asked} {path}"));
                 if asked != method {
-                    assert!([401, 404, 405].contains(&answer.status), "{asked} {path}: {answer:?}");
+                    assert!(
+                        [401, 404, 405].contains(&answer.status),
+                        "{asked} {path}: {answer:?}"
+                    );
                 }
             }
         }
@@ -224,9 +280,15 @@ fn what_two_readers_would_understand_differently_is_not_taken() {
         let answer = raw(&ground, &request);
         assert!(!answer.starts_with("HTTP/1.1 2"), "{headers:?}: {answer}");
     }
-    for line in ["GET /api/me HTTP/1.0", "GET /api/me HTTP/2.0", "CONNECT evil.example:80 HTTP/1.1"]
-    {
-        let answer = raw(&ground, &format!("{line}\r\nHost: {}\r\n\r\n", ground.address));
+    for line in [
+        "GET /api/me HTTP/1.0",
+        "GET /api/me HTTP/2.0",
+        "CONNECT evil.example:80 HTTP/1.1",
+    ] {
+        let answer = raw(
+            &ground,
+            &format!("{line}\r\nHost: {}\r\n\r\n", ground.address),
+        );
         assert!(!answer.contains(" 200 "), "{line}: {answer}");
     }
     assert_untouched(&ground);
@@ -234,7 +296,9 @@ fn what_two_readers_would_understand_differently_is_not_taken() {
 
 fn raw(ground: &Ground, request: &str) -> String {
     let mut stream = TcpStream::connect(ground.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut text = String::new();
@@ -246,7 +310,10 @@ fn raw(ground: &Ground, request: &str) -> String {
 fn a_stranger_sends_little() {
     let ground = Ground::new();
     let long = json!({"code": "x".repeat(5_000)});
-    assert_eq!(ground.ask("POST", "/api/login").json(&long).send().status, 413);
+    assert_eq!(
+        ground.ask("POST", "/api/login").json(&long).send().status,
+        413
+    );
     let task = json!({"id": "long", "payload": "x".repeat(5_000)});
     assert_eq!(ground.post("/api/tasks", &task).status, 201);
 }
@@ -254,9 +321,14 @@ fn a_stranger_sends_little() {
 #[test]
 fn a_body_that_trickles_is_cut_off() {
     let body_wait_max = Duration::from_millis(200);
-    let ground = Ground::with(Settings { body_wait_max, ..Settings::default() });
+    let ground = Ground::with(Settings {
+        body_wait_max,
+        ..Settings::default()
+    });
     let ask = ground.ask("POST", "/api/tasks").token(&ground.token);
-    let ask = ask.header("Content-Type", "application/json").header("Content-Length", "1000");
+    let ask = ask
+        .header("Content-Type", "application/json")
+        .header("Content-Length", "1000");
     let mut stream = ask.open();
     stream.write_all(b"{").unwrap();
     let mut start = [0; 12];
@@ -267,16 +339,41 @@ fn a_body_that_trickles_is_cut_off() {
 #[test]
 fn others_failures_hold_up_neither_a_login_nor_a_visit() {
     let ground = Ground::new();
-    let code = || ground.ask("POST", "/api/login-codes").over_socket().send().ok()["code"].clone();
-    let log_in = |code| ground.ask("POST", "/api/login").json(&json!({"code": code})).send();
+    let code = || {
+        ground
+            .ask("POST", "/api/login-codes")
+            .over_socket()
+            .send()
+            .ok()["code"]
+            .clone()
+    };
+    let log_in = |code| {
+        ground
+            .ask("POST", "/api/login")
+            .json(&json!({"code": code}))
+            .send()
+    };
     let early = log_in(code());
     let guess = || ground.ask("GET", "/api/me").token("wrong").send().status;
     assert!((0..3_000).any(|_| guess() == 429));
     // One more is forgiven each tenth of a second.
     assert!((0..3_000).any(|_| log_in(json!("wrong")).status == 429));
     assert_eq!(log_in(code()).status, 200);
-    let cookie = early.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
-    assert_eq!(ground.ask("GET", "/api/me").header("Cookie", &cookie).send().status, 200);
+    let cookie = early
+        .header("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        ground
+            .ask("GET", "/api/me")
+            .header("Cookie", &cookie)
+            .send()
+            .status,
+        200
+    );
     assert_eq!(ground.get("/api/me").status, 200);
 }
 
@@ -288,8 +385,13 @@ fn a_process_of_another_user_cannot_use_the_socket() {
     }
     let ground = Ground::new();
     let socket = ground.socket();
-    let closed = as_nobody(socket.clone(), |socket| UnixStream::connect(socket).map(drop));
-    assert_eq!(closed.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    let closed = as_nobody(socket.clone(), |socket| {
+        UnixStream::connect(socket).map(drop)
+    });
+    assert_eq!(
+        closed.unwrap_err().kind(),
+        std::io::ErrorKind::PermissionDenied
+    );
     // Even where somebody opened folder and socket to all, the kernel says who it is.
     let open = |path: &std::path::Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -306,7 +408,10 @@ fn a_process_of_another_user_cannot_use_the_socket() {
         Ok(heard)
     });
     assert_eq!(heard.unwrap(), b"");
-    assert_eq!(ground.ask("GET", "/api/me").over_socket().send().status, 200);
+    assert_eq!(
+        ground.ask("GET", "/api/me").over_socket().send().status,
+        200
+    );
 }
 
 /// Does something on a thread that is another user from then on.
@@ -330,14 +435,20 @@ fn no_route_takes_a_name_that_it_does_not_know() {
         !["/", "/openapi.json", "/api/unknown", "/mcp"].contains(&path.as_str())
     });
     for (method, path) in described {
-        let asked = ground.ask(&method, &format!("{path}?no_such_name=1")).token(&ground.token);
+        let asked = ground
+            .ask(&method, &format!("{path}?no_such_name=1"))
+            .token(&ground.token);
         let mut answers = vec![asked.send()];
         if is_write(&method) {
             answers.push(ground.call(&method, &path, &json!({"no_such_name": 1})));
         }
         for answer in answers {
             assert_eq!(answer.status, 422, "{method} {path}: {}", answer.text);
-            assert!(answer.text.contains("no_such_name"), "{method} {path}: {}", answer.text);
+            assert!(
+                answer.text.contains("no_such_name"),
+                "{method} {path}: {}",
+                answer.text
+            );
         }
     }
     assert_untouched(&ground);

@@ -1,6 +1,9 @@
 //! The daemon's HTTP side from outside: a real server over a real store, on TCP and on its socket.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 mod agents;
 mod attempts;

@@ -29,23 +29,29 @@ fn read(page: &str) -> Read {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
             assert!(helped.contains(name), "{line}");
-            assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
+            assert!(
+                kinds.insert(name.to_owned(), kind.to_owned()).is_none(),
+                "{line}"
+            );
             name.clone_into(&mut family);
             continue;
         }
         let (name, value) = line.rsplit_once(' ').unwrap();
         let bare = name.split('{').next().unwrap();
         let of_family = match kinds[&family].as_str() {
-            "histogram" => {
-                ["_bucket", "_sum", "_count"].iter().any(|end| bare == format!("{family}{end}"))
-            }
+            "histogram" => ["_bucket", "_sum", "_count"]
+                .iter()
+                .any(|end| bare == format!("{family}{end}")),
             _ => bare == family,
         };
         assert!(of_family, "{line} is not of {family}");
         assert_labels(name);
         let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line}"));
         assert!(value >= 0.0, "{line}");
-        assert!(series.insert(name.to_owned(), value).is_none(), "{line} comes twice");
+        assert!(
+            series.insert(name.to_owned(), value).is_none(),
+            "{line} comes twice"
+        );
     }
     let read = Read { kinds, series };
     read.assert_histograms();
@@ -54,11 +60,19 @@ fn read(page: &str) -> Read {
 
 /// `name`, or `name{label="value"}` with nothing in the value that would end it.
 fn assert_labels(name: &str) {
-    let Some((_, labels)) = name.split_once('{') else { return };
+    let Some((_, labels)) = name.split_once('{') else {
+        return;
+    };
     let inner = labels.strip_suffix('}').unwrap_or_else(|| panic!("{name}"));
     let (label, value) = inner.split_once('=').unwrap();
-    assert!(label.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
-    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap();
+    assert!(
+        label.chars().all(|c| c.is_ascii_lowercase() || c == '_'),
+        "{name}"
+    );
+    let value = value
+        .strip_prefix('"')
+        .and_then(|value| value.strip_suffix('"'))
+        .unwrap();
     assert!(!value.contains(['"', '\n']), "{name}");
 }
 
@@ -68,7 +82,11 @@ impl Read {
             let bound = |series: &str| {
                 let text = series.strip_prefix(&format!("{name}_bucket{{le=\""))?;
                 let text = text.strip_suffix("\"}")?;
-                Some(if text == "+Inf" { f64::INFINITY } else { text.parse().unwrap() })
+                Some(if text == "+Inf" {
+                    f64::INFINITY
+                } else {
+                    text.parse().unwrap()
+                })
             };
             let mut buckets: Vec<(f64, f64)> = self
                 .series
@@ -76,7 +94,10 @@ impl Read {
                 .filter_map(|(series, count)| Some((bound(series)?, *count)))
                 .collect();
             buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-            assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{name}: {buckets:?}");
+            assert!(
+                buckets.is_sorted_by(|a, b| a.1 <= b.1),
+                "{name}: {buckets:?}"
+            );
             let last = buckets.last().unwrap();
             assert!(last.0.is_infinite() && last.1 == self.series[&format!("{name}_count")]);
         }
@@ -88,14 +109,24 @@ fn the_page_is_what_prometheus_reads() {
     let ground = Ground::new();
     ground.post("/api/agents", &json!({"name": "bot"})).ok();
     ground.post("/api/agents/bot/heartbeat", &json!({})).ok();
-    ground.post("/api/tasks/t/start", &json!({"agent": "bot"})).ok();
+    ground
+        .post("/api/tasks/t/start", &json!({"agent": "bot"}))
+        .ok();
     let fence = ground.get("/api/tasks/t").ok()["fence"].clone();
     for verb in ["begin", "end"] {
-        ground.post(&format!("/api/tasks/t/steps/s/{verb}"), &json!({"fence": fence})).ok();
+        ground
+            .post(
+                &format!("/api/tasks/t/steps/s/{verb}"),
+                &json!({"fence": fence}),
+            )
+            .ok();
     }
     assert_eq!(ground.get("/api/agents/nobody").status, 404);
     let page = ground.get("/metrics");
-    assert_eq!(page.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(
+        page.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
     let read = read(&page.text);
     for (series, value) in [
         ("relight_agents{state=\"running\"}", 1.0),
@@ -108,12 +139,20 @@ fn the_page_is_what_prometheus_reads() {
         ("relight_sse_watchers", 0.0),
         ("relight_deaths_total{cause=\"oom\"}", 0.0),
     ] {
-        assert_eq!(read.series.get(series), Some(&value), "{series}: {}", page.text);
+        assert_eq!(
+            read.series.get(series),
+            Some(&value),
+            "{series}: {}",
+            page.text
+        );
     }
     assert!(read.series["relight_heartbeat_age_seconds{agent=\"bot\"}"] < 60.0);
     let reference = relight_server::metrics_reference();
     for name in read.kinds.keys() {
-        assert!(reference.contains(&format!("| `{name}` |")), "{name} is not in the reference");
+        assert!(
+            reference.contains(&format!("| `{name}` |")),
+            "{name} is not in the reference"
+        );
     }
     assert_eq!(read.kinds.len(), reference.matches("\n| `relight_").count());
 }
@@ -127,7 +166,10 @@ fn counters_of_the_journal_go_on_across_restarts() {
     let stopped = |ground: &Ground| {
         let read = read(&ground.get("/metrics").text);
         let of = |series: &str| read.series[series];
-        (of("relight_attempts_total"), of("relight_deaths_total{cause=\"stopped\"}"))
+        (
+            of("relight_attempts_total"),
+            of("relight_deaths_total{cause=\"stopped\"}"),
+        )
     };
     ground.post("/api/agents", &json!({"name": "bot"})).ok();
     restart(&ground);

@@ -10,9 +10,17 @@ fn without_a_login_the_first_page_says_only_how_to_log_in() {
     let ground = Ground::new();
     let answer = ground.ask("GET", "/").header("Accept", "text/html").send();
     assert_eq!(answer.status, 401);
-    assert!(answer.header("content-type").unwrap().starts_with("text/html"));
+    assert!(
+        answer
+            .header("content-type")
+            .unwrap()
+            .starts_with("text/html")
+    );
     assert!(answer.text.contains("relight dashboard"), "{}", answer.text);
-    let program = ground.ask("GET", "/").header("Accept", "application/json").send();
+    let program = ground
+        .ask("GET", "/")
+        .header("Accept", "application/json")
+        .send();
     assert_eq!(program.code(), "unauthorized");
 }
 
@@ -20,7 +28,10 @@ fn without_a_login_the_first_page_says_only_how_to_log_in() {
 fn the_login_page_is_the_same_whatever_its_code() {
     let ground = Ground::new();
     let page = |path: &str| ground.ask("GET", path).send();
-    let (one, other) = (page("/login/abc"), page("/login/%3Cscript%3Ealert(1)%3C%2Fscript%3E"));
+    let (one, other) = (
+        page("/login/abc"),
+        page("/login/%3Cscript%3Ealert(1)%3C%2Fscript%3E"),
+    );
     assert_eq!((one.status, &one.text), (200, &other.text));
     assert!(!other.text.contains("alert"));
 }
@@ -28,13 +39,29 @@ fn the_login_page_is_the_same_whatever_its_code() {
 #[test]
 fn everything_that_the_dashboard_names_is_served() {
     let ground = Ground::new();
-    let given = ground.ask("POST", "/api/login-codes").over_socket().send().ok();
-    let login = ground.ask("POST", "/api/login").json(&json!({"code": given["code"]})).send();
-    let cookie = login.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let given = ground
+        .ask("POST", "/api/login-codes")
+        .over_socket()
+        .send()
+        .ok();
+    let login = ground
+        .ask("POST", "/api/login")
+        .json(&json!({"code": given["code"]}))
+        .send();
+    let cookie = login
+        .header("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
     let page = ground.ask("GET", "/").header("Cookie", &cookie).send();
     assert_eq!(page.status, 200, "{page:?}");
-    let named: Vec<&str> =
-        page.text.split('"').filter(|text| text.starts_with("/assets/")).collect();
+    let named: Vec<&str> = page
+        .text
+        .split('"')
+        .filter(|text| text.starts_with("/assets/"))
+        .collect();
     assert!(named.len() > 3, "{named:?}");
     for path in named {
         let answer = ground.ask("GET", path).send();
@@ -42,8 +69,14 @@ fn everything_that_the_dashboard_names_is_served() {
         assert_eq!(answer.status, 200, "{path}");
         assert_ne!(kind, "application/octet-stream", "{path}");
     }
-    assert!(!page.text.contains("<style") && !page.text.contains("style="), "inline style");
-    assert!(!page.text.contains("onclick") && !page.text.contains("<script>"), "inline script");
+    assert!(
+        !page.text.contains("<style") && !page.text.contains("style="),
+        "inline style"
+    );
+    assert!(
+        !page.text.contains("onclick") && !page.text.contains("<script>"),
+        "inline script"
+    );
 }
 
 #[test]
@@ -51,27 +84,57 @@ fn a_file_is_sent_small_and_only_once() {
     let ground = Ground::new();
     let ask = || ground.ask("GET", "/assets/js/main.js");
     let plain = ask().send();
-    assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
+    assert_eq!(
+        (plain.status, plain.header("content-encoding")),
+        (200, None)
+    );
     let small = ask().header("Accept-Encoding", "gzip, br").send();
-    assert_eq!((small.status, small.header("content-encoding")), (200, Some("gzip")));
+    assert_eq!(
+        (small.status, small.header("content-encoding")),
+        (200, Some("gzip"))
+    );
     let bytes = |answer: &crate::ground::Answer| {
-        answer.header("content-length").unwrap().parse::<usize>().unwrap()
+        answer
+            .header("content-length")
+            .unwrap()
+            .parse::<usize>()
+            .unwrap()
     };
-    assert!(bytes(&small) * 2 < bytes(&plain), "{} of {}", bytes(&small), bytes(&plain));
+    assert!(
+        bytes(&small) * 2 < bytes(&plain),
+        "{} of {}",
+        bytes(&small),
+        bytes(&plain)
+    );
     assert_eq!(small.header("vary"), Some("Accept-Encoding"));
     let tag = small.header("etag").unwrap();
     assert_eq!(plain.header("etag"), Some(tag));
-    let again = ask().header("If-None-Match", tag).header("Accept-Encoding", "gzip").send();
-    assert_eq!((again.status, again.text.as_str(), again.header("etag")), (304, "", Some(tag)));
+    let again = ask()
+        .header("If-None-Match", tag)
+        .header("Accept-Encoding", "gzip")
+        .send();
+    assert_eq!(
+        (again.status, again.text.as_str(), again.header("etag")),
+        (304, "", Some(tag))
+    );
     assert_eq!(again.header("x-content-type-options"), Some("nosniff"));
-    assert_eq!(ask().header("If-None-Match", "W/\"another\"").send().status, 200);
+    assert_eq!(
+        ask().header("If-None-Match", "W/\"another\"").send().status,
+        200
+    );
 }
 
 #[test]
 fn the_dashboard_knows_every_kind_of_event() {
     let ground = Ground::new();
     let words = ground.ask("GET", "/assets/js/words.js").send().text;
-    let list = words.split_once("KINDS = [").unwrap().1.split_once(']').unwrap().0;
+    let list = words
+        .split_once("KINDS = [")
+        .unwrap()
+        .1
+        .split_once(']')
+        .unwrap()
+        .0;
     let mut known: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     let mut all: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
     known.sort_unstable();
@@ -82,7 +145,11 @@ fn the_dashboard_knows_every_kind_of_event() {
 #[test]
 fn no_path_leads_out_of_the_assets() {
     let ground = Ground::new();
-    for path in ["/assets/../Cargo.toml", "/assets/..%2f..%2fetc/passwd", "/assets//etc/passwd"] {
+    for path in [
+        "/assets/../Cargo.toml",
+        "/assets/..%2f..%2fetc/passwd",
+        "/assets//etc/passwd",
+    ] {
         assert_eq!(ground.get(path).status, 404, "{path}");
     }
 }

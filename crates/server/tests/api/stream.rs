@@ -89,7 +89,10 @@ fn what_happens_is_told_as_it_happens() {
     let mut watcher = Watcher::begin(&ground, "/api/events?kind=task.created", None);
     add(&ground, "after");
     let (event, data) = watcher.next().unwrap();
-    assert_eq!((event.as_str(), &data["task"]), ("task.created", &json!("after")));
+    assert_eq!(
+        (event.as_str(), &data["task"]),
+        ("task.created", &json!("after"))
+    );
 }
 
 #[test]
@@ -133,21 +136,33 @@ fn a_watcher_that_does_not_read_is_told_how_many_it_missed() {
     let mut other = Watcher::begin(&ground, path, None);
     // A batch has at most five of them, and the ring has 256 batches.
     let all = 1_800;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     for at in 0..all {
         let task = TaskId::new(format!("t{at}")).unwrap();
         let changes = vec![
             Change::Created(Box::new(NewTask::bare(task.clone()))),
             Change::Noted(EventKind::TaskContext, "x".repeat(15_000).into()),
         ];
-        let commit = Commit { task, guard: Guard::default(), at: Time::from_ms(1), changes };
-        runtime.block_on(ground.engine.store().commit(commit)).unwrap();
+        let commit = Commit {
+            task,
+            guard: Guard::default(),
+            at: Time::from_ms(1),
+            changes,
+        };
+        runtime
+            .block_on(ground.engine.store().commit(commit))
+            .unwrap();
     }
     // What another one has seen was told to all.
     let last = format!("t{}", all - 1);
     other.read_to(&last);
     let (seen, missed) = deaf.read_to(&last);
-    assert!(missed > 0 && seen + missed >= all, "{seen} seen, {missed} missed");
+    assert!(
+        missed > 0 && seen + missed >= all,
+        "{seen} seen, {missed} missed"
+    );
 }
 
 #[test]
@@ -167,22 +182,46 @@ fn the_list_has_filters_and_pages() {
     let page = ground.get("/api/events?kind=task.created&limit=2").ok();
     assert_eq!(page["items"].as_array().unwrap().len(), 2);
     let next = page["next"].as_str().unwrap();
-    let rest = ground.get(&format!("/api/events?kind=task.created&limit=2&after={next}")).ok();
-    assert_eq!((&rest["items"][0]["task"], &rest["next"]), (&json!("c"), &Value::Null));
-    assert_eq!(ground.get("/api/events?task=b").ok()["items"][0]["task"], "b");
-    assert_eq!(ground.get("/api/events?newest=true&limit=1").ok()["items"][0]["task"], "c");
-    let back = ground.get("/api/events?kind=task.created&newest=true&limit=2").ok();
+    let rest = ground
+        .get(&format!(
+            "/api/events?kind=task.created&limit=2&after={next}"
+        ))
+        .ok();
+    assert_eq!(
+        (&rest["items"][0]["task"], &rest["next"]),
+        (&json!("c"), &Value::Null)
+    );
+    assert_eq!(
+        ground.get("/api/events?task=b").ok()["items"][0]["task"],
+        "b"
+    );
+    assert_eq!(
+        ground.get("/api/events?newest=true&limit=1").ok()["items"][0]["task"],
+        "c"
+    );
+    let back = ground
+        .get("/api/events?kind=task.created&newest=true&limit=2")
+        .ok();
     let before = back["next"].as_str().unwrap();
-    let earlier =
-        ground.get(&format!("/api/events?kind=task.created&limit=2&before={before}")).ok();
+    let earlier = ground
+        .get(&format!(
+            "/api/events?kind=task.created&limit=2&before={before}"
+        ))
+        .ok();
     assert_eq!(
         (&back["items"][1]["task"], &earlier["items"][0]["task"]),
         (&json!("c"), &json!("a"))
     );
-    assert_eq!((earlier["items"].as_array().unwrap().len(), &earlier["next"]), (1, &json!(null)));
+    assert_eq!(
+        (earlier["items"].as_array().unwrap().len(), &earlier["next"]),
+        (1, &json!(null))
+    );
     assert_eq!(ground.get("/api/events?before=soon").status, 422);
     assert_eq!(ground.get("/api/events?kind=odd").status, 422);
     let odd = ground.ask("GET", "/api/events").token(&ground.token);
-    let odd = odd.header("Accept", "text/event-stream").header("Last-Event-ID", "x").send();
+    let odd = odd
+        .header("Accept", "text/event-stream")
+        .header("Last-Event-ID", "x")
+        .send();
     assert_eq!(odd.status, 422);
 }

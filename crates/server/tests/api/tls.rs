@@ -15,26 +15,39 @@ use crate::ground::Ground;
 
 /// A certificate of these tests alone.
 fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/api/tls").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/api/tls")
+        .join(name)
 }
 
 fn served() -> Ground {
     let tls = Some(Tls::load(&file("cert.pem"), &file("key.pem")).unwrap());
-    Ground::with(Settings { tls, allows_remote: true, ..Settings::default() })
+    Ground::with(Settings {
+        tls,
+        allows_remote: true,
+        ..Settings::default()
+    })
 }
 
 /// Over TLS, by whoever trusts that certificate.
 async fn send(ground: &Ground, request: String) -> String {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(file("cert.pem")).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(file("cert.pem")).unwrap())
+        .unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let stream = tokio::net::TcpStream::connect(ground.address).await.unwrap();
+    let stream = tokio::net::TcpStream::connect(ground.address)
+        .await
+        .unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+        .unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     // A server that closes without a goodbye has said everything already.
@@ -54,8 +67,17 @@ async fn over_tls_a_token_is_needed_all_the_same_and_the_cookie_is_secure() {
     assert!(send(&ground, ask("")).await.starts_with("HTTP/1.1 401"));
     let token = format!("Authorization: Bearer {}\r\n", ground.token);
     assert!(send(&ground, ask(&token)).await.starts_with("HTTP/1.1 200"));
-    let given = ground.ask("POST", "/api/login-codes").over_socket().send().ok();
-    assert!(given["url"].as_str().unwrap().starts_with("https://127.0.0.1:"));
+    let given = ground
+        .ask("POST", "/api/login-codes")
+        .over_socket()
+        .send()
+        .ok();
+    assert!(
+        given["url"]
+            .as_str()
+            .unwrap()
+            .starts_with("https://127.0.0.1:")
+    );
     let body = serde_json::json!({"code": given["code"]}).to_string();
     let login = format!(
         "POST /api/login HTTP/1.1\r\nHost: {}\r\nOrigin: https://{}\r\nConnection: close\r\n\
@@ -72,12 +94,17 @@ async fn over_tls_a_token_is_needed_all_the_same_and_the_cookie_is_secure() {
 fn one_who_speaks_no_tls_gets_no_answer() {
     let ground = served();
     assert_eq!(ground.ask("GET", "/api/health").send().status, 0);
-    assert_eq!(ground.ask("GET", "/api/health").over_socket().send().status, 200);
+    assert_eq!(
+        ground.ask("GET", "/api/health").over_socket().send().status,
+        200
+    );
 }
 
 #[test]
 fn a_file_that_is_no_certificate_is_named() {
-    let error = Tls::load(&file("key.pem"), &file("key.pem")).unwrap_err().to_string();
+    let error = Tls::load(&file("key.pem"), &file("key.pem"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("key.pem"), "{error}");
     assert!(Tls::load(&file("none.pem"), &file("key.pem")).is_err());
     let zero = PathBuf::from("/dev/zero");

@@ -18,7 +18,9 @@ use crate::ground::{Ground, block_on, now};
 
 /// Starts a task; its fence.
 fn started(ground: &Ground, id: &str) -> u64 {
-    let answer = ground.post(&format!("/api/tasks/{id}/start"), &json!({"agent": "a"})).ok();
+    let answer = ground
+        .post(&format!("/api/tasks/{id}/start"), &json!({"agent": "a"}))
+        .ok();
     answer["fence"].as_u64().unwrap()
 }
 
@@ -32,13 +34,29 @@ fn a_task_is_added_once() {
     let differs = ground.post("/api/tasks", &json!({"id": "org/repo", "title": "other"}));
     assert_eq!((differs.status, differs.code().as_str()), (409, "conflict"));
     let same_key = ground.post("/api/tasks", &json!({"id": "another", "key": "k"}));
-    assert_eq!((same_key.status, same_key.json()["id"].as_str()), (200, Some("org/repo")));
+    assert_eq!(
+        (same_key.status, same_key.json()["id"].as_str()),
+        (200, Some("org/repo"))
+    );
     let shown = ground.get("/api/tasks/org%2Frepo").ok();
-    assert_eq!((&shown["next_step"], &shown["context"]), (&json!("a"), &json!({"x": "y"})));
-    for bad in [json!({}), json!({"id": "../x"}), json!({"id": "a", "odd": 1}), json!({"id": 7})] {
+    assert_eq!(
+        (&shown["next_step"], &shown["context"]),
+        (&json!("a"), &json!({"x": "y"}))
+    );
+    for bad in [
+        json!({}),
+        json!({"id": "../x"}),
+        json!({"id": "a", "odd": 1}),
+        json!({"id": 7}),
+    ] {
         assert_eq!(ground.post("/api/tasks", &bad).status, 422, "{bad}");
     }
-    assert_eq!(ground.post("/api/tasks", &json!({"id": "a", "strategy": "odd"})).status, 422);
+    assert_eq!(
+        ground
+            .post("/api/tasks", &json!({"id": "a", "strategy": "odd"}))
+            .status,
+        422
+    );
 }
 
 #[test]
@@ -50,15 +68,26 @@ fn a_step_is_done_once_and_its_output_is_kept() {
     };
     let begun = step("begin", json!({"fence": fence})).ok();
     assert_eq!(begun["advice"], "go");
-    assert_eq!(step("begin", json!({"fence": fence})).ok()["advice"], "again");
+    assert_eq!(
+        step("begin", json!({"fence": fence})).ok()["advice"],
+        "again"
+    );
     let end = json!({"fence": fence, "output": "made\n", "cost": "0.25", "turns": 3});
     assert_eq!(step("end", end.clone()).status, 200);
     assert_eq!(step("end", end).status, 200);
     let finished = step("begin", json!({"fence": fence})).ok();
-    assert_eq!((&finished["advice"], &finished["output"]), (&json!("finished"), &json!("made\n")));
+    assert_eq!(
+        (&finished["advice"], &finished["output"]),
+        (&json!("finished"), &json!("made\n"))
+    );
     assert_eq!(finished["idempotency_key"], begun["idempotency_key"]);
-    let task = ground.post("/api/tasks/t/done", &json!({"fence": fence})).ok();
-    assert_eq!((&task["status"], &task["steps_done"]), (&json!("completed"), &json!(1)));
+    let task = ground
+        .post("/api/tasks/t/done", &json!({"fence": fence}))
+        .ok();
+    assert_eq!(
+        (&task["status"], &task["steps_done"]),
+        (&json!("completed"), &json!(1))
+    );
     assert_eq!((&task["cost"], &task["turns"]), (&json!("0.25"), &json!(3)));
 }
 
@@ -66,7 +95,9 @@ fn a_step_is_done_once_and_its_output_is_kept() {
 fn a_late_writer_is_fenced() {
     let ground = Ground::new();
     let old = started(&ground, "t");
-    ground.post("/api/tasks/t/release", &json!({"force": true})).ok();
+    ground
+        .post("/api/tasks/t/release", &json!({"force": true}))
+        .ok();
     let new = started(&ground, "t");
     assert!(new > old);
     for (path, body) in [
@@ -76,12 +107,21 @@ fn a_late_writer_is_fenced() {
         ("/api/tasks/t/fail", json!({"fence": old, "reason": "late"})),
     ] {
         let answer = ground.post(path, &body);
-        assert_eq!((answer.status, answer.code().as_str()), (409, "fenced"), "{path}");
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (409, "fenced"),
+            "{path}"
+        );
     }
     let held = ground.post("/api/tasks/t/start", &json!({}));
     assert_eq!((held.status, held.code().as_str()), (409, "held"));
-    let continued = ground.post("/api/tasks/t/start", &json!({"fence": new})).ok();
-    assert_eq!((&continued["fence"], &continued["resumed"]), (&json!(new), &json!(true)));
+    let continued = ground
+        .post("/api/tasks/t/start", &json!({"fence": new}))
+        .ok();
+    assert_eq!(
+        (&continued["fence"], &continued["resumed"]),
+        (&json!(new), &json!(true))
+    );
 }
 
 #[test]
@@ -98,8 +138,14 @@ fn verbs_say_what_they_lack_and_what_is_not_allowed() {
         "blocked"
     );
     let needs = ground.get("/api/stats").ok()["needs_me"][0].clone();
-    assert_eq!((&needs["kind"], &needs["subject"]), (&json!("blocked"), &json!("task/t")));
-    assert_eq!(verb("cancel", json!({"reason": "enough"})).ok()["status"], "cancelled");
+    assert_eq!(
+        (&needs["kind"], &needs["subject"]),
+        (&json!("blocked"), &json!("task/t"))
+    );
+    assert_eq!(
+        verb("cancel", json!({"reason": "enough"})).ok()["status"],
+        "cancelled"
+    );
     let ended = verb("retry", json!({}));
     assert_eq!((ended.status, ended.code().as_str()), (409, "illegal"));
     assert_eq!(ground.post("/api/tasks/none/done", &json!({})).status, 404);
@@ -116,12 +162,21 @@ fn a_step_in_doubt_waits_for_a_person() {
     assert_eq!(step("begin", once.clone()).ok()["advice"], "go");
     assert_eq!(stats()["in_doubt"], 0, "it is under way");
     assert_eq!(step("begin", once).ok()["advice"], "wait");
-    assert_eq!(ground.get("/api/tasks?in_doubt=true").ok()["items"][0]["id"], "t");
-    assert_eq!((&stats()["in_doubt"], &stats()["needs_me_total"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        ground.get("/api/tasks?in_doubt=true").ok()["items"][0]["id"],
+        "t"
+    );
+    assert_eq!(
+        (&stats()["in_doubt"], &stats()["needs_me_total"]),
+        (&json!(1), &json!(1))
+    );
     let need = stats()["needs_me"][0].clone();
     assert_eq!(need["kind"], "in_doubt");
     let command = "relight step resolve pay --task t";
-    assert_eq!(need["hint"], format!("{command} --happened, or {command} --did-not"));
+    assert_eq!(
+        need["hint"],
+        format!("{command} --happened, or {command} --did-not")
+    );
     assert_eq!(step("resolve", json!({})).status, 422);
     assert_eq!(step("resolve", json!({"happened": true})).status, 200);
     assert_eq!(step("begin", json!({})).ok()["advice"], "finished");
@@ -137,7 +192,12 @@ fn what_needs_a_person_is_capped_and_counted() {
         assert_eq!(ground.post("/api/tasks", &task).status, 201);
         let verb = if number % 2 == 0 { "fail" } else { "block" };
         let reason = json!({"reason": "no key"});
-        assert_eq!(ground.post(&format!("/api/tasks/t{number}/{verb}"), &reason).status, 200);
+        assert_eq!(
+            ground
+                .post(&format!("/api/tasks/t{number}/{verb}"), &reason)
+                .status,
+            200
+        );
     }
     let stats = ground.get("/api/stats").ok();
     assert_eq!(stats["needs_me"].as_array().unwrap().len(), 100);
@@ -154,11 +214,19 @@ fn park(ground: &Ground, id: &str) {
         let reason = "it died too often".to_owned();
         Ok(vec![
             TaskEvent::Note(EventKind::Alert, alert),
-            TaskEvent::Block { reason, is_told: true },
+            TaskEvent::Block {
+                reason,
+                is_told: true,
+            },
         ])
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(ground.engine.act_in_turn(&id, Right::Unfenced, plan)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime
+        .block_on(ground.engine.act_in_turn(&id, Right::Unfenced, plan))
+        .unwrap();
 }
 
 #[test]
@@ -168,24 +236,57 @@ fn a_parked_task_is_told_apart_from_one_that_a_person_blocked() {
     assert_eq!(ground.post("/api/tasks", &json!({"id": "t"})).status, 201);
     park(&ground, "t");
     assert_eq!(need()["kind"], "parked");
-    assert_eq!(need()["hint"], "relight task show t, then relight recover t --resume");
-    assert_eq!(ground.post("/api/tasks/t/start", &json!({"force": true})).status, 200);
-    assert_eq!(ground.post("/api/tasks/t/block", &json!({"reason": "no key"})).status, 200);
-    assert_eq!(need()["kind"], "blocked", "the alert was about an earlier time");
+    assert_eq!(
+        need()["hint"],
+        "relight task show t, then relight recover t --resume"
+    );
+    assert_eq!(
+        ground
+            .post("/api/tasks/t/start", &json!({"force": true}))
+            .status,
+        200
+    );
+    assert_eq!(
+        ground
+            .post("/api/tasks/t/block", &json!({"reason": "no key"}))
+            .status,
+        200
+    );
+    assert_eq!(
+        need()["kind"],
+        "blocked",
+        "the alert was about an earlier time"
+    );
 }
 
 #[test]
 fn a_claim_waits_for_work() {
     let ground = Ground::new();
-    assert_eq!(ground.post("/api/tasks/claim", &json!({"agent": "a"})).status, 204);
+    assert_eq!(
+        ground
+            .post("/api/tasks/claim", &json!({"agent": "a"}))
+            .status,
+        204
+    );
     std::thread::scope(|scope| {
-        let waiting = scope
-            .spawn(|| ground.post("/api/tasks/claim", &json!({"agent": "a", "wait": "20s"})).ok());
+        let waiting = scope.spawn(|| {
+            ground
+                .post("/api/tasks/claim", &json!({"agent": "a", "wait": "20s"}))
+                .ok()
+        });
         ground.post("/api/tasks", &json!({"id": "fresh"}));
         let claimed = waiting.join().unwrap();
-        assert_eq!((&claimed["task"], &claimed["resumed"]), (&json!("fresh"), &json!(false)));
+        assert_eq!(
+            (&claimed["task"], &claimed["resumed"]),
+            (&json!("fresh"), &json!(false))
+        );
     });
-    assert_eq!(ground.post("/api/tasks/claim", &json!({"agent": "a", "wait": "soon"})).status, 422);
+    assert_eq!(
+        ground
+            .post("/api/tasks/claim", &json!({"agent": "a", "wait": "soon"}))
+            .status,
+        422
+    );
 }
 
 #[test]
@@ -193,7 +294,9 @@ fn the_same_key_gets_the_same_answer_and_does_nothing_again() {
     let ground = Ground::new();
     let send = |key: &str, id: &str| {
         let ask = ground.ask("POST", "/api/tasks").token(&ground.token);
-        ask.header("Idempotency-Key", key).json(&json!({"id": id})).send()
+        ask.header("Idempotency-Key", key)
+            .json(&json!({"id": id}))
+            .send()
     };
     let (first, again) = (send("k", "a"), send("k", "a"));
     assert_eq!((first.status, again.status), (201, 201));
@@ -208,9 +311,20 @@ fn the_same_key_gets_the_same_answer_and_does_nothing_again() {
 #[test]
 fn the_owner_of_a_turn_is_a_short_text_that_can_be_read() {
     let ground = Ground::new();
-    let begin =
-        |owner: &str| ground.post("/api/sessions/chat/begin", &json!({"id": "s1", "owner": owner}));
-    for bad in ["", " ", "a\nb", "\u{1b}[2J", "a\u{202e}b", &"x".repeat(900_000)] {
+    let begin = |owner: &str| {
+        ground.post(
+            "/api/sessions/chat/begin",
+            &json!({"id": "s1", "owner": owner}),
+        )
+    };
+    for bad in [
+        "",
+        " ",
+        "a\nb",
+        "\u{1b}[2J",
+        "a\u{202e}b",
+        &"x".repeat(900_000),
+    ] {
         let refused = begin(bad);
         assert_eq!((refused.status, refused.code().as_str()), (422, "invalid"));
     }
@@ -223,11 +337,22 @@ fn a_secret_in_the_owner_of_a_turn_is_marked() {
     let ground = Ground::new();
     let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
     let owner = format!("gateway {secret}");
-    ground.post("/api/sessions/chat/begin", &json!({"id": "s1", "owner": owner})).ok();
+    ground
+        .post(
+            "/api/sessions/chat/begin",
+            &json!({"id": "s1", "owner": owner}),
+        )
+        .ok();
     let session = ground.get("/api/sessions/chat").ok().to_string();
-    assert!(session.contains("gateway [redacted:") && !session.contains(secret), "{session}");
+    assert!(
+        session.contains("gateway [redacted:") && !session.contains(secret),
+        "{session}"
+    );
     let events = ground.get("/api/events").ok().to_string();
-    assert!(events.contains("session.begun") && !events.contains(secret), "{events}");
+    assert!(
+        events.contains("session.begun") && !events.contains(secret),
+        "{events}"
+    );
 }
 
 #[test]
@@ -235,44 +360,85 @@ fn a_turn_is_begun_and_only_its_own_generation_ends_it() {
     let ground = Ground::new();
     let act =
         |verb: &str, body: Value| ground.post(&format!("/api/sessions/chat%2F1/{verb}"), &body);
-    let first = act("begin", json!({"id": "s1"})).ok()["generation"].as_u64().unwrap();
+    let first = act("begin", json!({"id": "s1"})).ok()["generation"]
+        .as_u64()
+        .unwrap();
     let busy = act("begin", json!({"id": "s1", "owner": "another gateway"}));
     assert_eq!((busy.status, busy.code().as_str()), (409, "held"));
     assert_eq!(act("end", json!({"generation": first})).status, 200);
-    let second = act("begin", json!({"id": "s1"})).ok()["generation"].as_u64().unwrap();
+    let second = act("begin", json!({"id": "s1"})).ok()["generation"]
+        .as_u64()
+        .unwrap();
     let late = act("end", json!({"generation": first}));
-    assert_eq!((second, late.status, late.code().as_str()), (first + 1, 409, "fenced"));
-    assert_eq!(act("suspend", json!({"reason": "later"})).ok()["state"], "suspended");
-    assert_eq!(ground.get("/api/sessions?state=suspended").ok()["items"][0]["reason"], "later");
+    assert_eq!(
+        (second, late.status, late.code().as_str()),
+        (first + 1, 409, "fenced")
+    );
+    assert_eq!(
+        act("suspend", json!({"reason": "later"})).ok()["state"],
+        "suspended"
+    );
+    assert_eq!(
+        ground.get("/api/sessions?state=suspended").ok()["items"][0]["reason"],
+        "later"
+    );
     assert_eq!(act("resume", json!({})).status, 200);
-    assert_eq!(ground.post("/api/sessions/none/resume", &json!({})).status, 404);
+    assert_eq!(
+        ground.post("/api/sessions/none/resume", &json!({})).status,
+        404
+    );
     assert_eq!(act("begin", json!({})).status, 422);
 }
 
 #[test]
 fn a_session_may_have_any_key_without_control_characters() {
     let ground = Ground::new();
-    for key in ["agent:main:signal:dm:+15551234567", "!room:server.org", "部屋 🚀 #1", "a?b%2F&c"]
-    {
+    for key in [
+        "agent:main:signal:dm:+15551234567",
+        "!room:server.org",
+        "部屋 🚀 #1",
+        "a?b%2F&c",
+    ] {
         let act = |verb: &str, body: Value| {
             ground.post(&format!("/api/sessions/{}/{verb}", in_path(key)), &body)
         };
         let generation = act("begin", json!({"id": "chat 1"})).ok()["generation"].clone();
-        assert_eq!(act("end", json!({"generation": generation})).status, 200, "{key}");
+        assert_eq!(
+            act("end", json!({"generation": generation})).status,
+            200,
+            "{key}"
+        );
         assert_eq!(act("suspend", json!({})).ok()["key"], key);
         assert_eq!(act("resume", json!({})).status, 200, "{key}");
     }
-    assert_eq!(ground.get("/api/sessions").ok()["items"].as_array().unwrap().len(), 4);
-    assert_eq!(ground.post("/api/sessions/a%0Ab/begin", &json!({"id": "c"})).status, 422);
+    assert_eq!(
+        ground.get("/api/sessions").ok()["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+    assert_eq!(
+        ground
+            .post("/api/sessions/a%0Ab/begin", &json!({"id": "c"}))
+            .status,
+        422
+    );
     assert_eq!(ground.post("/api/tasks", &json!({"id": "a b"})).status, 422);
-    assert_eq!(ground.post("/api/tasks", &json!({"id": "t", "agent": "a b"})).status, 422);
+    assert_eq!(
+        ground
+            .post("/api/tasks", &json!({"id": "t", "agent": "a b"}))
+            .status,
+        422
+    );
 }
 
 #[test]
 fn hostile_texts_come_back_as_they_went_and_run_nowhere() {
     let ground = Ground::new();
-    for (at, text) in
-        ["<script>alert(1)</script>", "$(id); `id`", "-rf /", "a\nb"].iter().enumerate()
+    for (at, text) in ["<script>alert(1)</script>", "$(id); `id`", "-rf /", "a\nb"]
+        .iter()
+        .enumerate()
     {
         let id = format!("t{at}");
         let made = ground.post("/api/tasks", &json!({"id": id, "title": text}));
@@ -287,15 +453,22 @@ fn hostile_texts_come_back_as_they_went_and_run_nowhere() {
 fn a_daemon_that_ends_lets_no_claim_hang() {
     let mut ground = Ground::new();
     let body = json!({"agent": "a", "wait": "60s"});
-    let mut waiting =
-        ground.ask("POST", "/api/tasks/claim").token(&ground.token).json(&body).open();
+    let mut waiting = ground
+        .ask("POST", "/api/tasks/claim")
+        .token(&ground.token)
+        .json(&body)
+        .open();
     // Answered after the claim was taken in, for it came later on a connection of its own.
     assert_eq!(ground.get("/api/health").status, 200);
     let begun = now();
     ground.stop();
     let mut rest = String::new();
     let _ = std::io::Read::read_to_string(&mut waiting, &mut rest);
-    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(50),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 #[test]
@@ -303,18 +476,31 @@ fn a_task_is_not_done_over_open_steps_and_a_skip_closes_one() {
     let ground = Ground::new();
     let start = json!({"agent": "a", "steps": ["build", "push"]});
     let fence = ground.post("/api/tasks/t/start", &start).ok()["fence"].clone();
-    let done =
-        |force: bool| ground.post("/api/tasks/t/done", &json!({"fence": fence, "force": force}));
+    let done = |force: bool| {
+        ground.post(
+            "/api/tasks/t/done",
+            &json!({"fence": fence, "force": force}),
+        )
+    };
     let refused = done(false);
-    assert_eq!((refused.status, refused.code().as_str()), (409, "steps_left_open"));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "steps_left_open")
+    );
     let message = refused.json()["error"]["message"].clone();
-    assert!(message.as_str().unwrap().ends_with("build, push"), "{message}");
+    assert!(
+        message.as_str().unwrap().ends_with("build, push"),
+        "{message}"
+    );
     let skip = |body: Value| ground.post("/api/tasks/t/steps/build/skip", &body);
     assert_eq!(skip(json!({"fence": fence})).status, 422);
     assert_eq!(skip(json!({"fence": fence, "reason": " "})).status, 422);
     assert_eq!(skip(json!({"fence": 9, "reason": "no"})).code(), "fenced");
     let skipped = skip(json!({"fence": fence, "reason": "no"})).ok();
-    assert_eq!((&skipped["outcome"], &skipped["next_step"]), (&json!("skipped"), &json!("push")));
+    assert_eq!(
+        (&skipped["outcome"], &skipped["next_step"]),
+        (&json!("skipped"), &json!("push"))
+    );
     let listed = ground.get("/api/tasks").ok()["items"][0].clone();
     assert_eq!(
         (&listed["steps_declared_done"], &listed["steps_declared"]),
@@ -322,7 +508,10 @@ fn a_task_is_not_done_over_open_steps_and_a_skip_closes_one() {
     );
     let shown = ground.get("/api/tasks/t").ok();
     assert_eq!(shown["steps_declared_done"], 1);
-    assert_eq!((&shown["skipped_steps"], &shown["next_step"]), (&json!(["build"]), &json!("push")));
+    assert_eq!(
+        (&shown["skipped_steps"], &shown["next_step"]),
+        (&json!(["build"]), &json!("push"))
+    );
     assert_eq!(done(false).code(), "steps_left_open");
     assert_eq!(done(true).ok()["reason"], "steps left open: push");
 }
@@ -337,7 +526,10 @@ fn a_start_keeps_to_the_limits_and_a_retry_leaves_live_holders_alone() {
     ground.post("/api/tasks/t/block", &block).ok();
     let start = |force: bool| ground.post("/api/tasks/t/start", &json!({"force": force}));
     let refused = start(false);
-    assert_eq!((refused.status, refused.code().as_str()), (409, "waits_for_person"));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (409, "waits_for_person")
+    );
     start(true).ok();
     retry(true).ok();
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "assigned");
@@ -347,7 +539,10 @@ fn a_start_keeps_to_the_limits_and_a_retry_leaves_live_holders_alone() {
 fn a_task_that_has_ended_is_not_added_again_and_0s_is_no_lifetime() {
     let ground = Ground::new();
     let task = json!({"id": "t", "ttl": "0s"});
-    assert_eq!(ground.post("/api/tasks", &task).json()["expires_at"], json!(null));
+    assert_eq!(
+        ground.post("/api/tasks", &task).json()["expires_at"],
+        json!(null)
+    );
     ground.post("/api/tasks/t/cancel", &json!({})).ok();
     let again = ground.post("/api/tasks", &task);
     assert_eq!((again.status, again.code().as_str()), (409, "ended"));
@@ -359,10 +554,17 @@ fn the_step_of_a_live_holder_is_refused_to_who_shows_no_fence() {
     let fence = started(&ground, "t");
     let step =
         |verb: &str, body: Value| ground.post(&format!("/api/tasks/t/steps/pay/{verb}"), &body);
-    assert_eq!(step("begin", json!({"fence": fence, "rule": "once"})).ok()["advice"], "go");
+    assert_eq!(
+        step("begin", json!({"fence": fence, "rule": "once"})).ok()["advice"],
+        "go"
+    );
     for verb in ["begin", "end"] {
         let refused = step(verb, json!({}));
-        assert_eq!((refused.status, refused.code().as_str()), (409, "held"), "{verb}");
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (409, "held"),
+            "{verb}"
+        );
     }
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "in_progress");
     assert_eq!(step("end", json!({"fence": fence})).status, 200);
@@ -374,7 +576,9 @@ fn the_end_of_a_step_and_its_cost_are_one_commit() {
     let fence = started(&ground, "t");
     let id = TaskId::new("t").unwrap();
     let seq = || block_on(ground.engine.task(&id)).unwrap().seq;
-    ground.post("/api/tasks/t/steps/a/begin", &json!({"fence": fence})).ok();
+    ground
+        .post("/api/tasks/t/steps/a/begin", &json!({"fence": fence}))
+        .ok();
     let before = seq();
     let end = json!({"fence": fence, "cost": "0.25", "turns": 3});
     assert_eq!(ground.post("/api/tasks/t/steps/a/end", &end).status, 200);
@@ -384,22 +588,40 @@ fn the_end_of_a_step_and_its_cost_are_one_commit() {
 #[test]
 fn a_step_that_an_orphan_still_runs_keeps_its_task_from_being_started() {
     let ground = Ground::new();
-    let gone = ProcessIdentity { pid: 1, start: 1, boot: process::boot_id(), node: None };
-    let (id, key) = (TaskId::new("t").unwrap(), StepKey::first(StepName::new("a").unwrap()));
+    let gone = ProcessIdentity {
+        pid: 1,
+        start: 1,
+        boot: process::boot_id(),
+        node: None,
+    };
+    let (id, key) = (
+        TaskId::new("t").unwrap(),
+        StepKey::first(StepName::new("a").unwrap()),
+    );
     block_on(async {
         let (new, holder) = (NewTask::bare(id.clone()), Holder::Process(gone));
         let limits = StartLimits::OwnBudget;
-        let started = ground.engine.start(new, Right::Unfenced, holder, None, limits).await;
+        let started = ground
+            .engine
+            .start(new, Right::Unfenced, holder, None, limits)
+            .await;
         let right = Right::Fence(started.unwrap().fence);
         let (key, rule) = (key.clone(), RepeatRule::Keyed);
-        let begin = TaskEvent::StepBegin { key, rule, fingerprint: None };
+        let begin = TaskEvent::StepBegin {
+            key,
+            rule,
+            fingerprint: None,
+        };
         ground.engine.act(&id, right, begin).await.unwrap();
     });
     let running = RunningStep::take(ground.home.path(), &id, &key).unwrap();
     let refused = ground.post("/api/tasks/t/start", &json!({}));
     assert_eq!((refused.status, refused.code().as_str()), (409, "held"));
     drop(running);
-    assert_eq!(ground.post("/api/tasks/t/start", &json!({})).ok()["fence"], 2);
+    assert_eq!(
+        ground.post("/api/tasks/t/start", &json!({})).ok()["fence"],
+        2
+    );
 }
 
 #[test]
@@ -408,7 +630,11 @@ fn a_refusal_has_the_same_fields_as_on_the_command_line() {
     started(&ground, "t");
     let error = |answer: Value| {
         let error = &answer["error"];
-        (error["code"].clone(), error["exit"].clone(), error["status"].clone())
+        (
+            error["code"].clone(),
+            error["exit"].clone(),
+            error["status"].clone(),
+        )
     };
     let refused = |path: &str, body: Value| error(ground.post(path, &body).json());
     for (path, body, code, exit, status) in [
@@ -417,7 +643,11 @@ fn a_refusal_has_the_same_fields_as_on_the_command_line() {
         ("/api/tasks/none/done", json!({}), "not_found", 1, 404),
         ("/api/tasks", json!({"id": "../x"}), "invalid", 2, 422),
     ] {
-        assert_eq!(refused(path, body), (json!(code), json!(exit), json!(status)), "{path}");
+        assert_eq!(
+            refused(path, body),
+            (json!(code), json!(exit), json!(status)),
+            "{path}"
+        );
     }
 }
 
@@ -426,15 +656,27 @@ fn a_task_that_is_started_while_draining_is_added_and_deferred() {
     let ground = Ground::new();
     let fence = started(&ground, "held");
     ground.post("/api/tasks", &json!({"id": "free"})).ok();
-    block_on(relight_runtime::drain::begin(ground.engine.store().as_ref())).unwrap();
+    block_on(relight_runtime::drain::begin(
+        ground.engine.store().as_ref(),
+    ))
+    .unwrap();
     let refused = ground.post("/api/tasks/t/start", &json!({"agent": "a"}));
     assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
     assert_eq!(ground.get("/api/tasks/t").ok()["status"], "deferred");
     let begun = ground.post("/api/tasks/free/steps/s/begin", &json!({}));
     assert_eq!((begun.status, begun.code().as_str()), (503, "draining"));
     // Whoever holds a task continues.
-    ground.post("/api/tasks/held/start", &json!({"fence": fence})).ok();
-    ground.post("/api/tasks/held/steps/s/begin", &json!({"fence": fence})).ok();
-    block_on(relight_runtime::drain::cancel(ground.engine.store().as_ref())).unwrap();
-    ground.post("/api/tasks/t/start", &json!({"agent": "a"})).ok();
+    ground
+        .post("/api/tasks/held/start", &json!({"fence": fence}))
+        .ok();
+    ground
+        .post("/api/tasks/held/steps/s/begin", &json!({"fence": fence}))
+        .ok();
+    block_on(relight_runtime::drain::cancel(
+        ground.engine.store().as_ref(),
+    ))
+    .unwrap();
+    ground
+        .post("/api/tasks/t/start", &json!({"agent": "a"}))
+        .ok();
 }

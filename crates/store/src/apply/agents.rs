@@ -56,15 +56,27 @@ impl Agents {
     ) -> Result<Committed, AgentCommitError> {
         self.check(commit, place)?;
         if let Some(AgentChange::Created(plan)) = commit.changes.first() {
-            let n = self.numbers.pop().expect("there is a number for each agent to be");
+            let n = self
+                .numbers
+                .pop()
+                .expect("there is a number for each agent to be");
             let agent = AgentChange::first(&commit.agent, plan, commit.at);
-            let entry = AgentEntry { n, agent, lease_until: None, is_new: true, is_changed: true };
+            let entry = AgentEntry {
+                n,
+                agent,
+                lease_until: None,
+                is_new: true,
+                is_changed: true,
+            };
             self.rows.insert(commit.agent.clone(), entry);
         }
         for change in &commit.changes {
             self.apply(commit, change, journal);
         }
-        let entry = self.rows.get_mut(&commit.agent).expect("a checked commit has its agent");
+        let entry = self
+            .rows
+            .get_mut(&commit.agent)
+            .expect("a checked commit has its agent");
         entry.is_changed |= !commit.changes.is_empty();
         entry.agent.seq += u64::from(!commit.changes.is_empty());
         let takes = |change: &AgentChange| matches!(change, AgentChange::LeaseTaken { .. });
@@ -73,7 +85,10 @@ impl Agents {
             entry.lease_until = until(ttl, now_ms);
             entry.is_changed |= ttl.is_some();
         }
-        Ok(Committed { seq: entry.agent.seq, fence: entry.agent.lease.fence })
+        Ok(Committed {
+            seq: entry.agent.seq,
+            fence: entry.agent.lease.fence,
+        })
     }
 
     /// All reasons to refuse a commit; nothing is changed before.
@@ -92,7 +107,9 @@ impl Agents {
     fn check_tags(&self, commit: &AgentCommit, place: &str) -> Result<(), AgentCommitError> {
         let mut begun: HashMap<u32, &AttemptTag> = HashMap::new();
         for change in &commit.changes {
-            let AgentChange::Begun { number, tag } = change else { continue };
+            let AgentChange::Begun { number, tag } = change else {
+                continue;
+            };
             begun.insert(*number, tag);
             let is_of_another = self
                 .tags
@@ -101,7 +118,11 @@ impl Agents {
             let is_given_twice = begun.values().filter(|other| **other == tag).count() > 1;
             if is_of_another || is_given_twice {
                 let why = format!("the tag {tag} belongs to another attempt");
-                return Err(StoreError::Unsuitable { place: place.to_owned(), why }.into());
+                return Err(StoreError::Unsuitable {
+                    place: place.to_owned(),
+                    why,
+                }
+                .into());
             }
         }
         Ok(())
@@ -113,16 +134,26 @@ impl Agents {
         change: &AgentChange,
         journal: &mut Vec<JournalEntry<'o>>,
     ) {
-        let entry = self.rows.get_mut(&commit.agent).expect("a checked commit has its agent");
+        let entry = self
+            .rows
+            .get_mut(&commit.agent)
+            .expect("a checked commit has its agent");
         if change.is_told() {
-            journal.push(JournalEntry::of_agent(entry.n, commit, change, &entry.agent));
+            journal.push(JournalEntry::of_agent(
+                entry.n,
+                commit,
+                change,
+                &entry.agent,
+            ));
         }
         change.apply(&mut entry.agent, commit.at);
         self.apply_to_attempt(commit, change);
     }
 
     fn apply_to_attempt(&mut self, commit: &AgentCommit, change: &AgentChange) {
-        let Some(number) = change.attempt() else { return };
+        let Some(number) = change.attempt() else {
+            return;
+        };
         let key = (commit.agent.clone(), number);
         let before = self.attempts.get(&key).cloned();
         let Some(attempt) = change.apply_to_attempt(&commit.agent, before, commit.at) else {

@@ -61,7 +61,9 @@ impl<'o> Concern<'o> {
                 Operation::Renew(task, _) => concern.tasks.entry(task).or_default().mentions += 1,
                 Operation::CommitAgent(commit) => concern.add_agent(commit),
                 Operation::CommitSessions(changes, _) => {
-                    concern.sessions.extend(changes.iter().map(|change| &change.next.key));
+                    concern
+                        .sessions
+                        .extend(changes.iter().map(|change| &change.next.key));
                 }
                 Operation::Keep { name, .. } => drop(concern.records.insert(name)),
                 Operation::JoinNode(node, ..) => drop(concern.nodes.insert(&node.name)),
@@ -93,7 +95,8 @@ impl<'o> Concern<'o> {
                 Change::LeaseEnded | Change::FenceRaised => parts.holder = true,
                 _ => {}
             }
-            self.steps.extend(change.mark().map(|mark| (&commit.task, &mark.key)));
+            self.steps
+                .extend(change.mark().map(|mark| (&commit.task, &mark.key)));
         }
     }
 
@@ -101,7 +104,8 @@ impl<'o> Concern<'o> {
         self.agents.insert(&commit.agent);
         for change in &commit.changes {
             self.agents_to_be += usize::from(matches!(change, AgentChange::Created(_)));
-            self.attempts.extend(change.attempt().map(|number| (&commit.agent, number)));
+            self.attempts
+                .extend(change.attempt().map(|number| (&commit.agent, number)));
             if let AgentChange::Begun { tag, .. } = change {
                 self.tags.push(tag);
             }

@@ -75,12 +75,23 @@ impl<'o> JournalEntry<'o> {
 
     /// An event that belongs to neither a task nor an agent.
     pub(crate) fn of_nothing(at: Time, kind: EventKind, detail: Cow<'o, Value>) -> Self {
-        Self { detail, ..Self::new(at, kind) }
+        Self {
+            detail,
+            ..Self::new(at, kind)
+        }
     }
 
     fn new(at: Time, kind: EventKind) -> Self {
         let (task, agent, fence, step) = (None, None, None, None);
-        Self { at, kind, task, agent, fence, detail: Cow::Owned(Value::Null), step }
+        Self {
+            at,
+            kind,
+            task,
+            agent,
+            fence,
+            detail: Cow::Owned(Value::Null),
+            step,
+        }
     }
 
     /// The detail column: for an output its rare fields (`OutputDetail`), otherwise the detail unless it is

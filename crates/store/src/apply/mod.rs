@@ -142,12 +142,17 @@ impl WorkingSet {
                 journal,
             )?),
             Operation::CommitSessions(changes, at) => {
-                let made = changes.iter().map(|change| self.commit_session(change, *at, journal));
+                let made = changes
+                    .iter()
+                    .map(|change| self.commit_session(change, *at, journal));
                 OperationResult::Sessions(made.collect())
             }
-            Operation::Keep { name, before, now, told } => {
-                OperationResult::Changed(self.keep(name, before.as_ref(), now, told, journal))
-            }
+            Operation::Keep {
+                name,
+                before,
+                now,
+                told,
+            } => OperationResult::Changed(self.keep(name, before.as_ref(), now, told, journal)),
             Operation::JoinNode(node, last, at) => {
                 OperationResult::Joined(self.nodes.join(node, *last, *at, now_ms, journal))
             }
@@ -174,14 +179,31 @@ impl WorkingSet {
     ) -> Result<Committed, CommitError> {
         let after = self.check(commit)?;
         if let Some(Change::Created(new)) = commit.changes.first() {
-            let n = self.task_numbers.pop().expect("there is a number for each task to be");
-            let touched = Touched { is_new: true, ..Touched::default() };
-            let entry = TaskEntry { touched, ..TaskEntry::new(n, Change::first(new, commit.at)) };
+            let n = self
+                .task_numbers
+                .pop()
+                .expect("there is a number for each task to be");
+            let touched = Touched {
+                is_new: true,
+                ..Touched::default()
+            };
+            let entry = TaskEntry {
+                touched,
+                ..TaskEntry::new(n, Change::first(new, commit.at))
+            };
             self.tasks.insert(commit.task.clone(), Box::new(entry));
         }
-        let entry = self.tasks.get_mut(&commit.task).expect("a checked commit has its task");
+        let entry = self
+            .tasks
+            .get_mut(&commit.task)
+            .expect("a checked commit has its task");
         for change in &commit.changes {
-            journal.push(JournalEntry::of_task(entry.n, commit, change, Some(&entry.task)));
+            journal.push(JournalEntry::of_task(
+                entry.n,
+                commit,
+                change,
+                Some(&entry.task),
+            ));
             entry.apply(change, commit.at);
         }
         if after.cleared {
@@ -193,8 +215,15 @@ impl WorkingSet {
         if commit.guard.fence.is_some() || commit.changes.iter().any(takes) {
             entry.renew(self.now_ms);
         }
-        let committed = Committed { seq: entry.task.seq, fence: entry.task.lease.fence };
-        if commit.changes.iter().any(|change| matches!(change, Change::Replaced(_))) {
+        let committed = Committed {
+            seq: entry.task.seq,
+            fence: entry.task.lease.fence,
+        };
+        if commit
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::Replaced(_)))
+        {
             self.keys.retain(|_, owner| *owner != commit.task);
         }
         let key = commit_guards::key_given(commit).map(|key| (key.clone(), commit.task.clone()));
@@ -203,8 +232,17 @@ impl WorkingSet {
     }
 
     fn renew(&mut self, task: &TaskId, fence: Fence) -> Result<(), CommitError> {
-        let entry = self.tasks.get_mut(task).ok_or_else(|| CommitError::Absent(task.clone()))?;
-        commit_guards::guard(&entry.task, Guard { fence: Some(fence), seq: None })?;
+        let entry = self
+            .tasks
+            .get_mut(task)
+            .ok_or_else(|| CommitError::Absent(task.clone()))?;
+        commit_guards::guard(
+            &entry.task,
+            Guard {
+                fence: Some(fence),
+                seq: None,
+            },
+        )?;
         entry.renew(self.now_ms);
         Ok(())
     }
@@ -232,9 +270,14 @@ impl WorkingSet {
 
     /// The idempotency key that the commit assigns must not belong to another task.
     fn check_key(&self, commit: &Commit) -> Result<(), CommitError> {
-        let Some(key) = commit_guards::key_given(commit) else { return Ok(()) };
+        let Some(key) = commit_guards::key_given(commit) else {
+            return Ok(());
+        };
         match self.keys.get(key).filter(|owner| **owner != commit.task) {
-            Some(owner) => Err(CommitError::KeyTaken { key: key.clone(), task: owner.clone() }),
+            Some(owner) => Err(CommitError::KeyTaken {
+                key: key.clone(),
+                task: owner.clone(),
+            }),
             None => Ok(()),
         }
     }
@@ -256,7 +299,10 @@ impl WorkingSet {
             entry.lease_until = until(ttl, self.now_ms);
         }
         entry.seq += 1;
-        entry.next = Some(Session { seq: entry.seq, ..change.next.clone() });
+        entry.next = Some(Session {
+            seq: entry.seq,
+            ..change.next.clone()
+        });
         let told = change.told.iter();
         journal.extend(
             told.map(|told| JournalEntry::of_nothing(at, told.kind, Borrowed(&told.detail))),
@@ -290,7 +336,14 @@ impl TaskEntry {
     /// An entry without lease time and steps.
     pub(crate) fn new(n: i64, task: Task) -> Self {
         let (steps, touched) = (HashMap::new(), Touched::default());
-        Self { n, task, lease_until: None, steps_from: 0, steps, touched }
+        Self {
+            n,
+            task,
+            lease_until: None,
+            steps_from: 0,
+            steps,
+            touched,
+        }
     }
 
     fn apply(&mut self, change: &Change, at: Time) {

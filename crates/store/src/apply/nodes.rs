@@ -24,7 +24,10 @@ pub(crate) struct NodeRow {
 impl NodeRow {
     /// The node as readers get it at this time.
     pub(crate) fn read(&self, now_ms: i64) -> Node {
-        Node { left: left(Some(self.lease_until), now_ms), ..self.node.clone() }
+        Node {
+            left: left(Some(self.lease_until), now_ms),
+            ..self.node.clone()
+        }
     }
 }
 
@@ -53,7 +56,14 @@ impl Nodes {
     /// Adds a node that was loaded.
     pub(crate) fn know(&mut self, row: NodeRow) {
         let name = row.node.new.name.clone();
-        self.0.insert(name, NodeEntry { row: Some(row), was_there: true, is_changed: false });
+        self.0.insert(
+            name,
+            NodeEntry {
+                row: Some(row),
+                was_there: true,
+                is_changed: false,
+            },
+        );
     }
 
     /// The existing nodes by name.
@@ -77,16 +87,29 @@ impl Nodes {
         };
         let draining = before.is_some_and(|node| node.draining);
         let lease_until = until(Some(new.ttl), now_ms).unwrap_or(now_ms);
-        let node = Node { new: new.clone(), epoch, draining, joined_at: at, left: new.ttl };
+        let node = Node {
+            new: new.clone(),
+            epoch,
+            draining,
+            joined_at: at,
+            left: new.ttl,
+        };
         entry.row = Some(NodeRow { node, lease_until });
         entry.is_changed = true;
         let detail = json!({"node": new.name, "what": "joined", "epoch": epoch});
-        journal.push(JournalEntry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
+        journal.push(JournalEntry::of_nothing(
+            at,
+            EventKind::Node,
+            Cow::Owned(detail),
+        ));
         Joined::As(epoch)
     }
 
     pub(super) fn renew(&mut self, name: &NodeName, epoch: Epoch, now_ms: i64) -> bool {
-        let row = self.0.get_mut(name).and_then(|entry| entry.live(epoch, now_ms));
+        let row = self
+            .0
+            .get_mut(name)
+            .and_then(|entry| entry.live(epoch, now_ms));
         let Some(row) = row else { return false };
         row.lease_until = until(Some(row.node.new.ttl), now_ms).unwrap_or(now_ms);
         true
@@ -100,7 +123,10 @@ impl Nodes {
         now_ms: i64,
         journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
-        let row = self.0.get_mut(name).and_then(|entry| entry.live(epoch, now_ms));
+        let row = self
+            .0
+            .get_mut(name)
+            .and_then(|entry| entry.live(epoch, now_ms));
         let Some(row) = row else { return false };
         row.lease_until = 0;
         tell(journal, name, "left", at);
@@ -114,11 +140,20 @@ impl Nodes {
         at: Time,
         journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
-        let Some(entry) = self.0.get_mut(name) else { return false };
-        let Some(row) = entry.row.as_mut() else { return false };
+        let Some(entry) = self.0.get_mut(name) else {
+            return false;
+        };
+        let Some(row) = entry.row.as_mut() else {
+            return false;
+        };
         row.node.draining = draining;
         entry.is_changed = true;
-        tell(journal, name, if draining { "draining" } else { "resumed" }, at);
+        tell(
+            journal,
+            name,
+            if draining { "draining" } else { "resumed" },
+            at,
+        );
         true
     }
 
@@ -129,8 +164,14 @@ impl Nodes {
         now_ms: i64,
         journal: &mut Vec<JournalEntry<'_>>,
     ) -> bool {
-        let Some(entry) = self.0.get_mut(name) else { return false };
-        if entry.row.as_ref().is_none_or(|row| row.read(now_ms).is_live()) {
+        let Some(entry) = self.0.get_mut(name) else {
+            return false;
+        };
+        if entry
+            .row
+            .as_ref()
+            .is_none_or(|row| row.read(now_ms).is_live())
+        {
             return false;
         }
         (entry.row, entry.is_changed) = (None, true);
@@ -155,5 +196,9 @@ impl Nodes {
 
 fn tell(journal: &mut Vec<JournalEntry<'_>>, name: &NodeName, what: &str, at: Time) {
     let detail = json!({"node": name, "what": what});
-    journal.push(JournalEntry::of_nothing(at, EventKind::Node, Cow::Owned(detail)));
+    journal.push(JournalEntry::of_nothing(
+        at,
+        EventKind::Node,
+        Cow::Owned(detail),
+    ));
 }

@@ -34,7 +34,11 @@ impl TaskQuery {
     pub fn with_steps_in_doubt() -> Self {
         let is_wanted = |status: &TaskStatus| *status != TaskStatus::Cancelled;
         let statuses = TaskStatus::ALL.into_iter().filter(is_wanted).collect();
-        Self { statuses, in_doubt: true, ..Self::default() }
+        Self {
+            statuses,
+            in_doubt: true,
+            ..Self::default()
+        }
     }
 }
 

@@ -165,7 +165,12 @@ impl Store for MemoryStore {
     }
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {
-        let waited = self.newest_event.subscribe().wait_for(|newest| *newest > after).await.is_ok();
+        let waited = self
+            .newest_event
+            .subscribe()
+            .wait_for(|newest| *newest > after)
+            .await
+            .is_ok();
         assert!(waited, "the sender lives as long as this handle");
         Ok(())
     }

@@ -47,9 +47,18 @@ enum StepRecord {
 
 impl Default for MemoryState {
     fn default() -> Self {
-        let set = WorkingSet { place: "memory".into(), ..WorkingSet::default() };
+        let set = WorkingSet {
+            place: "memory".into(),
+            ..WorkingSet::default()
+        };
         let (records, events) = (HashMap::new(), BTreeMap::new());
-        Self { set, records, numbers: 0, events, events_given: 0 }
+        Self {
+            set,
+            records,
+            numbers: 0,
+            events,
+            events_given: 0,
+        }
     }
 }
 
@@ -76,7 +85,12 @@ impl MemoryState {
         journal.into_iter().for_each(|entry| self.tell(entry));
         if let Operation::Commit(commit) | Operation::TryCommit(commit) = operation {
             let records = self.records.entry(commit.task.clone()).or_default();
-            records.extend(commit.changes.iter().filter_map(|change| record(commit, change)));
+            records.extend(
+                commit
+                    .changes
+                    .iter()
+                    .filter_map(|change| record(commit, change)),
+            );
         }
         Ok(done)
     }
@@ -96,19 +110,30 @@ impl MemoryState {
     /// Appends an event with the next id.
     fn tell(&mut self, entry: JournalEntry<'_>) {
         self.events_given += 1;
-        self.events.insert(self.events_given, entry.into_event(self.events_given));
+        self.events
+            .insert(self.events_given, entry.into_event(self.events_given));
     }
 
     fn forget(&mut self, tasks: &[(TaskId, u64)], at: Time) -> Vec<TaskId> {
         let mut forgotten = Vec::new();
         for (id, seq) in tasks {
-            if self.set.tasks.get(id).is_some_and(|entry| entry.task.seq == *seq) {
+            if self
+                .set
+                .tasks
+                .get(id)
+                .is_some_and(|entry| entry.task.seq == *seq)
+            {
                 self.set.tasks.remove(id);
                 self.set.keys.retain(|_, owner| owner != id);
                 self.records.remove(id);
-                self.events.retain(|_, event| event.task.as_ref() != Some(id));
+                self.events
+                    .retain(|_, event| event.task.as_ref() != Some(id));
                 let detail = Cow::Owned(json!({"task": id}));
-                self.tell(JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail));
+                self.tell(JournalEntry::of_nothing(
+                    at,
+                    EventKind::TaskForgotten,
+                    detail,
+                ));
                 forgotten.push(id.clone());
             }
         }
@@ -122,7 +147,8 @@ impl MemoryState {
         }
         self.set.agents.rows.remove(name);
         self.keep_attempts(|attempt| attempt.agent != *name);
-        self.events.retain(|_, event| event.agent.as_ref() != Some(name));
+        self.events
+            .retain(|_, event| event.agent.as_ref() != Some(name));
         let detail = Cow::Owned(json!({"forgotten": name}));
         self.tell(JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail));
         true
@@ -145,8 +171,12 @@ impl MemoryState {
         let agents = &mut self.set.agents;
         let before = agents.attempts.len();
         agents.attempts.retain(|_, attempt| stays(attempt));
-        agents.written.retain(|key| agents.attempts.contains_key(key));
-        agents.tags.retain(|_, key| agents.attempts.contains_key(key));
+        agents
+            .written
+            .retain(|key| agents.attempts.contains_key(key));
+        agents
+            .tags
+            .retain(|_, key| agents.attempts.contains_key(key));
         (before - agents.attempts.len()) as u64
     }
 
@@ -196,13 +226,19 @@ impl MemoryState {
                 && (query.statuses.is_empty() || query.statuses.contains(&task.status))
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
-                && query.held_by.as_ref().is_none_or(|tag| is_held_by(task, tag))
+                && query
+                    .held_by
+                    .as_ref()
+                    .is_none_or(|tag| is_held_by(task, tag))
                 && (!query.held || task.lease.held.is_some())
                 && (!query.in_doubt || task.steps_open > 0)
         };
         let found = self.in_order_added().into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
-        found.take(limit).map(|entry| self.read_task(entry)).collect()
+        found
+            .take(limit)
+            .map(|entry| self.read_task(entry))
+            .collect()
     }
 
     pub(super) fn unfinished(&self) -> Vec<TaskGlance> {
@@ -214,7 +250,9 @@ impl MemoryState {
     pub(super) fn next_due(&self, now: Time) -> Option<Time> {
         let tasks = self.set.tasks.values().map(|entry| &entry.task);
         let waiting = tasks.filter(|task| Claimant::is_for_the_queue(task.status));
-        waiting.filter_map(|task| task.not_before.filter(|at| *at > now)).min()
+        waiting
+            .filter_map(|task| task.not_before.filter(|at| *at > now))
+            .min()
     }
 
     pub(super) fn claimable(&self, claimant: &Claimant, now: Time, limit: usize) -> Vec<TaskId> {
@@ -226,15 +264,28 @@ impl MemoryState {
         });
         // The sort is stable: equal tasks keep the order they were added.
         found.sort_by_key(|entry| std::cmp::Reverse(entry.task.spec.priority));
-        found.into_iter().take(limit).map(|entry| entry.task.id.clone()).collect()
+        found
+            .into_iter()
+            .take(limit)
+            .map(|entry| entry.task.id.clone())
+            .collect()
     }
 
     pub(super) fn step(&self, task: &TaskId, key: &StepKey) -> Option<Step> {
-        self.current(task).rev().filter_map(StepRecord::step).find(|step| step.key == *key).cloned()
+        self.current(task)
+            .rev()
+            .filter_map(StepRecord::step)
+            .find(|step| step.key == *key)
+            .cloned()
     }
 
     pub(super) fn steps(&self, task: &TaskId) -> Vec<Step> {
-        newest_of_each(self.current(task).filter_map(StepRecord::step).cloned().collect())
+        newest_of_each(
+            self.current(task)
+                .filter_map(StepRecord::step)
+                .cloned()
+                .collect(),
+        )
     }
 
     /// A step resolved by a person has ended without output.
@@ -247,7 +298,10 @@ impl MemoryState {
     }
 
     pub(super) fn events(&self, query: &EventQuery) -> Vec<Event> {
-        let later = self.events.range(query.after.saturating_add(1)..).map(|(_, event)| event);
+        let later = self
+            .events
+            .range(query.after.saturating_add(1)..)
+            .map(|(_, event)| event);
         let mut found: Vec<&Event> = later
             .take_while(|event| query.before.is_none_or(|before| event.id < before))
             .filter(|event| query.task.is_none() || query.task == event.task)
@@ -270,13 +324,22 @@ impl MemoryState {
     pub(super) fn inventory(&self) -> Inventory {
         let set = &self.set;
         let (tasks, agents) = (set.tasks.values(), set.agents.rows.values());
-        let sessions = set.sessions.values().filter_map(|entry| entry.next.as_ref());
+        let sessions = set
+            .sessions
+            .values()
+            .filter_map(|entry| entry.next.as_ref());
         Inventory {
             backend: "memory".to_owned(),
             place: "memory".to_owned(),
-            in_doubt: tasks.clone().filter(|entry| entry.task.steps_open > 0).count() as u64,
+            in_doubt: tasks
+                .clone()
+                .filter(|entry| entry.task.steps_open > 0)
+                .count() as u64,
             tasks: counted(tasks.map(|entry| entry.task.status), TaskStatus::ALL),
-            agents: counted(agents.map(|entry| entry.agent.state.kind()), AgentStateKind::ALL),
+            agents: counted(
+                agents.map(|entry| entry.agent.state.kind()),
+                AgentStateKind::ALL,
+            ),
             sessions: counted(sessions.map(|one| one.state.kind()), SessionStateKind::ALL),
             events: self.events.len() as u64,
             ..Inventory::default()
@@ -292,7 +355,9 @@ impl MemoryState {
     /// The records since the steps were last cleared.
     fn current(&self, task: &TaskId) -> std::slice::Iter<'_, StepRecord> {
         let records = self.records.get(task).map_or(&[][..], Vec::as_slice);
-        let cleared = records.iter().rposition(|record| matches!(record, StepRecord::Cleared));
+        let cleared = records
+            .iter()
+            .rposition(|record| matches!(record, StepRecord::Cleared));
         records[cleared.map_or(0, |at| at + 1)..].iter()
     }
 
@@ -305,7 +370,10 @@ impl MemoryState {
     /// Sets the time left of a time-limited lease.
     fn read_lease(&self, held: Option<&mut HeldLease>, until_ms: Option<i64>) {
         if let Some(held) = held {
-            held.left = held.ttl.and(until_ms).map(|_| left(until_ms, self.set.now_ms));
+            held.left = held
+                .ttl
+                .and(until_ms)
+                .map(|_| left(until_ms, self.set.now_ms));
         }
     }
 
@@ -319,11 +387,18 @@ impl MemoryState {
         };
         let found = self.set.agents.rows.values().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
-        found.take(limit).map(|entry| self.read_agent(entry)).collect()
+        found
+            .take(limit)
+            .map(|entry| self.read_agent(entry))
+            .collect()
     }
 
     pub(super) fn agent(&self, name: &AgentName) -> Option<Agent> {
-        self.set.agents.rows.get(name).map(|entry| self.read_agent(entry))
+        self.set
+            .agents
+            .rows
+            .get(name)
+            .map(|entry| self.read_agent(entry))
     }
 
     fn read_agent(&self, entry: &AgentEntry) -> Agent {
@@ -334,18 +409,33 @@ impl MemoryState {
 
     pub(super) fn attempt(&self, tag: &AttemptTag) -> Option<Attempt> {
         let agents = &self.set.agents;
-        agents.tags.get(tag).and_then(|key| agents.attempts.get(key)).cloned()
+        agents
+            .tags
+            .get(tag)
+            .and_then(|key| agents.attempts.get(key))
+            .cloned()
     }
 
     pub(super) fn attempts(&self, query: &AttemptQuery) -> Vec<Attempt> {
-        let all: Vec<&Attempt> =
-            self.set.agents.written.iter().map(|key| &self.set.agents.attempts[key]).collect();
+        let all: Vec<&Attempt> = self
+            .set
+            .agents
+            .written
+            .iter()
+            .map(|key| &self.set.agents.attempts[key])
+            .collect();
         let before = match &query.before {
             None => all.len(),
-            Some(tag) => all.iter().position(|attempt| attempt.tag == *tag).unwrap_or(0),
+            Some(tag) => all
+                .iter()
+                .position(|attempt| attempt.tag == *tag)
+                .unwrap_or(0),
         };
         let wanted = |attempt: &&&Attempt| {
-            query.agent.as_ref().is_none_or(|agent| attempt.agent == *agent)
+            query
+                .agent
+                .as_ref()
+                .is_none_or(|agent| attempt.agent == *agent)
                 && (!query.ended || attempt.ended.is_some())
         };
         let found = all[..before].iter().rev().filter(wanted).take(query.limit);
@@ -353,17 +443,29 @@ impl MemoryState {
     }
 
     pub(super) fn session(&self, key: &SessionKey) -> Option<Session> {
-        self.set.sessions.get(key).and_then(|entry| self.read_session(entry))
+        self.set
+            .sessions
+            .get(key)
+            .and_then(|entry| self.read_session(entry))
     }
 
     pub(super) fn sessions(&self, query: &SessionQuery) -> Vec<Session> {
         let wanted = |session: &Session| {
-            query.after.as_ref().is_none_or(|after| session.key > *after)
+            query
+                .after
+                .as_ref()
+                .is_none_or(|after| session.key > *after)
                 && (query.states.is_empty() || query.states.contains(&session.state.kind()))
                 && (!query.seen || session.seen_at.is_some())
         };
-        let all = self.set.sessions.values().filter_map(|entry| self.read_session(entry));
-        all.filter(wanted).take(query.limit.unwrap_or(usize::MAX)).collect()
+        let all = self
+            .set
+            .sessions
+            .values()
+            .filter_map(|entry| self.read_session(entry));
+        all.filter(wanted)
+            .take(query.limit.unwrap_or(usize::MAX))
+            .collect()
     }
 
     fn read_session(&self, entry: &SessionEntry) -> Option<Session> {
@@ -375,18 +477,28 @@ impl MemoryState {
     }
 
     pub(super) fn nodes(&self) -> Vec<Node> {
-        self.set.nodes.rows().map(|row| row.read(self.set.now_ms)).collect()
+        self.set
+            .nodes
+            .rows()
+            .map(|row| row.read(self.set.now_ms))
+            .collect()
     }
 
     /// Does not copy nodes.
     pub(super) fn nodes_summary(&self) -> NodesSummary {
-        self.set.nodes.rows().fold(NodesSummary::EMPTY, |glance, row| {
-            glance.with(&row.node, left(Some(row.lease_until), self.set.now_ms))
-        })
+        self.set
+            .nodes
+            .rows()
+            .fold(NodesSummary::EMPTY, |glance, row| {
+                glance.with(&row.node, left(Some(row.lease_until), self.set.now_ms))
+            })
     }
 
     pub(super) fn kept(&self, name: &str) -> Option<Value> {
-        self.set.records.get(name).and_then(|entry| entry.value.clone())
+        self.set
+            .records
+            .get(name)
+            .and_then(|entry| entry.value.clone())
     }
 }
 
@@ -397,7 +509,10 @@ fn counted<K: Copy + PartialEq, const N: usize>(
 ) -> Vec<(K, u64)> {
     let mut counts = all.map(|kind| (kind, 0));
     for kind in found {
-        counts.iter_mut().filter(|(other, _)| *other == kind).for_each(|(_, count)| *count += 1);
+        counts
+            .iter_mut()
+            .filter(|(other, _)| *other == kind)
+            .for_each(|(_, count)| *count += 1);
     }
     counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }
@@ -437,7 +552,10 @@ fn glance(task: &Task) -> TaskGlance {
 
 /// Whether nobody holds it or its lease expired.
 fn is_free(task: &Task) -> bool {
-    task.lease.held.as_ref().is_none_or(|held| held.left == Some(Span::ZERO))
+    task.lease
+        .held
+        .as_ref()
+        .is_none_or(|held| held.left == Some(Span::ZERO))
 }
 
 fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {

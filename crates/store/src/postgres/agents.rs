@@ -13,8 +13,12 @@ use crate::contract::AgentQuery;
 use crate::record::Table;
 use crate::record::{list_agents, read_agent};
 
-static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM agent", columns(Table::Agent, LeaseColumn::Left)));
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM agent",
+        columns(Table::Agent, LeaseColumn::Left)
+    )
+});
 
 pub(super) async fn by_name(
     db: &Connection,
@@ -23,7 +27,9 @@ pub(super) async fn by_name(
 ) -> Result<Option<Agent>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE name = $2", *SELECT));
     let values = values![ahead_ms, name.as_str().to_owned()];
-    Ok(rows::one(db, &SQL, &values, read_agent).await?.map(|entry| entry.agent))
+    Ok(rows::one(db, &SQL, &values, read_agent)
+        .await?
+        .map(|entry| entry.agent))
 }
 
 pub(super) async fn list(
@@ -40,14 +46,23 @@ pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, PostgresFailure
     let sql = "SELECT count(*), sum(fence)::bigint, max(n),
                       (sum(hashtextextended(name, 0) >> 20) FILTER (WHERE NOT held))::bigint
                FROM agent";
-    let row = db.query_opt(sql, &[]).await?.expect("sums without groups are one row");
+    let row = db
+        .query_opt(sql, &[])
+        .await?
+        .expect("sums without groups are one row");
     let sum = |at| row.get::<_, Option<i64>>(at).unwrap_or_default();
     Ok([sum(0), sum(1), sum(2), sum(3), 0])
 }
 
 /// Unreadable agents with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(db, &format!("{} ORDER BY name", *SELECT), ("agent", 1), read_agent).await
+    rows::unreadable(
+        db,
+        &format!("{} ORDER BY name", *SELECT),
+        ("agent", 1),
+        read_agent,
+    )
+    .await
 }
 
 /// Locks these agents until the transaction ends.

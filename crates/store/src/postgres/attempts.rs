@@ -39,7 +39,13 @@ pub(super) async fn list(
 
 /// Unreadable attempts with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(db, &format!("{} ORDER BY a.n", *SELECT), ("attempt", 4), read_attempt).await
+    rows::unreadable(
+        db,
+        &format!("{} ORDER BY a.n", *SELECT),
+        ("attempt", 4),
+        read_attempt,
+    )
+    .await
 }
 
 /// The attempts of these numbers, and those with these tags, of any agent.

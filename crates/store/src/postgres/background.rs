@@ -23,7 +23,10 @@ pub(super) struct Background {
 
 impl Background {
     pub(super) fn start(place: &str) -> Result<Self, StoreError> {
-        let cannot = |why: String| StoreError::Unreachable { place: place.to_owned(), why };
+        let cannot = |why: String| StoreError::Unreachable {
+            place: place.to_owned(),
+            why,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -38,7 +41,11 @@ impl Background {
                 runtime.shutdown_timeout(Duration::ZERO);
             })
             .map_err(|error| cannot(format!("no thread: {error}")))?;
-        Ok(Self { handle, end: Some(end), thread: Some(thread) })
+        Ok(Self {
+            handle,
+            end: Some(end),
+            thread: Some(thread),
+        })
     }
 
     pub(super) fn handle(&self) -> &Handle {

@@ -107,7 +107,13 @@ impl BatchCommitter {
         clock: Arc<PostgresLeaseClock>,
         journal_key: i64,
     ) -> Self {
-        Self { server, clock, connection: None, mark: None, journal_key }
+        Self {
+            server,
+            clock,
+            connection: None,
+            mark: None,
+            journal_key,
+        }
     }
 
     /// Commits all operations in one transaction, unless one makes the others fail. Nothing with an
@@ -116,9 +122,10 @@ impl BatchCommitter {
         let until = Instant::now() + self.patience();
         match self.together(operations, TRIES_TOGETHER_MAX, until).await {
             Ok(replies) => replies,
-            Err(error) if operations.len() == 1 || is_of_the_store(&error) => {
-                operations.iter().map(|_| Err(error.clone().into())).collect()
-            }
+            Err(error) if operations.len() == 1 || is_of_the_store(&error) => operations
+                .iter()
+                .map(|_| Err(error.clone().into()))
+                .collect(),
             Err(_) => self.one_by_one(operations).await,
         }
     }
@@ -158,7 +165,11 @@ impl BatchCommitter {
         until: Instant,
     ) -> Result<Vec<OperationReply>, StoreError> {
         let (mut tries, mut losses) = (0, 0);
-        let tries_max = if operations.len() == 1 { TRIES_MAX } else { tries_max };
+        let tries_max = if operations.len() == 1 {
+            TRIES_MAX
+        } else {
+            tries_max
+        };
         loop {
             let failure = match self.transaction(operations).await {
                 Ok(replies) => return Ok(replies),
@@ -243,8 +254,10 @@ impl BatchCommitter {
             return Err(self.rolled_back(newer.into()).await.into());
         }
         let mut entries = Vec::new();
-        let replies: Vec<OperationReply> =
-            operations.iter().map(|operation| set.perform(operation, &mut entries)).collect();
+        let replies: Vec<OperationReply> = operations
+            .iter()
+            .map(|operation| set.perform(operation, &mut entries))
+            .collect();
         let mut script = working_set::write(&set, &entries, journal_key);
         let has_changes = !script.is_empty();
         script.add(if has_changes { "COMMIT" } else { "ROLLBACK" }, Vec::new());
@@ -260,7 +273,9 @@ impl BatchCommitter {
 
     /// Rolls back a failed transaction, if the connection is still open.
     async fn rolled_back(&mut self, failure: PostgresFailure) -> PostgresFailure {
-        let Some(db) = &self.connection else { return failure };
+        let Some(db) = &self.connection else {
+            return failure;
+        };
         let is_lost = matches!(failure, PostgresFailure::Lost(_));
         if is_lost || db.is_lost() || db.brief("ROLLBACK").await.is_err() {
             self.connection = None;
@@ -273,8 +288,14 @@ impl BatchCommitter {
         if self.mark.is_none() {
             let db = self.connection.as_ref().expect("it was connected just now");
             let sql = "INSERT INTO commit_mark DEFAULT VALUES RETURNING writer";
-            let row = db.query_opt(sql, &[]).await?.expect("an insert gives its row");
-            self.mark = Some(WriterMark { writer: row.get(0), number: 0 });
+            let row = db
+                .query_opt(sql, &[])
+                .await?
+                .expect("an insert gives its row");
+            self.mark = Some(WriterMark {
+                writer: row.get(0),
+                number: 0,
+            });
         }
         let mark = self.mark.as_mut().expect("it was made just now");
         mark.number += 1;
@@ -332,7 +353,9 @@ impl BatchCommitter {
         self.connect().await?;
         let db = self.connection.as_ref().expect("it was connected just now");
         let mark = self.mark.as_mut().expect("a commit was sent under it");
-        let row = db.query_opt(READ_MARK, &values![mark.writer.clone(), mark.number]).await?;
+        let row = db
+            .query_opt(READ_MARK, &values![mark.writer.clone(), mark.number])
+            .await?;
         if row.is_none_or(|row| row.get::<_, i64>(0) != mark.number) {
             mark.number += 1;
             return Ok(None);
@@ -341,9 +364,14 @@ impl BatchCommitter {
             SentStatement::Batch(replies) => Ok(Some(std::mem::take(replies))),
             SentStatement::Steps => {
                 let steps = StepBatch::of(operations).expect("they were steps when they were sent");
-                let row = db.query_opt(step_batch::SEQS, &values![steps.task_ids()]).await?;
+                let row = db
+                    .query_opt(step_batch::SEQS, &values![steps.task_ids()])
+                    .await?;
                 let row = row.expect("an aggregate gives a row");
-                steps.replies(&row).map(Some).map_err(|bad| db.damaged(&bad))
+                steps
+                    .replies(&row)
+                    .map(Some)
+                    .map_err(|bad| db.damaged(&bad))
             }
         }
     }
@@ -365,6 +393,10 @@ fn is_of_the_store(error: &StoreError) -> bool {
 
 /// Before the next try.
 pub(super) async fn pause(tries: u32) {
-    let ms = PAUSES_MS.get(tries as usize).or(PAUSES_MS.last()).copied().unwrap_or(1);
+    let ms = PAUSES_MS
+        .get(tries as usize)
+        .or(PAUSES_MS.last())
+        .copied()
+        .unwrap_or(1);
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }

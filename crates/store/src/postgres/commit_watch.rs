@@ -36,7 +36,12 @@ pub(super) struct PostgresWatch {
 impl PostgresWatch {
     pub(super) fn new(server: Arc<PostgresServer>) -> Arc<Self> {
         let (bell, is_telling) = (Arc::new(Notify::new()), AtomicBool::new(false));
-        Arc::new(Self { server, bell, is_telling, listens: OnceLock::new() })
+        Arc::new(Self {
+            server,
+            bell,
+            is_telling,
+            listens: OnceLock::new(),
+        })
     }
 
     /// Call after a commit: notifies this process at once, the others soon.
@@ -52,7 +57,9 @@ impl PostgresWatch {
             watch.is_telling.store(false, Ordering::Release);
             let channel = watch.channel();
             // If it is lost, waiters look after `LOOK_EVERY`.
-            let _ = pool.read(async |db| db.query(NOTIFY, &values![channel.clone()]).await).await;
+            let _ = pool
+                .read(async |db| db.query(NOTIFY, &values![channel.clone()]).await)
+                .await;
         });
     }
 
@@ -72,7 +79,10 @@ impl PostgresWatch {
     async fn listen(self: Arc<Self>) {
         loop {
             if let Ok(db) = self.server.connect(Some(Arc::clone(&self.bell))).await
-                && db.brief(&format!("LISTEN \"{}\"", self.channel())).await.is_ok()
+                && db
+                    .brief(&format!("LISTEN \"{}\"", self.channel()))
+                    .await
+                    .is_ok()
             {
                 // Commits while nothing listened.
                 self.bell.notify_waiters();

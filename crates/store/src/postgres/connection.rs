@@ -41,8 +41,16 @@ impl PostgresServer {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
         match PostgresTls::new(&url) {
-            Ok(tls) => Ok(Self { hosts: ServerHosts::new(&url), url, place, tls }),
-            Err(why) => Err(StoreError::Unsuitable { place: place.to_string(), why }),
+            Ok(tls) => Ok(Self {
+                hosts: ServerHosts::new(&url),
+                url,
+                place,
+                tls,
+            }),
+            Err(why) => Err(StoreError::Unsuitable {
+                place: place.to_string(),
+                why,
+            }),
         }
     }
 
@@ -75,7 +83,10 @@ impl PostgresServer {
     }
 
     pub(super) fn unreachable(&self, why: impl Into<String>) -> StoreError {
-        StoreError::Unreachable { place: self.place.to_string(), why: why.into() }
+        StoreError::Unreachable {
+            place: self.place.to_string(),
+            why: why.into(),
+        }
     }
 }
 
@@ -178,12 +189,16 @@ impl Connection {
         wait: Duration,
         sql: &str,
     ) -> Result<(), PostgresFailure> {
-        within(wait, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
+        within(wait, self.client.batch_execute(sql))
+            .await?
+            .map_err(|e| self.failure(&e))
     }
 
     /// The same, for statements that return at once.
     pub(super) async fn brief(&self, sql: &str) -> Result<(), PostgresFailure> {
-        within(self.patience, self.client.batch_execute(sql)).await?.map_err(|e| self.failure(&e))
+        within(self.patience, self.client.batch_execute(sql))
+            .await?
+            .map_err(|e| self.failure(&e))
     }
 
     pub(super) async fn query(
@@ -203,7 +218,9 @@ impl Connection {
         let _asking = WaitGuard::new(&self.asked);
         let statement = self.prepared(sql).await?;
         let values = borrowed(values);
-        within(wait, self.client.query(&statement, &values)).await?.map_err(|e| self.failure(&e))
+        within(wait, self.client.query(&statement, &values))
+            .await?
+            .map_err(|e| self.failure(&e))
     }
 
     pub(super) async fn query_opt(
@@ -238,9 +255,13 @@ impl Connection {
         if let Some(known) = self.known(sql) {
             return Ok(known);
         }
-        let statement =
-            within(self.patience, self.client.prepare(sql)).await?.map_err(|e| self.failure(&e))?;
-        let mut statements = self.statements.lock().expect("nothing panics while it is locked");
+        let statement = within(self.patience, self.client.prepare(sql))
+            .await?
+            .map_err(|e| self.failure(&e))?;
+        let mut statements = self
+            .statements
+            .lock()
+            .expect("nothing panics while it is locked");
         if statements.len() < STATEMENTS_MAX {
             statements.insert(sql.to_owned(), statement.clone());
         }
@@ -248,7 +269,10 @@ impl Connection {
     }
 
     fn known(&self, sql: &str) -> Option<Statement> {
-        let statements = self.statements.lock().expect("nothing panics while it is locked");
+        let statements = self
+            .statements
+            .lock()
+            .expect("nothing panics while it is locked");
         statements.get(sql).cloned()
     }
 
@@ -286,7 +310,10 @@ impl Drop for WaitGuard<'_> {
 }
 
 fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value.as_ref() as &(dyn ToSql + Sync)).collect()
+    values
+        .iter()
+        .map(|value| value.as_ref() as &(dyn ToSql + Sync))
+        .collect()
 }
 
 type QueryRows = Result<Vec<Row>, tokio_postgres::Error>;
@@ -310,7 +337,11 @@ async fn together(mut asked: Vec<PendingQuery<'_>>) -> Vec<QueryRows> {
             return Poll::Pending;
         }
         let answers = std::mem::take(&mut answers).into_iter();
-        Poll::Ready(answers.map(|answer| answer.expect("all were answered")).collect())
+        Poll::Ready(
+            answers
+                .map(|answer| answer.expect("all were answered"))
+                .collect(),
+        )
     })
     .await
 }

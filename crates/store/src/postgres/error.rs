@@ -79,16 +79,27 @@ fn of_server(place: &str, said: &DbError) -> PostgresFailure {
     }
     let refused = match &code.code()[..2] {
         // Out of disk, memory or connections, and system errors.
-        "53" if *code == SqlState::TOO_MANY_CONNECTIONS => {
-            StoreError::Unreachable { place: store, why: said.message().to_owned() }
-        }
-        "53" | "58" => StoreError::Io { place: store, source: Arc::new(said.clone()) },
-        "XX" => StoreError::Damaged { place: store, what: said.message().to_owned() },
-        "22" | "23" | "54" => {
-            StoreError::Unsuitable { place: store, why: format!("a value cannot be kept: {said}") }
-        }
+        "53" if *code == SqlState::TOO_MANY_CONNECTIONS => StoreError::Unreachable {
+            place: store,
+            why: said.message().to_owned(),
+        },
+        "53" | "58" => StoreError::Io {
+            place: store,
+            source: Arc::new(said.clone()),
+        },
+        "XX" => StoreError::Damaged {
+            place: store,
+            what: said.message().to_owned(),
+        },
+        "22" | "23" | "54" => StoreError::Unsuitable {
+            place: store,
+            why: format!("a value cannot be kept: {said}"),
+        },
         "57" => StoreError::Busy { place: store },
-        _ => StoreError::Unsuitable { place: store, why: said.message().to_owned() },
+        _ => StoreError::Unsuitable {
+            place: store,
+            why: said.message().to_owned(),
+        },
     };
     PostgresFailure::Refused(refused)
 }

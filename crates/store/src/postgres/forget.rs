@@ -46,33 +46,46 @@ async fn some_tasks(
     at: Time,
     journal_key: i64,
 ) -> Result<Vec<TaskId>, PostgresFailure> {
-    let ids: Vec<String> = wanted.iter().map(|(id, _)| id.as_str().to_owned()).collect();
+    let ids: Vec<String> = wanted
+        .iter()
+        .map(|(id, _)| id.as_str().to_owned())
+        .collect();
     let seqs: Vec<i64> = wanted.iter().map(|(_, seq)| seq.cast_signed()).collect();
     begin(db).await?;
     let delete = "DELETE FROM task t USING unnest($1::text[], $2::bigint[]) AS w (id, seq)
                   WHERE t.id = w.id AND t.seq = w.seq RETURNING t.n, t.id, t.seq";
     let (mut numbers, mut gone) = (Vec::new(), HashSet::new());
     for row in db.query(delete, &values![ids, seqs]).await? {
-        let id: TaskId =
-            get(&row, 1).and_then(|id| parse(id, "task.id")).map_err(|bad| db.damaged(&bad))?;
+        let id: TaskId = get(&row, 1)
+            .and_then(|id| parse(id, "task.id"))
+            .map_err(|bad| db.damaged(&bad))?;
         numbers.push(row.get::<_, i64>(0));
         gone.insert((id, row.get::<_, i64>(2).cast_unsigned()));
     }
     // In the requested order, without duplicates.
-    let removed: Vec<TaskId> =
-        wanted.iter().filter_map(|pair| gone.take(pair)).map(|(id, _)| id).collect();
+    let removed: Vec<TaskId> = wanted
+        .iter()
+        .filter_map(|pair| gone.take(pair))
+        .map(|(id, _)| id)
+        .collect();
     for sql in [
         "DELETE FROM journal WHERE task = ANY($1)",
         "DELETE FROM task_body WHERE n = ANY($1)",
         "DELETE FROM lease WHERE n = ANY($1)",
     ] {
-        db.query_within(LONG_WAIT, sql, &values![numbers.clone()]).await?;
+        db.query_within(LONG_WAIT, sql, &values![numbers.clone()])
+            .await?;
     }
     let told = |id: &TaskId| {
         let detail = Cow::Owned(serde_json::json!({"task": id}));
         JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail)
     };
-    commit(db, &removed.iter().map(told).collect::<Vec<_>>(), journal_key).await?;
+    commit(
+        db,
+        &removed.iter().map(told).collect::<Vec<_>>(),
+        journal_key,
+    )
+    .await?;
     Ok(removed)
 }
 
@@ -80,7 +93,9 @@ async fn some_tasks(
 /// writer mark.
 async fn begin(db: &Connection) -> Result<(), PostgresFailure> {
     db.batch("BEGIN").await?;
-    let row = db.query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[]).await?;
+    let row = db
+        .query_opt("SELECT min_compatible FROM meta WHERE one FOR SHARE", &[])
+        .await?;
     let min_compatible = row.map_or(0, |row| row.get(0));
     Ok(open::check_compatible(&db.place, min_compatible)?)
 }
@@ -138,10 +153,15 @@ struct Stretch {
 async fn next_stretch(db: &Connection, after: i64) -> Result<Option<Stretch>, PostgresFailure> {
     let sql = "SELECT MAX(id), MIN(at) FROM
                    (SELECT id, at FROM journal WHERE id > $1 ORDER BY id LIMIT $2) AS next";
-    let rows = db.query_within(LONG_WAIT, sql, &values![after, JOURNAL_STRETCH]).await?;
+    let rows = db
+        .query_within(LONG_WAIT, sql, &values![after, JOURNAL_STRETCH])
+        .await?;
     let row = rows.first().expect("an aggregate gives a row");
     let ends: (Option<i64>, Option<i64>) = (row.get(0), row.get(1));
-    Ok(ends.0.zip(ends.1).map(|(to, oldest_at)| Stretch { to, oldest_at }))
+    Ok(ends
+        .0
+        .zip(ends.1)
+        .map(|(to, oldest_at)| Stretch { to, oldest_at }))
 }
 
 /// Removes ended attempts begun before this, except the newest of each agent.
@@ -179,7 +199,10 @@ pub(super) async fn sessions(
     });
     let mut count = 0;
     for some in wanted.chunks(ROWS_MAX as usize) {
-        let keys: Vec<String> = some.iter().map(|(key, _)| key.as_str().to_owned()).collect();
+        let keys: Vec<String> = some
+            .iter()
+            .map(|(key, _)| key.as_str().to_owned())
+            .collect();
         let seqs: Vec<i64> = some.iter().map(|(_, seq)| seq.cast_signed()).collect();
         count += counted(db, &SQL, values![keys, seqs]).await?;
     }
@@ -195,7 +218,10 @@ async fn counted(
     begin(db).await?;
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
     db.batch("COMMIT").await?;
-    Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
+    Ok(rows
+        .first()
+        .map_or(0, |row| row.get::<_, i64>(0))
+        .cast_unsigned())
 }
 
 /// Removes an agent without a holder, with all its records.
@@ -208,15 +234,28 @@ pub(super) async fn agent(
 ) -> Result<bool, PostgresFailure> {
     begin(db).await?;
     let delete = "DELETE FROM agent WHERE name = $1 AND seq = $2 AND NOT held RETURNING n";
-    let row = db.query_opt(delete, &values![name.as_str().to_owned(), seq.cast_signed()]).await?;
+    let row = db
+        .query_opt(
+            delete,
+            &values![name.as_str().to_owned(), seq.cast_signed()],
+        )
+        .await?;
     let Some(n) = row.map(|row| row.get::<_, i64>(0)) else {
         db.batch("ROLLBACK").await?;
         return Ok(false);
     };
-    for sql in ["DELETE FROM journal WHERE agent = $1", "DELETE FROM attempt WHERE agent = $1"] {
+    for sql in [
+        "DELETE FROM journal WHERE agent = $1",
+        "DELETE FROM attempt WHERE agent = $1",
+    ] {
         db.query_within(LONG_WAIT, sql, &values![n]).await?;
     }
     let detail = Cow::Owned(serde_json::json!({"forgotten": name}));
-    commit(db, &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)], journal_key).await?;
+    commit(
+        db,
+        &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)],
+        journal_key,
+    )
+    .await?;
     Ok(true)
 }

@@ -185,12 +185,17 @@ impl PostgresWriter {
     }
 
     fn queue(&self) -> MutexGuard<'_, PostgresWriteQueue> {
-        self.queue.lock().expect("nothing panics while the queue is locked")
+        self.queue
+            .lock()
+            .expect("nothing panics while the queue is locked")
     }
 
     fn stopped(&self) -> StoreError {
         let why = "its writer has stopped".to_owned();
-        StoreError::Unreachable { place: self.place.clone(), why }
+        StoreError::Unreachable {
+            place: self.place.clone(),
+            why,
+        }
     }
 }
 
@@ -206,7 +211,10 @@ impl PostgresWriteQueue {
 
     /// The longest batch from the front of the queue.
     fn take(&mut self, under_way: &UnderWay) -> WriteBatch {
-        let mut batch = WriteBatch { steps_of: Some(HashSet::new()), ..WriteBatch::default() };
+        let mut batch = WriteBatch {
+            steps_of: Some(HashSet::new()),
+            ..WriteBatch::default()
+        };
         let most = self.most(under_way);
         let mut bytes = 0;
         while batch.operations.len() < most && bytes < BATCH_BYTES_MAX {
@@ -228,7 +236,11 @@ impl PostgresWriteQueue {
             bytes += operation::weight(&operation);
             batch.push(operation, reply);
         }
-        if !self.jobs.iter().any(|job| matches!(job, BatchJob::Deferred(_))) {
+        if !self
+            .jobs
+            .iter()
+            .any(|job| matches!(job, BatchJob::Deferred(_)))
+        {
             self.due = None;
         }
         batch
@@ -237,7 +249,11 @@ impl PostgresWriteQueue {
     /// Takes half of many steps, so that callers and server work at the same time.
     fn most(&self, under_way: &UnderWay) -> usize {
         let is_alone = under_way.is_empty();
-        let all_steps = || self.jobs.iter().all(|job| job.is_cancelled() || job.is_step());
+        let all_steps = || {
+            self.jobs
+                .iter()
+                .all(|job| job.is_cancelled() || job.is_step())
+        };
         match self.awaited {
             many if many >= STEPS_TO_SPLIT && is_alone && all_steps() => many.div_ceil(2),
             _ => BATCH_MAX,
@@ -305,7 +321,9 @@ impl UnderWay {
     /// Whether these are steps of tasks without a running batch.
     fn has_place_for(&self, commit: &Commit) -> bool {
         let is_free = |(_, tasks): &(Id, Option<HashSet<TaskId>>)| {
-            tasks.as_ref().is_some_and(|tasks| !tasks.contains(&commit.task))
+            tasks
+                .as_ref()
+                .is_some_and(|tasks| !tasks.contains(&commit.task))
         };
         self.tasks.len() < UNDER_WAY_MAX && is_of_steps(commit) && self.tasks.iter().all(is_free)
     }
@@ -322,7 +340,11 @@ impl UnderWay {
         let committer = self.desks.pop().unwrap_or_else(make_desk);
         let (has_answered, answered) = oneshot::channel();
         let before = self.newest.replace(answered);
-        let WriteBatch { operations, replies, steps_of } = batch;
+        let WriteBatch {
+            operations,
+            replies,
+            steps_of,
+        } = batch;
         let sent = running.spawn(commit(committer, operations, replies, before, has_answered));
         self.tasks.push((sent.id(), steps_of));
     }

@@ -53,7 +53,10 @@ impl ServerHosts {
         Self {
             config: url.config.clone(),
             may_send_plainly: url.says_mode,
-            first: Mutex::new(ServerAddress { place: 0, address: None }),
+            first: Mutex::new(ServerAddress {
+                place: 0,
+                address: None,
+            }),
         }
     }
 
@@ -108,18 +111,25 @@ impl ServerHosts {
 
     /// Whether TLS is required: a password is only sent encrypted, unless the URL allows otherwise.
     fn needs_tls(&self, target: ServerAddress) -> bool {
-        let is_beyond = target.address.is_some_and(|address| !address.to_canonical().is_loopback());
+        let is_beyond = target
+            .address
+            .is_some_and(|address| !address.to_canonical().is_loopback());
         is_beyond && self.config.get_password().is_some() && !self.may_send_plainly
     }
 
     /// Round robin from the last usable server.
     fn order(&self) -> Vec<usize> {
         let (first, count) = (self.first().place, self.config.get_hosts().len());
-        (0..count).map(|further| (first + further) % count).collect()
+        (0..count)
+            .map(|further| (first + further) % count)
+            .collect()
     }
 
     fn after(&self, place: usize) -> ServerAddress {
-        ServerAddress { place: (place + 1) % self.config.get_hosts().len(), address: None }
+        ServerAddress {
+            place: (place + 1) % self.config.get_hosts().len(),
+            address: None,
+        }
     }
 
     /// All addresses of a server, the last usable one first.
@@ -156,11 +166,17 @@ impl ServerHosts {
     }
 
     fn first(&self) -> ServerAddress {
-        *self.first.lock().expect("nothing panics while it is locked")
+        *self
+            .first
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 
     fn ask_first(&self, target: ServerAddress) {
-        *self.first.lock().expect("nothing panics while it is locked") = target;
+        *self
+            .first
+            .lock()
+            .expect("nothing panics while it is locked") = target;
     }
 
     /// The configuration for one server.
@@ -174,18 +190,27 @@ impl ServerHosts {
         if let Some(address) = target.address {
             one.hostaddr(address);
         }
-        one.port(self.port(target.place)).connect_timeout(self.wait());
+        one.port(self.port(target.place))
+            .connect_timeout(self.wait());
         all.get_user().map(|user| one.user(user));
         all.get_password().map(|password| one.password(password));
         all.get_dbname().map(|name| one.dbname(name));
         all.get_options().map(|options| one.options(options));
-        all.get_application_name().map(|name| one.application_name(name));
-        all.get_tcp_user_timeout().map(|wait| one.tcp_user_timeout(*wait));
-        all.get_keepalives_interval().map(|wait| one.keepalives_interval(wait));
-        all.get_keepalives_retries().map(|count| one.keepalives_retries(count));
+        all.get_application_name()
+            .map(|name| one.application_name(name));
+        all.get_tcp_user_timeout()
+            .map(|wait| one.tcp_user_timeout(*wait));
+        all.get_keepalives_interval()
+            .map(|wait| one.keepalives_interval(wait));
+        all.get_keepalives_retries()
+            .map(|count| one.keepalives_retries(count));
         one.keepalives(all.get_keepalives())
             .keepalives_idle(all.get_keepalives_idle())
-            .ssl_mode(if self.needs_tls(target) { SslMode::Require } else { all.get_ssl_mode() })
+            .ssl_mode(if self.needs_tls(target) {
+                SslMode::Require
+            } else {
+                all.get_ssl_mode()
+            })
             .ssl_negotiation(all.get_ssl_negotiation())
             .target_session_attrs(all.get_target_session_attrs())
             .channel_binding(all.get_channel_binding());
@@ -194,8 +219,9 @@ impl ServerHosts {
 
     /// The error when no server is usable; a temporary error takes precedence, the last one first.
     fn of_all(&self, mut failures: Vec<(usize, PostgresFailure)>) -> PostgresFailure {
-        let may_come_back =
-            failures.iter().any(|(_, failure)| matches!(failure, PostgresFailure::Lost(_)));
+        let may_come_back = failures
+            .iter()
+            .any(|(_, failure)| matches!(failure, PostgresFailure::Lost(_)));
         if failures.len() == 1 || !may_come_back {
             let last = failures.pop().map(|(_, failure)| failure);
             let no_address = "error connecting to server: the name has no address";
@@ -232,7 +258,9 @@ mod tests {
     fn a_password_leaves_the_machine_only_encrypted() {
         let mode = |url: &str, address: Option<&str>| {
             let address = address.map(|address| address.parse().unwrap());
-            hosts(url).only(ServerAddress { place: 0, address }).get_ssl_mode()
+            hosts(url)
+                .only(ServerAddress { place: 0, address })
+                .get_ssl_mode()
         };
         let (with, without) = ("postgres://ann:s3cret@db/work", "postgres://ann@db/work");
         for beyond in ["192.0.2.7", "2001:db8::7", "::ffff:192.0.2.7"] {
@@ -242,7 +270,10 @@ mod tests {
         for near in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
             assert_eq!(mode(with, Some(near)), SslMode::Prefer, "{near}");
         }
-        assert_eq!(mode("postgres://ann:s3cret@%2Frun/work", None), SslMode::Prefer);
+        assert_eq!(
+            mode("postgres://ann:s3cret@%2Frun/work", None),
+            SslMode::Prefer
+        );
         for (said, expected) in [("disable", SslMode::Disable), ("prefer", SslMode::Prefer)] {
             let url = format!("{with}?sslmode={said}");
             assert_eq!(mode(&url, Some("192.0.2.7")), expected);
@@ -266,7 +297,11 @@ mod tests {
         let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
         // Sends nothing, and finds out from where it would be sent.
         socket.connect("192.0.2.1:9").ok()?;
-        socket.local_addr().ok().map(|own| own.ip()).filter(|own| !own.is_loopback())
+        socket
+            .local_addr()
+            .ok()
+            .map(|own| own.ip())
+            .filter(|own| !own.is_loopback())
     }
 
     #[tokio::test]
@@ -278,9 +313,12 @@ mod tests {
         let listener = tokio::net::TcpListener::bind((own, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = tokio::spawn(without_tls(listener));
-        let url: PostgresUrl = format!("postgres://ann:s3cret@{own}:{port}/work").parse().unwrap();
-        let refused =
-            ServerHosts::new(&url).connect(&PostgresTls::new(&url).unwrap(), "a store").await;
+        let url: PostgresUrl = format!("postgres://ann:s3cret@{own}:{port}/work")
+            .parse()
+            .unwrap();
+        let refused = ServerHosts::new(&url)
+            .connect(&PostgresTls::new(&url).unwrap(), "a store")
+            .await;
         let why = match refused {
             Err(PostgresFailure::Refused(StoreError::Unsuitable { why, .. })) => why,
             Err(other) => panic!("{other:?}"),
@@ -312,7 +350,10 @@ mod tests {
     fn the_last_good_one_is_asked_first() {
         let all = hosts("postgres://a,b,c/work");
         assert_eq!(all.order(), [0, 1, 2]);
-        all.ask_first(ServerAddress { place: 2, address: None });
+        all.ask_first(ServerAddress {
+            place: 2,
+            address: None,
+        });
         assert_eq!(all.order(), [2, 0, 1]);
     }
 
@@ -320,7 +361,9 @@ mod tests {
     async fn one_that_was_given_up_in_the_middle_is_not_asked_first_again() {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = silent.local_addr().unwrap().port();
-        let url: PostgresUrl = format!("postgres://127.0.0.1:{port},db2/work").parse().unwrap();
+        let url: PostgresUrl = format!("postgres://127.0.0.1:{port},db2/work")
+            .parse()
+            .unwrap();
         let (all, tls) = (ServerHosts::new(&url), PostgresTls::new(&url).unwrap());
         tokio::select! {
             biased;
@@ -334,8 +377,13 @@ mod tests {
     fn all_are_named_when_none_can_be_used() {
         let all = hosts("postgres://a,b/work");
         let lost = |why: &str| PostgresFailure::Lost(why.to_owned());
-        let failure = all.of_all(vec![(0, lost("no answer within 2 s")), (1, lost("refused"))]);
-        let PostgresFailure::Lost(why) = failure else { panic!("{failure:?}") };
+        let failure = all.of_all(vec![
+            (0, lost("no answer within 2 s")),
+            (1, lost("refused")),
+        ]);
+        let PostgresFailure::Lost(why) = failure else {
+            panic!("{failure:?}")
+        };
         insta::assert_snapshot!(why, @"refused (b:5432); no answer within 2 s (a:5432)");
     }
 }

@@ -26,7 +26,9 @@ pub(super) async fn take(
                       (SELECT COALESCE(SUM(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
                        JOIN pg_namespace s ON s.oid = c.relnamespace
                        WHERE s.nspname = $1 AND c.relkind = 'r')";
-    let rows = db.query_within(LONG_WAIT, sql, &values![schema.to_owned()]).await?;
+    let rows = db
+        .query_within(LONG_WAIT, sql, &values![schema.to_owned()])
+        .await?;
     let row = rows.first().expect("counts have a row");
     Ok(Inventory {
         backend: format!("PostgreSQL {}", row.get::<_, String>(0)),
@@ -45,10 +47,17 @@ pub(super) async fn take(
 }
 
 async fn settings(db: &Connection) -> Result<Vec<(String, String)>, PostgresFailure> {
-    let names = ["fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"];
+    let names = [
+        "fsync",
+        "full_page_writes",
+        "synchronous_commit",
+        "synchronous_standby_names",
+    ];
     let mut found = Vec::new();
     for name in names {
-        let row = db.query_opt("SELECT current_setting($1)", &values![name.to_owned()]).await?;
+        let row = db
+            .query_opt("SELECT current_setting($1)", &values![name.to_owned()])
+            .await?;
         let value: String = row.map_or_else(String::new, |row| row.get(0));
         if !value.is_empty() {
             found.push((name.to_owned(), value));
@@ -79,7 +88,10 @@ async fn replication(db: &Connection) -> Result<Replication, PostgresFailure> {
         behind_ms: counted(row, 3),
     };
     let standbys = db.query(sql, &[]).await?.iter().map(standby).collect();
-    Ok(Replication { waits_for: waits.then_some(names), standbys })
+    Ok(Replication {
+        waits_for: waits.then_some(names),
+        standbys,
+    })
 }
 
 async fn check(db: &Connection) -> Result<Vec<String>, PostgresFailure> {

@@ -42,7 +42,9 @@ pub(super) fn step_values(entries: &[JournalEntry<'_>]) -> Vec<Value> {
 pub(super) fn one_step_values(entry: &JournalEntry<'_>) -> Vec<Value> {
     let columns = step_columns().into_iter().zip(step_row(entry));
     let columns = columns.filter(|((name, _), _)| !["at", "fence"].contains(name));
-    columns.map(|((_, kind), cell)| rows::scalar(kind, cell)).collect()
+    columns
+        .map(|((_, kind), cell)| rows::scalar(kind, cell))
+        .collect()
 }
 
 /// Until the transaction ends, no other writer draws numbers of the journal. They must become visible in
@@ -102,7 +104,11 @@ pub(super) async fn step(
 }
 
 fn key_values(task: &TaskId, key: &StepKey) -> Vec<Value> {
-    values![task.as_str().to_owned(), key.name.as_str().to_owned(), i64::from(key.occurrence)]
+    values![
+        task.as_str().to_owned(),
+        key.name.as_str().to_owned(),
+        i64::from(key.occurrence)
+    ]
 }
 
 pub(super) async fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>, PostgresFailure> {
@@ -132,7 +138,9 @@ pub(super) async fn output(
              ORDER BY j.id DESC LIMIT 1"
         )
     });
-    Ok(rows::one(db, &SQL, &key_values(task, key), read_output).await?.flatten())
+    Ok(rows::one(db, &SQL, &key_values(task, key), read_output)
+        .await?
+        .flatten())
 }
 
 pub(super) async fn events(
@@ -148,6 +156,8 @@ pub(super) async fn events(
 }
 
 pub(super) async fn newest(db: &Connection) -> Result<u64, PostgresFailure> {
-    let row = db.query_opt("SELECT COALESCE(MAX(id), 0) FROM journal", &[]).await?;
+    let row = db
+        .query_opt("SELECT COALESCE(MAX(id), 0) FROM journal", &[])
+        .await?;
     Ok(row.map_or(0, |row| row.get::<_, i64>(0)).cast_unsigned())
 }

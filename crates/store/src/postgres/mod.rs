@@ -100,11 +100,23 @@ impl PostgresStore {
         let (committer_server, committer_clock) = (Arc::clone(&server), Arc::clone(&clock));
         let key = opened.journal_key;
         let make_committer = move || {
-            BatchCommitter::new(Arc::clone(&committer_server), Arc::clone(&committer_clock), key)
+            BatchCommitter::new(
+                Arc::clone(&committer_server),
+                Arc::clone(&committer_clock),
+                key,
+            )
         };
         let work = Arc::clone(&writer).work(make_committer, Arc::clone(&watch), Arc::clone(&pool));
         background.handle().spawn(work);
-        Ok(Self { server, clock, watch, writer, pool, journal_key: key, background })
+        Ok(Self {
+            server,
+            clock,
+            watch,
+            writer,
+            pool,
+            journal_key: key,
+            background,
+        })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -134,7 +146,8 @@ impl PostgresStore {
         F: Future<Output = Result<T, PostgresFailure>> + Send,
     {
         let pool = Arc::clone(&self.pool);
-        self.ask(async move { pool.read_for_lease(read).await }).await
+        self.ask(async move { pool.read_for_lease(read).await })
+            .await
     }
 
     async fn ask<T: Send + 'static>(
@@ -294,7 +307,9 @@ impl Store for PostgresStore {
         limit: usize,
     ) -> Result<Vec<TaskId>, StoreError> {
         let ahead = self.clock.ahead_ms();
-        read!(self, |db, claimant| queue::claimable(&db, &claimant, now, ahead, limit))
+        read!(self, |db, claimant| queue::claimable(
+            &db, &claimant, now, ahead, limit
+        ))
     }
 
     async fn next_due(&self, now: Time) -> Result<Option<Time>, StoreError> {
@@ -318,7 +333,8 @@ impl Store for PostgresStore {
 
     async fn nodes_summary(&self) -> Result<NodesSummary, StoreError> {
         let ahead = self.clock.ahead_ms();
-        self.read_for_lease(move |db| async move { nodes::glance(&db, ahead).await }).await
+        self.read_for_lease(move |db| async move { nodes::glance(&db, ahead).await })
+            .await
     }
 
     async fn agents_mark(&self) -> Result<ChangeToken, StoreError> {

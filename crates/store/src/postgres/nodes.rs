@@ -15,8 +15,12 @@ use crate::apply::{NodeRow, left};
 use crate::record::Table;
 use crate::record::{BadValue, read_node};
 
-static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM node", columns(Table::Node, LeaseColumn::Left)));
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM node",
+        columns(Table::Node, LeaseColumn::Left)
+    )
+});
 
 pub(super) async fn list(db: &Connection, ahead_ms: i64) -> Result<Vec<Node>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} ORDER BY name", *SELECT));
@@ -43,7 +47,10 @@ pub(super) async fn glance(
     let sum = |at| row.get::<_, Option<i64>>(at).unwrap_or_default();
     let (first_end, now_ms) = (row.get::<_, Option<i64>>(5), sum(6));
     let mark = [sum(0), sum(1), sum(2), sum(3), sum(4)];
-    Ok(NodesSummary { mark, first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)) })
+    Ok(NodesSummary {
+        mark,
+        first_end: first_end.map(|end_ms| left(Some(end_ms), now_ms)),
+    })
 }
 
 /// Renews a lease in one round trip and one row: the most frequent write of a fleet. It bypasses the
@@ -63,7 +70,12 @@ pub(super) async fn renew(
         )
     });
     let known = i32::try_from(open::schema_known()).unwrap_or(i32::MAX);
-    let values = values![ahead_ms, name.as_str().to_owned(), epoch.0.cast_signed(), known];
+    let values = values![
+        ahead_ms,
+        name.as_str().to_owned(),
+        epoch.0.cast_signed(),
+        known
+    ];
     Ok(db.query_opt(&SQL, &values).await?.is_some())
 }
 
@@ -79,7 +91,10 @@ pub(super) static LOCK: LazyLock<String> = LazyLock::new(|| {
 /// One of them.
 pub(super) fn read_locked(row: &Row) -> Result<NodeRow, BadValue> {
     let node = rows::read(row, read_node)?;
-    Ok(NodeRow { lease_until: node.left.as_ms().cast_signed(), node })
+    Ok(NodeRow {
+        lease_until: node.left.as_ms().cast_signed(),
+        node,
+    })
 }
 
 pub(super) static INSERT: LazyLock<String> =

@@ -112,11 +112,17 @@ fn is_there(why: &str) -> bool {
 
 async fn open_once(server: &PostgresServer, expected: Expected) -> Result<Opened, PostgresFailure> {
     let looking = tokio::time::timeout(LOOK_WAIT, look(server, expected));
-    let seen = looking.await.map_err(|_| PostgresFailure::Lost("no answer".to_owned()))??;
+    let seen = looking
+        .await
+        .map_err(|_| PostgresFailure::Lost("no answer".to_owned()))??;
     let db = seen.connection;
     if seen.found < schema_known() && expected == Expected::Read {
         let why = upgrading::refusal(seen.found, schema_known());
-        return Err(StoreError::Unsuitable { place: server.place.to_string(), why }.into());
+        return Err(StoreError::Unsuitable {
+            place: server.place.to_string(),
+            why,
+        }
+        .into());
     }
     if seen.found < schema_known() {
         upgrading::tell(&server.place, seen.found, schema_known());
@@ -126,10 +132,16 @@ async fn open_once(server: &PostgresServer, expected: Expected) -> Result<Opened
     if min_compatible < HALF_COPIED {
         check_compatible(&server.place, min_compatible)?;
     } else if expected != Expected::HalfCopied {
-        let (place, from) = (server.place.to_string(), transfer::half_copied_from(&db).await?);
+        let (place, from) = (
+            server.place.to_string(),
+            transfer::half_copied_from(&db).await?,
+        );
         return Err(StoreError::HalfCopied { place, from }.into());
     }
-    Ok(Opened { connection: db, journal_key: seen.journal_key })
+    Ok(Opened {
+        connection: db,
+        journal_key: seen.journal_key,
+    })
 }
 
 /// What is there before anything is changed.
@@ -151,7 +163,9 @@ async fn look(
                       hashtextextended('relight journal ' || $1::text, 0),
                       hashtextextended('relight migration ' || $1::text, 0),
                       to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
-    let row = connection.query_opt(sql, &values![server.url.schema.clone()]).await?;
+    let row = connection
+        .query_opt(sql, &values![server.url.schema.clone()])
+        .await?;
     let row = row.expect("a selection of settings has a row");
     check_server(server, row.get(0), row.get(1), row.get(2))?;
     let is_there: bool = row.get(5);
@@ -159,8 +173,17 @@ async fn look(
         let why = format!("there is no store in it (no schema {})", server.url.schema);
         return Err(server.unreachable(why).into());
     }
-    let found = if is_there { schema(&connection).await?.0 } else { 0 };
-    Ok(ExistingSchema { connection, found, journal_key: row.get(3), migration_key: row.get(4) })
+    let found = if is_there {
+        schema(&connection).await?.0
+    } else {
+        0
+    };
+    Ok(ExistingSchema {
+        connection,
+        found,
+        journal_key: row.get(3),
+        migration_key: row.get(4),
+    })
 }
 
 fn check_server(
@@ -176,12 +199,18 @@ fn check_server(
     } else {
         return Ok(());
     };
-    Err(StoreError::Unsuitable { place: server.place.to_string(), why }.into())
+    Err(StoreError::Unsuitable {
+        place: server.place.to_string(),
+        why,
+    }
+    .into())
 }
 
 /// The schema's number, and the oldest version that may use it.
 pub(super) async fn schema(db: &Connection) -> Result<(u32, i32), PostgresFailure> {
-    let row = db.query_opt("SELECT schema, min_compatible FROM meta WHERE one", &[]).await?;
+    let row = db
+        .query_opt("SELECT schema, min_compatible FROM meta WHERE one", &[])
+        .await?;
     let Some(row) = row else {
         let (place, what) = (db.place.to_string(), "its schema has no number".to_owned());
         return Err(StoreError::Damaged { place, what }.into());
@@ -194,9 +223,20 @@ pub(super) fn check_compatible(place: &str, min_compatible: i32) -> Result<(), S
     let (found, known) = (min_compatible.unsigned_abs(), schema_known());
     let place = place.to_owned();
     if min_compatible >= HALF_COPIED {
-        return Err(StoreError::HalfCopied { place, from: "another store".to_owned() });
+        return Err(StoreError::HalfCopied {
+            place,
+            from: "another store".to_owned(),
+        });
     }
-    if found <= known { Ok(()) } else { Err(StoreError::Newer { place, found, known }) }
+    if found <= known {
+        Ok(())
+    } else {
+        Err(StoreError::Newer {
+            place,
+            found,
+            known,
+        })
+    }
 }
 
 /// All or nothing; a second process waits and finds the migration done. There is no time limit: a large
@@ -214,13 +254,21 @@ async fn migrate(
     )
     .await?;
     let lock = "SELECT 1 FROM pg_advisory_xact_lock($1::bigint)";
-    db.query_within(AS_LONG_AS_IT_TAKES, lock, &values![key]).await?;
+    db.query_within(AS_LONG_AS_IT_TAKES, lock, &values![key])
+        .await?;
     let make = "SELECT 1 FROM pg_namespace WHERE nspname = $1";
-    if db.query_opt(make, &values![schema_name.clone()]).await?.is_none() {
-        db.batch(&format!("CREATE SCHEMA \"{schema_name}\"")).await?;
+    if db
+        .query_opt(make, &values![schema_name.clone()])
+        .await?
+        .is_none()
+    {
+        db.batch(&format!("CREATE SCHEMA \"{schema_name}\""))
+            .await?;
     }
     let is_there = "SELECT to_regclass(quote_ident($1::text) || '.meta') IS NOT NULL";
-    let is_there = db.query_opt(is_there, &values![schema_name.clone()]).await?;
+    let is_there = db
+        .query_opt(is_there, &values![schema_name.clone()])
+        .await?;
     let found = match is_there.is_some_and(|row| row.get(0)) {
         true => schema(db).await?.0,
         false => 0,

@@ -13,7 +13,10 @@ pub(super) fn is_step(operation: &Operation) -> bool {
 /// Roughly how many bytes it writes.
 pub(super) fn weight(operation: &Operation) -> usize {
     let of_change = |change: &Change| match change {
-        Change::StepEnded { output: Some(output), .. } => output.body.len(),
+        Change::StepEnded {
+            output: Some(output),
+            ..
+        } => output.body.len(),
         Change::ContextSet(pairs) => pairs.values().map(String::len).sum(),
         _ => 0,
     };

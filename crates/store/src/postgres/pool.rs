@@ -31,7 +31,10 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(server: Arc<PostgresServer>, first: Connection) -> Self {
-        Self { server, connections: Mutex::new(vec![Arc::new(first)]) }
+        Self {
+            server,
+            connections: Mutex::new(vec![Arc::new(first)]),
+        }
     }
 
     /// Reads; again on another connection when one was lost, within bounds.
@@ -125,7 +128,9 @@ impl Pool {
     fn least_loaded(&self) -> Option<Arc<Connection>> {
         let mut connections = self.connections();
         connections.retain(|connection| !connection.is_lost());
-        let found = connections.iter().min_by_key(|connection| connection.load())?;
+        let found = connections
+            .iter()
+            .min_by_key(|connection| connection.load())?;
         let is_good = found.load() == 0 || connections.len() >= READERS_MAX;
         is_good.then(|| Arc::clone(found))
     }
@@ -137,6 +142,8 @@ impl Pool {
     }
 
     fn connections(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        self.connections.lock().expect("nothing panics while it is locked")
+        self.connections
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 }

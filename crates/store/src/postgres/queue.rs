@@ -35,14 +35,20 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
             )
         };
         let ready = part("IS NULL", "priority DESC, n", "$6");
-        let due = part("IS NOT NULL AND not_before <= $5", "not_before", &DUE_MAX.to_string());
+        let due = part(
+            "IS NOT NULL AND not_before <= $5",
+            "not_before",
+            &DUE_MAX.to_string(),
+        );
         format!("{ready} UNION ALL {due}")
     };
     let (created, deferred) = (TaskStatus::Created.code(), TaskStatus::Deferred.code());
     // The second condition of each is its index's own.
     let mut all: Vec<String> = [created, deferred]
         .map(|code| {
-            both(&format!("status = {code} AND (status = 1 OR status = 6) AND status < 10"))
+            both(&format!(
+                "status = {code} AND (status = 1 OR status = 6) AND status < 10"
+            ))
         })
         .into();
     for code in [TaskStatus::Assigned.code(), TaskStatus::Interrupted.code()] {
@@ -70,8 +76,11 @@ pub(super) async fn claimable(
     ahead_ms: i64,
     limit: usize,
 ) -> Result<Vec<TaskId>, PostgresFailure> {
-    let skills: Vec<String> =
-        claimant.skills.iter().map(|skill| text::kept(skill).into_owned()).collect();
+    let skills: Vec<String> = claimant
+        .skills
+        .iter()
+        .map(|skill| text::kept(skill).into_owned())
+        .collect();
     let values = values![
         ahead_ms,
         claimant.agent.as_str().to_owned(),
@@ -86,7 +95,9 @@ pub(super) async fn claimable(
 
 /// Of each status by itself the first one of the index; together it would be a walk.
 static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
-    let queued = TaskStatus::ALL.into_iter().filter(|status| Claimant::is_for_the_queue(*status));
+    let queued = TaskStatus::ALL
+        .into_iter()
+        .filter(|status| Claimant::is_for_the_queue(*status));
     let first = |status: TaskStatus| {
         format!(
             "(SELECT not_before FROM task WHERE status = {} AND status < 10
@@ -95,10 +106,15 @@ static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
         )
     };
     let firsts: Vec<String> = queued.map(first).collect();
-    format!("SELECT MIN(not_before) FROM ({}) AS firsts", firsts.join(" UNION ALL "))
+    format!(
+        "SELECT MIN(not_before) FROM ({}) AS firsts",
+        firsts.join(" UNION ALL ")
+    )
 });
 
 pub(super) async fn next_due(db: &Connection, now: Time) -> Result<Option<Time>, PostgresFailure> {
     let row = db.query_opt(&NEXT_DUE, &values![now.as_ms()]).await?;
-    Ok(row.and_then(|row| row.get::<_, Option<i64>>(0)).map(Time::from_ms))
+    Ok(row
+        .and_then(|row| row.get::<_, Option<i64>>(0))
+        .map(Time::from_ms))
 }

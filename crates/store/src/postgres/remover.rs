@@ -21,7 +21,11 @@ pub(super) struct Remover {
 
 impl Remover {
     pub(super) fn new(server: Arc<PostgresServer>, journal_key: i64) -> Self {
-        Self { server, connection: None, journal_key }
+        Self {
+            server,
+            connection: None,
+            journal_key,
+        }
     }
 
     /// In transactions of its own, each of bounded size. What was removed before a loss stays removed;
@@ -55,18 +59,18 @@ impl Remover {
             none => none.insert(self.server.connect(None).await?),
         };
         match removal {
-            Removal::Tasks(tasks, at) => {
-                forget::tasks(db, tasks, *at, self.journal_key).await.map(OperationResult::Removed)
-            }
-            Removal::Events(before) => {
-                forget::events(db, *before).await.map(OperationResult::Count)
-            }
-            Removal::Attempts(before) => {
-                forget::attempts(db, *before).await.map(OperationResult::Count)
-            }
-            Removal::Sessions(sessions) => {
-                forget::sessions(db, sessions).await.map(OperationResult::Count)
-            }
+            Removal::Tasks(tasks, at) => forget::tasks(db, tasks, *at, self.journal_key)
+                .await
+                .map(OperationResult::Removed),
+            Removal::Events(before) => forget::events(db, *before)
+                .await
+                .map(OperationResult::Count),
+            Removal::Attempts(before) => forget::attempts(db, *before)
+                .await
+                .map(OperationResult::Count),
+            Removal::Sessions(sessions) => forget::sessions(db, sessions)
+                .await
+                .map(OperationResult::Count),
             Removal::Agent(name, seq, at) => {
                 let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
                 Ok(OperationResult::Changed(forgotten))

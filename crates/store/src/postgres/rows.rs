@@ -63,7 +63,9 @@ pub(super) fn readable<T>(
     rows: &[SqlRow],
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Vec<T> {
-    rows.iter().filter_map(|row| read(row, &read_one).ok()).collect()
+    rows.iter()
+        .filter_map(|row| read(row, &read_one).ok())
+        .collect()
 }
 
 /// The record of the row that is found, if any.
@@ -74,7 +76,9 @@ pub(super) async fn one<T>(
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Result<Option<T>, PostgresFailure> {
     let row = db.query_opt(sql, values).await?;
-    row.map(|row| read(&row, read_one)).transpose().map_err(|bad| db.damaged(&bad))
+    row.map(|row| read(&row, read_one))
+        .transpose()
+        .map_err(|bad| db.damaged(&bad))
 }
 
 /// The readable records of a list query.
@@ -83,11 +87,22 @@ pub(super) async fn list<T>(
     list: Statement,
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Result<Vec<T>, PostgresFailure> {
-    let kind =
-        |cell: &Cell| if cell.text().is_some() { ColumnKind::Text } else { ColumnKind::Number };
-    let values: Vec<Value> =
-        list.values.into_iter().map(|cell| scalar(kind(&cell), cell)).collect();
-    Ok(readable(&db.query(&list.sql.replace('?', "$"), &values).await?, read_one))
+    let kind = |cell: &Cell| {
+        if cell.text().is_some() {
+            ColumnKind::Text
+        } else {
+            ColumnKind::Number
+        }
+    };
+    let values: Vec<Value> = list
+        .values
+        .into_iter()
+        .map(|cell| scalar(kind(&cell), cell))
+        .collect();
+    Ok(readable(
+        &db.query(&list.sql.replace('?', "$"), &values).await?,
+        read_one,
+    ))
 }
 
 /// The number of rows by code.
@@ -99,7 +114,9 @@ pub(super) async fn count_by<T>(
 ) -> Result<Vec<(T, u64)>, PostgresFailure> {
     let sql = format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column} ORDER BY {column}");
     let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
-    Ok(readable(&rows, |row| Ok((row.code(column, &of)?, row.unsigned("count")?))))
+    Ok(readable(&rows, |row| {
+        Ok((row.code(column, &of)?, row.unsigned("count")?))
+    }))
 }
 
 /// The unreadable rows with the reason; `name` is the column to call them by.
@@ -109,11 +126,18 @@ pub(super) async fn unreadable<T>(
     (what, name): (&str, usize),
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Result<Vec<String>, PostgresFailure> {
-    let values = if sql.contains("$1") { values![0_i64] } else { Vec::new() };
+    let values = if sql.contains("$1") {
+        values![0_i64]
+    } else {
+        Vec::new()
+    };
     let rows = db.query_within(LONG_WAIT, sql, &values).await?;
     let bad = |row: &SqlRow| {
         let error = read(row, &read_one).err()?;
-        Some(format!("{what} {} cannot be read: {error}", row.get::<_, String>(name)))
+        Some(format!(
+            "{what} {} cannot be read: {error}",
+            row.get::<_, String>(name)
+        ))
     };
     Ok(rows.iter().filter_map(bad).collect())
 }
@@ -134,11 +158,16 @@ pub(super) fn some_columns(
     is_wanted: impl Fn(usize) -> bool,
 ) -> String {
     let columns = table.columns();
-    let count = (0..columns.len()).rfind(|at| is_wanted(*at)).map_or(0, |last| last + 1);
-    let all = columns[..count].iter().enumerate().map(|(at, column)| match is_wanted(at) {
-        true => expression(table, column, lease),
-        false => format!("NULL AS {}", column.0),
-    });
+    let count = (0..columns.len())
+        .rfind(|at| is_wanted(*at))
+        .map_or(0, |last| last + 1);
+    let all = columns[..count]
+        .iter()
+        .enumerate()
+        .map(|(at, column)| match is_wanted(at) {
+            true => expression(table, column, lease),
+            false => format!("NULL AS {}", column.0),
+        });
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -171,7 +200,11 @@ fn expression(table: Table, (column, _): &Column, lease: LeaseColumn) -> String 
 
 /// The column's name in its table.
 fn own_name(column: &Column) -> &'static str {
-    if column.0 == LEASE_LEFT { "lease_until" } else { column.0 }
+    if column.0 == LEASE_LEFT {
+        "lease_until"
+    } else {
+        column.0
+    }
 }
 
 pub(super) fn names(columns: &[Column]) -> String {
@@ -189,8 +222,16 @@ pub(super) fn unnest(columns: &[Column], first: usize) -> String {
         };
         format!("${}::{kind}[]", first + at)
     };
-    let lists = columns.iter().enumerate().map(list).collect::<Vec<_>>().join(", ");
-    format!("unnest({lists}) WITH ORDINALITY AS u ({}, place)", names(columns))
+    let lists = columns
+        .iter()
+        .enumerate()
+        .map(list)
+        .collect::<Vec<_>>()
+        .join(", ");
+    format!(
+        "unnest({lists}) WITH ORDINALITY AS u ({}, place)",
+        names(columns)
+    )
 }
 
 /// Inserts the rows in their order.
@@ -201,7 +242,10 @@ pub(super) fn insert_sql(into: &str, columns: &[Column]) -> String {
 
 /// Updates the rows with the same key, except the columns in `but`.
 pub(super) fn update_sql(into: &str, columns: &[Column], key: &str, but: &[&str]) -> String {
-    let set = columns.iter().map(own_name).filter(|name| *name != key && !but.contains(name));
+    let set = columns
+        .iter()
+        .map(own_name)
+        .filter(|name| *name != key && !but.contains(name));
     let set: Vec<String> = set.map(|name| format!("{name} = u.{name}")).collect();
     let (set, unnest) = (set.join(", "), unnest(columns, 1));
     format!("UPDATE {into} t SET {set} FROM {unnest} WHERE t.{key} = u.{key}")
@@ -209,14 +253,20 @@ pub(super) fn update_sql(into: &str, columns: &[Column], key: &str, but: &[&str]
 
 /// The parameters of these statements: one array for each column.
 pub(super) fn lists(columns: &[Column], rows: Vec<Row>) -> Result<Vec<Value>, BadValue> {
-    let mut cells: Vec<Vec<Cell>> =
-        columns.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+    let mut cells: Vec<Vec<Cell>> = columns
+        .iter()
+        .map(|_| Vec::with_capacity(rows.len()))
+        .collect();
     for row in rows {
         for (list, cell) in cells.iter_mut().zip(row) {
             list.push(cell);
         }
     }
-    columns.iter().zip(cells).map(|(column, cells)| one_list(column, cells)).collect()
+    columns
+        .iter()
+        .zip(cells)
+        .map(|(column, cells)| one_list(column, cells))
+        .collect()
 }
 
 /// The same for rows that were made from records.
@@ -263,6 +313,12 @@ fn some<T>(
     cells: Vec<Cell>,
     read: impl Fn(Cell) -> Result<T, BadValue>,
 ) -> Result<Vec<Option<T>>, BadValue> {
-    let some = |cell| if cell == Cell::None { Ok(None) } else { read(cell).map(Some) };
+    let some = |cell| {
+        if cell == Cell::None {
+            Ok(None)
+        } else {
+            read(cell).map(Some)
+        }
+    };
     cells.into_iter().map(some).collect()
 }

@@ -12,8 +12,12 @@ use crate::contract::SessionQuery;
 use crate::record::{Column, Table};
 use crate::record::{list_sessions, read_session};
 
-static SELECT: LazyLock<String> =
-    LazyLock::new(|| format!("SELECT {} FROM session", columns(Table::Session, LeaseColumn::Left)));
+static SELECT: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {} FROM session",
+        columns(Table::Session, LeaseColumn::Left)
+    )
+});
 
 pub(super) async fn by_key(
     db: &Connection,
@@ -21,7 +25,13 @@ pub(super) async fn by_key(
     ahead_ms: i64,
 ) -> Result<Option<Session>, PostgresFailure> {
     static SQL: LazyLock<String> = LazyLock::new(|| format!("{} WHERE key = $2", *SELECT));
-    rows::one(db, &SQL, &values![ahead_ms, key.as_str().to_owned()], read_session).await
+    rows::one(
+        db,
+        &SQL,
+        &values![ahead_ms, key.as_str().to_owned()],
+        read_session,
+    )
+    .await
 }
 
 pub(super) async fn list(
@@ -29,12 +39,23 @@ pub(super) async fn list(
     query: &SessionQuery,
     ahead_ms: i64,
 ) -> Result<Vec<Session>, PostgresFailure> {
-    rows::list(db, list_sessions(&SELECT, vec![ahead_ms.into()], query), read_session).await
+    rows::list(
+        db,
+        list_sessions(&SELECT, vec![ahead_ms.into()], query),
+        read_session,
+    )
+    .await
 }
 
 /// Unreadable sessions with the reason.
 pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(db, &format!("{} ORDER BY key", *SELECT), ("session", 1), read_session).await
+    rows::unreadable(
+        db,
+        &format!("{} ORDER BY key", *SELECT),
+        ("session", 1),
+        read_session,
+    )
+    .await
 }
 
 /// Locks what a writer compares until the transaction ends.

@@ -67,10 +67,16 @@ impl<'o> StepBatch<'o> {
             return None;
         }
         let (tasks, records) = (BTreeMap::new(), Vec::with_capacity(operations.len()));
-        let mut batch = Self { tasks, records, commits: Vec::with_capacity(operations.len()) };
+        let mut batch = Self {
+            tasks,
+            records,
+            commits: Vec::with_capacity(operations.len()),
+        };
         let mut seen = HashSet::with_capacity(operations.len());
         for operation in operations {
-            let Operation::Commit(commit) = operation else { return None };
+            let Operation::Commit(commit) = operation else {
+                return None;
+            };
             batch.add(commit, &mut seen)?;
         }
         Some(batch)
@@ -83,7 +89,13 @@ impl<'o> StepBatch<'o> {
     ) -> Option<()> {
         let fence = commit.guard.fence.filter(|_| !commit.changes.is_empty())?;
         let counts = StepCounts::default();
-        let first = TaskSteps { guard: commit.guard, fence, commits: 0, at: 0, counts };
+        let first = TaskSteps {
+            guard: commit.guard,
+            fence,
+            commits: 0,
+            at: 0,
+            counts,
+        };
         let steps = self.tasks.entry(&commit.task).or_insert(first);
         let is_first = steps.commits == 0;
         // Only a task's first commit was decided on the stored sequence number.
@@ -135,10 +147,16 @@ impl<'o> StepBatch<'o> {
     fn values(&mut self) -> Vec<Value> {
         let of_tasks =
             |value: fn(&TaskSteps) -> i64| -> Vec<i64> { self.tasks.values().map(value).collect() };
-        let seqs: Vec<Option<i64>> =
-            self.tasks.values().map(|task| task.guard.seq.map(u64::cast_signed)).collect();
-        let progress: Vec<Option<i64>> =
-            self.tasks.values().map(|task| task.counts.progress_at).collect();
+        let seqs: Vec<Option<i64>> = self
+            .tasks
+            .values()
+            .map(|task| task.guard.seq.map(u64::cast_signed))
+            .collect();
+        let progress: Vec<Option<i64>> = self
+            .tasks
+            .values()
+            .map(|task| task.counts.progress_at)
+            .collect();
         let mut all = values![
             self.task_ids(),
             of_tasks(|task| task.fence.0.cast_signed()),
@@ -173,7 +191,10 @@ impl<'o> StepBatch<'o> {
         let answer = |id: &&TaskId| {
             let (seq, fence) = next.get_mut(*id).expect("each commit has its task");
             *seq += 1;
-            Ok(OperationResult::Committed(Committed { seq: *seq, fence: *fence }))
+            Ok(OperationResult::Committed(Committed {
+                seq: *seq,
+                fence: *fence,
+            }))
         };
         Ok(self.commits.iter().map(answer).collect())
     }

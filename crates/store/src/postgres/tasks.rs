@@ -29,8 +29,10 @@ pub(super) async fn by_ids(
     let sql = format!("{} WHERE t.id = ANY($2)", *SELECT);
     let rows = db.query(&sql, &values![ahead_ms, texts]).await?;
     let found = rows::readable(&rows, |row| Ok(read_task(row)?.task));
-    let mut found: std::collections::HashMap<TaskId, Task> =
-        found.into_iter().map(|task| (task.id.clone(), task)).collect();
+    let mut found: std::collections::HashMap<TaskId, Task> = found
+        .into_iter()
+        .map(|task| (task.id.clone(), task))
+        .collect();
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 
@@ -59,7 +61,9 @@ async fn one(
     name: &str,
 ) -> Result<Option<Task>, PostgresFailure> {
     let values = values![ahead_ms, name.to_owned()];
-    Ok(rows::one(db, sql, &values, read_task).await?.map(|entry| entry.task))
+    Ok(rows::one(db, sql, &values, read_task)
+        .await?
+        .map(|entry| entry.task))
 }
 
 pub(super) async fn list(
@@ -75,14 +79,20 @@ pub(super) async fn list(
 pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>, PostgresFailure> {
     let orphans = "SELECT id FROM task t WHERE NOT EXISTS
                        (SELECT 1 FROM task_body b WHERE b.n = t.n) ORDER BY n LIMIT $1";
-    let rows = db.query_within(super::connection::LONG_WAIT, orphans, &values![most]).await?;
-    let mut found: Vec<String> =
-        rows.iter().map(|row| format!("task {} has no body", row.get::<_, String>(0))).collect();
+    let rows = db
+        .query_within(super::connection::LONG_WAIT, orphans, &values![most])
+        .await?;
+    let mut found: Vec<String> = rows
+        .iter()
+        .map(|row| format!("task {} has no body", row.get::<_, String>(0)))
+        .collect();
     let sql = format!("{} WHERE t.n > $2 ORDER BY t.n LIMIT 1000", *SELECT);
     let mut after = 0_i64;
     loop {
         let rows = db.query(&sql, &values![0_i64, after]).await?;
-        let Some(last) = rows.last() else { return Ok(found) };
+        let Some(last) = rows.last() else {
+            return Ok(found);
+        };
         after = last.get(0);
         for row in &rows {
             if let Err(error) = rows::read(row, read_task) {

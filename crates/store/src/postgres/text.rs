@@ -62,7 +62,15 @@ mod tests {
 
     #[test]
     fn every_text_comes_back_and_none_has_a_nul() {
-        for text in ["", "plain", "\0", "\u{1}", "\u{1}0", "\0\u{1}1\0", "grüße \0 🏴"] {
+        for text in [
+            "",
+            "plain",
+            "\0",
+            "\u{1}",
+            "\u{1}0",
+            "\0\u{1}1\0",
+            "grüße \0 🏴",
+        ] {
             let kept = kept(text).into_owned();
             assert!(!kept.contains('\0'));
             assert_eq!(read(kept), text);

@@ -33,9 +33,9 @@ impl PostgresTls {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let config = match url.trust {
-            CertificateTrust::Verified => {
-                builder.with_root_certificates(roots(url)?).with_no_client_auth()
-            }
+            CertificateTrust::Verified => builder
+                .with_root_certificates(roots(url)?)
+                .with_no_client_auth(),
             CertificateTrust::Anybody => builder
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
@@ -53,13 +53,19 @@ fn roots(url: &PostgresUrl) -> Result<RootCertStore, String> {
     };
     // A pipe would block, and a device may be endless.
     if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("the certificates in {file} cannot be read: it is not a regular file"));
+        return Err(format!(
+            "the certificates in {file} cannot be read: it is not a regular file"
+        ));
     }
     let found = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("the certificates in {file} cannot be read: {error}"))?;
     let (added, _) = store.add_parsable_certificates(found);
-    if added == 0 { Err(format!("there is no certificate in {file}")) } else { Ok(store) }
+    if added == 0 {
+        Err(format!("there is no certificate in {file}"))
+    } else {
+        Ok(store)
+    }
 }
 
 impl<S> MakeTlsConnect<S> for PostgresTls
@@ -72,9 +78,16 @@ where
 
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Handshake> {
         // A Unix socket has no host name and is never encrypted.
-        let name = if domain.is_empty() { "localhost" } else { domain };
+        let name = if domain.is_empty() {
+            "localhost"
+        } else {
+            domain
+        };
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        Ok(Handshake { connector: TlsConnector::from(Arc::clone(&self.0)), name })
+        Ok(Handshake {
+            connector: TlsConnector::from(Arc::clone(&self.0)),
+            name,
+        })
     }
 }
 
@@ -186,7 +199,9 @@ mod tests {
 
     #[test]
     fn a_device_is_no_file_of_certificates() {
-        let url = "postgres://h/d?sslmode=verify-full&sslrootcert=/dev/zero".parse().unwrap();
+        let url = "postgres://h/d?sslmode=verify-full&sslrootcert=/dev/zero"
+            .parse()
+            .unwrap();
         let refused = PostgresTls::new(&url).err().unwrap();
         assert!(refused.contains("not a regular file"), "{refused}");
     }

@@ -85,7 +85,10 @@ impl PostgresUrl {
     fn fill_in(&mut self) {
         let config = &mut self.config;
         config.application_name("relight");
-        config.keepalives_idle(SILENCE_MAX).keepalives_interval(SILENCE_MAX).keepalives_retries(1);
+        config
+            .keepalives_idle(SILENCE_MAX)
+            .keepalives_interval(SILENCE_MAX)
+            .keepalives_retries(1);
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(2 * SILENCE_MAX);
         }
@@ -116,14 +119,24 @@ impl FromStr for PostgresUrl {
         if !is_schema(&schema) {
             return Err(PostgresUrlError::Schema(schema));
         }
-        let plain =
-            if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
+        let plain = if rest.is_empty() {
+            base.to_owned()
+        } else {
+            format!("{base}?{}", rest.join("&"))
+        };
         let mut config = Config::from_str(&plain)
             .map_err(|error| PostgresUrlError::Malformed(with_causes(&error)))?;
         check_hosts(&config)?;
         let trust = set_mode(&mut config, mode.as_deref(), roots.is_some())?;
         let says_mode = mode.is_some();
-        let mut url = Self { config, schema, trust, says_mode, roots, patience: PATIENCE };
+        let mut url = Self {
+            config,
+            schema,
+            trust,
+            says_mode,
+            roots,
+            patience: PATIENCE,
+        };
         url.fill_in();
         Ok(url)
     }
@@ -133,8 +146,9 @@ impl FromStr for PostgresUrl {
 /// in errors.
 fn check_userinfo(text: &str) -> Result<(), PostgresUrlError> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
-    let is_split =
-        rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(['@', '/', '?', '#']));
+    let is_split = rest
+        .rsplit_once('@')
+        .is_some_and(|(user, _)| user.contains(['@', '/', '?', '#']));
     let why = if text.split_once("://").is_none() {
         "write postgres://USER@HOST/DATABASE"
     } else if is_split {
@@ -174,7 +188,11 @@ fn set_mode(
         Some(other) => return Err(PostgresUrlError::SslMode(other.to_owned())),
     };
     config.ssl_mode(mode);
-    Ok(if has_roots { CertificateTrust::Verified } else { trust })
+    Ok(if has_roots {
+        CertificateTrust::Verified
+    } else {
+        trust
+    })
 }
 
 fn is_schema(name: &str) -> bool {
@@ -246,8 +264,13 @@ mod tests {
         let url = read("postgres://ann:s3cret@db.example:5433/work?sslmode=require&schema=mine");
         insta::assert_snapshot!(url, @"postgres://ann@db.example:5433/work?schema=mine");
         assert!(!format!("{url:?} {url}").contains("s3cret"));
-        let broken = "postgres://ann:s3cret@db:notaport/work".parse::<PostgresUrl>().unwrap_err();
-        assert!(!format!("{broken:?} {broken}").contains("s3cret"), "{broken}");
+        let broken = "postgres://ann:s3cret@db:notaport/work"
+            .parse::<PostgresUrl>()
+            .unwrap_err();
+        assert!(
+            !format!("{broken:?} {broken}").contains("s3cret"),
+            "{broken}"
+        );
     }
 
     #[test]
@@ -266,8 +289,10 @@ mod tests {
                 Err(error) => assert!(!format!("{error:?} {error}").contains("s3cret"), "{error}"),
             }
         }
-        for text in ["postgres://db/work?user=ann&password=s3cret", "postgres://a:p%40s3cret@db/w"]
-        {
+        for text in [
+            "postgres://db/work?user=ann&password=s3cret",
+            "postgres://a:p%40s3cret@db/w",
+        ] {
             let url = read(text);
             assert!(!format!("{url:?} {url}").contains("s3cret"), "{url}");
         }
@@ -279,7 +304,10 @@ mod tests {
             let url = read(text);
             (url.config.get_ssl_mode(), url.trust)
         };
-        assert_eq!(mode("postgres://h/d"), (SslMode::Prefer, CertificateTrust::Anybody));
+        assert_eq!(
+            mode("postgres://h/d"),
+            (SslMode::Prefer, CertificateTrust::Anybody)
+        );
         assert_eq!(
             mode("postgres://h/d?sslmode=require"),
             (SslMode::Require, CertificateTrust::Anybody)
@@ -294,7 +322,10 @@ mod tests {
             (CertificateTrust::Verified, Some("/etc/my ca.pem"))
         );
         let unknown = "postgres://h/d?sslmode=maybe".parse::<PostgresUrl>();
-        assert_eq!(unknown.unwrap_err(), PostgresUrlError::SslMode("maybe".to_owned()));
+        assert_eq!(
+            unknown.unwrap_err(),
+            PostgresUrlError::SslMode("maybe".to_owned())
+        );
     }
 
     #[test]
@@ -312,7 +343,9 @@ mod tests {
         assert_eq!(read("postgres://h/d?schema=team_2").schema, "team_2");
         for bad in ["", "Team", "a\"b", "a;b", "pg_x", &"x".repeat(64)] {
             assert!(
-                format!("postgres://h/d?schema={bad}").parse::<PostgresUrl>().is_err(),
+                format!("postgres://h/d?schema={bad}")
+                    .parse::<PostgresUrl>()
+                    .is_err(),
                 "{bad}"
             );
         }

@@ -46,18 +46,31 @@ impl Load<'_, '_> {
         };
         let waited = some_tasks(&|parts| !parts.is_passed_over());
         let free = some_tasks(&TaskParts::is_passed_over);
-        let (bodies, leases) = (some_tasks(&|parts| parts.body), some_tasks(&|parts| parts.holder));
+        let (bodies, leases) = (
+            some_tasks(&|parts| parts.body),
+            some_tasks(&|parts| parts.holder),
+        );
         let agents = list(&mut concern.agents.iter().map(|name| name.as_str()));
         let sessions = list(&mut concern.sessions.iter().map(|key| key.as_str()));
-        let records: Vec<String> =
-            concern.records.iter().map(|name| text::kept(name).into_owned()).collect();
+        let records: Vec<String> = concern
+            .records
+            .iter()
+            .map(|name| text::kept(name).into_owned())
+            .collect();
         let nodes = list(&mut concern.nodes.iter().map(|name| name.as_str()));
         let keys = list(&mut concern.keys.iter().map(|key| key.as_str()));
         let steps = || concern.steps.iter();
-        let numbers: Vec<i64> =
-            concern.attempts.iter().map(|(_, number)| i64::from(*number)).collect();
+        let numbers: Vec<i64> = concern
+            .attempts
+            .iter()
+            .map(|(_, number)| i64::from(*number))
+            .collect();
         let names = list(&mut concern.attempts.iter().map(|(name, _)| name.as_str()));
-        let tags: Vec<String> = concern.tags.iter().map(|tag| attempts::kept_tag(tag)).collect();
+        let tags: Vec<String> = concern
+            .tags
+            .iter()
+            .map(|tag| attempts::kept_tag(tag))
+            .collect();
         Places {
             tasks: ask(!waited.is_empty(), &tasks::LOCK, values![waited]),
             free_tasks: ask(!free.is_empty(), &tasks::LOCK_FREE, values![free]),
@@ -73,11 +86,17 @@ impl Load<'_, '_> {
                 values![
                     list(&mut steps().map(|(task, _)| task.as_str())),
                     list(&mut steps().map(|(_, key)| key.name.as_str())),
-                    steps().map(|(_, key)| i64::from(key.occurrence)).collect::<Vec<i64>>(),
+                    steps()
+                        .map(|(_, key)| i64::from(key.occurrence))
+                        .collect::<Vec<i64>>(),
                 ],
             ),
             keys: ask(!keys.is_empty(), tasks::KEYS, values![keys]),
-            attempts: ask(!numbers.is_empty(), &attempts::CONCERNED, values![names, numbers, tags]),
+            attempts: ask(
+                !numbers.is_empty(),
+                &attempts::CONCERNED,
+                values![names, numbers, tags],
+            ),
             task_numbers: ask(
                 concern.tasks_to_be > 0,
                 tasks::NUMBERS,
@@ -101,8 +120,16 @@ impl Load<'_, '_> {
     ) -> Result<(Vec<Vec<Row>>, WorkingSet), PostgresFailure> {
         let places = self.ask(&mut script, ahead_ms);
         let answers = db.run(script).await?;
-        let set = self.working_set(&answers, &places).map_err(|bad| db.damaged(&bad))?;
-        Ok((answers, WorkingSet { place: Arc::clone(&db.place), ..set }))
+        let set = self
+            .working_set(&answers, &places)
+            .map_err(|bad| db.damaged(&bad))?;
+        Ok((
+            answers,
+            WorkingSet {
+                place: Arc::clone(&db.place),
+                ..set
+            },
+        ))
     }
 
     fn working_set(&self, answers: &[Vec<Row>], places: &Places) -> Result<WorkingSet, BadValue> {
@@ -113,14 +140,21 @@ impl Load<'_, '_> {
             entry.lease_until = lease_end(entry.task.lease.held.as_ref());
             batch.tasks.insert(entry.task.id.clone(), Box::new(entry));
         }
-        let passed = self.0.tasks.iter().filter(|(_, parts)| parts.is_passed_over());
-        let passed = passed.map(|(id, _)| *id).filter(|id| !batch.tasks.contains_key(*id));
+        let passed = self
+            .0
+            .tasks
+            .iter()
+            .filter(|(_, parts)| parts.is_passed_over());
+        let passed = passed
+            .map(|(id, _)| *id)
+            .filter(|id| !batch.tasks.contains_key(*id));
         batch.passed = passed.cloned().collect();
         self.fill_tasks(&mut batch, answers, places)?;
         for row in rows(places.keys) {
-            batch
-                .keys
-                .insert(parse(get(row, 0)?, "task_body.key")?, parse(get(row, 1)?, "task.id")?);
+            batch.keys.insert(
+                parse(get(row, 0)?, "task_body.key")?,
+                parse(get(row, 1)?, "task.id")?,
+            );
         }
         for row in rows(places.agents) {
             let mut entry = rows::read(row, read_agent)?;
@@ -137,11 +171,17 @@ impl Load<'_, '_> {
                 is_there: true,
                 next: None,
             };
-            batch.sessions.insert(parse(get(row, 0)?, "session.key")?, entry);
+            batch
+                .sessions
+                .insert(parse(get(row, 0)?, "session.key")?, entry);
         }
         for row in rows(places.records) {
             let value = Some(from_json(get(row, 1)?, "kept.body")?);
-            let entry = RecordEntry { value, is_there: true, is_changed: false };
+            let entry = RecordEntry {
+                value,
+                is_there: true,
+                is_changed: false,
+            };
             batch.records.insert(text::read(get(row, 0)?), entry);
         }
         for row in rows(places.nodes) {
@@ -163,16 +203,22 @@ impl Load<'_, '_> {
         let rows = |place: Option<usize>| place.map_or(&[][..], |place| &answers[place]);
         for row in rows(places.bodies) {
             let id: TaskId = parse(get(row, 0)?, "task.id")?;
-            let Some(entry) = batch.tasks.get_mut(&id) else { continue };
+            let Some(entry) = batch.tasks.get_mut(&id) else {
+                continue;
+            };
             let door: Option<&str> = get(row, 3)?;
             entry.task.spec = from_json(get(row, 1)?, "task_body.spec")?;
             entry.task.context = from_json(get(row, 2)?, "task_body.context")?;
-            entry.task.checkpoint =
-                door.map(|door| from_json(door, "task_body.door")).transpose()?;
+            entry.task.checkpoint = door
+                .map(|door| from_json(door, "task_body.door"))
+                .transpose()?;
         }
         for row in rows(places.leases) {
             let id: TaskId = parse(get(row, 0)?, "task.id")?;
-            let held = batch.tasks.get_mut(&id).and_then(|entry| entry.task.lease.held.as_mut());
+            let held = batch
+                .tasks
+                .get_mut(&id)
+                .and_then(|entry| entry.task.lease.held.as_mut());
             if let Some(held) = held {
                 held.holder = from_json(get(row, 1)?, "lease.holder")?;
                 held.since = relight_core::time::Time::from_ms(get(row, 2)?);
@@ -196,7 +242,10 @@ impl Load<'_, '_> {
 
 /// Sorted so that the last is the smallest.
 fn descending(rows: &[Row]) -> Result<Vec<i64>, BadValue> {
-    let mut numbers = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<i64>, _>>()?;
+    let mut numbers = rows
+        .iter()
+        .map(|row| get(row, 0))
+        .collect::<Result<Vec<i64>, _>>()?;
     numbers.sort_unstable_by(|a, b| b.cmp(a));
     Ok(numbers)
 }
@@ -225,11 +274,24 @@ pub(super) fn write(set: &WorkingSet, entries: &[JournalEntry<'_>], journal_key:
     let mut script = Script::default();
     let cleared = write_tasks(set.tasks.values().map(|entry| &**entry), &mut script);
     let agents = &set.agents;
-    let (new, changed): (Vec<_>, Vec<_>) =
-        agents.rows.values().filter(|entry| entry.is_changed).partition(|entry| entry.is_new);
+    let (new, changed): (Vec<_>, Vec<_>) = agents
+        .rows
+        .values()
+        .filter(|entry| entry.is_changed)
+        .partition(|entry| entry.is_new);
     let rows = |entries: Vec<&AgentEntry>| entries.into_iter().map(agent_row).collect();
-    add(&mut script, &agents::INSERT, Table::Agent.columns(), rows(new));
-    add(&mut script, &agents::UPDATE, Table::Agent.columns(), rows(changed));
+    add(
+        &mut script,
+        &agents::INSERT,
+        Table::Agent.columns(),
+        rows(new),
+    );
+    add(
+        &mut script,
+        &agents::UPDATE,
+        Table::Agent.columns(),
+        rows(changed),
+    );
     let attempt = |key: &(AgentName, u32)| {
         without_number(attempt_row(agents.rows[&key.0].n, &agents.attempts[key]))
     };
@@ -239,9 +301,22 @@ pub(super) fn write(set: &WorkingSet, entries: &[JournalEntry<'_>], journal_key:
     write_records(&set.records, &mut script);
     let (new, changed, gone) = set.nodes.written();
     let rows = |nodes: Vec<&NodeRow>| nodes.into_iter().map(node_row).collect();
-    add(&mut script, &nodes::INSERT, Table::Node.columns(), rows(new));
-    add(&mut script, &nodes::UPDATE, Table::Node.columns(), rows(changed));
-    let gone: Vec<String> = gone.into_iter().map(|name| name.as_str().to_owned()).collect();
+    add(
+        &mut script,
+        &nodes::INSERT,
+        Table::Node.columns(),
+        rows(new),
+    );
+    add(
+        &mut script,
+        &nodes::UPDATE,
+        Table::Node.columns(),
+        rows(changed),
+    );
+    let gone: Vec<String> = gone
+        .into_iter()
+        .map(|name| name.as_str().to_owned())
+        .collect();
     if !gone.is_empty() {
         script.add(nodes::DELETE, values![gone]);
     }
@@ -303,7 +378,11 @@ fn write_sessions<'e>(entries: impl Iterator<Item = &'e SessionEntry>, script: &
     let (mut new, mut changed): (Vec<CellRow>, Vec<CellRow>) = Default::default();
     for entry in entries {
         let Some(next) = &entry.next else { continue };
-        let rows = if entry.is_there { &mut changed } else { &mut new };
+        let rows = if entry.is_there {
+            &mut changed
+        } else {
+            &mut new
+        };
         rows.push(without_number(session_row(next, entry.lease_until)));
     }
     add(script, &sessions::INSERT, sessions::written(), new);
@@ -311,17 +390,26 @@ fn write_sessions<'e>(entries: impl Iterator<Item = &'e SessionEntry>, script: &
 }
 
 fn write_records(entries: &BTreeMap<String, RecordEntry>, script: &mut Script) {
-    for (is_there, sql) in [(false, &*named_records::INSERT), (true, &*named_records::UPDATE)] {
+    for (is_there, sql) in [
+        (false, &*named_records::INSERT),
+        (true, &*named_records::UPDATE),
+    ] {
         let wanted = |entry: &RecordEntry| entry.is_changed && entry.is_there == is_there;
         let entries = entries.iter().filter(|(_, entry)| wanted(entry));
         let row = |(name, entry): (&String, &RecordEntry)| {
             vec![name.as_str().into(), to_json(&entry.value).into()]
         };
-        add(script, sql, Table::Kept.columns(), entries.map(row).collect());
+        add(
+            script,
+            sql,
+            Table::Kept.columns(),
+            entries.map(row).collect(),
+        );
     }
 }
 
 /// The end of a lease that was selected with `Lease::Until`.
 fn lease_end(held: Option<&HeldLease>) -> Option<i64> {
-    held.and_then(|held| held.left).map(|end| end.as_ms().cast_signed())
+    held.and_then(|held| held.left)
+        .map(|end| end.as_ms().cast_signed())
 }

@@ -15,7 +15,10 @@ pub(crate) fn read_agent(row: &mut RowReader<'_>) -> Result<AgentEntry, BadValue
     row.number("agent.state")?;
     let fence = Fence(row.unsigned("agent.fence")?);
     let is_held = row.flag("agent.held")?;
-    let (ttl, left) = (row.some_span("agent.lease_ttl")?, row.some_span("agent.lease_left")?);
+    let (ttl, left) = (
+        row.some_span("agent.lease_ttl")?,
+        row.some_span("agent.lease_left")?,
+    );
     let seq = row.unsigned("agent.seq")?;
     let updated_at = row.time("agent.updated_at")?;
     let mut body: AgentBody = row.json("agent.body")?;
@@ -25,7 +28,13 @@ pub(crate) fn read_agent(row: &mut RowReader<'_>) -> Result<AgentEntry, BadValue
         (false, ..) => None,
     };
     let agent = body.into_agent(name, Lease { fence, held }, seq, updated_at);
-    Ok(AgentEntry { n, agent, lease_until: None, is_new: false, is_changed: false })
+    Ok(AgentEntry {
+        n,
+        agent,
+        lease_until: None,
+        is_new: false,
+        is_changed: false,
+    })
 }
 
 /// `lease_left` holds the end of the lease.
@@ -53,7 +62,9 @@ pub(crate) fn state_code(state: AgentStateKind) -> u8 {
 }
 
 pub(crate) fn state_from_code(code: u8) -> Option<AgentStateKind> {
-    AgentStateKind::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    AgentStateKind::ALL
+        .get(usize::from(code).checked_sub(1)?)
+        .copied()
 }
 
 /// The row begins with the agent's name.
@@ -65,8 +76,24 @@ pub(crate) fn read_attempt(row: &mut RowReader<'_>) -> Result<Attempt, BadValue>
     let tag = AttemptTag::from_text(row.text("attempt.tag")?);
     let begun_at = row.time("attempt.begun_at")?;
     row.some_number("attempt.cause")?;
-    let AttemptBody { process, shim, log, ended, post_mortem } = row.json("attempt.body")?;
-    Ok(Attempt { agent, number, tag, begun_at, process, shim, log, ended, post_mortem })
+    let AttemptBody {
+        process,
+        shim,
+        log,
+        ended,
+        post_mortem,
+    } = row.json("attempt.body")?;
+    Ok(Attempt {
+        agent,
+        number,
+        tag,
+        begun_at,
+        process,
+        shim,
+        log,
+        ended,
+        post_mortem,
+    })
 }
 
 /// Without a row number, which the database assigns; `agent` is the agent's row number.

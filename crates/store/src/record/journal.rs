@@ -26,7 +26,8 @@ pub(crate) fn entry_row(entry: &JournalEntry<'_>) -> Row {
         entry.fence.map(|fence| fence.0).into(),
         mark.map(|mark| mark.key.name.as_str()).into(),
         mark.map(|mark| mark.key.occurrence).into(),
-        mark.map(|mark| rule_code(mark.rule, mark.call.is_some())).into(),
+        mark.map(|mark| rule_code(mark.rule, mark.call.is_some()))
+            .into(),
         mark.map(|mark| mark.tries).into(),
         mark.and_then(|mark| mark.fingerprint).into(),
         output.map(|output| output.exit_code).into(),
@@ -45,7 +46,11 @@ pub(crate) fn step_state(kind: EventKind, detail: Option<&str>) -> Result<StepSt
         EventKind::StepResolved => {
             let detail: Value = from_json(detail.unwrap_or_default(), "journal.detail")?;
             let happened = detail["happened"].as_bool().unwrap_or(false);
-            Ok(if happened { StepState::Done } else { StepState::Failed })
+            Ok(if happened {
+                StepState::Done
+            } else {
+                StepState::Failed
+            })
         }
         other => Err(bad_value("journal.kind", other.as_str())),
     }
@@ -57,10 +62,16 @@ pub(crate) fn read_step(row: &mut RowReader<'_>) -> Result<Step, BadValue> {
     let (name, occurrence) = (row.parse("journal.name")?, row.small("journal.occurrence")?);
     let (rule, is_call) = row.code("journal.rule", rule_from_code)?;
     let tries = row.small("journal.tries")?;
-    let fence = Fence(row.some_number("journal.fence")?.unwrap_or(0).cast_unsigned());
+    let fence = Fence(
+        row.some_number("journal.fence")?
+            .unwrap_or(0)
+            .cast_unsigned(),
+    );
     let at = row.time("journal.at")?;
     let exit_code = row.some_small("journal.exit_code")?;
-    let fingerprint = row.some_number("journal.fingerprint")?.map(i64::cast_unsigned);
+    let fingerprint = row
+        .some_number("journal.fingerprint")?
+        .map(i64::cast_unsigned);
     let detail = row.some_text("journal.detail")?;
     let state = step_state(kind, detail.as_deref())?;
     let call = match (is_call, state, &detail) {
@@ -68,7 +79,17 @@ pub(crate) fn read_step(row: &mut RowReader<'_>) -> Result<Step, BadValue> {
         (is_call, ..) => is_call.then(Call::default),
     };
     let key = StepKey { name, occurrence };
-    Ok(Step { key, state, rule, tries, fence, at, exit_code, fingerprint, call })
+    Ok(Step {
+        key,
+        state,
+        rule,
+        tries,
+        fence,
+        at,
+        exit_code,
+        fingerprint,
+        call,
+    })
 }
 
 /// The newest record of each step, in the order of their first records.
@@ -89,11 +110,23 @@ pub(crate) fn newest_of_each(records: Vec<Step>) -> Vec<Step> {
 
 /// Columns: exit_code, body, detail. None without an exit code.
 pub(crate) fn read_output(row: &mut RowReader<'_>) -> Result<Option<Output>, BadValue> {
-    let Some(exit_code) = row.some_small("journal.exit_code")? else { return Ok(None) };
+    let Some(exit_code) = row.some_small("journal.exit_code")? else {
+        return Ok(None);
+    };
     let body = row.bytes("journal.body")?;
     let detail: Option<OutputDetail> = row.some_json("journal.detail")?;
-    let OutputDetail { stderr, cut, redacted } = detail.unwrap_or_default();
-    Ok(Some(Output { exit_code, body, stderr, cut, redacted }))
+    let OutputDetail {
+        stderr,
+        cut,
+        redacted,
+    } = detail.unwrap_or_default();
+    Ok(Some(Output {
+        exit_code,
+        body,
+        stderr,
+        cut,
+        redacted,
+    }))
 }
 
 /// Columns: id, at, kind, task, name, occurrence, fence, detail, exit_code, agent. An unreadable event keeps
@@ -109,7 +142,9 @@ fn rest_of_event(row: &mut RowReader<'_>, id: u64, at: Time) -> Result<Event, Ba
     let task = row.some_parse("task.id")?;
     let name = row.some_parse("journal.name")?;
     let occurrence = row.some_small("journal.occurrence")?.unwrap_or_default();
-    let fence = row.some_number("journal.fence")?.map(|fence| Fence(fence.cast_unsigned()));
+    let fence = row
+        .some_number("journal.fence")?
+        .map(|fence| Fence(fence.cast_unsigned()));
     let detail = row.some_text("journal.detail")?;
     // The event of a step has only its exit code; the rest is in its output.
     let detail = match (row.some_number("journal.exit_code")?, detail) {

@@ -16,7 +16,10 @@ pub(crate) struct Statement {
 impl Statement {
     /// `values` are the parameters of `select`.
     fn new(select: &str, values: Vec<Cell>) -> Self {
-        Self { sql: format!("{select} WHERE true"), values }
+        Self {
+            sql: format!("{select} WHERE true"),
+            values,
+        }
     }
 
     fn and(&mut self, condition: &str) {
@@ -41,7 +44,8 @@ impl Statement {
     fn ordered(mut self, order: &str, limit: Option<usize>) -> Self {
         self.sql += &format!(" ORDER BY {order}");
         if let Some(limit) = limit {
-            self.values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+            self.values
+                .push(i64::try_from(limit).unwrap_or(i64::MAX).into());
             self.sql += &format!(" LIMIT ?{}", self.values.len());
         }
         self
@@ -56,16 +60,25 @@ pub(crate) fn list_tasks(
     held: &str,
 ) -> Statement {
     let mut list = Statement::new(select, values);
-    list.among("t.status", query.statuses.iter().map(|status| status.code()));
+    list.among(
+        "t.status",
+        query.statuses.iter().map(|status| status.code()),
+    );
     let is_rarer = query.in_doubt || query.held || query.held_by.is_some();
     let is_open = !query.statuses.iter().any(|status| status.is_terminal());
     if !query.statuses.is_empty() && is_open && !is_rarer {
         // Repeats the condition of the partial index on open tasks.
         list.and("t.status < 10");
     }
-    list.compare("t.agent = ?", query.agent.as_ref().map(|agent| agent.as_str()));
+    list.compare(
+        "t.agent = ?",
+        query.agent.as_ref().map(|agent| agent.as_str()),
+    );
     list.compare("b.folder = ?", query.checkpoint_folder.as_deref());
-    list.compare("l.attempt = ?", query.held_by.as_ref().map(|tag| tag.as_str()));
+    list.compare(
+        "l.attempt = ?",
+        query.held_by.as_ref().map(|tag| tag.as_str()),
+    );
     if query.held {
         list.and(held);
     }
@@ -114,8 +127,11 @@ pub(crate) fn list_sessions(select: &str, values: Vec<Cell>, query: &SessionQuer
 }
 
 /// Event kinds with an index of their own, whose condition is `kind IN (21, 22, 23)`.
-const OF_ATTEMPTS: [EventKind; 3] =
-    [EventKind::AttemptBegun, EventKind::AttemptStarted, EventKind::AttemptDied];
+const OF_ATTEMPTS: [EventKind; 3] = [
+    EventKind::AttemptBegun,
+    EventKind::AttemptStarted,
+    EventKind::AttemptDied,
+];
 
 /// Columns as `read_event` needs them, of `journal j`; `?1` and `?2` are the ids between which events are
 /// looked for. `by_index` makes the database use the index of attempts: it gets the condition on the kind, the
@@ -129,7 +145,10 @@ pub(crate) fn list_events(
                CASE WHEN j.exit_code IS NULL THEN j.detail END, j.exit_code, a.name
         FROM journal j LEFT JOIN task t ON t.n = j.task LEFT JOIN agent a ON a.n = j.agent";
     let number = |id: u64| Cell::from(i64::try_from(id).unwrap_or(i64::MAX));
-    let values = vec![number(query.after), number(query.before.unwrap_or(u64::MAX))];
+    let values = vec![
+        number(query.after),
+        number(query.before.unwrap_or(u64::MAX)),
+    ];
     let mut list = Statement::new(select, values);
     list.and("j.id > ?1 AND j.id < ?2");
     let task = query.task.as_ref().map(|task| task.as_str());
@@ -142,7 +161,11 @@ pub(crate) fn list_events(
     if are_of_attempts && !query.kinds.is_empty() && task.is_none() && agent.is_none() {
         let codes: Vec<String> = codes.map(|code| code.to_string()).collect();
         let limit = query.limit.min(i64::MAX as usize);
-        list.and(&by_index(&format!("kind IN ({})", codes.join(",")), order, limit));
+        list.and(&by_index(
+            &format!("kind IN ({})", codes.join(",")),
+            order,
+            limit,
+        ));
     } else {
         list.among("j.kind", codes);
     }

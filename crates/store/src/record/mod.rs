@@ -115,12 +115,17 @@ impl<'r> RowReader<'r> {
     }
 
     pub(crate) fn some_number(&mut self, column: &str) -> Read<Option<i64>> {
-        let Some(at) = self.next() else { return Ok(None) };
-        self.row.number(at).map_err(|found| bad_value(column, found))
+        let Some(at) = self.next() else {
+            return Ok(None);
+        };
+        self.row
+            .number(at)
+            .map_err(|found| bad_value(column, found))
     }
 
     pub(crate) fn number(&mut self, column: &str) -> Read<i64> {
-        self.some_number(column)?.ok_or_else(|| bad_value(column, "nothing"))
+        self.some_number(column)?
+            .ok_or_else(|| bad_value(column, "nothing"))
     }
 
     pub(crate) fn unsigned(&mut self, column: &str) -> Read<u64> {
@@ -134,8 +139,12 @@ impl<'r> RowReader<'r> {
     }
 
     pub(crate) fn some_small<T: TryFrom<i64>>(&mut self, column: &str) -> Read<Option<T>> {
-        let Some(wide) = self.some_number(column)? else { return Ok(None) };
-        T::try_from(wide).map(Some).map_err(|_| bad_value(column, wide))
+        let Some(wide) = self.some_number(column)? else {
+            return Ok(None);
+        };
+        T::try_from(wide)
+            .map(Some)
+            .map_err(|_| bad_value(column, wide))
     }
 
     pub(crate) fn flag(&mut self, column: &str) -> Read<bool> {
@@ -144,7 +153,10 @@ impl<'r> RowReader<'r> {
 
     pub(crate) fn code<T>(&mut self, column: &str, of: impl Fn(u8) -> Option<T>) -> Read<T> {
         let code = self.number(column)?;
-        u8::try_from(code).ok().and_then(of).ok_or_else(|| bad_value(column, code))
+        u8::try_from(code)
+            .ok()
+            .and_then(of)
+            .ok_or_else(|| bad_value(column, code))
     }
 
     pub(crate) fn time(&mut self, column: &str) -> Read<Time> {
@@ -156,16 +168,21 @@ impl<'r> RowReader<'r> {
     }
 
     pub(crate) fn some_span(&mut self, column: &str) -> Read<Option<Span>> {
-        Ok(self.some_number(column)?.map(|ms| Span::from_ms(ms.max(0).cast_unsigned())))
+        Ok(self
+            .some_number(column)?
+            .map(|ms| Span::from_ms(ms.max(0).cast_unsigned())))
     }
 
     pub(crate) fn some_text(&mut self, column: &str) -> Read<Option<Cow<'r, str>>> {
-        let Some(at) = self.next() else { return Ok(None) };
+        let Some(at) = self.next() else {
+            return Ok(None);
+        };
         self.row.text(at).map_err(|found| bad_value(column, found))
     }
 
     pub(crate) fn text(&mut self, column: &str) -> Read<Cow<'r, str>> {
-        self.some_text(column)?.ok_or_else(|| bad_value(column, "nothing"))
+        self.some_text(column)?
+            .ok_or_else(|| bad_value(column, "nothing"))
     }
 
     pub(crate) fn parse<T: FromStr>(&mut self, column: &str) -> Read<T> {
@@ -173,7 +190,9 @@ impl<'r> RowReader<'r> {
     }
 
     pub(crate) fn some_parse<T: FromStr>(&mut self, column: &str) -> Read<Option<T>> {
-        self.some_text(column)?.map(|text| parse(&text, column)).transpose()
+        self.some_text(column)?
+            .map(|text| parse(&text, column))
+            .transpose()
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Read<T> {
@@ -181,7 +200,9 @@ impl<'r> RowReader<'r> {
     }
 
     pub(crate) fn some_json<T: DeserializeOwned>(&mut self, column: &str) -> Read<Option<T>> {
-        self.some_text(column)?.map(|text| from_json(&text, column)).transpose()
+        self.some_text(column)?
+            .map(|text| from_json(&text, column))
+            .transpose()
     }
 
     pub(crate) fn bytes(&mut self, column: &str) -> Read<Vec<u8>> {
@@ -192,7 +213,12 @@ impl<'r> RowReader<'r> {
 
 /// A timed lease without an end has expired.
 fn held(holder: Holder, since: Time, ttl: Option<Span>, left: Option<Span>) -> HeldLease {
-    HeldLease { holder, ttl, since, left: ttl.map(|_| left.unwrap_or(Span::ZERO)) }
+    HeldLease {
+        holder,
+        ttl,
+        since,
+        left: ttl.map(|_| left.unwrap_or(Span::ZERO)),
+    }
 }
 
 /// Numbers as cells.

@@ -15,7 +15,13 @@ pub(crate) fn read_node(row: &mut RowReader<'_>) -> Result<Node, BadValue> {
     let joined_at = row.time("node.joined_at")?;
     let new = row.json("node.body")?;
     let left = row.some_span("node.lease_left")?.unwrap_or(Span::ZERO);
-    Ok(Node { new, epoch, draining, joined_at, left })
+    Ok(Node {
+        new,
+        epoch,
+        draining,
+        joined_at,
+        left,
+    })
 }
 
 /// `lease_left` holds the end of the lease.

@@ -34,7 +34,10 @@ pub(crate) fn read_glance(row: &mut RowReader<'_>) -> Result<TaskGlance, BadValu
     Ok(TaskGlance {
         id: row.parse("task.id")?,
         status: row.code("task.status", TaskStatus::from_code)?,
-        agent: row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?,
+        agent: row
+            .some_text("task.agent")?
+            .map(|text| agent_of(&text))
+            .transpose()?,
         updated_at: row.time("task.updated_at")?,
         not_before: row.some_time("task.not_before")?,
         expires_at: row.some_time("task.expires_at")?,
@@ -47,7 +50,10 @@ pub(crate) fn read_task(row: &mut RowReader<'_>) -> Result<TaskEntry, BadValue> 
     let n = row.number("task.n")?;
     let fence = Fence(row.unsigned("task.fence")?);
     let is_held = row.flag("task.held")?;
-    let (ttl, left) = (row.some_span("task.lease_ttl")?, row.some_span("task.lease_left")?);
+    let (ttl, left) = (
+        row.some_span("task.lease_ttl")?,
+        row.some_span("task.lease_left")?,
+    );
     let seq = row.unsigned("task.seq")?;
     let steps_done = row.unsigned("task.steps_done")?;
     let starts = row.small("task.starts")?;
@@ -62,7 +68,10 @@ pub(crate) fn read_task(row: &mut RowReader<'_>) -> Result<TaskEntry, BadValue> 
     let steps_open = row.unsigned("task.steps_open")?;
     let id = row.parse("task.id")?;
     let status = row.code("task.status", TaskStatus::from_code)?;
-    let agent = row.some_text("task.agent")?.map(|text| agent_of(&text)).transpose()?;
+    let agent = row
+        .some_text("task.agent")?
+        .map(|text| agent_of(&text))
+        .transpose()?;
     let steps_from = row.number("task.steps_from")?;
     let retries = row.small("task.retries")?;
     let max_retries = Some(row.small("task.max_retries")?);
@@ -88,8 +97,15 @@ pub(crate) fn read_task(row: &mut RowReader<'_>) -> Result<TaskEntry, BadValue> 
         (true, None, None) => Some(Holder::Time { by: String::new() }),
         (true, None, Some(_)) => return Err(bad_value("lease.holder", "nothing")),
     };
-    let lease = Lease { fence, held: holder.map(|holder| held(holder, since, ttl, left)) };
-    let spec = spec.unwrap_or(TaskSpec { max_retries, priority, ..TaskSpec::default() });
+    let lease = Lease {
+        fence,
+        held: holder.map(|holder| held(holder, since, ttl, left)),
+    };
+    let spec = spec.unwrap_or(TaskSpec {
+        max_retries,
+        priority,
+        ..TaskSpec::default()
+    });
     let task = Task {
         id,
         status,
@@ -111,7 +127,10 @@ pub(crate) fn read_task(row: &mut RowReader<'_>) -> Result<TaskEntry, BadValue> 
         context,
         checkpoint,
     };
-    Ok(TaskEntry { steps_from, ..TaskEntry::new(n, task) })
+    Ok(TaskEntry {
+        steps_from,
+        ..TaskEntry::new(n, task)
+    })
 }
 
 /// The agent of a task.
@@ -189,6 +208,9 @@ pub(crate) fn body_row(task: &Task) -> Row {
 pub(crate) fn lease_row(task: &Task) -> Row {
     let held = task.lease.held.as_ref();
     let attempt = held.and_then(|held| held.holder.attempt());
-    let (holder, since) = (held.map(|held| to_json(&held.holder)), held.map(|held| held.since));
+    let (holder, since) = (
+        held.map(|held| to_json(&held.holder)),
+        held.map(|held| held.since),
+    );
     vec![holder.into(), since.into(), attempt.into()]
 }

@@ -27,15 +27,22 @@ pub(super) fn for_write(
 ) -> Result<Option<AgentEntry>> {
     let mut select = db.prepare_cached(&format!("{} WHERE name = ?3", *SELECT))?;
     let values = params![now.ms, now.boot, name.as_str()];
-    let entry = select.query_row(values, |row| rows::read(row, read_agent)).optional()?;
+    let entry = select
+        .query_row(values, |row| rows::read(row, read_agent))
+        .optional()?;
     Ok(entry.map(|entry| {
         let left = entry.agent.lease.held.as_ref().and_then(|held| held.left);
-        AgentEntry { lease_until: until(left, now.ms), ..entry }
+        AgentEntry {
+            lease_until: until(left, now.ms),
+            ..entry
+        }
     }))
 }
 
 pub(super) fn list(db: &Connection, query: &AgentQuery, now: LeaseNow) -> Result<Vec<Agent>> {
-    rows::list(db, &list_agents(&SELECT, now.values(), query), |row| Ok(read_agent(row)?.agent))
+    rows::list(db, &list_agents(&SELECT, now.values(), query), |row| {
+        Ok(read_agent(row)?.agent)
+    })
 }
 
 /// The agents that cannot be read, with the reason.
@@ -59,5 +66,7 @@ pub(super) fn delete(db: &Connection, name: &AgentName, seq: u64) -> Result<Opti
     let mut delete = db.prepare_cached(
         "DELETE FROM agent WHERE name = ?1 AND seq = ?2 AND held = 0 RETURNING n",
     )?;
-    delete.query_row(params![name.as_str(), seq.cast_signed()], |row| row.get(0)).optional()
+    delete
+        .query_row(params![name.as_str(), seq.cast_signed()], |row| row.get(0))
+        .optional()
 }

@@ -19,7 +19,10 @@ use crate::contract::{AGENT_FORGOTTEN, Commit, Committed, Operation, OperationRe
 /// Small and frequent operations run without a savepoint: they are refused, if at all, before they write.
 pub(super) fn is_plain(operation: &Operation) -> bool {
     let has_names = |change: &Change| {
-        matches!(change, Change::Created(_) | Change::Replaced(_) | Change::CheckpointSettings(_))
+        matches!(
+            change,
+            Change::Created(_) | Change::Replaced(_) | Change::CheckpointSettings(_)
+        )
     };
     let has_no_names = |commit: &Commit| !commit.changes.iter().any(has_names);
     match operation {
@@ -54,7 +57,9 @@ pub(super) fn perform(
 
 /// The shortcut of `apply::steps`. None if the commit needs the working set; nothing was changed then.
 fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Committed>> {
-    let Some(fence) = commit.guard.fence.filter(|_| is_of_steps(commit)) else { return Ok(None) };
+    let Some(fence) = commit.guard.fence.filter(|_| is_of_steps(commit)) else {
+        return Ok(None);
+    };
     let mut select = db.prepare_cached(
         "SELECT n, seq, steps_from FROM task WHERE id = ?1 AND fence = ?2 AND held = 1",
     )?;
@@ -63,7 +68,11 @@ fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Commi
     let Some((n, seq, steps_from)): Option<(i64, i64, i64)> = found.optional()? else {
         return Ok(None);
     };
-    if commit.guard.seq.is_some_and(|ours| ours != seq.cast_unsigned()) {
+    if commit
+        .guard
+        .seq
+        .is_some_and(|ours| ours != seq.cast_unsigned())
+    {
         return Ok(None);
     }
     let (mut counts, mut entries) = (StepCounts::default(), Vec::new());
@@ -77,14 +86,29 @@ fn steps(db: &Connection, commit: &Commit, now: LeaseNow) -> Result<Option<Commi
         counts.add(change, commit.at);
         entries.push(JournalEntry::of_task(n, commit, change, None));
     }
-    let StepCounts { opened, done, progress_at } = counts;
-    let values = params![n, commit.at.as_ms(), done, progress_at, now.ms, now.boot, opened];
+    let StepCounts {
+        opened,
+        done,
+        progress_at,
+    } = counts;
+    let values = params![
+        n,
+        commit.at.as_ms(),
+        done,
+        progress_at,
+        now.ms,
+        now.boot,
+        opened
+    ];
     match opened {
         0 => db.prepare_cached(UPDATE_STEPS)?.execute(&values[..6])?,
         _ => db.prepare_cached(UPDATE_OPEN_STEPS)?.execute(values)?,
     };
     journal::append(db, &entries, now)?;
-    Ok(Some(Committed { seq: seq.cast_unsigned() + 1, fence }))
+    Ok(Some(Committed {
+        seq: seq.cast_unsigned() + 1,
+        fence,
+    }))
 }
 
 macro_rules! update_steps {
@@ -103,15 +127,23 @@ const UPDATE_STEPS: &str = update_steps!("");
 const UPDATE_OPEN_STEPS: &str = update_steps!(", steps_open = steps_open + ?7");
 
 fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<WorkingSet> {
-    let mut set = WorkingSet { now_ms: now.ms, ..WorkingSet::default() };
+    let mut set = WorkingSet {
+        now_ms: now.ms,
+        ..WorkingSet::default()
+    };
     for (id, parts) in &concern.tasks {
         let entry = tasks::for_write(db, id, parts, now)?;
-        set.tasks.extend(entry.map(|entry| ((*id).clone(), Box::new(entry))));
+        set.tasks
+            .extend(entry.map(|entry| ((*id).clone(), Box::new(entry))));
     }
     for (id, key) in &concern.steps {
-        let Some(entry) = set.tasks.get_mut(*id) else { continue };
+        let Some(entry) = set.tasks.get_mut(*id) else {
+            continue;
+        };
         let state = journal::step_state(db, entry.n, entry.steps_from, key)?;
-        entry.steps.extend(state.map(|state| ((*key).clone(), state)));
+        entry
+            .steps
+            .extend(state.map(|state| ((*key).clone(), state)));
     }
     for key in &concern.keys {
         let owner = tasks::id_with_key(db, key)?;
@@ -122,29 +154,41 @@ fn load(db: &Connection, concern: &Concern<'_>, now: LeaseNow) -> Result<Working
     }
     for name in &concern.agents {
         let entry = agents::for_write(db, name, now)?;
-        set.agents.rows.extend(entry.map(|entry| ((*name).clone(), entry)));
+        set.agents
+            .rows
+            .extend(entry.map(|entry| ((*name).clone(), entry)));
     }
     if concern.agents_to_be > 0 {
         set.agents.numbers = vec![next_number(db, "agent")?];
     }
     for (name, number) in &concern.attempts {
-        let Some(entry) = set.agents.rows.get(*name) else { continue };
+        let Some(entry) = set.agents.rows.get(*name) else {
+            continue;
+        };
         let attempt = attempts::by_number(db, entry.n, *number)?;
-        attempt.into_iter().for_each(|attempt| set.agents.know(attempt));
+        attempt
+            .into_iter()
+            .for_each(|attempt| set.agents.know(attempt));
     }
     for tag in &concern.tags {
-        attempts::by_tag(db, tag)?.into_iter().for_each(|attempt| set.agents.know(attempt));
+        attempts::by_tag(db, tag)?
+            .into_iter()
+            .for_each(|attempt| set.agents.know(attempt));
     }
     for key in &concern.sessions {
         let entry = sessions::for_write(db, key, now)?;
-        set.sessions.extend(entry.map(|entry| ((*key).clone(), entry)));
+        set.sessions
+            .extend(entry.map(|entry| ((*key).clone(), entry)));
     }
     for name in &concern.records {
         let entry = named_records::for_write(db, name)?;
-        set.records.extend(entry.map(|entry| ((*name).to_owned(), entry)));
+        set.records
+            .extend(entry.map(|entry| ((*name).to_owned(), entry)));
     }
     for name in &concern.nodes {
-        nodes::for_write(db, name, now)?.into_iter().for_each(|row| set.nodes.know(row));
+        nodes::for_write(db, name, now)?
+            .into_iter()
+            .for_each(|row| set.nodes.know(row));
     }
     Ok(set)
 }
@@ -168,7 +212,12 @@ fn write(
         agents::write(db, entry, now)?;
     }
     for key in &set.agents.written {
-        attempts::write(db, set.agents.rows[&key.0].n, &set.agents.attempts[key], now)?;
+        attempts::write(
+            db,
+            set.agents.rows[&key.0].n,
+            &set.agents.attempts[key],
+            now,
+        )?;
     }
     for entry in set.sessions.values() {
         sessions::write(db, entry, now)?;
@@ -208,14 +257,20 @@ fn forget_tasks(
         let mut delete =
             db.prepare_cached("DELETE FROM task WHERE id = ?1 AND seq = ?2 RETURNING n")?;
         let found = delete
-            .query_row(params![id.as_str(), seq.cast_signed()], |row| row.get::<_, i64>(0))
+            .query_row(params![id.as_str(), seq.cast_signed()], |row| {
+                row.get::<_, i64>(0)
+            })
             .optional()?;
         let Some(n) = found else { continue };
         // First, so that it does not take the id of an event that goes.
         let detail = Cow::Owned(json!({"task": id}));
         journal::append(
             db,
-            &[JournalEntry::of_nothing(at, EventKind::TaskForgotten, detail)],
+            &[JournalEntry::of_nothing(
+                at,
+                EventKind::TaskForgotten,
+                detail,
+            )],
             now,
         )?;
         for sql in [
@@ -249,11 +304,20 @@ fn forget_agent(
     at: Time,
     now: LeaseNow,
 ) -> Result<bool> {
-    let Some(n) = agents::delete(db, name, seq)? else { return Ok(false) };
+    let Some(n) = agents::delete(db, name, seq)? else {
+        return Ok(false);
+    };
     // First, so that it does not take the id of an event that goes.
     let detail = Cow::Owned(json!({"forgotten": name}));
-    journal::append(db, &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)], now)?;
-    for sql in ["DELETE FROM journal WHERE agent = ?1", "DELETE FROM attempt WHERE agent = ?1"] {
+    journal::append(
+        db,
+        &[JournalEntry::of_nothing(at, AGENT_FORGOTTEN, detail)],
+        now,
+    )?;
+    for sql in [
+        "DELETE FROM journal WHERE agent = ?1",
+        "DELETE FROM attempt WHERE agent = ?1",
+    ] {
         db.prepare_cached(sql)?.execute([n])?;
     }
     Ok(true)

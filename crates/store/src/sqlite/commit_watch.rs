@@ -25,7 +25,11 @@ pub(super) struct SqliteWatch {
 
 impl SqliteWatch {
     pub(super) fn new(file: &Path) -> Arc<Self> {
-        Arc::new(Self { file: file.to_owned(), bell: Notify::new(), thread: OnceLock::new() })
+        Arc::new(Self {
+            file: file.to_owned(),
+            bell: Notify::new(),
+            thread: OnceLock::new(),
+        })
     }
 
     /// Reports a commit of this process.
@@ -65,8 +69,14 @@ impl Drop for SqliteWatch {
 const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 
 fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
-    let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else { return };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else {
+        return;
+    };
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
     // Files that are moved away or back are news too: the next read finds out.
     let wanted = inotify::WatchFlags::MODIFY
         | inotify::WatchFlags::CREATE
@@ -81,9 +91,14 @@ fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
         watch.tell();
         drop(watch);
         let ms = RINGS_MS[ring];
-        let pause =
-            Timespec { tv_sec: i64::from(ms / 1_000), tv_nsec: i64::from(ms % 1_000) * 1_000_000 };
-        let mut ready = [PollFd::new(&source, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+        let pause = Timespec {
+            tv_sec: i64::from(ms / 1_000),
+            tv_nsec: i64::from(ms % 1_000) * 1_000_000,
+        };
+        let mut ready = [
+            PollFd::new(&source, PollFlags::IN),
+            PollFd::new(end, PollFlags::IN),
+        ];
         let is_ready = poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0);
         if !ready[1].revents().is_empty() {
             return;

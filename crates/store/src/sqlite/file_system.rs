@@ -66,11 +66,17 @@ fn is_remote(kind: &str) -> bool {
 fn longest_mount(mounts: &str, folder: &str) -> Option<String> {
     let mut best: Option<(usize, &str)> = None;
     for line in mounts.lines() {
-        let Some((left, right)) = line.split_once(" - ") else { continue };
-        let Some(place) = left.split(' ').nth(4) else { continue };
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let Some(place) = left.split(' ').nth(4) else {
+            continue;
+        };
         let inside = folder == place
             || place == "/"
-            || folder.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'));
+            || folder
+                .strip_prefix(place)
+                .is_some_and(|rest| rest.starts_with('/'));
         let longer = best.is_none_or(|(length, _)| place.len() >= length);
         if inside && longer {
             best = Some((place.len(), right.split(' ').next()?));
@@ -88,7 +94,15 @@ mod tests {
         for remote in ["nfs4", "cifs", "9p", "fuse.sshfs", "fuse.rclone"] {
             assert!(is_remote(remote), "{remote}");
         }
-        for local in ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuse.ntfs-3g"] {
+        for local in [
+            "ext4",
+            "xfs",
+            "btrfs",
+            "zfs",
+            "tmpfs",
+            "overlay",
+            "fuse.ntfs-3g",
+        ] {
             assert!(!is_remote(local), "{local}");
         }
     }

@@ -41,9 +41,9 @@ impl WriterJob {
     fn open(self) -> Option<(Operation, Option<oneshot::Sender<OperationReply>>)> {
         match self {
             Self::Awaited(operation, reply) => Some((operation, Some(reply))),
-            Self::Deferred(deferred) => {
-                deferred.take().map(|commit| (Operation::Commit(commit), None))
-            }
+            Self::Deferred(deferred) => deferred
+                .take()
+                .map(|commit| (Operation::Commit(commit), None)),
         }
     }
 }
@@ -109,7 +109,10 @@ impl SqliteWriter {
         clock: &Arc<SqliteLeaseClock>,
         watch: &Arc<commit_watch::SqliteWatch>,
     ) -> Self {
-        let slot = WriterConnection { connection: Some(connection), acknowledged: 0 };
+        let slot = WriterConnection {
+            connection: Some(connection),
+            acknowledged: 0,
+        };
         let shared = WriterShared {
             path: path.to_owned(),
             name: path.display().to_string().into(),
@@ -121,16 +124,19 @@ impl SqliteWriter {
             wake: Condvar::new(),
             slot: Mutex::new(slot),
         };
-        Self { shared: Arc::new(shared), thread: Mutex::default() }
+        Self {
+            shared: Arc::new(shared),
+            thread: Mutex::default(),
+        }
     }
 
     /// Runs an operation; durable when it returns `Ok`.
     pub(super) async fn run(&self, operation: Operation) -> OperationReply {
         match self.hand_in(operation) {
             HandedIn::Answered(reply) => reply,
-            HandedIn::Queued(answer) => {
-                answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
-            }
+            HandedIn::Queued(answer) => answer
+                .await
+                .unwrap_or_else(|_| Err(self.shared.stopped().into())),
         }
     }
 
@@ -138,7 +144,9 @@ impl SqliteWriter {
     /// callers that share one thread and must not block each other.
     pub(super) async fn run_on_writer_thread(&self, operation: Operation) -> OperationReply {
         let answer = self.hand_over(operation);
-        answer.await.unwrap_or_else(|_| Err(self.shared.stopped().into()))
+        answer
+            .await
+            .unwrap_or_else(|_| Err(self.shared.stopped().into()))
     }
 
     fn hand_over(&self, operation: Operation) -> oneshot::Receiver<OperationReply> {
@@ -208,11 +216,18 @@ impl SqliteWriter {
         let jobs = queue.take(BATCH_MAX - 1);
         queue.leading = true;
         drop(queue);
-        let mut operations: Vec<Operation> =
-            jobs.into_iter().filter_map(WriterJob::open).map(|(operation, _)| operation).collect();
+        let mut operations: Vec<Operation> = jobs
+            .into_iter()
+            .filter_map(WriterJob::open)
+            .map(|(operation, _)| operation)
+            .collect();
         operations.push(operation);
         let leading = Leading(&self.shared);
-        let own = self.shared.batch(&operations).pop().expect("one answer for each operation");
+        let own = self
+            .shared
+            .batch(&operations)
+            .pop()
+            .expect("one answer for each operation");
         drop(leading);
         let others_wait = !self.shared.queue().jobs.is_empty();
         if others_wait {
@@ -224,7 +239,10 @@ impl SqliteWriter {
     /// Wakes the writer thread, and starts it if it does not run. If no thread can be started, the
     /// caller does its work.
     fn start_thread(&self) {
-        let mut thread = self.thread.lock().expect("nothing panics while it is locked");
+        let mut thread = self
+            .thread
+            .lock()
+            .expect("nothing panics while it is locked");
         if thread.as_ref().is_none_or(JoinHandle::is_finished) {
             let shared = Arc::clone(&self.shared);
             let named = std::thread::Builder::new().name("relight-writer".to_owned());
@@ -251,7 +269,10 @@ impl Drop for SqliteWriter {
         }
         let jobs = self.shared.queue().take(usize::MAX);
         let is_short = self.shared.usage == Use::Short;
-        let left = jobs.into_iter().filter_map(WriterJob::open).map(|(operation, _)| operation);
+        let left = jobs
+            .into_iter()
+            .filter_map(WriterJob::open)
+            .map(|(operation, _)| operation);
         self.shared.batch(&left.collect::<Vec<_>>());
         if let (true, Some(connection)) = (is_short, &mut self.shared.slot().connection) {
             open::shorten_log(&self.shared.path, connection);
@@ -279,7 +300,10 @@ impl SqliteWriteQueue {
     fn take(&mut self, most: usize) -> Vec<WriterJob> {
         let count = most.min(self.jobs.len());
         let jobs: Vec<WriterJob> = self.jobs.drain(..count).collect();
-        self.awaited -= jobs.iter().filter(|job| matches!(job, WriterJob::Awaited(..))).count();
+        self.awaited -= jobs
+            .iter()
+            .filter(|job| matches!(job, WriterJob::Awaited(..)))
+            .count();
         if self.jobs.is_empty() {
             self.due = None;
         }
@@ -289,7 +313,9 @@ impl SqliteWriteQueue {
 
 impl WriterShared {
     fn queue(&self) -> MutexGuard<'_, SqliteWriteQueue> {
-        self.queue.lock().expect("nothing panics while the queue is locked")
+        self.queue
+            .lock()
+            .expect("nothing panics while the queue is locked")
     }
 
     fn slot(&self) -> MutexGuard<'_, WriterConnection> {
@@ -379,7 +405,10 @@ impl WriterShared {
         self.watch.tell();
         match result {
             Ok(answers) => answers,
-            Err(error) => operations.iter().map(|_| Err(error.clone().into())).collect(),
+            Err(error) => operations
+                .iter()
+                .map(|_| Err(error.clone().into()))
+                .collect(),
         }
     }
 
@@ -421,7 +450,10 @@ impl WriterShared {
         db: &Connection,
         operations: &[Operation],
     ) -> rusqlite::Result<Vec<OperationReply>> {
-        operations.iter().map(|operation| self.operation(db, operation)).collect()
+        operations
+            .iter()
+            .map(|operation| self.operation(db, operation))
+            .collect()
     }
 
     fn operation(
@@ -473,7 +505,10 @@ impl WriterShared {
                     "after an I/O error it ends at event {newest}, but {} was acknowledged",
                     slot.acknowledged
                 );
-                return Err(StoreError::Damaged { place: self.path.display().to_string(), what });
+                return Err(StoreError::Damaged {
+                    place: self.path.display().to_string(),
+                    what,
+                });
             }
             self.place.reopened()?;
             slot.connection = Some(connection);
@@ -483,11 +518,17 @@ impl WriterShared {
 
     fn stopped(&self) -> StoreError {
         let place = self.path.display().to_string();
-        StoreError::Unreachable { place, why: "its writer has stopped".to_owned() }
+        StoreError::Unreachable {
+            place,
+            why: "its writer has stopped".to_owned(),
+        }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a wait inside the process, never recorded")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a wait inside the process, never recorded"
+)]
 fn now() -> Instant {
     Instant::now()
 }

@@ -20,7 +20,9 @@ const DAMAGE_MAX: usize = 20;
 
 pub(super) fn take(db: &Connection, path: &Path, now: LeaseNow, whole: bool) -> Result<Inventory> {
     let count = |sql: &str| -> Result<u64> {
-        Ok(db.query_row(sql, [], |row| row.get::<_, i64>(0))?.cast_unsigned())
+        Ok(db
+            .query_row(sql, [], |row| row.get::<_, i64>(0))?
+            .cast_unsigned())
     };
     let file_bytes =
         |suffix| std::fs::metadata(with_suffix(path, suffix)).map_or(0, |found| found.len());

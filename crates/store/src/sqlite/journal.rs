@@ -38,7 +38,10 @@ pub(super) fn append(
     now: LeaseNow,
 ) -> Result<()> {
     while let Some(first) = entries.first() {
-        let plain = entries.iter().take(TOGETHER_MAX).take_while(|entry| entry.step.is_none());
+        let plain = entries
+            .iter()
+            .take(TOGETHER_MAX)
+            .take_while(|entry| entry.step.is_none());
         let count = plain.count();
         match count {
             0 => rows::insert(db, Table::Journal, entry_row(first), now)?,
@@ -61,7 +64,8 @@ fn append_together(db: &Connection, entries: &[JournalEntry<'_>]) -> Result<()> 
             entry.kept_detail().into(),
         ]);
     }
-    db.prepare_cached(&APPEND_TOGETHER[entries.len()])?.execute(params_from_iter(values))?;
+    db.prepare_cached(&APPEND_TOGETHER[entries.len()])?
+        .execute(params_from_iter(values))?;
     Ok(())
 }
 
@@ -74,7 +78,9 @@ pub(super) fn step(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Opti
          ORDER BY j.id DESC LIMIT 1"
     ))?;
     let values = params![task.as_str(), key.name.as_str(), key.occurrence];
-    select.query_row(values, |row| rows::read(row, read_step)).optional()
+    select
+        .query_row(values, |row| rows::read(row, read_step))
+        .optional()
 }
 
 /// The state of a step, for the writer's check.
@@ -94,7 +100,9 @@ pub(super) fn step_state(
         let kind = row.code("journal.kind", EventKind::from_code)?;
         record::step_state(kind, row.some_text("journal.detail")?.as_deref())
     };
-    select.query_row(values, |row| rows::read(row, read)).optional()
+    select
+        .query_row(values, |row| rows::read(row, read))
+        .optional()
 }
 
 pub(super) fn steps(db: &Connection, task: &TaskId) -> Result<Vec<Step>> {
@@ -116,7 +124,9 @@ pub(super) fn output(db: &Connection, task: &TaskId, key: &StepKey) -> Result<Op
     )?;
     let begun = EventKind::StepBegun.code();
     let values = params![task.as_str(), key.name.as_str(), key.occurrence, begun];
-    let found = select.query_row(values, |row| rows::read(row, read_output)).optional()?;
+    let found = select
+        .query_row(values, |row| rows::read(row, read_output))
+        .optional()?;
     Ok(found.flatten())
 }
 
@@ -139,5 +149,7 @@ pub(super) fn events_sql(query: &EventQuery) -> Statement {
 
 pub(super) fn newest(db: &Connection) -> Result<u64> {
     let mut select = db.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM journal")?;
-    Ok(select.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned())
+    Ok(select
+        .query_row([], |row| row.get::<_, i64>(0))?
+        .cast_unsigned())
 }

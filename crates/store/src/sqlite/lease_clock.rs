@@ -30,13 +30,19 @@ pub(super) struct SqliteLeaseClock {
 
 impl SqliteLeaseClock {
     pub(super) fn start() -> Self {
-        Self { boot: boot_number(), ahead_ms: AtomicI64::new(0) }
+        Self {
+            boot: boot_number(),
+            ahead_ms: AtomicI64::new(0),
+        }
     }
 
     pub(super) fn now(&self) -> LeaseNow {
         let time = clock_gettime(ClockId::Boottime);
         let ms = time.tv_sec * 1_000 + time.tv_nsec / 1_000_000;
-        LeaseNow { boot: self.boot, ms: ms + self.ahead_ms.load(Ordering::Relaxed) }
+        LeaseNow {
+            boot: self.boot,
+            ms: ms + self.ahead_ms.load(Ordering::Relaxed),
+        }
     }
 
     pub(super) fn advance(&self, ms: i64) {
@@ -48,6 +54,10 @@ impl SqliteLeaseClock {
 /// expire by time.
 fn boot_number() -> i64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    let digits: String = text
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0).cast_signed()
 }

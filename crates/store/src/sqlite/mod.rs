@@ -81,7 +81,15 @@ impl SqliteStore {
         let place = Arc::new(StoreFiles::of_open(path)?);
         let writer = SqliteWriter::new(path, usage, connection, &place, &clock, &watch);
         let (path, readers) = (path.to_owned(), Mutex::default());
-        Ok(Self { path, place, usage, clock, watch, readers, writer })
+        Ok(Self {
+            path,
+            place,
+            usage,
+            clock,
+            watch,
+            readers,
+            writer,
+        })
     }
 
     /// Moves this handle's lease clock, for tests.
@@ -99,13 +107,20 @@ impl SqliteStore {
         if self.usage == Use::Short && self.writer.is_idle() {
             return self.writer.read(read);
         }
-        let idle = self.readers.lock().expect("nothing panics while it is locked").pop();
+        let idle = self
+            .readers
+            .lock()
+            .expect("nothing panics while it is locked")
+            .pop();
         let reader = match idle {
             Some(reader) => reader,
             None => open::open_reader(&self.path)?,
         };
         let result = read(&reader).map_err(|e| store_error(&self.path, e));
-        let mut readers = self.readers.lock().expect("nothing panics while it is locked");
+        let mut readers = self
+            .readers
+            .lock()
+            .expect("nothing panics while it is locked");
         if result.is_ok() && readers.len() < READERS_KEPT_MAX {
             readers.push(reader);
         }

@@ -27,7 +27,9 @@ pub(super) fn for_write(
 ) -> Result<Option<NodeRow>> {
     let mut select = db.prepare_cached(&format!("{} WHERE name = ?3", *SELECT))?;
     let values = params![now.ms, now.boot, name.as_str()];
-    let node = select.query_row(values, |row| rows::read(row, read_node)).optional()?;
+    let node = select
+        .query_row(values, |row| rows::read(row, read_node))
+        .optional()?;
     Ok(node.map(|node| {
         let lease_until = now.ms.saturating_add_unsigned(node.left.as_ms());
         NodeRow { node, lease_until }
@@ -40,7 +42,8 @@ pub(super) fn write(db: &Connection, nodes: &Nodes, now: LeaseNow) -> Result<()>
         rows::insert(db, Table::Node, node_row(row), now)?;
     }
     for name in gone {
-        db.prepare_cached("DELETE FROM node WHERE name = ?1")?.execute([name.as_str()])?;
+        db.prepare_cached("DELETE FROM node WHERE name = ?1")?
+            .execute([name.as_str()])?;
     }
     Ok(())
 }

@@ -72,7 +72,10 @@ pub(super) fn refuse_older(path: &Path) -> Result<(), StoreError> {
     let is_ours = application_id(path, &connection)? == APPLICATION_ID;
     if is_ours && found < schema_known() {
         let why = upgrading::refusal(found, schema_known());
-        return Err(StoreError::Unsuitable { place: path.display().to_string(), why });
+        return Err(StoreError::Unsuitable {
+            place: path.display().to_string(),
+            why,
+        });
     }
     Ok(())
 }
@@ -107,7 +110,10 @@ fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
     check_version(path)?;
     // Never opened: a pipe would be waited for, and a device reads as damaged.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let (place, why) = (path.display().to_string(), "it is not a regular file".to_owned());
+        let (place, why) = (
+            path.display().to_string(),
+            "it is not a regular file".to_owned(),
+        );
         return Err(StoreError::Unsuitable { place, why });
     }
     match fs::symlink_metadata(path) {
@@ -123,7 +129,10 @@ fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
 
 fn refuse_remote(path: &Path) -> Result<(), StoreError> {
     match file_system::refusal(&folder_of(path)) {
-        Some(why) => Err(StoreError::Unsuitable { place: path.display().to_string(), why }),
+        Some(why) => Err(StoreError::Unsuitable {
+            place: path.display().to_string(),
+            why,
+        }),
         None => Ok(()),
     }
 }
@@ -131,7 +140,9 @@ fn refuse_remote(path: &Path) -> Result<(), StoreError> {
 /// Opens a read-only connection.
 pub(super) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = connect(path, Use::Long)?;
-    connection.pragma_update(None, "query_only", true).map_err(|e| store_error(path, e))?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(|e| store_error(path, e))?;
     Ok(connection)
 }
 
@@ -141,7 +152,10 @@ fn check_version(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     let why = format!("SQLite {} is older than 3.53.4", rusqlite::version());
-    Err(StoreError::Unsuitable { place: path.display().to_string(), why })
+    Err(StoreError::Unsuitable {
+        place: path.display().to_string(),
+        why,
+    })
 }
 
 /// Creates the folder and its parents durably.
@@ -170,7 +184,10 @@ fn create(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     if log_is_there {
-        return Err(damaged(path, "the file is gone, but its log (-wal) is there"));
+        return Err(damaged(
+            path,
+            "the file is gone, but its log (-wal) is there",
+        ));
     }
     // Unique even across containers with the same pids.
     let pid = std::process::id();
@@ -197,8 +214,9 @@ fn write_draft(draft: &Path) -> Result<(), StoreError> {
     migrate(draft, &connection)?;
     // Closing also checkpoints the log, but does not report errors.
     let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
-    let is_busy: bool =
-        connection.query_row(fold, [], |row| row.get(0)).map_err(|e| store_error(draft, e))?;
+    let is_busy: bool = connection
+        .query_row(fold, [], |row| row.get(0))
+        .map_err(|e| store_error(draft, e))?;
     assert!(!is_busy, "nobody else knows the draft");
     connection.close().map_err(|(_, e)| store_error(draft, e))
 }
@@ -219,11 +237,17 @@ fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_handler(Some(wait_for_others))?;
         connection.set_prepared_statement_cache_capacity(64);
-        connection
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, usage == Use::Short)?;
+        connection.set_db_config(
+            DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+            usage == Use::Short,
+        )?;
         // Otherwise SQLite plans statements again for each call, depending on bound values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let synchronous = if cfg!(feature = "broken-sync-normal") { "NORMAL" } else { "FULL" };
+        let synchronous = if cfg!(feature = "broken-sync-normal") {
+            "NORMAL"
+        } else {
+            "FULL"
+        };
         connection.pragma_update(None, "synchronous", synchronous)?;
         connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
         Ok(connection)
@@ -254,9 +278,15 @@ pub(super) fn shorten_log(path: &Path, connection: &mut Connection) {
 
 /// Waits up to thirty seconds in total; then the store is busy. Random waits keep processes from
 /// retrying at the same time.
-#[expect(clippy::disallowed_methods, reason = "SQLite's locks cannot wake anybody")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "SQLite's locks cannot wake anybody"
+)]
 fn wait_for_others(times: i32) -> bool {
-    let uneven = u64::from(std::process::id()).wrapping_mul(31).wrapping_add(times as u64) % 4;
+    let uneven = u64::from(std::process::id())
+        .wrapping_mul(31)
+        .wrapping_add(times as u64)
+        % 4;
     let ms = (1 + uneven).min(1 + times as u64);
     std::thread::sleep(Duration::from_millis(ms));
     times < 12_000
@@ -268,7 +298,11 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
     }
     let (found, known) = (schema(path, connection)?, schema_known());
     if found > known {
-        return Err(StoreError::Newer { place: path.display().to_string(), found, known });
+        return Err(StoreError::Newer {
+            place: path.display().to_string(),
+            found,
+            known,
+        });
     }
     if found < known {
         upgrading::tell(&path.display().to_string(), found, known);
@@ -289,7 +323,10 @@ fn keep_log(path: &Path, connection: &Connection) -> Result<(), StoreError> {
         "wal" => Ok(()),
         other => {
             let why = format!("its journal mode stays {other}, which can lose commits");
-            Err(StoreError::Unsuitable { place: path.display().to_string(), why })
+            Err(StoreError::Unsuitable {
+                place: path.display().to_string(),
+                why,
+            })
         }
     }
 }
@@ -325,9 +362,15 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 pub(super) fn io_error(path: &Path, error: std::io::Error) -> StoreError {
-    StoreError::Io { place: path.display().to_string(), source: Arc::new(error) }
+    StoreError::Io {
+        place: path.display().to_string(),
+        source: Arc::new(error),
+    }
 }
 
 fn damaged(path: &Path, what: &str) -> StoreError {
-    StoreError::Damaged { place: path.display().to_string(), what: what.to_owned() }
+    StoreError::Damaged {
+        place: path.display().to_string(),
+        what: what.to_owned(),
+    }
 }

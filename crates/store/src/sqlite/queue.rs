@@ -46,13 +46,19 @@ static CLAIMABLE: LazyLock<String> = LazyLock::new(|| {
         for whose in ["IS NULL", "= ?1", "= ?2"] {
             // The second condition is the index's own.
             let condition = format!("status = {status} AND (status = 2 OR status = 7)");
-            all.push(both("task_for_agent", &format!("agent {whose} AND {condition}")));
+            all.push(both(
+                "task_for_agent",
+                &format!("agent {whose} AND {condition}"),
+            ));
         }
     }
     let failed = TaskStatus::Failed.code();
     let may_be_tried = format!("status = {failed} AND retries < max_retries AND given_up = 0");
     all.push(both("task_failed", &may_be_tried));
-    format!("SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?7", all.join(" UNION ALL "))
+    format!(
+        "SELECT id FROM ({}) ORDER BY priority DESC, n LIMIT ?7",
+        all.join(" UNION ALL ")
+    )
 });
 
 #[cfg(test)]
@@ -91,7 +97,9 @@ pub(super) fn claimable(
 
 /// Of each status by itself the first one of the index; together it would be a walk.
 static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
-    let queued = TaskStatus::ALL.into_iter().filter(|status| Claimant::is_for_the_queue(*status));
+    let queued = TaskStatus::ALL
+        .into_iter()
+        .filter(|status| Claimant::is_for_the_queue(*status));
     let first = |status: TaskStatus| {
         format!(
             "SELECT MIN(not_before) AS at FROM task
@@ -105,5 +113,7 @@ static NEXT_DUE: LazyLock<String> = LazyLock::new(|| {
 
 pub(super) fn next_due(db: &Connection, now: Time) -> Result<Option<Time>> {
     let mut select = db.prepare_cached(&NEXT_DUE)?;
-    select.query_row([now.as_ms()], |row| Ok(row.get::<_, Option<i64>>(0)?.map(Time::from_ms)))
+    select.query_row([now.as_ms()], |row| {
+        Ok(row.get::<_, Option<i64>>(0)?.map(Time::from_ms))
+    })
 }

@@ -28,7 +28,11 @@ impl StoreFiles {
     /// Call after a connection has read: then all three files are open.
     pub(super) fn of_open(path: &Path) -> Result<Self, StoreError> {
         let file = file_id(path, path)?;
-        Ok(Self { path: path.to_owned(), file, side_files: Mutex::new(side_files(path)?) })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            side_files: Mutex::new(side_files(path)?),
+        })
     }
 
     /// The writer reconnected, which may have created the log again.
@@ -56,12 +60,17 @@ impl StoreFiles {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, [FileId; 2]> {
-        self.side_files.lock().expect("nothing panics while it is locked")
+        self.side_files
+            .lock()
+            .expect("nothing panics while it is locked")
     }
 }
 
 fn side_files(path: &Path) -> Result<[FileId; 2], StoreError> {
-    Ok([file_id(path, &with_suffix(path, "-wal"))?, file_id(path, &with_suffix(path, "-shm"))?])
+    Ok([
+        file_id(path, &with_suffix(path, "-wal"))?,
+        file_id(path, &with_suffix(path, "-shm"))?,
+    ])
 }
 
 fn file_id(store: &Path, file: &Path) -> Result<FileId, StoreError> {
@@ -75,5 +84,7 @@ fn file_id(store: &Path, file: &Path) -> Result<FileId, StoreError> {
 }
 
 fn replaced(path: &Path) -> StoreError {
-    StoreError::Replaced { place: path.display().to_string() }
+    StoreError::Replaced {
+        place: path.display().to_string(),
+    }
 }

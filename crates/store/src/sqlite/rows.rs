@@ -68,7 +68,8 @@ pub(super) fn list<T>(
 
 /// Skips unreadable rows, so that one of them does not hide the others; `doctor` reports them.
 pub(super) fn readable<T>(rows: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
-    rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none())).collect()
+    rows.filter(|row| !matches!(row, Err(error) if error.sqlite_error_code().is_none()))
+        .collect()
 }
 
 /// The number of rows by code.
@@ -78,8 +79,9 @@ pub(super) fn count_by<T>(
     column: &str,
     of: impl Fn(u8) -> Option<T>,
 ) -> Result<Vec<(T, u64)>> {
-    let mut select =
-        db.prepare(&format!("SELECT {column}, COUNT(*) FROM {table} GROUP BY {column}"))?;
+    let mut select = db.prepare(&format!(
+        "SELECT {column}, COUNT(*) FROM {table} GROUP BY {column}"
+    ))?;
     let count = |row: &mut RowReader<'_>| Ok((row.code(column, &of)?, row.unsigned("count")?));
     readable(select.query_map([], |row| read(row, count))?)
 }
@@ -93,12 +95,17 @@ pub(super) fn unreadable<T>(
     read_one: impl Fn(&mut RowReader<'_>) -> std::result::Result<T, BadValue>,
 ) -> Result<Vec<String>> {
     let mut select = db.prepare(sql)?;
-    let values = [now.ms, now.boot].into_iter().take(select.parameter_count());
+    let values = [now.ms, now.boot]
+        .into_iter()
+        .take(select.parameter_count());
     let mut rows = select.query(params_from_iter(values))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         if let Err(error) = read(row, &read_one) {
-            found.push(format!("{what} {} cannot be read: {error}", row.get::<_, String>(name)?));
+            found.push(format!(
+                "{what} {} cannot be read: {error}",
+                row.get::<_, String>(name)?
+            ));
         }
     }
     Ok(found)
@@ -132,11 +139,16 @@ fn expression(table: Table, (column, _): &Column) -> String {
 /// The select list up to the last wanted column; null for unwanted columns before it.
 pub(super) fn some_columns(table: Table, is_wanted: impl Fn(usize) -> bool) -> String {
     let columns = table.columns();
-    let count = (0..columns.len()).rfind(|at| is_wanted(*at)).map_or(0, |last| last + 1);
-    let all = columns[..count].iter().enumerate().map(|(at, column)| match is_wanted(at) {
-        true => expression(table, column),
-        false => "NULL".to_owned(),
-    });
+    let count = (0..columns.len())
+        .rfind(|at| is_wanted(*at))
+        .map_or(0, |last| last + 1);
+    let all = columns[..count]
+        .iter()
+        .enumerate()
+        .map(|(at, column)| match is_wanted(at) {
+            true => expression(table, column),
+            false => "NULL".to_owned(),
+        });
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -191,17 +203,27 @@ static INSERT: LazyLock<HashMap<Table, String>> = LazyLock::new(|| {
 
 /// Updates the wanted columns of the table itself; `key` is the place of the key column.
 pub(super) fn update_sql(table: Table, is_wanted: impl Fn(&str) -> bool, key: usize) -> String {
-    let own = own_columns(table).into_iter().filter(|(name, _)| is_wanted(name));
-    let set: Vec<String> = own.map(|(name, value)| format!("{name} = {value}")).collect();
+    let own = own_columns(table)
+        .into_iter()
+        .filter(|(name, _)| is_wanted(name));
+    let set: Vec<String> = own
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
     let name = table.columns()[key].0;
-    format!("UPDATE {table} SET {} WHERE {name} = ?{}", set.join(", "), key + 2)
+    format!(
+        "UPDATE {table} SET {} WHERE {name} = ?{}",
+        set.join(", "),
+        key + 2
+    )
 }
 
 /// Runs a statement with the boot and as many cells as it has parameters.
 pub(super) fn run(db: &Connection, sql: &str, row: &[Cell], boot: i64) -> Result<()> {
     let mut statement = db.prepare_cached(sql)?;
     let boot = Cell::Number(boot);
-    let values = std::iter::once(&boot).chain(row).take(statement.parameter_count());
+    let values = std::iter::once(&boot)
+        .chain(row)
+        .take(statement.parameter_count());
     statement.execute(params_from_iter(values))?;
     Ok(())
 }

@@ -40,7 +40,10 @@ pub struct Salvaged {
 pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, StoreError> {
     if to.exists() {
         let why = "it exists; choose a new file".to_owned();
-        return Err(StoreError::Unsuitable { place: to.display().to_string(), why });
+        return Err(StoreError::Unsuitable {
+            place: to.display().to_string(),
+            why,
+        });
     }
     let target = open::open(to, Use::Long)?;
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)
@@ -51,12 +54,18 @@ pub fn salvage(from: &Path, to: &Path) -> std::result::Result<Vec<Salvaged>, Sto
     let mut report = Vec::new();
     for (table, key, since) in TABLES {
         if schema.is_some_and(|schema| schema < since) {
-            report.push(Salvaged { table, copied: 0, errors: Vec::new() });
+            report.push(Salvaged {
+                table,
+                copied: 0,
+                errors: Vec::new(),
+            });
             continue;
         }
         report.push(copy_table(&source, &target, table, key).map_err(|e| store_error(to, e))?);
     }
-    mend(&target).and_then(|()| recount(&target)).map_err(|e| store_error(to, e))?;
+    mend(&target)
+        .and_then(|()| recount(&target))
+        .map_err(|e| store_error(to, e))?;
     Ok(report)
 }
 
@@ -84,7 +93,11 @@ fn copy_table(
         }
     }
     target.execute_batch("COMMIT")?;
-    Ok(Salvaged { table, copied, errors })
+    Ok(Salvaged {
+        table,
+        copied,
+        errors,
+    })
 }
 
 fn copy_rows(
@@ -103,12 +116,15 @@ fn copy_rows(
     // By name, because an older schema has fewer columns.
     let names = select.column_names().collect::<Vec<_>>().join(",");
     let marks = vec!["?"; columns].join(",");
-    let mut insert =
-        target.prepare(&format!("INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"))?;
+    let mut insert = target.prepare(&format!(
+        "INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
+    ))?;
     let mut rows = select.query([])?;
     loop {
         let values = match rows.next() {
-            Ok(Some(row)) => (0..columns).map(|at| row.get(at)).collect::<Result<Vec<Value>>>(),
+            Ok(Some(row)) => (0..columns)
+                .map(|at| row.get(at))
+                .collect::<Result<Vec<Value>>>(),
             Ok(None) => return Ok((copied, lost)),
             Err(error) => return Ok((copied, Some(error.to_string()))),
         };

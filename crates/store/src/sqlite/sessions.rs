@@ -19,7 +19,9 @@ static SELECT: LazyLock<String> =
 pub(super) fn by_key(db: &Connection, key: &SessionKey, now: LeaseNow) -> Result<Option<Session>> {
     let mut select = db.prepare_cached(&format!("{} WHERE key = ?3", *SELECT))?;
     let values = params![now.ms, now.boot, key.as_str()];
-    select.query_row(values, |row| rows::read(row, read_session)).optional()
+    select
+        .query_row(values, |row| rows::read(row, read_session))
+        .optional()
 }
 
 pub(super) fn list(db: &Connection, query: &SessionQuery, now: LeaseNow) -> Result<Vec<Session>> {
@@ -53,7 +55,9 @@ pub(super) fn for_write(
             next: None,
         })
     };
-    db.prepare_cached(sql)?.query_row([key.as_str()], read).optional()
+    db.prepare_cached(sql)?
+        .query_row([key.as_str()], read)
+        .optional()
 }
 
 /// Removes those that nobody wrote since they were read, and that have no turn in flight.
@@ -72,7 +76,9 @@ pub(super) fn forget(db: &Connection, sessions: &[(SessionKey, u64)]) -> Result<
 pub(super) fn write(db: &Connection, entry: &SessionEntry, now: LeaseNow) -> Result<()> {
     static UPDATE: LazyLock<String> =
         LazyLock::new(|| update_sql(Table::Session, |name| !["n", "key"].contains(&name), 1));
-    let Some(session) = &entry.next else { return Ok(()) };
+    let Some(session) = &entry.next else {
+        return Ok(());
+    };
     let row = session_row(session, entry.lease_until);
     match entry.is_there {
         true => rows::run(db, &UPDATE, &row, now.boot),

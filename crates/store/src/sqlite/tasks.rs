@@ -42,7 +42,11 @@ static SELECT_HOT: LazyLock<String> = LazyLock::new(|| {
 
 fn one(db: &Connection, sql: &str, name: &str, now: LeaseNow) -> Result<Option<TaskEntry>> {
     let mut select = db.prepare_cached(sql)?;
-    select.query_row(params![now.ms, now.boot, name], |row| rows::read(row, read_task)).optional()
+    select
+        .query_row(params![now.ms, now.boot, name], |row| {
+            rows::read(row, read_task)
+        })
+        .optional()
 }
 
 pub(super) fn by_id(db: &Connection, id: &TaskId, now: LeaseNow) -> Result<Option<Task>> {
@@ -80,7 +84,10 @@ pub(super) fn for_write(
     let entry = one(db, sql, id.as_str(), now)?;
     Ok(entry.map(|entry| {
         let left = entry.task.lease.held.as_ref().and_then(|held| held.left);
-        TaskEntry { lease_until: until(left, now.ms), ..entry }
+        TaskEntry {
+            lease_until: until(left, now.ms),
+            ..entry
+        }
     }))
 }
 
@@ -88,7 +95,9 @@ pub(super) fn for_write(
 pub(super) fn id_with_key(db: &Connection, key: &IdempotencyKey) -> Result<Option<TaskId>> {
     let sql = "SELECT t.id FROM task_body b JOIN task t ON t.n = b.n WHERE b.key = ?1";
     let read = |row: &Row<'_>| rows::read(row, |row| row.parse("task.id"));
-    db.prepare_cached(sql)?.query_row([key.as_str()], read).optional()
+    db.prepare_cached(sql)?
+        .query_row([key.as_str()], read)
+        .optional()
 }
 
 pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<Vec<Task>> {
@@ -126,7 +135,9 @@ pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {
 
 /// Writes the changed parts.
 pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
-    let TaskEntry { n, task, touched, .. } = entry;
+    let TaskEntry {
+        n, task, touched, ..
+    } = entry;
     if touched.is_new {
         return rows::insert(db, Table::Task, task_row(entry), now);
     }
@@ -140,7 +151,8 @@ pub(super) fn write(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result
             .execute(params![n, task.reason])?;
     }
     if touched.lease && task.lease.held.is_none() {
-        db.prepare_cached("DELETE FROM lease WHERE n = ?1")?.execute([n])?;
+        db.prepare_cached("DELETE FROM lease WHERE n = ?1")?
+            .execute([n])?;
     } else if touched.lease {
         let lease = lease_row(task);
         rows::write_lease(db, [&(*n).into(), &lease[0], &lease[1], &lease[2]])?;
@@ -153,9 +165,15 @@ fn write_hot(db: &Connection, entry: &TaskEntry, now: LeaseNow) -> Result<()> {
     static UPDATE: LazyLock<[String; 3]> = LazyLock::new(|| {
         let of = |but: &[&str]| update_sql(Table::Task, |name| !but.contains(&name), 0);
         let never = ["n", "id", "created_at", "needs", "steps_from"];
-        let queue = Table::Task.columns()[COUNTS.end..HOT.end].iter().map(|(name, _)| *name);
+        let queue = Table::Task.columns()[COUNTS.end..HOT.end]
+            .iter()
+            .map(|(name, _)| *name);
         let counts: Vec<&str> = never.into_iter().chain(queue).collect();
-        [of(&never), of(&counts), of(&[&counts[..], &["steps_open"]].concat())]
+        [
+            of(&never),
+            of(&counts),
+            of(&[&counts[..], &["steps_open"]].concat()),
+        ]
     });
     match (entry.touched.queue, entry.touched.open) {
         (true, _) => rows::run(db, &UPDATE[0], &hot_row(entry), now.boot),
@@ -171,7 +189,9 @@ pub(super) fn clear_steps(db: &Connection, n: i64) -> Result<()> {
              (SELECT MAX(id) FROM journal WHERE task = ?1 AND name IS NULL AND kind = ?2)
          WHERE n = ?1",
     )?;
-    update.execute([n, EventKind::StepsCleared.code().into()]).map(drop)
+    update
+        .execute([n, EventKind::StepsCleared.code().into()])
+        .map(drop)
 }
 
 fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
@@ -182,5 +202,15 @@ fn write_body(db: &Connection, n: i64, task: &Task) -> Result<()> {
         "UPDATE task_body SET reason = ?2, key = ?3, folder = ?4, spec = ?5, context = ?6, door = ?7
          WHERE n = ?1",
     )?;
-    write.execute(params![n, task.reason, body[1], body[2], body[3], body[4], body[5]]).map(drop)
+    write
+        .execute(params![
+            n,
+            task.reason,
+            body[1],
+            body[2],
+            body[3],
+            body[4],
+            body[5]
+        ])
+        .map(drop)
 }

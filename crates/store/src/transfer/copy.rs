@@ -57,7 +57,11 @@ pub async fn copy(
         begun => begun?,
     };
     let mut reporter = ProgressReporter::new("comparing", from, tell).await?;
-    let anew = if went_on { clear_other(from, to, &mut reporter).await? } else { Vec::new() };
+    let anew = if went_on {
+        clear_other(from, to, &mut reporter).await?
+    } else {
+        Vec::new()
+    };
     reporter.begin("copying");
     let (mut checker, mut tables) = (Checker::default(), Vec::new());
     for table in Table::ALL {
@@ -69,7 +73,10 @@ pub async fn copy(
         let table = copied.table;
         let found = sum_up(there.as_mut(), from, table, None, &mut reporter).await?;
         if found != *copied {
-            return Err(CopyError::Differs { place: to.place(), table });
+            return Err(CopyError::Differs {
+                place: to.place(),
+                table,
+            });
         }
     }
     drop(there);
@@ -77,7 +84,14 @@ pub async fn copy(
     let written_meanwhile = from.written_since().await?;
     to.finish().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
-    Ok(Copied { went_on, tables, hash, anew, written_meanwhile, damage })
+    Ok(Copied {
+        went_on,
+        tables,
+        hash,
+        anew,
+        written_meanwhile,
+        damage,
+    })
 }
 
 /// Whether an earlier run completed but was interrupted before it reported: then both stores have
@@ -115,7 +129,14 @@ async fn finished(
     }
     let written_meanwhile = from.written_since().await?;
     let (hash, damage) = (sum::whole(&tables), checker.finish());
-    Ok(Some(Copied { went_on: true, tables, hash, anew: Vec::new(), written_meanwhile, damage }))
+    Ok(Some(Copied {
+        went_on: true,
+        tables,
+        hash,
+        anew: Vec::new(),
+        written_meanwhile,
+        damage,
+    }))
 }
 
 /// Clears tables in which an earlier run wrote rows that the source no longer has, before anything
@@ -177,11 +198,17 @@ async fn copy_table(
     let mut after = Cell::None;
     loop {
         let mut rows = from.page(table, &after).await?;
-        let Some(last) = rows.last() else { return Ok(summer.finish()) };
+        let Some(last) = rows.last() else {
+            return Ok(summer.finish());
+        };
         after = last[0].clone();
         checker.add(table, &rows);
         let count = rows.len() as u64;
-        let new: Vec<Row> = rows.iter().filter(|row| row[0] > written).cloned().collect();
+        let new: Vec<Row> = rows
+            .iter()
+            .filter(|row| row[0] > written)
+            .cloned()
+            .collect();
         let left_out = write(to, table, new, checker).await?;
         rows.retain(|row| !left_out.contains(&row[0]));
         summer.add(&rows);
@@ -210,7 +237,9 @@ async fn write(
             Ok(()) => {}
             Err(CopyError::Unkept { why }) => {
                 let title = row_check::title(table, &row);
-                checker.findings().add(format!("{title}: not copied: {why}"));
+                checker
+                    .findings()
+                    .add(format!("{title}: not copied: {why}"));
                 left_out.push(row[0].clone());
             }
             Err(error) => return Err(error),
@@ -237,7 +266,12 @@ impl<'a> ProgressReporter<'a> {
         for table in Table::ALL {
             rows_total += store.count(table).await?;
         }
-        Ok(Self { tell, what, rows: 0, rows_total })
+        Ok(Self {
+            tell,
+            what,
+            rows: 0,
+            rows_total,
+        })
     }
 
     /// Starts another phase over the same rows.
@@ -248,6 +282,11 @@ impl<'a> ProgressReporter<'a> {
     pub(super) fn add(&mut self, table: Table, rows: u64) {
         self.rows += rows;
         let (what, rows, rows_total) = (self.what, self.rows, self.rows_total.max(self.rows));
-        (self.tell)(&CopyProgress { what, table, rows, rows_total });
+        (self.tell)(&CopyProgress {
+            what,
+            table,
+            rows,
+            rows_total,
+        });
     }
 }

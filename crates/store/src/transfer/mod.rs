@@ -141,9 +141,18 @@ impl CopyMark {
     /// The mark for a new or resumed run; `before` is the existing mark.
     pub(crate) fn next(before: Option<Self>, place: &str, from: &str) -> Result<Self, CopyError> {
         match before {
-            None => Ok(Self { from: from.to_owned(), run: 1 }),
-            Some(mark) if mark.from == from => Ok(Self { run: mark.run + 1, ..mark }),
-            Some(mark) => Err(CopyError::OtherSource { place: place.to_owned(), from: mark.from }),
+            None => Ok(Self {
+                from: from.to_owned(),
+                run: 1,
+            }),
+            Some(mark) if mark.from == from => Ok(Self {
+                run: mark.run + 1,
+                ..mark
+            }),
+            Some(mark) => Err(CopyError::OtherSource {
+                place: place.to_owned(),
+                from: mark.from,
+            }),
         }
     }
 }

@@ -104,7 +104,10 @@ impl Checker {
         let mut tasks: Vec<TaskSeen> = self.tasks.into_values().collect();
         tasks.sort_by(|a, b| a.id.cmp(&b.id));
         for task in tasks {
-            let (said, counted) = ((task.done, task.open), (task.counted_done, task.counted_open));
+            let (said, counted) = (
+                (task.done, task.open),
+                (task.counted_done, task.counted_open),
+            );
             if said != counted {
                 self.findings.add(format!(
                     "task {}: it says {} steps done and {} open, its records say {} and {}",
@@ -128,7 +131,15 @@ impl Checker {
         // Known whatever else is wrong with it: its records belong to it.
         self.tasks.insert(look.need("n")?, seen);
         look.need_text("spec")?;
-        for column in ["fence", "seq", "steps_done", "steps_open", "steps_from", "cost", "turns"] {
+        for column in [
+            "fence",
+            "seq",
+            "steps_done",
+            "steps_open",
+            "steps_from",
+            "cost",
+            "turns",
+        ] {
             look.not_negative(column)?;
         }
         match (look.need("held")?, look.text("holder")) {
@@ -138,13 +149,30 @@ impl Checker {
             (other, _) => return Err(format!("held holds {other}")),
         }
         let as_written = task_row(&look.read(read_task)?);
-        let twice = ["max_retries", "priority", "needs", "key", "folder", "holder_attempt"];
-        twice.into_iter().try_for_each(|column| look.same(column, &as_written))
+        let twice = [
+            "max_retries",
+            "priority",
+            "needs",
+            "key",
+            "folder",
+            "holder_attempt",
+        ];
+        twice
+            .into_iter()
+            .try_for_each(|column| look.same(column, &as_written))
     }
 
     fn agent(&mut self, look: &RowCheck<'_>) -> Result<(), String> {
-        let (name, n, fence) = (look.need_text("name")?, look.need("n")?, look.need("fence")?);
-        let unread = AgentSeen { name: name.to_owned(), fence, attempt_number: i64::MAX };
+        let (name, n, fence) = (
+            look.need_text("name")?,
+            look.need("n")?,
+            look.need("fence")?,
+        );
+        let unread = AgentSeen {
+            name: name.to_owned(),
+            fence,
+            attempt_number: i64::MAX,
+        };
         self.agents.insert(n, unread);
         look.not_negative("fence")?;
         look.not_negative("seq")?;
@@ -185,10 +213,14 @@ impl Checker {
             let agent = self.agents.get(&n).ok_or("its agent is not there")?;
             not_above(fence, agent.fence, "agent", &agent.name)?;
         }
-        let Some(n) = look.number("task") else { return look.detail_of_an_event() };
+        let Some(n) = look.number("task") else {
+            return look.detail_of_an_event();
+        };
         let task = self.tasks.get_mut(&n).ok_or("its task is not there")?;
         not_above(fence, task.fence, "task", &task.id)?;
-        let Some(name) = look.text("name") else { return look.detail_of_an_event() };
+        let Some(name) = look.text("name") else {
+            return look.detail_of_an_event();
+        };
         look.parse::<StepName>("name")?;
         let state = look.step_state(kind)?;
         if look.need("id")? <= task.steps_from {
@@ -197,8 +229,16 @@ impl Checker {
         let short = self.shortener.hash_one((name, look.need("occurrence")?));
         let before = self.steps.insert((n, short), state);
         for (state, by) in [(before, -1), (Some(state), 1)] {
-            task.counted_done += if state.is_some_and(StepState::is_closed) { by } else { 0 };
-            task.counted_open += if state == Some(StepState::Begun) { by } else { 0 };
+            task.counted_done += if state.is_some_and(StepState::is_closed) {
+                by
+            } else {
+                0
+            };
+            task.counted_open += if state == Some(StepState::Begun) {
+                by
+            } else {
+                0
+            };
         }
         Ok(())
     }
@@ -208,7 +248,9 @@ fn not_above(fence: i64, newest: i64, what: &str, whose: &str) -> Result<(), Str
     if fence <= newest {
         return Ok(());
     }
-    Err(format!("it was written under fence {fence}, but {what} {whose} is at {newest}"))
+    Err(format!(
+        "it was written under fence {fence}, but {what} {whose} is at {newest}"
+    ))
 }
 
 fn session(look: &RowCheck<'_>) -> Result<(), String> {
@@ -246,7 +288,11 @@ impl RowCheck<'_> {
             Table::Session => "key",
             Table::Journal => "id",
         };
-        let table = if self.table == Table::Journal { "event" } else { self.table.name() };
+        let table = if self.table == Table::Journal {
+            "event"
+        } else {
+            self.table.name()
+        };
         match self.cell(known_by) {
             Cell::Text(text) => format!("{table} {text}"),
             Cell::Number(number) => format!("{table} {number}"),
@@ -267,11 +313,13 @@ impl RowCheck<'_> {
     }
 
     fn need(&self, column: &str) -> Result<i64, String> {
-        self.number(column).ok_or_else(|| format!("it has no {column}"))
+        self.number(column)
+            .ok_or_else(|| format!("it has no {column}"))
     }
 
     fn need_text(&self, column: &str) -> Result<&str, String> {
-        self.text(column).ok_or_else(|| format!("it has no {column}"))
+        self.text(column)
+            .ok_or_else(|| format!("it has no {column}"))
     }
 
     fn not_negative(&self, column: &str) -> Result<(), String> {

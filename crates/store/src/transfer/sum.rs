@@ -42,15 +42,32 @@ pub(super) struct Summer {
 
 impl Summer {
     pub(super) fn new(table: Table) -> Self {
-        let is_hashed = table.columns().iter().map(|(name, _)| *name != LEASE_LEFT).collect();
-        Self { table, is_hashed, rows: 0, hasher: blake3::Hasher::new(), bytes: Vec::new() }
+        let is_hashed = table
+            .columns()
+            .iter()
+            .map(|(name, _)| *name != LEASE_LEFT)
+            .collect();
+        Self {
+            table,
+            is_hashed,
+            rows: 0,
+            hasher: blake3::Hasher::new(),
+            bytes: Vec::new(),
+        }
     }
 
     pub(super) fn add(&mut self, rows: &[Row]) {
         for row in rows {
-            assert!(row.len() == self.is_hashed.len(), "a row has all columns of its table");
+            assert!(
+                row.len() == self.is_hashed.len(),
+                "a row has all columns of its table"
+            );
             self.bytes.clear();
-            for (cell, _) in row.iter().zip(&self.is_hashed).filter(|(_, is_hashed)| **is_hashed) {
+            for (cell, _) in row
+                .iter()
+                .zip(&self.is_hashed)
+                .filter(|(_, is_hashed)| **is_hashed)
+            {
                 write(&mut self.bytes, cell);
             }
             self.hasher.update(&self.bytes);
@@ -60,7 +77,11 @@ impl Summer {
 
     pub(super) fn finish(self) -> TableSum {
         let hash = self.hasher.finalize().to_hex().to_string();
-        TableSum { table: self.table, rows: self.rows, hash }
+        TableSum {
+            table: self.table,
+            rows: self.rows,
+            hash,
+        }
     }
 }
 
@@ -117,7 +138,14 @@ mod tests {
         let node = |left| {
             let mut summer = Summer::new(Table::Node);
             let (epoch, no, at) = (Cell::Number(1), Cell::Number(0), Cell::Number(5));
-            summer.add(&[vec![text("a"), epoch, no, at, text("{}"), Cell::Number(left)]]);
+            summer.add(&[vec![
+                text("a"),
+                epoch,
+                no,
+                at,
+                text("{}"),
+                Cell::Number(left),
+            ]]);
             summer.finish()
         };
         assert_eq!(node(0), node(8_000));

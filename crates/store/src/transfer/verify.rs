@@ -33,7 +33,11 @@ pub async fn verify(
         tables.push(read(store, table, &mut reporter, &mut checker).await?);
     }
     let hash = sum::whole(&tables);
-    Ok(Verified { tables, hash, damage: checker.finish() })
+    Ok(Verified {
+        tables,
+        hash,
+        damage: checker.finish(),
+    })
 }
 
 /// Sums up one table, and has each row looked at.
@@ -47,7 +51,9 @@ async fn read(
     let mut after = Cell::None;
     loop {
         let rows = store.page(table, &after).await?;
-        let Some(last) = rows.last() else { return Ok(summer.finish()) };
+        let Some(last) = rows.last() else {
+            return Ok(summer.finish());
+        };
         after = last[0].clone();
         summer.add(&rows);
         checker.add(table, &rows);

@@ -35,12 +35,19 @@ impl Dice {
 
     /// Something about half of the time.
     pub(crate) fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if self.chance(50) { Some(make(self)) } else { None }
+        if self.chance(50) {
+            Some(make(self))
+        } else {
+            None
+        }
     }
 }
 
 #[test]
 fn the_numbers_are_those_of_the_published_algorithm() {
     let mut dice = Dice::new(1_234_567);
-    assert_eq!([dice.roll(), dice.roll()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+    assert_eq!(
+        [dice.roll(), dice.roll()],
+        [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
+    );
 }

@@ -58,7 +58,10 @@ async fn run(seed: u64, operations: u32, a: &dyn Harness, b: &dyn Harness) {
 
 /// One seed when it was asked for, else all.
 fn seeds() -> Vec<u64> {
-    #[expect(clippy::disallowed_methods, reason = "the one door by which a seed is replayed")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one door by which a seed is replayed"
+    )]
     match std::env::var("RELIGHT_SEED") {
         Ok(text) => vec![text.parse().expect("RELIGHT_SEED is a number")],
         Err(_) => (0..SEEDS).collect(),

@@ -31,7 +31,13 @@ pub(crate) struct Pair<'a> {
 impl<'a> Pair<'a> {
     pub(crate) async fn open(seed: u64, a: &'a dyn Harness, b: &'a dyn Harness) -> Self {
         let stores = [a.open().await, b.open().await];
-        Self { seed, operations: 0, harnesses: [a, b], stores, newest_events: [0, 0] }
+        Self {
+            seed,
+            operations: 0,
+            harnesses: [a, b],
+            stores,
+            newest_events: [0, 0],
+        }
     }
 
     /// Goes on with new handles, as another process would.
@@ -50,7 +56,10 @@ impl<'a> Pair<'a> {
     pub(crate) async fn commit(&mut self, commit: Commit) -> bool {
         let what = format!("{commit:?}");
         let [a, b] = &self.stores;
-        let both = [told(a.commit(commit.clone()).await), told(b.commit(commit).await)];
+        let both = [
+            told(a.commit(commit.clone()).await),
+            told(b.commit(commit).await),
+        ];
         self.same(&what, both).is_ok()
     }
 
@@ -63,20 +72,29 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn renew(&mut self, task: &TaskId, fence: Fence) {
         let [a, b] = &self.stores;
-        let both = [told(a.renew(task, fence).await), told(b.renew(task, fence).await)];
+        let both = [
+            told(a.renew(task, fence).await),
+            told(b.renew(task, fence).await),
+        ];
         self.same("renew", both).ok();
     }
 
     pub(crate) async fn forget(&mut self, tasks: Vec<(TaskId, u64)>, at: Time) {
         let what = format!("forget {tasks:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.forget(tasks.clone(), at).await), read(b.forget(tasks, at).await)];
+        let both = [
+            read(a.forget(tasks.clone(), at).await),
+            read(b.forget(tasks, at).await),
+        ];
         self.same(&what, both);
     }
 
     pub(crate) async fn forget_events(&mut self, before: Time) {
         let [a, b] = &self.stores;
-        let both = [read(a.forget_events(before).await), read(b.forget_events(before).await)];
+        let both = [
+            read(a.forget_events(before).await),
+            read(b.forget_events(before).await),
+        ];
         self.same(&format!("forget events before {before}"), both);
     }
 
@@ -92,14 +110,19 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn forget_agent(&mut self, name: &AgentName, seq: u64, at: Time) {
         let [a, b] = &self.stores;
-        let both =
-            [read(a.forget_agent(name, seq, at).await), read(b.forget_agent(name, seq, at).await)];
+        let both = [
+            read(a.forget_agent(name, seq, at).await),
+            read(b.forget_agent(name, seq, at).await),
+        ];
         self.same(&format!("forget agent {name} at {seq}"), both);
     }
 
     pub(crate) async fn forget_attempts(&mut self, before: Time) {
         let [a, b] = &self.stores;
-        let both = [read(a.forget_attempts(before).await), read(b.forget_attempts(before).await)];
+        let both = [
+            read(a.forget_attempts(before).await),
+            read(b.forget_attempts(before).await),
+        ];
         self.same(&format!("forget attempts before {before}"), both);
     }
 
@@ -113,8 +136,16 @@ impl<'a> Pair<'a> {
     pub(crate) async fn agents(&mut self, query: AgentQuery) -> Vec<Agent> {
         let what = format!("{query:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.agents(query.clone()).await), read(b.agents(query).await)]
-            .map(|agents| agents.into_iter().map(settled_agent).collect::<Vec<Agent>>());
+        let both = [
+            read(a.agents(query.clone()).await),
+            read(b.agents(query).await),
+        ]
+        .map(|agents| {
+            agents
+                .into_iter()
+                .map(settled_agent)
+                .collect::<Vec<Agent>>()
+        });
         self.same(&what, both)
     }
 
@@ -127,7 +158,10 @@ impl<'a> Pair<'a> {
     pub(crate) async fn attempts(&mut self, query: AttemptQuery) -> Vec<Attempt> {
         let what = format!("{query:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.attempts(query.clone()).await), read(b.attempts(query).await)];
+        let both = [
+            read(a.attempts(query.clone()).await),
+            read(b.attempts(query).await),
+        ];
         self.same(&what, both)
     }
 
@@ -151,8 +185,16 @@ impl<'a> Pair<'a> {
     pub(crate) async fn sessions(&mut self, query: SessionQuery) -> Vec<Session> {
         let what = format!("{query:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.sessions(query.clone()).await), read(b.sessions(query).await)]
-            .map(|sessions| sessions.into_iter().map(settled_session).collect::<Vec<Session>>());
+        let both = [
+            read(a.sessions(query.clone()).await),
+            read(b.sessions(query).await),
+        ]
+        .map(|sessions| {
+            sessions
+                .into_iter()
+                .map(settled_session)
+                .collect::<Vec<Session>>()
+        });
         self.same(&what, both)
     }
 
@@ -180,16 +222,22 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn task_with_key(&mut self, key: &IdempotencyKey) {
         let [a, b] = &self.stores;
-        let both = [read(a.task_with_key(key).await), read(b.task_with_key(key).await)]
-            .map(|task| task.map(settled));
+        let both = [
+            read(a.task_with_key(key).await),
+            read(b.task_with_key(key).await),
+        ]
+        .map(|task| task.map(settled));
         self.same("task with key", both);
     }
 
     pub(crate) async fn tasks(&mut self, query: TaskQuery) -> Vec<Task> {
         let what = format!("{query:?}");
         let [a, b] = &self.stores;
-        let both = [read(a.tasks(query.clone()).await), read(b.tasks(query).await)]
-            .map(|tasks| tasks.into_iter().map(settled).collect::<Vec<Task>>());
+        let both = [
+            read(a.tasks(query.clone()).await),
+            read(b.tasks(query).await),
+        ]
+        .map(|tasks| tasks.into_iter().map(settled).collect::<Vec<Task>>());
         self.same(&what, both)
     }
 
@@ -213,7 +261,10 @@ impl<'a> Pair<'a> {
 
     pub(crate) async fn output(&mut self, task: &TaskId, key: &StepKey) {
         let [a, b] = &self.stores;
-        let both = [read(a.output(task, key).await), read(b.output(task, key).await)];
+        let both = [
+            read(a.output(task, key).await),
+            read(b.output(task, key).await),
+        ];
         self.same("output", both);
     }
 
@@ -236,7 +287,14 @@ impl<'a> Pair<'a> {
         for store in &self.stores {
             let everything = read(store.events(all_events()).await);
             let after = everything.get(after).map_or(0, |event| event.id);
-            let found = read(store.events(EventQuery { after, ..query.clone() }).await);
+            let found = read(
+                store
+                    .events(EventQuery {
+                        after,
+                        ..query.clone()
+                    })
+                    .await,
+            );
             assert!(found.is_sorted_by(|a, b| a.id < b.id) && found.iter().all(|e| e.id > after));
             both.push(without_ids(found));
         }
@@ -248,8 +306,13 @@ impl<'a> Pair<'a> {
     pub(crate) async fn newest_event(&mut self) {
         for (store, before) in self.stores.iter().zip(&mut self.newest_events) {
             let newest = read(store.newest_event().await);
-            let last = read(store.events(all_events()).await).last().map_or(0, |event| event.id);
-            assert!(newest >= last && newest >= *before, "{newest} after {before} and {last}");
+            let last = read(store.events(all_events()).await)
+                .last()
+                .map_or(0, |event| event.id);
+            assert!(
+                newest >= last && newest >= *before,
+                "{newest} after {before} and {last}"
+            );
             *before = newest;
         }
     }
@@ -276,9 +339,16 @@ impl<'a> Pair<'a> {
         }
         for agent in self.agents(AgentQuery::default()).await {
             self.agent(&agent.name).await;
-            let of_agent = EventQuery { agent: Some(agent.name.clone()), ..all_events() };
+            let of_agent = EventQuery {
+                agent: Some(agent.name.clone()),
+                ..all_events()
+            };
             self.events(usize::MAX, of_agent).await;
-            self.attempts(AttemptQuery { agent: Some(agent.name), ..all_attempts() }).await;
+            self.attempts(AttemptQuery {
+                agent: Some(agent.name),
+                ..all_attempts()
+            })
+            .await;
         }
         for attempt in self.attempts(all_attempts()).await {
             self.attempt(&attempt.tag).await;
@@ -316,7 +386,12 @@ pub(crate) fn all_events() -> EventQuery {
 }
 
 pub(crate) fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
+    AttemptQuery {
+        agent: None,
+        ended: false,
+        limit: usize::MAX,
+        before: None,
+    }
 }
 
 /// All leases and all moves of the clock are whole ticks, so that a clock that also goes on by itself
@@ -334,7 +409,10 @@ fn settled_agent(mut agent: Agent) -> Agent {
 }
 
 fn settled_session(mut session: Session) -> Session {
-    if let SessionState::Active { owner: Some(held), .. } = &mut session.state {
+    if let SessionState::Active {
+        owner: Some(held), ..
+    } = &mut session.state
+    {
         settle_held(held);
     }
     session
@@ -353,7 +431,10 @@ fn settle_held(held: &mut HeldLease) {
 }
 
 fn without_ids(events: Vec<Event>) -> Vec<Event> {
-    events.into_iter().map(|event| Event { id: 0, ..event }).collect()
+    events
+        .into_iter()
+        .map(|event| Event { id: 0, ..event })
+        .collect()
 }
 
 fn read<T>(answer: Result<T, StoreError>) -> T {

@@ -22,8 +22,14 @@ use tokio::time::{Instant, timeout};
 use crate::proxy::{self, Trap};
 use crate::server::{Cluster, Durability, unique};
 
-const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
-const FREE: Guard = Guard { fence: None, seq: None };
+const FENCE: Guard = Guard {
+    fence: Some(Fence(1)),
+    seq: None,
+};
+const FREE: Guard = Guard {
+    fence: None,
+    seq: None,
+};
 
 /// Most steps that are written while connections are killed.
 const STEPS_MAX: u32 = 20_000;
@@ -33,18 +39,28 @@ fn id(text: &str) -> TaskId {
 }
 
 fn commit(task: &str, guard: Guard, changes: Vec<Change>) -> Commit {
-    Commit { task: id(task), guard, at: Time::from_ms(1_000), changes }
+    Commit {
+        task: id(task),
+        guard,
+        at: Time::from_ms(1_000),
+        changes,
+    }
 }
 
 /// A task that somebody holds with fence 1.
 async fn held_task(store: &dyn Store, task: &str) {
-    let holder = Holder::Time { by: "test".to_owned() };
+    let holder = Holder::Time {
+        by: "test".to_owned(),
+    };
     let ttl = Some(Span::from_secs(600));
     let changes = vec![
         Change::Created(Box::new(NewTask::bare(id(task)))),
         Change::LeaseTaken { holder, ttl },
     ];
-    store.commit(commit(task, FREE, changes)).await.expect("a new task is taken");
+    store
+        .commit(commit(task, FREE, changes))
+        .await
+        .expect("a new task is taken");
 }
 
 fn key(number: u32) -> StepKey {
@@ -60,7 +76,11 @@ fn step(task: &str, number: u32) -> Commit {
         was_open: false,
         call: None,
     };
-    let ended = Change::StepEnded { mark, outcome: StepOutcome::Done, output: None };
+    let ended = Change::StepEnded {
+        mark,
+        outcome: StepOutcome::Done,
+        output: None,
+    };
     commit(task, FENCE, vec![ended])
 }
 
@@ -68,19 +88,30 @@ fn url(cluster: &Cluster, port: u16) -> PostgresUrl {
     let schema = unique(&format!("f{}_", std::process::id()));
     let url = cluster.url(&format!("?schema={schema}&sslmode=disable"));
     let own = format!(":{}/", cluster.port());
-    url.replace(&own, &format!(":{port}/")).parse().expect("the test's own address")
+    url.replace(&own, &format!(":{port}/"))
+        .parse()
+        .expect("the test's own address")
 }
 
 /// Every acknowledged step is there, every step at most once, and the task counts what is there.
 async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
-    let steps = store.steps(&id(task)).await.expect("a store that can be read");
+    let steps = store
+        .steps(&id(task))
+        .await
+        .expect("a store that can be read");
     let there: HashSet<_> = steps.iter().map(|step| step.key.clone()).collect();
     assert_eq!(there.len(), steps.len(), "no step is there twice");
     for number in acknowledged {
-        assert!(there.contains(&key(*number)), "step {number} was acknowledged");
+        assert!(
+            there.contains(&key(*number)),
+            "step {number} was acknowledged"
+        );
     }
     assert!(steps.iter().all(|step| step.state == StepState::Done));
-    let kept = store.task(&id(task)).await.expect("a store that can be read");
+    let kept = store
+        .task(&id(task))
+        .await
+        .expect("a store that can be read");
     let kept = kept.expect("the task is there");
     assert_eq!(kept.steps_done, steps.len() as u64);
     let query = EventQuery {
@@ -98,7 +129,9 @@ async fn check(store: &dyn Store, task: &str, acknowledged: &HashSet<u32>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_was_lost_is_read_back() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let trap = Arc::new(Trap::default());
     let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
     let store = PostgresStore::open(&url(cluster, port)).unwrap();
@@ -115,7 +148,10 @@ async fn an_answer_that_was_lost_is_read_back() {
         let is_step = number < 8;
         let noted = Change::Noted(EventKind::TaskContext, number.into());
         let other = commit("t", FENCE, vec![noted]);
-        let made = store.commit(if is_step { step("t", number) } else { other }).await.unwrap();
+        let made = store
+            .commit(if is_step { step("t", number) } else { other })
+            .await
+            .unwrap();
         assert_eq!(made.seq, u64::from(number) + 2, "made once");
         if is_step {
             acknowledged.insert(number);
@@ -130,7 +166,9 @@ const RENEWAL_MAX: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_is_renewed_though_every_connection_is_dead_and_looks_alive() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let trap = Arc::new(Trap::default());
     let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url(cluster, port)).unwrap());
@@ -143,8 +181,13 @@ async fn a_lease_is_renewed_though_every_connection_is_dead_and_looks_alive() {
         ttl: Span::from_secs(60),
         process: None,
     };
-    let joined = store.join_node(node.clone(), None, Time::from_ms(0)).await.unwrap();
-    let Joined::As(epoch) = joined else { panic!("{joined:?}") };
+    let joined = store
+        .join_node(node.clone(), None, Time::from_ms(0))
+        .await
+        .unwrap();
+    let Joined::As(epoch) = joined else {
+        panic!("{joined:?}")
+    };
     // As many connections as reads ever have.
     let reads: Vec<_> = (0..8)
         .map(|_| Arc::clone(&store))
@@ -162,7 +205,9 @@ async fn a_lease_is_renewed_though_every_connection_is_dead_and_looks_alive() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let cluster = Arc::new(cluster);
     let url = url(&cluster, cluster.port());
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url).unwrap());
@@ -216,12 +261,17 @@ async fn connections_killed_at_random_lose_nothing_and_double_nothing() {
 }
 
 fn is_unreachable(error: &relight_store::CommitError) -> bool {
-    matches!(error, relight_store::CommitError::Store(StoreError::Unreachable { .. }))
+    matches!(
+        error,
+        relight_store::CommitError::Store(StoreError::Unreachable { .. })
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_and_started_again_is_waited_for() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let cluster = Arc::new(cluster);
     let store: Arc<dyn Store> =
         Arc::new(PostgresStore::open(&url(&cluster, cluster.port())).unwrap());
@@ -246,7 +296,9 @@ async fn a_server_killed_and_started_again_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stays_away_is_told_of_and_nothing_is_acknowledged() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let url = url(&cluster, cluster.port());
     let store = PostgresStore::open(&url).unwrap();
     held_task(&store, "t").await;
@@ -259,8 +311,15 @@ async fn a_server_that_stays_away_is_told_of_and_nothing_is_acknowledged() {
         Duration::from_secs(60),
         tokio::task::spawn_blocking(move || PostgresStore::open(&url)),
     );
-    let refused = opened.await.expect("opening does not wait for it").unwrap().unwrap_err();
-    assert!(matches!(refused, StoreError::Unreachable { .. }), "{refused}");
+    let refused = opened
+        .await
+        .expect("opening does not wait for it")
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        matches!(refused, StoreError::Unreachable { .. }),
+        "{refused}"
+    );
     cluster.start_server();
     store.commit(step("t", 2)).await.unwrap();
     check(&store, "t", &HashSet::from([2])).await;
@@ -268,7 +327,9 @@ async fn a_server_that_stays_away_is_told_of_and_nothing_is_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let url = url(cluster, cluster.port());
     let open = || Arc::new(PostgresStore::open(&url).unwrap()) as Arc<dyn Store>;
     let reader = open();
@@ -281,7 +342,10 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
                 // By one trip and by two in turn.
                 let is_step = number % 2 == 0;
                 let other = commit(task, FENCE, vec![noted]);
-                store.commit(if is_step { step(task, number) } else { other }).await.unwrap();
+                store
+                    .commit(if is_step { step(task, number) } else { other })
+                    .await
+                    .unwrap();
             }
         })
     });
@@ -294,7 +358,15 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
             .unwrap();
         let (task, agent, kinds) = (None, None, Vec::new());
         let (limit, newest, before) = (1_000, false, None);
-        let query = EventQuery { after, task, agent, kinds, limit, newest, before };
+        let query = EventQuery {
+            after,
+            task,
+            agent,
+            kinds,
+            limit,
+            newest,
+            before,
+        };
         let events = reader.events(query).await.unwrap();
         seen += events.len();
         after = events.last().map_or(after, |event| event.id);
@@ -303,12 +375,17 @@ async fn events_of_many_writers_become_visible_in_the_order_of_their_ids() {
         writer.await.unwrap();
     }
     let newest = reader.newest_event().await.unwrap();
-    assert_eq!(after, newest, "a reader that goes by the newest id misses none");
+    assert_eq!(
+        after, newest,
+        "a reader that goes by the newest id misses none"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outputs_on_a_slow_link_hold_up_nobody_else_and_arrive() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let trap = Arc::new(Trap::default());
     let port = proxy::start(cluster.port(), Arc::clone(&trap)).await;
     let schema = unique(&format!("s{}_", std::process::id()));
@@ -322,10 +399,17 @@ async fn outputs_on_a_slow_link_hold_up_nobody_else_and_arrive() {
         held_task(&fast, task).await;
     }
     let mut much = step("a", 1);
-    let Change::StepEnded { output, .. } = &mut much.changes[0] else { unreachable!() };
-    *output = Some(Output { exit_code: 0, body: vec![b'x'; 1 << 20], ..Output::default() });
+    let Change::StepEnded { output, .. } = &mut much.changes[0] else {
+        unreachable!()
+    };
+    *output = Some(Output {
+        exit_code: 0,
+        body: vec![b'x'; 1 << 20],
+        ..Output::default()
+    });
     // With something else it takes two trips.
-    much.changes.push(Change::Noted(EventKind::TaskContext, 1.into()));
+    much.changes
+        .push(Change::Noted(EventKind::TaskContext, 1.into()));
     trap.hold();
     let sent = tokio::spawn(async move { slow.commit(much).await });
     trap.held().await;
@@ -342,14 +426,19 @@ async fn outputs_on_a_slow_link_hold_up_nobody_else_and_arrive() {
         .take_while(|_| Instant::now() < until)
         .any(|is_long| is_long);
     trap.release();
-    assert!(has_waited, "a transaction whose outputs are on their way is not idle");
+    assert!(
+        has_waited,
+        "a transaction whose outputs are on their way is not idle"
+    );
     sent.await.unwrap().expect("it arrives");
     check(&fast, "a", &HashSet::from([1])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_takes_connections_and_is_silent_is_passed_over_once() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let (silent, taken) = proxy::start_silent().await;
     let schema = unique(&format!("h{}_", std::process::id()));
     let text = format!(
@@ -368,7 +457,9 @@ async fn a_server_that_takes_connections_and_is_silent_is_passed_over_once() {
 /// Has each commit wait for a standby that is not there, or no longer.
 fn wait_for_standby(cluster: &Cluster, waits: bool) {
     let name = if waits { "nobody" } else { "" };
-    cluster.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+    cluster.sql(&format!(
+        "ALTER SYSTEM SET synchronous_standby_names = '{name}'"
+    ));
     cluster.sql("SELECT pg_reload_conf()");
 }
 
@@ -376,14 +467,27 @@ fn wait_for_standby(cluster: &Cluster, waits: bool) {
 async fn noted(store: &dyn Store, task: &str, what: u32) -> usize {
     let (task, kinds) = (Some(id(task)), vec![EventKind::TaskContext]);
     let (after, agent, limit, newest, before) = (0, None, usize::MAX, false, None);
-    let query = EventQuery { after, task, agent, kinds, limit, newest, before };
+    let query = EventQuery {
+        after,
+        task,
+        agent,
+        kinds,
+        limit,
+        newest,
+        before,
+    };
     let events = store.events(query).await.expect("a store that can be read");
-    events.iter().filter(|event| event.detail == serde_json::json!(what)).count()
+    events
+        .iter()
+        .filter(|event| event.detail == serde_json::json!(what))
+        .count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     let url = url(&cluster, cluster.port()).with_patience(Duration::from_secs(1));
     let store = PostgresStore::open(&url).unwrap();
     for task in ["a", "b"] {
@@ -391,7 +495,11 @@ async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
     }
     wait_for_standby(&cluster, true);
     let note = |task, what: u32| {
-        commit(task, FENCE, vec![Change::Noted(EventKind::TaskContext, what.into())])
+        commit(
+            task,
+            FENCE,
+            vec![Change::Noted(EventKind::TaskContext, what.into())],
+        )
     };
     // The server takes its new setting when it likes; both go in one transaction.
     let mut hung = None;
@@ -410,7 +518,10 @@ async fn a_commit_that_hangs_is_told_of_as_open_and_made_once() {
     assert!(later.is_err(), "nothing follows while it hangs: {later:?}");
     wait_for_standby(&cluster, false);
     store.commit(note("b", hung + 2)).await.expect("it goes on");
-    let counts = [noted(&store, "a", hung).await, noted(&store, "b", hung).await];
+    let counts = [
+        noted(&store, "a", hung).await,
+        noted(&store, "b", hung).await,
+    ];
     assert_eq!(counts, [1, 1], "each once");
     assert_eq!(noted(&store, "b", hung + 2).await, 1);
 }
@@ -432,10 +543,17 @@ impl TableLock {
     }
 
     fn ask(cluster: &Cluster, table: &str, asked: &str, mode: &str) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "a program of the test's own ground")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a program of the test's own ground"
+        )]
         let mut psql = std::process::Command::new(cluster.program("psql"));
-        let place = format!("host=127.0.0.1 port={} user=relight dbname=postgres", cluster.port());
-        psql.args(["-X", "-q", &place]).stdin(std::process::Stdio::piped());
+        let place = format!(
+            "host=127.0.0.1 port={} user=relight dbname=postgres",
+            cluster.port()
+        );
+        psql.args(["-X", "-q", &place])
+            .stdin(std::process::Stdio::piped());
         psql.stdout(std::process::Stdio::null());
         let mut child = psql.spawn().expect("psql runs");
         let asked = format!("BEGIN; {asked};\n");
@@ -461,33 +579,64 @@ impl Drop for TableLock {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_only_tries_passes_over_a_task_that_another_writer_is_at() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let schema = unique(&format!("p{}_", std::process::id()));
-    let url = cluster.url(&format!("?schema={schema}&sslmode=disable")).parse().unwrap();
+    let url = cluster
+        .url(&format!("?schema={schema}&sslmode=disable"))
+        .parse()
+        .unwrap();
     let store = PostgresStore::open(&url).unwrap();
     for task in ["free", "met"] {
         let created = Change::Created(Box::new(NewTask::bare(id(task))));
-        store.commit(commit(task, FREE, vec![created])).await.unwrap();
+        store
+            .commit(commit(task, FREE, vec![created]))
+            .await
+            .unwrap();
     }
     let claim = |task| {
-        let (holder, ttl) = (Holder::Time { by: "test".to_owned() }, Some(Span::from_secs(600)));
-        let guard = Guard { fence: None, seq: Some(1) };
+        let (holder, ttl) = (
+            Holder::Time {
+                by: "test".to_owned(),
+            },
+            Some(Span::from_secs(600)),
+        );
+        let guard = Guard {
+            fence: None,
+            seq: Some(1),
+        };
         commit(task, guard, vec![Change::LeaseTaken { holder, ttl }])
     };
-    assert_eq!(store.try_commit(claim("free")).await.unwrap().fence, Fence(1));
+    assert_eq!(
+        store.try_commit(claim("free")).await.unwrap().fence,
+        Fence(1)
+    );
     let lock = TableLock::take_rows(cluster, &format!("{schema}.task"));
     let tried = tokio::time::timeout(Duration::from_secs(60), store.try_commit(claim("met"))).await;
     let passed = tried.expect("it waits for nobody").unwrap_err();
-    assert!(matches!(passed, relight_store::CommitError::Moved(_)), "{passed:?}");
+    assert!(
+        matches!(passed, relight_store::CommitError::Moved(_)),
+        "{passed:?}"
+    );
     drop(lock);
-    assert_eq!(store.commit(claim("met")).await.unwrap().fence, Fence(1), "nothing was changed");
+    assert_eq!(
+        store.commit(claim("met")).await.unwrap().fence,
+        Fence(1),
+        "nothing was changed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_do_not_wait_for_what_is_being_removed() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let schema = unique(&format!("l{}_", std::process::id()));
-    let url = cluster.url(&format!("?schema={schema}&sslmode=disable")).parse().unwrap();
+    let url = cluster
+        .url(&format!("?schema={schema}&sslmode=disable"))
+        .parse()
+        .unwrap();
     let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&url).unwrap());
     held_task(&*store, "t").await;
     let lock = TableLock::take(cluster, &format!("{schema}.attempt"));

@@ -26,7 +26,10 @@ impl PostgresHarness {
         let url: PostgresUrl = url.parse().expect("the test's own address");
         // A busy machine may leave a transaction idle for seconds.
         let url = url.with_patience(Duration::from_secs(120));
-        Some(Self { url, handles: Handles::new(PostgresStore::advance_lease_clock) })
+        Some(Self {
+            url,
+            handles: Handles::new(PostgresStore::advance_lease_clock),
+        })
     }
 }
 
@@ -65,7 +68,8 @@ impl Harness for Ground {
 #[async_trait]
 impl Harness for PostgresHarness {
     async fn open(&self) -> Arc<dyn Store> {
-        self.handles.add(PostgresStore::open(&self.url).expect("the store opens"))
+        self.handles
+            .add(PostgresStore::open(&self.url).expect("the store opens"))
     }
 
     async fn advance(&self, span: Span) {

@@ -1,7 +1,10 @@
 //! Whoever began to write before a schema was marked as half copied or newer: its commit is waited for
 //! and seen, and whoever comes later is refused.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 use std::time::Duration;
 
@@ -29,7 +32,11 @@ struct LateWriter {
 impl LateWriter {
     async fn begin(there: &PostgresHarness) -> Self {
         let url = there.url.to_string();
-        let schema = url.rsplit('=').next().expect("the harness names a schema").to_owned();
+        let schema = url
+            .rsplit('=')
+            .next()
+            .expect("the harness names a schema")
+            .to_owned();
         let server = url.split('?').next().expect("what comes before");
         let (client, driver) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(driver);
@@ -67,21 +74,31 @@ impl LateWriter {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_that_was_begun_before_a_copy_is_never_lost_to_it() {
-    let Some(there) = PostgresHarness::new() else { return };
+    let Some(there) = PostgresHarness::new() else {
+        return;
+    };
     drop(there.open().await);
     let late = LateWriter::begin(&there).await;
     let mut importer = PostgresImporter::open(&there.url).unwrap();
     let copying = tokio::spawn(async move { importer.begin("sqlite:a").await });
-    assert!(late.is_waited_for(|| copying.is_finished()).await, "the copy waits for the writer");
+    assert!(
+        late.is_waited_for(|| copying.is_finished()).await,
+        "the copy waits for the writer"
+    );
     late.commit().await;
     let refused = copying.await.unwrap().unwrap_err();
     assert!(matches!(refused, CopyError::NotEmpty { .. }), "{refused}");
-    assert_eq!(there.open().await.kept("late").await.unwrap(), Some(1.into()));
+    assert_eq!(
+        there.open().await.kept("late").await.unwrap(),
+        Some(1.into())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_is_brought_up_when_all_writers_of_the_old_one_have_ended() {
-    let Some(there) = PostgresHarness::new() else { return };
+    let Some(there) = PostgresHarness::new() else {
+        return;
+    };
     drop(there.open().await);
     let late = LateWriter::begin(&there).await;
     let older = "ROLLBACK; DROP FUNCTION append_step; DROP FUNCTION append_steps;
@@ -90,17 +107,28 @@ async fn a_schema_is_brought_up_when_all_writers_of_the_old_one_have_ended() {
     late.client.batch_execute(MARK).await.unwrap();
     let url = there.url.clone();
     let opening = tokio::task::spawn_blocking(move || PostgresStore::open(&url).map(drop));
-    assert!(late.is_waited_for(|| opening.is_finished()).await, "the new version waits");
+    assert!(
+        late.is_waited_for(|| opening.is_finished()).await,
+        "the new version waits"
+    );
     late.commit().await;
     opening.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn nothing_is_removed_from_a_schema_that_is_half_copied() {
-    let Some(there) = PostgresHarness::new() else { return };
+    let Some(there) = PostgresHarness::new() else {
+        return;
+    };
     let running = there.open().await;
     let mut importer = PostgresImporter::open(&there.url).unwrap();
     importer.begin("sqlite:a").await.unwrap();
-    let refused = running.forget_attempts(Time::from_ms(i64::MAX)).await.unwrap_err();
-    assert!(matches!(refused, StoreError::HalfCopied { .. }), "{refused}");
+    let refused = running
+        .forget_attempts(Time::from_ms(i64::MAX))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, StoreError::HalfCopied { .. }),
+        "{refused}"
+    );
 }

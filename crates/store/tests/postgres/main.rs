@@ -15,7 +15,11 @@ mod plan;
 mod proxy;
 mod schema;
 #[path = "../../../testkit/src/postgres.rs"]
-#[expect(unreachable_pub, dead_code, reason = "a module of testkit, taken in by its path")]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    reason = "a module of testkit, taken in by its path"
+)]
 mod server;
 mod transfer;
 
@@ -34,7 +38,10 @@ const OPERATIONS: u32 = 400;
 
 #[tokio::test]
 async fn postgres_agrees_with_memory() {
-    #[expect(clippy::disallowed_methods, reason = "the one door by which a seed is replayed")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one door by which a seed is replayed"
+    )]
     let asked = std::env::var("RELIGHT_SEED").ok();
     let seeds = match asked {
         Some(text) => {

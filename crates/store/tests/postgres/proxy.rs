@@ -67,7 +67,9 @@ impl Trap {
 
 /// Listens on a free port of the loopback, in the background; answers the port.
 pub(crate) async fn start(server: u16, trap: Arc<Trap>) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback has a free port");
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("the loopback has a free port");
     let port = listener.local_addr().expect("it is bound").port();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
@@ -79,7 +81,9 @@ pub(crate) async fn start(server: u16, trap: Arc<Trap>) -> u16 {
 
 /// Takes connections and says nothing, as a frozen server does; answers the port, and how many it took.
 pub(crate) async fn start_silent() -> (u16, Arc<AtomicU32>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("the loopback has a free port");
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("the loopback has a free port");
     let port = listener.local_addr().expect("it is bound").port();
     let taken = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&taken);
@@ -95,7 +99,9 @@ pub(crate) async fn start_silent() -> (u16, Arc<AtomicU32>) {
 
 /// Until either side ends, or the trap closes.
 async fn pass(mut client: TcpStream, server: u16, trap: Arc<Trap>) {
-    let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)).await else {
+        return;
+    };
     let (mut asked, mut said) = (vec![0; PIECE], vec![0; PIECE]);
     let mut committing = Vec::new();
     let born = trap.silences.load(Ordering::SeqCst);
@@ -160,7 +166,9 @@ const COMMITTING: [&[u8]; 2] = [b"\0COMMIT\0", b"\0\n    SELECT append_step"];
 /// Remembers the names under which statements that commit were prepared: they stand before them.
 fn learn(asked: &[u8], names: &mut Vec<Vec<u8>>) {
     for statement in COMMITTING {
-        let Some(at) = find(asked, statement) else { continue };
+        let Some(at) = find(asked, statement) else {
+            continue;
+        };
         // A letter and a number; the length of the message before it may look like a letter too.
         let letter = asked[..at].iter().rposition(|byte| !byte.is_ascii_digit());
         names.push(asked[letter.unwrap_or(0)..at].to_vec());

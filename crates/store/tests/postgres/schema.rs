@@ -17,7 +17,9 @@ fn url(cluster: &Cluster, rest: &str) -> PostgresUrl {
 
 #[test]
 fn many_processes_may_make_the_schema_at_once() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let url = url(cluster, &format!("?schema={}", schema()));
     let openers = [(); 6].map(|()| {
         let url = url.clone();
@@ -30,7 +32,9 @@ fn many_processes_may_make_the_schema_at_once() {
 
 #[test]
 fn an_older_schema_is_brought_up_once_and_whoever_opens_it_is_told() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let schema = schema();
     let url = url(cluster, &format!("?schema={schema}"));
     drop(PostgresStore::open(&url).unwrap());
@@ -53,12 +57,18 @@ fn an_older_schema_is_brought_up_once_and_whoever_opens_it_is_told() {
     let mut told = told.lock().unwrap().clone();
     told.retain(|upgrade| upgrade.place == url.to_string());
     assert!((1..=3).contains(&told.len()), "{told:?}");
-    assert!(told.iter().all(|upgrade| upgrade.found == 6 && upgrade.known > 6), "{told:?}");
+    assert!(
+        told.iter()
+            .all(|upgrade| upgrade.found == 6 && upgrade.known > 6),
+        "{told:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_unless_it_says_that_older_versions_may_go_on() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let schema = schema();
     let url = url(cluster, &format!("?schema={schema}"));
     let running = PostgresStore::open(&url).unwrap();
@@ -70,19 +80,27 @@ async fn a_newer_schema_is_refused_unless_it_says_that_older_versions_may_go_on(
     };
     set(known + 1, known);
     drop(PostgresStore::open(&url).unwrap());
-    assert!(running.keep("a", None, 1.into()).await.unwrap(), "an older node beside a newer one");
+    assert!(
+        running.keep("a", None, 1.into()).await.unwrap(),
+        "an older node beside a newer one"
+    );
     set(known + 1, known + 1);
     let refused = PostgresStore::open(&url).unwrap_err();
     assert!(matches!(refused, StoreError::Newer { .. }), "{refused}");
     let late = running.keep("b", None, 1.into()).await.unwrap_err();
-    assert!(matches!(late, StoreError::Newer { .. }), "a running node is told: {late}");
+    assert!(
+        matches!(late, StoreError::Newer { .. }),
+        "a running node is told: {late}"
+    );
     assert_eq!(running.kept("b").await.unwrap(), None);
 }
 
 /// In a rolling upgrade: a reader that never gets past such an event would ask for it for ever.
 #[tokio::test]
 async fn events_that_only_a_newer_version_can_read_are_given_all_the_same() {
-    let Some(cluster) = Cluster::shared() else { return };
+    let Some(cluster) = Cluster::shared() else {
+        return;
+    };
     let schema = schema();
     let store = PostgresStore::open(&url(cluster, &format!("?schema={schema}"))).unwrap();
     cluster.sql(&format!(
@@ -98,7 +116,10 @@ async fn events_that_only_a_newer_version_can_read_are_given_all_the_same() {
         newest: false,
     };
     let events = store.events(query).await.unwrap();
-    let read: Vec<_> = events.iter().map(|event| (event.id, event.kind.as_str())).collect();
+    let read: Vec<_> = events
+        .iter()
+        .map(|event| (event.id, event.kind.as_str()))
+        .collect();
     assert_eq!(read, [(1, "unknown"), (2, "unknown")]);
     assert_eq!(events[0].detail["a"], 1, "what can be read is told");
     assert!(events[1].detail["unreadable"].is_string());
@@ -106,26 +127,40 @@ async fn events_that_only_a_newer_version_can_read_are_given_all_the_same() {
 
 #[test]
 fn a_wrong_password_is_a_clear_error_without_the_password() {
-    let Some(cluster) = Cluster::start(Durability::Unsynced) else { return };
+    let Some(cluster) = Cluster::start(Durability::Unsynced) else {
+        return;
+    };
     cluster.sql("CREATE ROLE ann LOGIN PASSWORD 'right'; GRANT ALL ON DATABASE postgres TO ann");
     cluster.require_passwords_of("ann");
     let with = |password: &str| {
-        let url = cluster.url("?schema=ann").replace("relight@", &format!("ann:{password}@"));
+        let url = cluster
+            .url("?schema=ann")
+            .replace("relight@", &format!("ann:{password}@"));
         PostgresStore::open(&url.parse().unwrap())
     };
     let wrong = with("n0t-right").unwrap_err();
     let told = format!("{wrong} {wrong:?}");
-    assert!(told.contains("password authentication failed for user \"ann\""), "{told}");
+    assert!(
+        told.contains("password authentication failed for user \"ann\""),
+        "{told}"
+    );
     assert!(!told.contains("n0t-right"), "{told}");
     drop(with("right").unwrap());
 }
 
 #[tokio::test]
 async fn tls_is_used_where_it_is_asked_for_and_verified_where_that_is_asked_for() {
-    let Some(plain) = Cluster::shared() else { return };
+    let Some(plain) = Cluster::shared() else {
+        return;
+    };
     let refused = PostgresStore::open(&url(plain, "?sslmode=require")).unwrap_err();
-    assert!(matches!(refused, StoreError::Unreachable { .. }), "{refused}");
-    let Some(cluster) = Cluster::start_with_tls(Durability::Unsynced) else { return };
+    assert!(
+        matches!(refused, StoreError::Unreachable { .. }),
+        "{refused}"
+    );
+    let Some(cluster) = Cluster::start_with_tls(Durability::Unsynced) else {
+        return;
+    };
     for (mode, is_encrypted) in [("disable", "f"), ("prefer", "t"), ("require", "t")] {
         let store = PostgresStore::open(&url(&cluster, &format!("?sslmode={mode}"))).unwrap();
         let found = cluster.sql(
@@ -141,5 +176,8 @@ async fn tls_is_used_where_it_is_asked_for_and_verified_where_that_is_asked_for(
     drop(PostgresStore::open(&by_name.parse().unwrap()).unwrap());
     let unknown = url(&cluster, "?sslmode=verify-full").to_string();
     let stranger = PostgresStore::open(&url(&cluster, "?sslmode=verify-full")).unwrap_err();
-    assert!(stranger.to_string().contains("certificate"), "{unknown}: {stranger}");
+    assert!(
+        stranger.to_string().contains("certificate"),
+        "{unknown}: {stranger}"
+    );
 }

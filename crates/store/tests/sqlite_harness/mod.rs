@@ -18,7 +18,11 @@ pub(crate) struct SqliteHarness {
 impl SqliteHarness {
     pub(crate) fn new(usage: Use) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder, usage, handles: Handles::new(SqliteStore::advance_lease_clock) }
+        Self {
+            folder,
+            usage,
+            handles: Handles::new(SqliteStore::advance_lease_clock),
+        }
     }
 }
 
@@ -26,7 +30,8 @@ impl SqliteHarness {
 impl Harness for SqliteHarness {
     async fn open(&self) -> Arc<dyn Store> {
         let path = self.folder.path().join("relight.db");
-        self.handles.add(SqliteStore::open(&path, self.usage).expect("the store opens"))
+        self.handles
+            .add(SqliteStore::open(&path, self.usage).expect("the store opens"))
     }
 
     async fn advance(&self, span: Span) {

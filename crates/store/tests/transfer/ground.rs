@@ -25,7 +25,10 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { folder, handles: Handles::new(SqliteStore::advance_lease_clock) }
+        Self {
+            folder,
+            handles: Handles::new(SqliteStore::advance_lease_clock),
+        }
     }
 
     /// With all kinds of records in it, by the random plan of this seed.
@@ -84,7 +87,10 @@ pub(crate) async fn fill(seed: u64, operations: u32, harness: &dyn Harness) {
     let store = harness.open().await;
     let mut more = 0;
     while !has_enough(store.as_ref(), operations as usize / 4).await {
-        assert!(more < 50 * operations, "the plan of seed {seed} gives no store to copy");
+        assert!(
+            more < 50 * operations,
+            "the plan of seed {seed} gives no store to copy"
+        );
         for _ in 0..10 {
             plan.step(&mut pair).await;
         }
@@ -94,15 +100,30 @@ pub(crate) async fn fill(seed: u64, operations: u32, harness: &dyn Harness) {
 }
 
 async fn has_enough(store: &dyn Store, events: usize) -> bool {
-    let counted = store.events(all_events()).await.expect("events can be read").len();
-    let tasks = store.tasks(TaskQuery::default()).await.expect("tasks can be read");
-    let agents = store.agents(AgentQuery::default()).await.expect("agents can be read");
-    let sessions = store.sessions(SessionQuery::default()).await.expect("sessions can be read");
+    let counted = store
+        .events(all_events())
+        .await
+        .expect("events can be read")
+        .len();
+    let tasks = store
+        .tasks(TaskQuery::default())
+        .await
+        .expect("tasks can be read");
+    let agents = store
+        .agents(AgentQuery::default())
+        .await
+        .expect("agents can be read");
+    let sessions = store
+        .sessions(SessionQuery::default())
+        .await
+        .expect("sessions can be read");
     counted >= events && !tasks.is_empty() && !agents.is_empty() && !sessions.is_empty()
 }
 
 pub(crate) async fn verified(store: &mut dyn Exporter) -> Verified {
-    verify(store, &mut |_| {}).await.expect("the store can be read")
+    verify(store, &mut |_| {})
+        .await
+        .expect("the store can be read")
 }
 
 pub(crate) async fn copied(
@@ -171,7 +192,10 @@ pub(crate) struct CutOff<I> {
 impl<I> CutOff<I> {
     fn go_on(&mut self) -> Result<(), CopyError> {
         let why = "cut off".to_owned();
-        let gone = StoreError::Unreachable { place: "the copy".to_owned(), why };
+        let gone = StoreError::Unreachable {
+            place: "the copy".to_owned(),
+            why,
+        };
         self.writes_left = self.writes_left.checked_sub(1).ok_or(gone)?;
         Ok(())
     }

@@ -19,13 +19,23 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn look<E>(&self, store: E) -> Look<E> {
-        let mut looks = self.looks.lock().expect("nothing panics while it is locked");
+        let mut looks = self
+            .looks
+            .lock()
+            .expect("nothing panics while it is locked");
         looks.push(0);
-        Look { store, number: looks.len() - 1, stage: self.clone() }
+        Look {
+            store,
+            number: looks.len() - 1,
+            stage: self.clone(),
+        }
     }
 
     pub(crate) fn fill<I>(&self, store: I) -> Fill<I> {
-        Fill { store, stage: self.clone() }
+        Fill {
+            store,
+            stage: self.clone(),
+        }
     }
 }
 
@@ -37,7 +47,11 @@ pub(crate) struct Look<E> {
 
 impl<E> Look<E> {
     fn use_it(&self, is_page: bool) -> Result<(), StoreError> {
-        let mut looks = self.stage.looks.lock().expect("nothing panics while it is locked");
+        let mut looks = self
+            .stage
+            .looks
+            .lock()
+            .expect("nothing panics while it is locked");
         let unused = std::mem::take(&mut looks[self.number]);
         if is_page {
             looks.iter_mut().for_each(|unused| *unused += 1);
@@ -47,7 +61,10 @@ impl<E> Look<E> {
             return Ok(());
         }
         let why = format!("left alone for {unused} pages");
-        Err(StoreError::Unreachable { place: "the look".to_owned(), why })
+        Err(StoreError::Unreachable {
+            place: "the look".to_owned(),
+            why,
+        })
     }
 }
 
@@ -112,7 +129,9 @@ impl<I: Importer> Importer for Fill<I> {
     }
 
     async fn read_back(&mut self) -> Result<Box<dyn Exporter>, CopyError> {
-        Ok(Box::new(self.stage.look(Boxed(self.store.read_back().await?))))
+        Ok(Box::new(
+            self.stage.look(Boxed(self.store.read_back().await?)),
+        ))
     }
 
     async fn finish(&mut self) -> Result<(), CopyError> {

@@ -30,7 +30,10 @@ const OPERATIONS: u32 = 400;
 /// Any seed, another one in each run; `RELIGHT_SEED` replays one.
 fn seed() -> u64 {
     use std::hash::BuildHasher as _;
-    #[expect(clippy::disallowed_methods, reason = "the one door by which a seed is replayed")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one door by which a seed is replayed"
+    )]
     let seed = match std::env::var("RELIGHT_SEED") {
         Ok(text) => text.parse().expect("RELIGHT_SEED is a number"),
         Err(_) => std::hash::RandomState::new().hash_one(0),
@@ -43,7 +46,9 @@ fn seed() -> u64 {
 async fn a_copy_has_the_same_hashes_as_the_store_it_was_made_from() {
     for seed in 0..8 {
         let (from, to) = (File::filled(seed, OPERATIONS).await, File::new());
-        let copied = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+        let copied = copied(&mut from.exporter(), &mut to.importer())
+            .await
+            .unwrap();
         assert!(!copied.went_on && copied.anew.is_empty());
         let (a, b) = (from.verified().await, to.verified().await);
         assert_eq!(a, b, "seed {seed}");
@@ -59,17 +64,31 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
     let mut writes = 0;
     loop {
         let to = File::new();
-        let mut few = InSmallPages { store: from.exporter(), rows_max: 10 };
-        let mut cut_off = CutOff { store: to.importer(), writes_left: writes };
+        let mut few = InSmallPages {
+            store: from.exporter(),
+            rows_max: 10,
+        };
+        let mut cut_off = CutOff {
+            store: to.importer(),
+            writes_left: writes,
+        };
         let first = copied(&mut few, &mut cut_off).await;
         drop(cut_off);
         if first.is_ok() {
             break;
         }
         let refused = SqliteStore::open(&to.path(), Use::Short).unwrap_err();
-        assert!(matches!(refused, StoreError::HalfCopied { .. }), "after {writes}: {refused}");
-        let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
-        assert!(second.went_on && second.anew.is_empty(), "after {writes}: {second:?}");
+        assert!(
+            matches!(refused, StoreError::HalfCopied { .. }),
+            "after {writes}: {refused}"
+        );
+        let second = copied(&mut from.exporter(), &mut to.importer())
+            .await
+            .unwrap();
+        assert!(
+            second.went_on && second.anew.is_empty(),
+            "after {writes}: {second:?}"
+        );
         assert_eq!(to.verified().await, whole, "after {writes} writes");
         writes += 1;
     }
@@ -79,24 +98,39 @@ async fn a_copy_that_is_cut_off_at_any_write_is_gone_on_with() {
 #[tokio::test]
 async fn a_copy_that_is_cut_off_after_its_last_write_is_found_to_be_whole() {
     let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
-    let first = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
-    let again = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    let first = copied(&mut from.exporter(), &mut to.importer())
+        .await
+        .unwrap();
+    let again = copied(&mut from.exporter(), &mut to.importer())
+        .await
+        .unwrap();
     assert!(again.went_on && again.anew.is_empty());
-    assert_eq!((again.tables, again.hash, again.damage), (first.tables, first.hash, first.damage));
+    assert_eq!(
+        (again.tables, again.hash, again.damage),
+        (first.tables, first.hash, first.damage)
+    );
     open(&to.path());
 }
 
 #[tokio::test]
 async fn what_changed_between_two_runs_is_copied_anew() {
     let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
-    let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
-    let mut cut_off = CutOff { store: to.importer(), writes_left: 7 };
+    let mut few = InSmallPages {
+        store: from.exporter(),
+        rows_max: 40,
+    };
+    let mut cut_off = CutOff {
+        store: to.importer(),
+        writes_left: 7,
+    };
     copied(&mut few, &mut cut_off).await.unwrap_err();
     drop((few, cut_off));
     from.sql(
         "UPDATE task SET updated_at = updated_at + 1; DELETE FROM journal WHERE id = (SELECT MIN(id) FROM journal)",
     );
-    let second = copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    let second = copied(&mut from.exporter(), &mut to.importer())
+        .await
+        .unwrap();
     assert_eq!(second.anew, [Table::Task, Table::Journal]);
     assert_eq!(to.verified().await.hash, from.verified().await.hash);
 }
@@ -106,16 +140,29 @@ async fn a_copy_goes_on_when_what_was_copied_was_removed_and_made_again() {
     let from = File::filled(seed(), OPERATIONS).await;
     for writes in 1.. {
         let to = File::new();
-        let mut few = InSmallPages { store: from.exporter(), rows_max: 40 };
-        let mut cut_off = CutOff { store: to.importer(), writes_left: writes };
+        let mut few = InSmallPages {
+            store: from.exporter(),
+            rows_max: 40,
+        };
+        let mut cut_off = CutOff {
+            store: to.importer(),
+            writes_left: writes,
+        };
         if copied(&mut few, &mut cut_off).await.is_ok() {
             return;
         }
         drop((few, cut_off));
         from.make_the_first_anew();
         let second = copied(&mut from.exporter(), &mut to.importer()).await;
-        assert!(second.unwrap().anew.contains(&Table::Task), "after {writes} writes");
-        assert_eq!(to.verified().await.hash, from.verified().await.hash, "after {writes} writes");
+        assert!(
+            second.unwrap().anew.contains(&Table::Task),
+            "after {writes} writes"
+        );
+        assert_eq!(
+            to.verified().await.hash,
+            from.verified().await.hash,
+            "after {writes} writes"
+        );
     }
 }
 
@@ -124,10 +171,15 @@ async fn a_look_is_never_left_alone_while_the_other_store_is_read() {
     let (from, to) = (File::filled(seed(), OPERATIONS).await, File::new());
     let stage = Stage::default();
     let mut look = stage.look(from.exporter());
-    let mut cut_off = CutOff { store: stage.fill(to.importer()), writes_left: 9 };
+    let mut cut_off = CutOff {
+        store: stage.fill(to.importer()),
+        writes_left: 9,
+    };
     copied(&mut look, &mut cut_off).await.unwrap_err();
     drop(cut_off);
-    copied(&mut look, &mut stage.fill(to.importer())).await.unwrap();
+    copied(&mut look, &mut stage.fill(to.importer()))
+        .await
+        .unwrap();
     assert_eq!(to.verified().await.hash, from.verified().await.hash);
 }
 
@@ -148,15 +200,28 @@ async fn writes_during_a_copy_are_counted_and_not_in_it() {
 
 #[tokio::test]
 async fn only_the_store_that_was_begun_with_is_gone_on_with() {
-    let (a, b, to) = (File::filled(1, 60).await, File::filled(2, 60).await, File::new());
-    let mut cut_off = CutOff { store: to.importer(), writes_left: 1 };
+    let (a, b, to) = (
+        File::filled(1, 60).await,
+        File::filled(2, 60).await,
+        File::new(),
+    );
+    let mut cut_off = CutOff {
+        store: to.importer(),
+        writes_left: 1,
+    };
     copied(&mut a.exporter(), &mut cut_off).await.unwrap_err();
-    let other = copied(&mut b.exporter(), &mut to.importer()).await.unwrap_err();
+    let other = copied(&mut b.exporter(), &mut to.importer())
+        .await
+        .unwrap_err();
     assert!(matches!(other, CopyError::OtherSource { .. }), "{other}");
     copied(&mut a.exporter(), &mut to.importer()).await.unwrap();
-    let full = copied(&mut b.exporter(), &mut to.importer()).await.unwrap_err();
+    let full = copied(&mut b.exporter(), &mut to.importer())
+        .await
+        .unwrap_err();
     assert!(matches!(full, CopyError::NotEmpty { .. }), "{full}");
-    let same = copied(&mut a.exporter(), &mut a.importer()).await.unwrap_err();
+    let same = copied(&mut a.exporter(), &mut a.importer())
+        .await
+        .unwrap_err();
     assert!(matches!(same, CopyError::Same(_)), "{same}");
 }
 
@@ -167,7 +232,9 @@ async fn a_copy_that_was_begun_again_writes_no_more() {
     let place = relight_store::transfer::Exporter::place(&from.exporter());
     use relight_store::transfer::Importer as _;
     first.begin(&place).await.unwrap();
-    copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    copied(&mut from.exporter(), &mut to.importer())
+        .await
+        .unwrap();
     let late = first.clear(Table::Journal).await.unwrap_err();
     assert!(matches!(late, CopyError::TakenOver(_)), "{late}");
     assert_eq!(to.verified().await.hash, from.verified().await.hash);
@@ -179,26 +246,52 @@ async fn a_copy_goes_on_where_the_store_was() {
     let store = from.open().await;
     store.commit(new_task("t")).await.unwrap();
     let body = vec![7; 300_000];
-    store.commit(step("t", Some(Fence(1)), body.clone())).await.unwrap();
+    store
+        .commit(step("t", Some(Fence(1)), body.clone()))
+        .await
+        .unwrap();
     let name = NodeName::new("build-1").unwrap();
     let ttl = Span::from_secs(60);
     let (labels, address) = (vec!["gpu".to_owned()], None);
     let (instance, version) = ("i".to_owned(), "1".to_owned());
-    let node = NewNode { name, instance, labels, address, version, ttl, process: None };
+    let node = NewNode {
+        name,
+        instance,
+        labels,
+        address,
+        version,
+        ttl,
+        process: None,
+    };
     store.join_node(node, None, Time::from_ms(1)).await.unwrap();
     let newest = store.newest_event().await.unwrap();
-    copied(&mut from.exporter(), &mut to.importer()).await.unwrap();
+    copied(&mut from.exporter(), &mut to.importer())
+        .await
+        .unwrap();
     let store = open(&to.path());
     let task = store.task(&id("t")).await.unwrap().unwrap();
     let left = task.lease.held.unwrap().left.unwrap();
-    assert!(left <= Span::from_secs(600) && left > Span::from_secs(500), "{left}");
+    assert!(
+        left <= Span::from_secs(600) && left > Span::from_secs(500),
+        "{left}"
+    );
     let nodes = store.nodes().await.unwrap();
-    assert!(nodes[0].left > Span::from_secs(30) && nodes[0].left <= ttl, "{nodes:?}");
+    assert!(
+        nodes[0].left > Span::from_secs(30) && nodes[0].left <= ttl,
+        "{nodes:?}"
+    );
     let output = store.output(&id("t"), &key()).await.unwrap().unwrap();
     assert_eq!(output.body, body);
-    store.commit(step("t", Some(Fence(1)), Vec::new())).await.unwrap_err();
+    store
+        .commit(step("t", Some(Fence(1)), Vec::new()))
+        .await
+        .unwrap_err();
     store.commit(new_task("u")).await.unwrap();
-    assert_eq!(store.newest_event().await.unwrap(), newest + 2, "numbers go on");
+    assert_eq!(
+        store.newest_event().await.unwrap(),
+        newest + 2,
+        "numbers go on"
+    );
 }
 
 #[tokio::test]
@@ -208,7 +301,9 @@ async fn a_file_is_not_brought_up_to_date_by_whoever_only_reads_it() {
     let refused = SqliteExporter::open(&file.path()).map(drop).unwrap_err();
     assert!(refused.to_string().contains("it has schema 7"), "{refused}");
     let db = rusqlite::Connection::open(file.path()).expect("the file opens");
-    let found: i32 = db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    let found: i32 = db
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
     assert_eq!(found, 7);
 }
 
@@ -220,42 +315,79 @@ async fn a_page_of_wide_rows_is_a_short_one() {
         store.commit(new_task(&format!("t{number}"))).await.unwrap();
     }
     file.sql("UPDATE task_body SET context = '{\"a\": \"' || hex(zeroblob(500000)) || '\"}'");
-    let page = file.exporter().page(Table::Task, &Cell::None).await.unwrap();
+    let page = file
+        .exporter()
+        .page(Table::Task, &Cell::None)
+        .await
+        .unwrap();
     assert_eq!(page.len(), 5, "4 MiB and the rest of a row");
 }
 
 #[tokio::test]
 async fn verify_finds_what_is_wrong() {
     let cases = [
-        ("UPDATE task SET steps_done = 5 WHERE id = 't'", "5 steps done"),
+        (
+            "UPDATE task SET steps_done = 5 WHERE id = 't'",
+            "5 steps done",
+        ),
         ("UPDATE task SET status = 99", "status holds 99"),
-        ("UPDATE task SET fence = 0, held = 0; DELETE FROM lease", "written under fence 1"),
+        (
+            "UPDATE task SET fence = 0, held = 0; DELETE FROM lease",
+            "written under fence 1",
+        ),
         ("UPDATE task_body SET spec = '{'", "spec cannot be read"),
         ("DELETE FROM task_body", "it has no spec"),
         ("DELETE FROM lease", "held by nobody"),
-        ("UPDATE task_body SET key = 'k'", "key is not what its body says"),
-        ("UPDATE task_body SET spec = CAST(x'ff' AS TEXT)", "it has no spec"),
+        (
+            "UPDATE task_body SET key = 'k'",
+            "key is not what its body says",
+        ),
+        (
+            "UPDATE task_body SET spec = CAST(x'ff' AS TEXT)",
+            "it has no spec",
+        ),
         (
             "UPDATE journal SET body = x'00', output = NULL WHERE name = 'build'",
             "outputs of no step",
         ),
         ("DELETE FROM output", "steps whose output is gone"),
-        ("UPDATE journal SET kind = 200 WHERE id = 1", "kind holds 200"),
-        ("UPDATE journal SET task = 77 WHERE name IS NOT NULL", "its task is not there"),
-        ("UPDATE journal SET rule = 9 WHERE name IS NOT NULL", "rule holds 9"),
-        ("INSERT INTO kept VALUES ('x', 'no json')", "kept x: body cannot be read"),
-        ("INSERT INTO attempt VALUES (1, 5, 1, 'tag', 1, NULL, '{}')", "its agent is not there"),
+        (
+            "UPDATE journal SET kind = 200 WHERE id = 1",
+            "kind holds 200",
+        ),
+        (
+            "UPDATE journal SET task = 77 WHERE name IS NOT NULL",
+            "its task is not there",
+        ),
+        (
+            "UPDATE journal SET rule = 9 WHERE name IS NOT NULL",
+            "rule holds 9",
+        ),
+        (
+            "INSERT INTO kept VALUES ('x', 'no json')",
+            "kept x: body cannot be read",
+        ),
+        (
+            "INSERT INTO attempt VALUES (1, 5, 1, 'tag', 1, NULL, '{}')",
+            "its agent is not there",
+        ),
         ("UPDATE task SET id = '../x'", "id holds"),
     ];
     for (broken, finding) in cases {
         let file = File::new();
         let store = file.open().await;
         store.commit(new_task("t")).await.unwrap();
-        store.commit(step("t", Some(Fence(1)), vec![1; 20_000])).await.unwrap();
+        store
+            .commit(step("t", Some(Fence(1)), vec![1; 20_000]))
+            .await
+            .unwrap();
         assert_eq!(file.verified().await.damage.count, 0);
         file.sql(broken);
         let damage = file.verified().await.damage;
-        assert!(damage.told.iter().any(|told| told.contains(finding)), "{broken}: {damage:?}");
+        assert!(
+            damage.told.iter().any(|told| told.contains(finding)),
+            "{broken}: {damage:?}"
+        );
     }
 }
 
@@ -264,7 +396,9 @@ async fn a_restored_store_takes_nothing_from_those_who_worked_with_a_later_one()
     let (now, backup) = (File::new(), File::new());
     let store = open(&now.path());
     store.commit(new_task("t")).await.unwrap();
-    copied(&mut now.exporter(), &mut backup.importer()).await.unwrap();
+    copied(&mut now.exporter(), &mut backup.importer())
+        .await
+        .unwrap();
     // After the backup somebody takes over, and lives on.
     store.commit(taken("t", "later")).await.unwrap();
     let theirs = store.task(&id("t")).await.unwrap().unwrap().lease.fence;
@@ -273,11 +407,17 @@ async fn a_restored_store_takes_nothing_from_those_who_worked_with_a_later_one()
     raise_numbers(&backup.path(), 1_790_000_000_000, &serde_json::json!({})).unwrap();
     let restored = open(&backup.path());
     restored.commit(taken("t", "new")).await.unwrap();
-    let late = restored.commit(step("t", Some(theirs), Vec::new())).await.unwrap_err();
+    let late = restored
+        .commit(step("t", Some(theirs), Vec::new()))
+        .await
+        .unwrap_err();
     assert!(matches!(late, CommitError::Fenced { .. }), "{late}");
     let fence = restored.task(&id("t")).await.unwrap().unwrap().lease.fence;
     assert_eq!(fence, Fence(1_790_000_000_001));
-    restored.commit(step("t", Some(fence), Vec::new())).await.unwrap();
+    restored
+        .commit(step("t", Some(fence), Vec::new()))
+        .await
+        .unwrap();
     assert_eq!(backup.verified().await.damage.told, Vec::<String>::new());
 }
 
@@ -291,7 +431,12 @@ fn key() -> StepKey {
 
 fn commit(task: &str, fence: Option<Fence>, changes: Vec<Change>) -> Commit {
     let at = Time::from_ms(1_790_000_000_000);
-    Commit { task: id(task), guard: Guard { fence, seq: None }, at, changes }
+    Commit {
+        task: id(task),
+        guard: Guard { fence, seq: None },
+        at,
+        changes,
+    }
 }
 
 /// Held under fence 1.
@@ -309,8 +454,22 @@ fn taken(name: &str, by: &str) -> Commit {
 
 fn step(name: &str, fence: Option<Fence>, body: Vec<u8>) -> Commit {
     let rule = RepeatRule::Keyed;
-    let mark =
-        StepMark { key: key(), rule, tries: 1, fingerprint: None, was_open: false, call: None };
+    let mark = StepMark {
+        key: key(),
+        rule,
+        tries: 1,
+        fingerprint: None,
+        was_open: false,
+        call: None,
+    };
     let output = Some(Output::keep(0, body));
-    commit(name, fence, vec![Change::StepEnded { mark, outcome: StepOutcome::Done, output }])
+    commit(
+        name,
+        fence,
+        vec![Change::StepEnded {
+            mark,
+            outcome: StepOutcome::Done,
+            output,
+        }],
+    )
 }

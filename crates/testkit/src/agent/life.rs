@@ -33,11 +33,17 @@ impl Told {
         let is_told =
             |(name, _): &(&str, &str)| name.starts_with("RELIGHT_") || *name == "NOTIFY_SOCKET";
         let told = environment::texts(&all).filter(is_told);
-        Self(told.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        Self(
+            told.map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, value)| value.as_str())
     }
 
     fn tag(&self) -> &str {
@@ -46,11 +52,18 @@ impl Told {
 
     /// 0 when nobody numbers attempts.
     fn number(&self) -> u32 {
-        self.tag().rsplit('.').nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+        self.tag()
+            .rsplit('.')
+            .nth(1)
+            .and_then(|number| number.parse().ok())
+            .unwrap_or(0)
     }
 
     fn text(&self) -> String {
-        self.0.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+        self.0
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect()
     }
 }
 
@@ -59,12 +72,22 @@ fn lead(options: &Options, places: &Places, told: &Told, at_ns: u64) -> anyhow::
     // Held until the end of the process, as is the mark.
     let leader = places.hold(&format!("leaders/{name}"))?;
     if leader.is_none() {
-        places.complain(&format!("doubled: {name} attempt {number} pid {pid}: another one lives"));
+        places.complain(&format!(
+            "doubled: {name} attempt {number} pid {pid}: another one lives"
+        ));
     }
     let _mark = places.mark(name, number)?;
     complain_of_leftovers(places, name, number)?;
     places.record_environment(name, number, &told.text());
-    places.record_birth(name, &Birth { number, pid, at_ns, tag: told.tag().to_owned() })?;
+    places.record_birth(
+        name,
+        &Birth {
+            number,
+            pid,
+            at_ns,
+            tag: told.tag().to_owned(),
+        },
+    )?;
     tree::start(options)?;
     work(options, places, told)
 }
@@ -86,7 +109,10 @@ fn complain_of_leftovers(places: &Places, name: &str, number: u32) -> anyhow::Re
 fn work(options: &Options, places: &Places, told: &Told) -> anyhow::Result<u8> {
     let began = clock::now();
     let mut writer = Writer::new(options, places, told.number())?;
-    let beats = options.beat.map(|every| Beats::new(every, told)).transpose()?;
+    let beats = options
+        .beat
+        .map(|every| Beats::new(every, told))
+        .transpose()?;
     let hang_at = options.hang_after.map(|after| began + after);
     let exit_at = options.exit_after.map(|after| began + after);
     let mut write_at = (options.lines > 0).then_some(began);
@@ -109,7 +135,11 @@ fn work(options: &Options, places: &Places, told: &Told) -> anyhow::Result<u8> {
             beat_at = Some(now + beats.every);
         }
         let hang_at = hang_at.filter(|_| write_at.is_some() || beat_at.is_some());
-        match [exit_at, hang_at, write_at, beat_at].into_iter().flatten().min() {
+        match [exit_at, hang_at, write_at, beat_at]
+            .into_iter()
+            .flatten()
+            .min()
+        {
             Some(next) => clock::pause(next.saturating_duration_since(clock::now())),
             None => rustix::event::pause(),
         }
@@ -125,7 +155,10 @@ struct Writer {
 impl Writer {
     fn new(options: &Options, places: &Places, attempt: u32) -> anyhow::Result<Self> {
         let written = places.written_file(&options.name, attempt)?;
-        Ok(Self { written, line: Line { attempt, number: 0 } })
+        Ok(Self {
+            written,
+            line: Line { attempt, number: 0 },
+        })
     }
 
     fn write(&mut self, options: &Options, places: &Places) {
@@ -138,7 +171,10 @@ impl Writer {
                 Ok(count) => places.complain(&format!("{name}: {count} bytes of a line written")),
                 Err(error) => places.complain(&format!("{name} cannot write: {error}")),
             }
-            if let Err(error) = self.written.write_all_at(&self.line.number.to_le_bytes(), 0) {
+            if let Err(error) = self
+                .written
+                .write_all_at(&self.line.number.to_le_bytes(), 0)
+            {
                 places.complain(&format!("{name} cannot say what it wrote: {error}"));
             }
         }
@@ -154,8 +190,15 @@ struct Beats {
 
 impl Beats {
     fn new(every: Duration, told: &Told) -> anyhow::Result<Self> {
-        let to = told.get("NOTIFY_SOCKET").context("no NOTIFY_SOCKET to beat on")?.to_owned();
-        Ok(Self { every, socket: UnixDatagram::unbound()?, to })
+        let to = told
+            .get("NOTIFY_SOCKET")
+            .context("no NOTIFY_SOCKET to beat on")?
+            .to_owned();
+        Ok(Self {
+            every,
+            socket: UnixDatagram::unbound()?,
+            to,
+        })
     }
 
     fn beat(&self) {

@@ -40,7 +40,9 @@ pub enum ReadLine {
 pub fn parse_line(text: &str) -> ReadLine {
     // A hole that was given back to the disk reads as zeros.
     let text = text.trim_start_matches('\0');
-    let Some(at) = text.rfind(MARK) else { return ReadLine::Foreign };
+    let Some(at) = text.rfind(MARK) else {
+        return ReadLine::Foreign;
+    };
     let before = &text[..at];
     match whole(&text[at..]) {
         Some(line) if before.is_empty() => ReadLine::Whole(line),
@@ -70,7 +72,10 @@ fn check_of(line: Line) -> u32 {
 mod tests {
     use super::*;
 
-    const LINE: Line = Line { attempt: 3, number: 41 };
+    const LINE: Line = Line {
+        attempt: 3,
+        number: 41,
+    };
 
     #[test]
     fn a_line_is_read_as_it_was_written() {

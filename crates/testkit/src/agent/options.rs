@@ -49,10 +49,17 @@ pub struct Options {
 impl Options {
     /// Reads `--flag value` pairs.
     pub fn parse(words: &[String]) -> anyhow::Result<Self> {
-        let mut options = Self { every: Duration::from_millis(20), ..Self::default() };
+        let mut options = Self {
+            every: Duration::from_millis(20),
+            ..Self::default()
+        };
         for pair in words.chunks(2) {
-            let [flag, value] = pair else { anyhow::bail!("{} has no value", pair[0]) };
-            options.set(flag, value).with_context(|| format!("{flag} {value}"))?;
+            let [flag, value] = pair else {
+                anyhow::bail!("{} has no value", pair[0])
+            };
+            options
+                .set(flag, value)
+                .with_context(|| format!("{flag} {value}"))?;
         }
         anyhow::ensure!(!options.folder.as_os_str().is_empty(), "--folder is needed");
         anyhow::ensure!(!options.name.is_empty(), "--name is needed");
@@ -92,7 +99,9 @@ impl Role {
 
     fn parse(text: &str) -> anyhow::Result<Self> {
         let all = [Self::Leader, Self::Launcher, Self::Child];
-        all.into_iter().find(|role| role.as_str() == text).context("no such role")
+        all.into_iter()
+            .find(|role| role.as_str() == text)
+            .context("no such role")
     }
 }
 

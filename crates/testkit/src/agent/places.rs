@@ -72,20 +72,32 @@ impl Places {
     }
 
     pub(super) fn record_birth(&self, name: &str, birth: &Birth) -> anyhow::Result<()> {
-        let Birth { number, pid, at_ns, tag } = birth;
-        self.append(&format!("births/{name}"), &format!("{number} {pid} {at_ns} {tag}"))
+        let Birth {
+            number,
+            pid,
+            at_ns,
+            tag,
+        } = birth;
+        self.append(
+            &format!("births/{name}"),
+            &format!("{number} {pid} {at_ns} {tag}"),
+        )
     }
 
     /// All starts of an agent, in their order.
     pub fn births(&self, name: &str) -> anyhow::Result<Vec<Birth>> {
         let text = std::fs::read_to_string(self.0.join("births").join(name)).unwrap_or_default();
-        text.lines().map(|line| birth(line).with_context(|| format!("birth {line:?}"))).collect()
+        text.lines()
+            .map(|line| birth(line).with_context(|| format!("birth {line:?}")))
+            .collect()
     }
 
     pub(super) fn record_environment(&self, name: &str, number: u32, text: &str) {
         let file = self.0.join("environment").join(format!("{name}.{number}"));
         if let Err(error) = std::fs::write(file, text) {
-            self.complain(&format!("{name}.{number} cannot record its environment: {error}"));
+            self.complain(&format!(
+                "{name}.{number} cannot record its environment: {error}"
+            ));
         }
     }
 
@@ -93,13 +105,20 @@ impl Places {
     pub fn variable(&self, name: &str, number: u32, variable: &str) -> Option<String> {
         let file = self.0.join("environment").join(format!("{name}.{number}"));
         let text = std::fs::read_to_string(file).ok()?;
-        let found = text.lines().find_map(|line| line.strip_prefix(variable)?.strip_prefix('='));
+        let found = text
+            .lines()
+            .find_map(|line| line.strip_prefix(variable)?.strip_prefix('='));
         found.map(str::to_owned)
     }
 
     pub(super) fn written_file(&self, name: &str, number: u32) -> anyhow::Result<File> {
         let path = self.0.join("written").join(format!("{name}.{number}"));
-        Ok(OpenOptions::new().create(true).append(false).write(true).truncate(true).open(path)?)
+        Ok(OpenOptions::new()
+            .create(true)
+            .append(false)
+            .write(true)
+            .truncate(true)
+            .open(path)?)
     }
 
     /// How many lines an attempt had certainly written.
@@ -151,7 +170,9 @@ pub fn live_marks(places: &Places) -> anyhow::Result<Vec<LiveMark>> {
             continue;
         };
         // Gone since the folder was read: another one looked too.
-        let Ok(file) = File::open(&path) else { continue };
+        let Ok(file) = File::open(&path) else {
+            continue;
+        };
         // Shared, so that two who look at once do not take each other for the living.
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => alive.push(mark),
@@ -180,7 +201,11 @@ fn birth(line: &str) -> Option<Birth> {
 fn live_mark(file: &str) -> Option<LiveMark> {
     let mut fields = file.rsplitn(3, '.');
     let (pid, number) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(LiveMark { name: fields.next()?.to_owned(), number, pid })
+    Some(LiveMark {
+        name: fields.next()?.to_owned(),
+        number,
+        pid,
+    })
 }
 
 #[cfg(test)]
@@ -198,11 +223,20 @@ mod tests {
     fn a_mark_counts_as_long_as_it_is_locked() {
         let (_folder, places) = places();
         let held = places.hold("live/a.b.3.4194000").unwrap();
-        let mark = LiveMark { name: "a.b".into(), number: 3, pid: 4_194_000 };
+        let mark = LiveMark {
+            name: "a.b".into(),
+            number: 3,
+            pid: 4_194_000,
+        };
         assert_eq!(live_marks(&places).unwrap(), [mark]);
         drop(held);
         assert_eq!(live_marks(&places).unwrap(), []);
-        assert_eq!(std::fs::read_dir(places.folder().join("live")).unwrap().count(), 0);
+        assert_eq!(
+            std::fs::read_dir(places.folder().join("live"))
+                .unwrap()
+                .count(),
+            0
+        );
     }
 
     #[test]
@@ -216,7 +250,12 @@ mod tests {
     #[test]
     fn a_birth_is_read_as_it_was_told() {
         let (_folder, places) = places();
-        let birth = Birth { number: 2, pid: 7, at_ns: 9, tag: "a.2.ff".into() };
+        let birth = Birth {
+            number: 2,
+            pid: 7,
+            at_ns: 9,
+            tag: "a.2.ff".into(),
+        };
         places.record_birth("a", &birth).unwrap();
         assert_eq!(places.births("a").unwrap(), [birth]);
     }

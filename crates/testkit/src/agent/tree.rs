@@ -35,6 +35,15 @@ pub(super) fn live(options: &Options, places: &Places, number: u32) -> anyhow::R
 fn spawn(options: &Options, role: Role) -> anyhow::Result<std::process::Child> {
     let me = std::env::current_exe().context("own path")?;
     let folder = options.folder.display().to_string();
-    let words = ["--role", role.as_str(), "--folder", &folder, "--name", &options.name];
-    process::command(me, &words).spawn().context("cannot start a child")
+    let words = [
+        "--role",
+        role.as_str(),
+        "--folder",
+        &folder,
+        "--name",
+        &options.name,
+    ];
+    process::command(me, &words)
+        .spawn()
+        .context("cannot start a child")
 }

@@ -23,9 +23,12 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> anyhow::Result<u8> {
     match words {
-        ["effect", ledger, task, step] => {
-            Ok(effect::command(&Ledger::at(ledger), task, step, &idempotency_key()))
-        }
+        ["effect", ledger, task, step] => Ok(effect::command(
+            &Ledger::at(ledger),
+            task,
+            step,
+            &idempotency_key(),
+        )),
         ["fleet-agent", folder, name] => driver::fleet_agent::run(Path::new(folder), name),
         ["fleet-worker", kind, url, folder] => {
             driver::queue::work_for_fleet(url, Path::new(folder), *kind == "by-clock")
@@ -58,10 +61,19 @@ fn stage(home: &str, checkpoints: &str, ledger: &str, task: &str) -> anyhow::Res
     let me = std::env::current_exe().context("own path")?;
     let product = Product::beside(me.parent().unwrap_or(Path::new(".")))?;
     let (home, checkpoints) = (PathBuf::from(home), PathBuf::from(checkpoints));
-    Ok(Stage { product, home, checkpoints, ledger: Ledger::at(ledger), task: task.to_owned() })
+    Ok(Stage {
+        product,
+        home,
+        checkpoints,
+        ledger: Ledger::at(ledger),
+        task: task.to_owned(),
+    })
 }
 
-#[expect(clippy::disallowed_methods, reason = "the key comes to a step's command in no other way")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the key comes to a step's command in no other way"
+)]
 fn idempotency_key() -> String {
     std::env::var("RELIGHT_IDEMPOTENCY_KEY").unwrap_or_default()
 }

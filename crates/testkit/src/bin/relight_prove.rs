@@ -153,7 +153,9 @@ fn client(name: &str) -> Result<Client, String> {
 }
 
 fn moment(name: &str) -> Result<Moment, String> {
-    let found = Moment::ALL.into_iter().find(|moment| moment.name().0 == name);
+    let found = Moment::ALL
+        .into_iter()
+        .find(|moment| moment.name().0 == name);
     found.ok_or_else(|| format!("one of {}", Moment::ALL.map(|it| it.name().0).join(", ")))
 }
 
@@ -179,7 +181,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         agents::install(&clients, &agents::clis_of(&product));
         agents::go_apart()?;
     }
-    let work = tempfile::Builder::new().prefix("relight-prove-").tempdir()?;
+    let work = tempfile::Builder::new()
+        .prefix("relight-prove-")
+        .tempdir()?;
     let mut guardian = guard(work.path())?;
     let prover = Prover {
         product,
@@ -198,7 +202,11 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         println!("VIOLATION {line}");
     }
     if counts.failed > 0 || outcome.is_err() {
-        guardian.stdin.take().context("a pipe")?.write_all(b"keep\n")?;
+        guardian
+            .stdin
+            .take()
+            .context("a pipe")?
+            .write_all(b"keep\n")?;
         println!("kept: {}", work.keep().display());
     }
     println!("{} passed, {} failed", counts.passed, counts.failed);
@@ -224,7 +232,13 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     fn suite(&self, suite: &Suite) -> anyhow::Result<()> {
-        let Self { product, work, seed, quick, tally } = self;
+        let Self {
+            product,
+            work,
+            seed,
+            quick,
+            tally,
+        } = self;
         let began = clock::now();
         match suite {
             Suite::Kill { trials, trial } => self.kill(*trials, *trial)?,
@@ -240,7 +254,11 @@ impl Prover<'_> {
             }
             Suite::Power { trials } => {
                 let cuts = trials.unwrap_or(self.few_or_many(20, 120));
-                let options = power::Options { kinds: &DriverKind::ALL, cuts, seed: *seed };
+                let options = power::Options {
+                    kinds: &DriverKind::ALL,
+                    cuts,
+                    seed: *seed,
+                };
                 power::run(product, work, options, tally)?;
             }
             Suite::Queue { trials } => self.queue(*trials)?,
@@ -248,15 +266,29 @@ impl Prover<'_> {
             Suite::Fleet { trials, trial } => self.fleet(*trials, *trial)?,
             Suite::Sessions { trials } => {
                 let trials = trials.unwrap_or(self.few_or_many(20, 1_000));
-                let options = sessions::Options { trials, seed: *seed, until: began + KILL_MAX };
+                let options = sessions::Options {
+                    trials,
+                    seed: *seed,
+                    until: began + KILL_MAX,
+                };
                 sessions::run(product, work, options, tally)?;
             }
             Suite::Failover { trials } => {
                 failover::run(trials.unwrap_or(self.few_or_many(2, 10)), *seed, tally)?;
             }
-            Suite::Simulate { nodes, agents, hours, lease, clock_jump } => {
-                let nodes = nodes.unwrap_or(self.few_or_many(60, 1_000)).clamp(4, 99_999);
-                let hours = hours.unwrap_or(self.few_or_many(0.25, 1.0)).clamp(0.1, 1_000.0);
+            Suite::Simulate {
+                nodes,
+                agents,
+                hours,
+                lease,
+                clock_jump,
+            } => {
+                let nodes = nodes
+                    .unwrap_or(self.few_or_many(60, 1_000))
+                    .clamp(4, 99_999);
+                let hours = hours
+                    .unwrap_or(self.few_or_many(0.25, 1.0))
+                    .clamp(0.1, 1_000.0);
                 let lease = Span::from_secs((*lease).clamp(3, 3_600));
                 let options = simulate::Options {
                     nodes,
@@ -271,9 +303,16 @@ impl Prover<'_> {
                 };
                 simulate::run(options, tally)?;
             }
-            Suite::Agents { cli, moment, trials } => self.agents(*cli, *moment, *trials)?,
+            Suite::Agents {
+                cli,
+                moment,
+                trials,
+            } => self.agents(*cli, *moment, *trials)?,
             Suite::PidReuse { folder } => {
-                tally.trial("reused pids", &supervise::pid_reuse::inside(product, folder)?);
+                tally.trial(
+                    "reused pids",
+                    &supervise::pid_reuse::inside(product, folder)?,
+                );
             }
             Suite::Red => red::run(product, work, *seed, tally)?,
             Suite::All => return self.all(),
@@ -283,18 +322,33 @@ impl Prover<'_> {
     }
 
     fn all(&self) -> anyhow::Result<()> {
-        self.suite(&Suite::Kill { trials: None, trial: None })?;
+        self.suite(&Suite::Kill {
+            trials: None,
+            trial: None,
+        })?;
         self.suite(&Suite::Syscalls)?;
         self.suite(&Suite::Faults)?;
         self.suite(&Suite::Crowd)?;
         self.suite(&Suite::Power { trials: None })?;
         self.suite(&Suite::Queue { trials: None })?;
-        self.suite(&Suite::Supervise { trials: None, trial: None })?;
-        self.suite(&Suite::Fleet { trials: None, trial: None })?;
+        self.suite(&Suite::Supervise {
+            trials: None,
+            trial: None,
+        })?;
+        self.suite(&Suite::Fleet {
+            trials: None,
+            trial: None,
+        })?;
         self.suite(&Suite::Sessions { trials: None })?;
         self.suite(&Suite::Failover { trials: None })?;
         let (nodes, agents, hours) = (None, None, None);
-        self.suite(&Suite::Simulate { nodes, agents, hours, lease: 8, clock_jump: 500 })
+        self.suite(&Suite::Simulate {
+            nodes,
+            agents,
+            hours,
+            lease: 8,
+            clock_jump: 500,
+        })
     }
 
     fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
@@ -313,7 +367,11 @@ impl Prover<'_> {
         let kills = trials.unwrap_or(2_000);
         let options = queue::Options {
             // Enough work for so many kills.
-            tasks: if is_short { 1_000 } else { 1_000.max(kills as usize * 2) },
+            tasks: if is_short {
+                1_000
+            } else {
+                1_000.max(kills as usize * 2)
+            },
             kills,
             span: if is_short { QUEUE_QUICK } else { KILL_MAX },
             seed: self.seed,
@@ -324,7 +382,11 @@ impl Prover<'_> {
     fn supervise(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
         let is_short = self.quick && trials.is_none();
         let options = supervise::Options {
-            kills: if is_short { None } else { Some(trials.unwrap_or(2_000)) },
+            kills: if is_short {
+                None
+            } else {
+                Some(trials.unwrap_or(2_000))
+            },
             seed: self.seed,
             only_trial,
             // One alone when a trial is to be seen again.
@@ -354,7 +416,10 @@ impl Prover<'_> {
         trials: Option<u64>,
     ) -> anyhow::Result<()> {
         if !agents::is_apart() {
-            self.tally.skip("agents", "no network namespace can be made here (root only)");
+            self.tally.skip(
+                "agents",
+                "no network namespace can be made here (root only)",
+            );
             return Ok(());
         }
         let (some, all) = (Moment::FEW.to_vec(), Moment::ALL.to_vec());

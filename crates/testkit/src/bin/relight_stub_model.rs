@@ -22,7 +22,11 @@ struct Arguments {
 }
 
 fn main() -> anyhow::Result<()> {
-    let Arguments { port, record, answers } = Arguments::parse();
+    let Arguments {
+        port,
+        record,
+        answers,
+    } = Arguments::parse();
     let model = StubModel::bind(port, Arc::new(Script::parse(&answers)?), record.as_deref())?;
     println!("{}", model.port()?);
     model.serve()?;

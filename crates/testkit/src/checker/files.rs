@@ -10,7 +10,9 @@ use crate::world::tally::{Promise, Violation};
 /// Every file that bears a checkpoint's name is a whole checkpoint.
 pub fn check_files_whole(stage: &Stage) -> anyhow::Result<Vec<Violation>> {
     let mut found = Vec::new();
-    let Ok(folder) = std::fs::read_dir(&stage.checkpoints) else { return Ok(found) };
+    let Ok(folder) = std::fs::read_dir(&stage.checkpoints) else {
+        return Ok(found);
+    };
     for file in folder {
         let path = file?.path();
         if path.extension().is_none_or(|ending| ending != "json") {
@@ -31,7 +33,10 @@ pub(super) fn check_acks(stage: &Stage, entries: &[Entry]) -> anyhow::Result<Vec
         return Ok(found);
     }
     let Some(file) = read(stage)? else {
-        found.push(Violation::new(Promise::Lost, "the acknowledged checkpoint file is not there"));
+        found.push(Violation::new(
+            Promise::Lost,
+            "the acknowledged checkpoint file is not there",
+        ));
         return Ok(found);
     };
     for entry in entries {
@@ -41,8 +46,10 @@ pub(super) fn check_acks(stage: &Stage, entries: &[Entry]) -> anyhow::Result<Vec
                 found.push(Violation::new(Promise::Lost, text));
             }
             Entry::Done if file.current_step.is_some() => {
-                found
-                    .push(Violation::new(Promise::Lost, "the file of a done workflow is not done"));
+                found.push(Violation::new(
+                    Promise::Lost,
+                    "the file of a done workflow is not done",
+                ));
             }
             _ => {}
         }
@@ -55,10 +62,21 @@ pub(super) fn check_end(stage: &Stage, entries: &[Entry]) -> anyhow::Result<Vec<
     let mut found = Vec::new();
     if !entries.contains(&Entry::Done) {
         let folder = stage.checkpoints.display().to_string();
-        let words = ["checkpoint", "complete", "--workflow", &stage.task, "--dir", &folder];
+        let words = [
+            "checkpoint",
+            "complete",
+            "--workflow",
+            &stage.task,
+            "--dir",
+            &folder,
+        ];
         let answer = stage.product.call(&stage.home, &words)?;
         if answer.code != 0 {
-            let text = format!("complete again: exit {}: {}", answer.code, answer.stderr.trim());
+            let text = format!(
+                "complete again: exit {}: {}",
+                answer.code,
+                answer.stderr.trim()
+            );
             found.push(Violation::new(Promise::Answer, text));
         }
     }
@@ -69,7 +87,14 @@ pub(super) fn check_end(stage: &Stage, entries: &[Entry]) -> anyhow::Result<Vec<
 /// After the next write the file says what the store says.
 pub fn check_file(stage: &Stage) -> anyhow::Result<Vec<Violation>> {
     let folder = stage.checkpoints.display().to_string();
-    let words = ["checkpoint", "show", "--workflow", &stage.task, "--dir", &folder];
+    let words = [
+        "checkpoint",
+        "show",
+        "--workflow",
+        &stage.task,
+        "--dir",
+        &folder,
+    ];
     let answer = stage.product.call(&stage.home, &words)?;
     let bytes = std::fs::read(path_of(stage)).unwrap_or_default();
     let mut file: Value = serde_json::from_slice(&bytes).unwrap_or_default();

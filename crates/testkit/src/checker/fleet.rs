@@ -33,7 +33,10 @@ pub struct Freeze {
 pub fn check_lines(lines: &[Line], freezes: &[Freeze]) -> Vec<Violation> {
     let agents: BTreeSet<&str> = lines.iter().map(|line| line.agent.as_str()).collect();
     let of_agent = |agent: &str| {
-        let mut seen = Seen { freezes, ..Seen::default() };
+        let mut seen = Seen {
+            freezes,
+            ..Seen::default()
+        };
         let own = lines.iter().filter(|line| line.agent == agent);
         own.for_each(|line| seen.take(line));
         let named = |(promise, text)| Violation::new(promise, format!("{agent}: {text}"));
@@ -57,7 +60,12 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn take(&mut self, line: &'a Line) {
-        let Line { at_ns, attempt, deed, .. } = line;
+        let Line {
+            at_ns,
+            attempt,
+            deed,
+            ..
+        } = line;
         match deed {
             Deed::Born { node, fence } => return self.born(*attempt, node, *fence),
             Deed::Doubled { holder } if !self.is_excused(*holder, *at_ns) => {
@@ -72,8 +80,10 @@ impl<'a> Seen<'a> {
             Deed::Doubled { .. } | Deed::Fenced | Deed::Done => {}
         }
         if *attempt < self.newest && !self.is_excused(*attempt, *at_ns) {
-            let text =
-                format!("attempt {attempt} told {deed:?} after attempt {} was born", self.newest);
+            let text = format!(
+                "attempt {attempt} told {deed:?} after attempt {} was born",
+                self.newest
+            );
             self.found.push((Promise::Doubled, text));
         }
     }
@@ -93,7 +103,10 @@ impl<'a> Seen<'a> {
 
     fn acted(&mut self, line: &Line, step: &'a str, key: &'a str) {
         if self.acknowledged.contains(step) && !self.is_excused(line.attempt, line.at_ns) {
-            let text = format!("attempt {} did {step} again, which was acknowledged", line.attempt);
+            let text = format!(
+                "attempt {} did {step} again, which was acknowledged",
+                line.attempt
+            );
             self.found.push((Promise::Repeated, text));
         }
         let first = *self.keys.entry(step).or_insert(key);
@@ -105,10 +118,15 @@ impl<'a> Seen<'a> {
 
     /// Whether that attempt could not act at this moment, or had woken up just before.
     fn is_excused(&self, attempt: u32, at_ns: u64) -> bool {
-        let Some(node) = self.nodes.get(&attempt) else { return false };
+        let Some(node) = self.nodes.get(&attempt) else {
+            return false;
+        };
         let within =
             |freeze: &&Freeze| (freeze.from_ns..freeze.until_ns + WAKE_NS).contains(&at_ns);
-        self.freezes.iter().filter(within).any(|freeze| freeze.node == *node)
+        self.freezes
+            .iter()
+            .filter(within)
+            .any(|freeze| freeze.node == *node)
     }
 }
 
@@ -131,9 +149,17 @@ pub fn check_task(task: &Task, events: &[Event], lines: &[Line]) -> Vec<Violatio
         }
     }
     if task.status != TaskStatus::Completed {
-        found.push(Violation::new(Promise::Lost, format!("it is {}", task.status)));
+        found.push(Violation::new(
+            Promise::Lost,
+            format!("it is {}", task.status),
+        ));
     }
-    if let Some(held) = task.lease.held.as_ref().filter(|_| task.status == TaskStatus::Completed) {
+    if let Some(held) = task
+        .lease
+        .held
+        .as_ref()
+        .filter(|_| task.status == TaskStatus::Completed)
+    {
         found.push(Violation::new(
             Promise::Record,
             format!("it is over and held by {}", held.holder),
@@ -152,15 +178,34 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn line(at_s: u64, attempt: u32, deed: Deed) -> Line {
-        Line { at_ns: at_s * SECOND, agent: "a".into(), attempt, deed }
+        Line {
+            at_ns: at_s * SECOND,
+            agent: "a".into(),
+            attempt,
+            deed,
+        }
     }
 
     fn born(at_s: u64, attempt: u32, node: &str) -> Line {
-        line(at_s, attempt, Deed::Born { node: node.into(), fence: attempt.into() })
+        line(
+            at_s,
+            attempt,
+            Deed::Born {
+                node: node.into(),
+                fence: attempt.into(),
+            },
+        )
     }
 
     fn effect(at_s: u64, attempt: u32) -> Line {
-        line(at_s, attempt, Deed::Effect { step: "s1".into(), key: "k".into() })
+        line(
+            at_s,
+            attempt,
+            Deed::Effect {
+                step: "s1".into(),
+                key: "k".into(),
+            },
+        )
     }
 
     fn ack(at_s: u64, attempt: u32) -> Line {
@@ -168,17 +213,30 @@ mod tests {
     }
 
     fn found(lines: &[Line], freezes: &[Freeze]) -> String {
-        check_lines(lines, freezes).iter().map(|violation| format!("{violation}\n")).collect()
+        check_lines(lines, freezes)
+            .iter()
+            .map(|violation| format!("{violation}\n"))
+            .collect()
     }
 
     /// The machine `n1` was frozen from the second 3 to the second 8.
     fn frozen() -> [Freeze; 1] {
-        [Freeze { node: "n1".into(), from_ns: 3 * SECOND, until_ns: 8 * SECOND }]
+        [Freeze {
+            node: "n1".into(),
+            from_ns: 3 * SECOND,
+            until_ns: 8 * SECOND,
+        }]
     }
 
     #[test]
     fn a_life_after_the_other_passes_and_a_step_in_doubt_may_be_done_again() {
-        let lines = [born(1, 1, "n1"), effect(2, 1), born(6, 2, "n2"), effect(7, 2), ack(8, 2)];
+        let lines = [
+            born(1, 1, "n1"),
+            effect(2, 1),
+            born(6, 2, "n2"),
+            effect(7, 2),
+            ack(8, 2),
+        ];
         assert_eq!(found(&lines, &[]), "");
     }
 
@@ -190,7 +248,11 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_taken_is_a_double_unless_its_machine_is_frozen() {
-        let lines = [born(1, 1, "n1"), born(6, 2, "n2"), line(6, 2, Deed::Doubled { holder: 1 })];
+        let lines = [
+            born(1, 1, "n1"),
+            born(6, 2, "n2"),
+            line(6, 2, Deed::Doubled { holder: 1 }),
+        ];
         assert!(found(&lines, &[]).contains("while attempt 1 lived on n1"));
         assert_eq!(found(&lines, &frozen()), "");
     }
@@ -204,7 +266,13 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_is_not_done_again() {
-        let lines = [born(1, 1, "n1"), effect(2, 1), ack(3, 1), born(6, 2, "n2"), effect(7, 2)];
+        let lines = [
+            born(1, 1, "n1"),
+            effect(2, 1),
+            ack(3, 1),
+            born(6, 2, "n2"),
+            effect(7, 2),
+        ];
         assert!(found(&lines, &[]).contains("Repeated: a: attempt 2 did s1 again"));
     }
 

@@ -25,7 +25,9 @@ pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
 /// What each effect of a step gave.
 pub(super) fn effects_of<'a>(entries: &'a [Entry], step: &'a str) -> impl Iterator<Item = &'a str> {
     entries.iter().filter_map(move |entry| match entry {
-        Entry::Effect { step: found, token, .. } if found == step => Some(token.as_str()),
+        Entry::Effect {
+            step: found, token, ..
+        } if found == step => Some(token.as_str()),
         _ => None,
     })
 }
@@ -46,11 +48,15 @@ impl<'a> History<'a> {
             self.found.push(Violation::new(Promise::Repeated, text));
         }
         if *self.keys.entry(step).or_insert(key) != key || key.is_empty() {
-            self.found.push(Violation::new(Promise::Rule, format!("{step} got another key")));
+            self.found.push(Violation::new(
+                Promise::Rule,
+                format!("{step} got another key"),
+            ));
         }
         let single = matches!(plan::rule_of(step), RepeatRule::Once | RepeatRule::Verify);
         if !self.acted.insert(step) && single {
-            self.found.push(Violation::new(Promise::Rule, format!("{step} acted twice")));
+            self.found
+                .push(Violation::new(Promise::Rule, format!("{step} acted twice")));
         }
     }
 

@@ -36,7 +36,10 @@ pub fn check_running(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Viol
         Ok(Some(task)) => task,
         Ok(None) if entries.is_empty() => return Ok(found),
         Ok(None) => {
-            found.push(Violation::new(Promise::Lost, "the task was started and is not there"));
+            found.push(Violation::new(
+                Promise::Lost,
+                "the task was started and is not there",
+            ));
             return Ok(found);
         }
         Err(error) => {
@@ -61,7 +64,10 @@ pub fn check_completed(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Vi
     let entries = stage.ledger.entries(&stage.task)?;
     let shown = stage.task_shown()?.context("the task is there")?;
     if shown["status"] != "completed" {
-        found.push(Violation::new(Promise::Lost, format!("status {}", shown["status"])));
+        found.push(Violation::new(
+            Promise::Lost,
+            format!("status {}", shown["status"]),
+        ));
     }
     match kind {
         DriverKind::Cli | DriverKind::Library => found.extend(check_effects(&entries)),
@@ -85,7 +91,10 @@ pub fn check_pages(stage: &Stage) -> anyhow::Result<Vec<Violation>> {
         Ok(relight.engine().store().inventory(true).await?.damage)
     });
     Ok(match damage {
-        Ok(damage) => damage.iter().map(|text| Violation::new(Promise::Damage, text)).collect(),
+        Ok(damage) => damage
+            .iter()
+            .map(|text| Violation::new(Promise::Damage, text))
+            .collect(),
         Err(error) => vec![Violation::new(Promise::Damage, format!("{error:#}"))],
     })
 }
@@ -130,7 +139,10 @@ fn check_effects(entries: &[Entry]) -> Vec<Violation> {
             RepeatRule::Keyed | RepeatRule::Repeatable => effects >= 1,
         };
         if !right {
-            found.push(Violation::new(Promise::Rule, format!("{step} acted {effects} times")));
+            found.push(Violation::new(
+                Promise::Rule,
+                format!("{step} acted {effects} times"),
+            ));
         }
     }
     found
@@ -143,8 +155,12 @@ async fn check_store(stage: &Stage, entries: &[Entry]) -> anyhow::Result<Vec<Vio
     let task = TaskId::new(&stage.task)?;
     let mut found = Vec::new();
     for entry in entries {
-        let Entry::Ack { step, output } = entry else { continue };
-        let recorded = store.output(&task, &StepKey::first(StepName::new(step)?)).await?;
+        let Entry::Ack { step, output } = entry else {
+            continue;
+        };
+        let recorded = store
+            .output(&task, &StepKey::first(StepName::new(step)?))
+            .await?;
         let recorded = text_of(&recorded.map(|output| output.body).unwrap_or_default());
         let acted = history::effects_of(entries, step).any(|token| token == output);
         if recorded != *output || !(acted || output.is_empty()) {
@@ -165,5 +181,8 @@ fn text_of(body: &[u8]) -> String {
 }
 
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
 }

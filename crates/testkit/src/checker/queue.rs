@@ -19,12 +19,19 @@ const EVENTS_PAGE: usize = 10_000;
 pub async fn is_over(relight: &Relight, tasks: usize) -> anyhow::Result<bool> {
     let store = relight.engine().store();
     let open = store.unfinished().await?;
-    let mut open = open.iter().filter(|task| queue_plan::is_of(task.id.as_str()));
+    let mut open = open
+        .iter()
+        .filter(|task| queue_plan::is_of(task.id.as_str()));
     if open.any(|task| task.status != TaskStatus::Failed) {
         return Ok(false);
     }
     let statuses = vec![TaskStatus::Failed];
-    let mut failed = store.tasks(TaskQuery { statuses, ..TaskQuery::default() }).await?;
+    let mut failed = store
+        .tasks(TaskQuery {
+            statuses,
+            ..TaskQuery::default()
+        })
+        .await?;
     failed.retain(|task| queue_plan::is_of(task.id.as_str()));
     Ok(failed.len() < tasks && failed.iter().all(|task| !task.has_retry_left()))
 }
@@ -42,12 +49,24 @@ pub async fn check(
     loop {
         let (task, agent, kinds) = (None, None, vec![]);
         let limit = EVENTS_PAGE;
-        let query = EventQuery { after, before: None, task, agent, kinds, limit, newest: false };
+        let query = EventQuery {
+            after,
+            before: None,
+            task,
+            agent,
+            kinds,
+            limit,
+            newest: false,
+        };
         let page = store.events(query).await?;
         let Some(last) = page.last() else { break };
         after = last.id;
         for event in page {
-            let task = event.task.as_ref().map(ToString::to_string).unwrap_or_default();
+            let task = event
+                .task
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
             by_task.entry(task).or_default().push(event);
         }
     }
@@ -109,7 +128,10 @@ fn check_counts(task: &Task, events: &[Event]) -> Vec<Violation> {
     let completed = count(EventKind::TaskStatus, "to", "completed");
     // By a worker that ended, or by a person who resolved a step that was parked.
     let given_back = count(EventKind::TaskStatus, "reason", "its handle was dropped")
-        + events.iter().filter(|event| event.kind == EventKind::StepResolved).count() as u32;
+        + events
+            .iter()
+            .filter(|event| event.kind == EventKind::StepResolved)
+            .count() as u32;
     let fate = queue_plan::fate(task.id.as_str());
     let is_completed = matches!(fate, Fate::Completes { .. });
     let mut found = Vec::new();
@@ -119,12 +141,24 @@ fn check_counts(task: &Task, events: &[Event]) -> Vec<Violation> {
             found.push(Violation::new(Promise::Record, text));
         }
     };
-    expect("events of its completion", completed, u32::from(is_completed));
-    expect("decisions that no retry was left", used_up, u32::from(!is_completed));
+    expect(
+        "events of its completion",
+        completed,
+        u32::from(is_completed),
+    );
+    expect(
+        "decisions that no retry was left",
+        used_up,
+        u32::from(!is_completed),
+    );
     expect("retries", task.retries, reassigned);
     expect("starts", task.starts, 1 + resumed + reassigned + given_back);
     if !is_completed {
-        expect("retries of one that fails", task.retries, fate.max_retries());
+        expect(
+            "retries of one that fails",
+            task.retries,
+            fate.max_retries(),
+        );
     }
     if fate == (Fate::Completes { resumes: true }) {
         expect("retries of one that is resumed", task.retries, 0);
@@ -145,7 +179,10 @@ pub(super) fn check_writes(events: &[Event]) -> Vec<Violation> {
             );
             found.push(Violation::new(Promise::Fence, text));
         }
-        newest += u64::from(matches!(event.kind, EventKind::LeaseTaken | EventKind::FenceRaised));
+        newest += u64::from(matches!(
+            event.kind,
+            EventKind::LeaseTaken | EventKind::FenceRaised
+        ));
         if let (EventKind::StepDone, Some(step)) = (event.kind, &event.step) {
             *ends.entry(step.to_string()).or_default() += 1;
         }

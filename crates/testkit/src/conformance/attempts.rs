@@ -24,7 +24,13 @@ pub async fn an_attempt_keeps_what_was_begun_started_and_ended(harness: &dyn Har
     let fence = add_supervised(&*store, "a").await;
     let guard = fenced(fence);
     let begin = agent_commit("a", guard, vec![begun_attempt("a", 1)]);
-    store.commit_agent(relight_store::AgentCommit { at: later(3), ..begin }).await.expect("taken");
+    store
+        .commit_agent(relight_store::AgentCommit {
+            at: later(3),
+            ..begin
+        })
+        .await
+        .expect("taken");
     let begun = Attempt {
         agent: agent("a"),
         number: 1,
@@ -39,11 +45,20 @@ pub async fn an_attempt_keeps_what_was_begun_started_and_ended(harness: &dyn Har
     assert_eq!(attempt(&*other, &tag("a", 1)).await, Some(begun.clone()));
     done_agent(&*store, "a", guard, vec![spawned_attempt(1)]).await;
     let (leader, shim) = (Some(process(101)), Some(process(201)));
-    let spawned = Attempt { process: leader, shim, log: Some((3, 4_096)), ..begun };
+    let spawned = Attempt {
+        process: leader,
+        shim,
+        log: Some((3, 4_096)),
+        ..begun
+    };
     assert_eq!(attempt(&*other, &tag("a", 1)).await, Some(spawned.clone()));
     done_agent(&*store, "a", guard, vec![ended_attempt(1)]).await;
     let ended = Some(ended_by(Cause::Signal, HowEnded::Signal(9)));
-    let ended = Attempt { ended, post_mortem: Some(Default::default()), ..spawned };
+    let ended = Attempt {
+        ended,
+        post_mortem: Some(Default::default()),
+        ..spawned
+    };
     assert_eq!(attempt(&*other, &tag("a", 1)).await, Some(ended));
 }
 
@@ -51,7 +66,11 @@ pub async fn an_attempt_keeps_what_was_begun_started_and_ended(harness: &dyn Har
 pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
     let store = harness.open().await;
     add_agent(&*store, "a").await;
-    let hows = [HowEnded::Code(i32::MIN), HowEnded::Signal(64), HowEnded::Unknown];
+    let hows = [
+        HowEnded::Code(i32::MIN),
+        HowEnded::Signal(64),
+        HowEnded::Unknown,
+    ];
     let saids = [
         None,
         Some(ReportedEnd::Success),
@@ -82,8 +101,13 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
             post_mortem: Box::new(found_at_death(ODD)),
         };
         done_agent(&*store, "a", FREE, vec![begun_attempt("a", number), end]).await;
-        let kept = attempt(&*store, &tag("a", number)).await.expect("the attempt is there");
-        assert_eq!((kept.ended, kept.post_mortem), (Some(ended), Some(found_at_death(ODD))));
+        let kept = attempt(&*store, &tag("a", number))
+            .await
+            .expect("the attempt is there");
+        assert_eq!(
+            (kept.ended, kept.post_mortem),
+            (Some(ended), Some(found_at_death(ODD)))
+        );
     }
 }
 
@@ -93,21 +117,40 @@ pub async fn attempts_come_newest_first(harness: &dyn Harness) {
     for name in ["b", "a"] {
         add_agent(&*store, name).await;
     }
-    for (at, (name, number)) in
-        [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)].iter().enumerate()
+    for (at, (name, number)) in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]
+        .iter()
+        .enumerate()
     {
         let commit = agent_commit(name, FREE, vec![begun_attempt(name, *number)]);
         let at = later(100 - at as u64);
-        store.commit_agent(relight_store::AgentCommit { at, ..commit }).await.expect("taken");
+        store
+            .commit_agent(relight_store::AgentCommit { at, ..commit })
+            .await
+            .expect("taken");
     }
-    assert_eq!(attempts(&*store, all_attempts()).await, ["a.3", "b.2", "a.2", "b.1", "a.1"]);
-    assert_eq!(attempts(&*store, attempts_of("a")).await, ["a.3", "a.2", "a.1"]);
+    assert_eq!(
+        attempts(&*store, all_attempts()).await,
+        ["a.3", "b.2", "a.2", "b.1", "a.1"]
+    );
+    assert_eq!(
+        attempts(&*store, attempts_of("a")).await,
+        ["a.3", "a.2", "a.1"]
+    );
     assert_eq!(attempts(&*store, attempts_of("absent")).await, [""; 0]);
-    let two = AttemptQuery { limit: 2, ..all_attempts() };
+    let two = AttemptQuery {
+        limit: 2,
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, two).await, ["a.3", "b.2"]);
-    let one = AttemptQuery { limit: 1, ..attempts_of("b") };
+    let one = AttemptQuery {
+        limit: 1,
+        ..attempts_of("b")
+    };
     assert_eq!(attempts(&*store, one).await, ["b.2"]);
-    let none = AttemptQuery { limit: 0, ..all_attempts() };
+    let none = AttemptQuery {
+        limit: 0,
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, none).await, [""; 0]);
 }
 
@@ -121,13 +164,26 @@ pub async fn attempts_are_read_in_pages(harness: &dyn Harness) {
         done_agent(&*store, name, FREE, vec![begun_attempt(name, number)]).await;
     }
     let before = |name: &str, number| Some(tag(name, number));
-    let page = AttemptQuery { limit: 2, before: before("b", 2), ..all_attempts() };
+    let page = AttemptQuery {
+        limit: 2,
+        before: before("b", 2),
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, page).await, ["a.2", "b.1"]);
-    let of_one = AttemptQuery { before: before("a", 3), ..attempts_of("a") };
+    let of_one = AttemptQuery {
+        before: before("a", 3),
+        ..attempts_of("a")
+    };
     assert_eq!(attempts(&*store, of_one).await, ["a.2", "a.1"]);
-    let first = AttemptQuery { before: before("a", 1), ..all_attempts() };
+    let first = AttemptQuery {
+        before: before("a", 1),
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, first).await, [""; 0]);
-    let unknown = AttemptQuery { before: before("c", 1), ..all_attempts() };
+    let unknown = AttemptQuery {
+        before: before("c", 1),
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, unknown).await, [""; 0]);
 }
 
@@ -136,12 +192,22 @@ pub async fn deaths_are_the_attempts_that_ended(harness: &dyn Harness) {
     let store = harness.open().await;
     for name in ["a", "b"] {
         add_agent(&*store, name).await;
-        let life = vec![begun_attempt(name, 1), ended_attempt(1), begun_attempt(name, 2)];
+        let life = vec![
+            begun_attempt(name, 1),
+            ended_attempt(1),
+            begun_attempt(name, 2),
+        ];
         done_agent(&*store, name, FREE, life).await;
     }
-    let ended = AttemptQuery { ended: true, ..all_attempts() };
+    let ended = AttemptQuery {
+        ended: true,
+        ..all_attempts()
+    };
     assert_eq!(attempts(&*store, ended).await, ["b.1", "a.1"]);
-    let ended = AttemptQuery { ended: true, ..attempts_of("a") };
+    let ended = AttemptQuery {
+        ended: true,
+        ..attempts_of("a")
+    };
     assert_eq!(attempts(&*store, ended).await, ["a.1"]);
 }
 
@@ -153,7 +219,9 @@ pub async fn agents_do_not_share_attempts(harness: &dyn Harness) {
         done_agent(&*store, name, FREE, vec![begun_attempt(name, 1)]).await;
     }
     done_agent(&*store, "a", FREE, vec![ended_attempt(1)]).await;
-    let other = attempt(&*store, &tag("b", 1)).await.expect("the attempt is there");
+    let other = attempt(&*store, &tag("b", 1))
+        .await
+        .expect("the attempt is there");
     assert_eq!((other.agent, other.ended), (agent("b"), None));
 }
 
@@ -162,21 +230,41 @@ pub async fn an_attempt_that_is_begun_again_keeps_its_place(harness: &dyn Harnes
     let store = harness.open().await;
     add_agent(&*store, "a").await;
     add_agent(&*store, "b").await;
-    done_agent(&*store, "a", FREE, vec![begun_attempt("a", 1), ended_attempt(1)]).await;
+    done_agent(
+        &*store,
+        "a",
+        FREE,
+        vec![begun_attempt("a", 1), ended_attempt(1)],
+    )
+    .await;
     done_agent(&*store, "b", FREE, vec![begun_attempt("b", 1)]).await;
     let other = AttemptTag::from_text("a.1.other");
-    let again = AgentChange::Begun { number: 1, tag: other.clone() };
+    let again = AgentChange::Begun {
+        number: 1,
+        tag: other.clone(),
+    };
     done_agent(&*store, "a", FREE, vec![again]).await;
     assert_eq!(attempts(&*store, all_attempts()).await, ["b.1", "a.1"]);
     assert_eq!(attempt(&*store, &tag("a", 1)).await, None);
-    assert_eq!(attempt(&*store, &other).await.and_then(|attempt| attempt.ended), None);
+    assert_eq!(
+        attempt(&*store, &other)
+            .await
+            .and_then(|attempt| attempt.ended),
+        None
+    );
 }
 
 /// Its event tells of it, for it happened; nothing comes into being.
 pub async fn what_is_said_of_an_attempt_that_is_not_there_changes_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
     add_agent(&*store, "a").await;
-    done_agent(&*store, "a", FREE, vec![spawned_attempt(7), ended_attempt(7)]).await;
+    done_agent(
+        &*store,
+        "a",
+        FREE,
+        vec![spawned_attempt(7), ended_attempt(7)],
+    )
+    .await;
     assert_eq!(attempts(&*store, all_attempts()).await, [""; 0]);
     assert_eq!(attempt(&*store, &tag("a", 7)).await, None);
 }
@@ -189,10 +277,18 @@ pub async fn a_tag_is_given_once(harness: &dyn Harness) {
     }
     done_agent(&*store, "a", FREE, vec![begun_attempt("a", 1)]).await;
     for (name, number) in [("a", 2), ("b", 1)] {
-        let taken = AgentChange::Begun { number, tag: tag("a", 1) };
+        let taken = AgentChange::Begun {
+            number,
+            tag: tag("a", 1),
+        };
         let changes = vec![AgentChange::Session(Some("s".to_owned())), taken];
-        put_agent(&*store, name, FREE, changes).await.expect_err("the tag is taken");
-        let agent = store.agent(&agent(name)).await.expect("a store that can be read");
+        put_agent(&*store, name, FREE, changes)
+            .await
+            .expect_err("the tag is taken");
+        let agent = store
+            .agent(&agent(name))
+            .await
+            .expect("a store that can be read");
         assert_eq!(agent.and_then(|agent| agent.session), None);
     }
     assert_eq!(attempts(&*store, all_attempts()).await, ["a.1"]);
@@ -209,14 +305,23 @@ pub async fn old_deaths_are_forgotten_but_the_newest_attempt_of_each_agent(harne
             changes.extend(ends.then(|| ended_attempt(number)));
             let commit = agent_commit(name, FREE, changes);
             let at = later(u64::from(number));
-            store.commit_agent(relight_store::AgentCommit { at, ..commit }).await.expect("taken");
+            store
+                .commit_agent(relight_store::AgentCommit { at, ..commit })
+                .await
+                .expect("taken");
         }
     }
     assert_eq!(forget_attempts(&*store, noon()).await, 0);
     assert_eq!(forget_attempts(&*store, later(2)).await, 2);
-    assert_eq!(attempts(&*store, all_attempts()).await, ["b.3", "b.2", "a.3", "a.2"]);
+    assert_eq!(
+        attempts(&*store, all_attempts()).await,
+        ["b.3", "b.2", "a.3", "a.2"]
+    );
     assert_eq!(forget_attempts(&*store, later(99)).await, 1);
-    assert_eq!(attempts(&*store, all_attempts()).await, ["b.3", "b.2", "a.3"]);
+    assert_eq!(
+        attempts(&*store, all_attempts()).await,
+        ["b.3", "b.2", "a.3"]
+    );
     assert_eq!(forget_attempts(&*store, later(99)).await, 0);
 }
 
@@ -225,7 +330,11 @@ pub async fn tasks_can_be_asked_for_by_the_attempt_that_holds_them(harness: &dyn
     let store = harness.open().await;
     let held_by = |tag: &AttemptTag| {
         let attempt = tag.as_str().to_owned();
-        let holder = Holder::Attempt { process: None, attempt, shim: process(9) };
+        let holder = Holder::Attempt {
+            process: None,
+            attempt,
+            shim: process(9),
+        };
         Change::LeaseTaken { holder, ttl: None }
     };
     for task in ["free", "timed", "one", "other", "two"] {
@@ -237,9 +346,15 @@ pub async fn tasks_can_be_asked_for_by_the_attempt_that_holds_them(harness: &dyn
     done(&*store, "one", FREE, vec![held_by(&ours)]).await;
     done(&*store, "other", FREE, vec![held_by(&theirs)]).await;
     let ask = async |tag: &AttemptTag| {
-        let query = TaskQuery { held_by: Some(tag.clone()), ..TaskQuery::default() };
+        let query = TaskQuery {
+            held_by: Some(tag.clone()),
+            ..TaskQuery::default()
+        };
         let tasks = store.tasks(query).await.expect("a store that can be read");
-        tasks.iter().map(|task| task.id.to_string()).collect::<Vec<_>>()
+        tasks
+            .iter()
+            .map(|task| task.id.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(ask(&ours).await, ["one", "two"]);
     done(&*store, "one", FREE, vec![Change::LeaseEnded]).await;

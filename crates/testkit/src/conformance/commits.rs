@@ -67,11 +67,17 @@ fn door() -> CheckpointSettings {
 pub async fn what_was_asked_for_comes_back_whole(harness: &dyn Harness) {
     let store = harness.open().await;
     let new = full("t");
-    store.commit(created(new.clone())).await.expect("a new task is taken");
+    store
+        .commit(created(new.clone()))
+        .await
+        .expect("a new task is taken");
     let mut expected = Change::first(&new, noon());
     expected.seq = 1;
     assert_eq!(read(&*store, "t").await, expected);
-    let by_key = store.task_with_key(&key("order 66")).await.expect("a store that can be read");
+    let by_key = store
+        .task_with_key(&key("order 66"))
+        .await
+        .expect("a store that can be read");
     assert_eq!(by_key, Some(expected));
 }
 
@@ -80,11 +86,17 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
     let store = harness.open().await;
     add(&*store, "t").await;
     let mut expected = read(&*store, "t").await;
-    let ended_open =
-        |name, outcome| Change::StepEnded { mark: mark(name, 1, true), outcome, output: None };
+    let ended_open = |name, outcome| Change::StepEnded {
+        mark: mark(name, 1, true),
+        outcome,
+        output: None,
+    };
     let changes = [
         Change::Assigned(Some(agent("writer"))),
-        Change::Status { to: TaskStatus::Blocked, reason: Some("why".to_owned()) },
+        Change::Status {
+            to: TaskStatus::Blocked,
+            reason: Some("why".to_owned()),
+        },
         to(TaskStatus::Assigned),
         Change::Retried,
         lease_of(Some(1_000)),
@@ -94,8 +106,14 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         ended_open("r", StepOutcome::Failed),
         Change::StepBegun(mark("r", 2, false)),
         Change::StepBegun(mark("r", 3, true)),
-        Change::StepResolved { mark: mark("r", 3, true), happened: true },
-        Change::StepSkipped { mark: mark("q", 0, false), reason: "why".to_owned() },
+        Change::StepResolved {
+            mark: mark("r", 3, true),
+            happened: true,
+        },
+        Change::StepSkipped {
+            mark: mark("q", 0, false),
+            reason: "why".to_owned(),
+        },
         Change::LeaseEnded,
         lease_of(None),
         Change::FenceRaised,
@@ -118,7 +136,10 @@ pub async fn every_change_means_what_apply_says(harness: &dyn Harness) {
         expected.seq += 1;
         assert_eq!(read(&*store, "t").await, expected, "after {change:?}");
         let committed = committed.expect("a free commit is taken");
-        assert_eq!((committed.seq, committed.fence), (expected.seq, expected.lease.fence));
+        assert_eq!(
+            (committed.seq, committed.fence),
+            (expected.seq, expected.lease.fence)
+        );
     }
 }
 
@@ -127,7 +148,9 @@ pub async fn a_task_is_created_once(harness: &dyn Harness) {
     let store = harness.open().await;
     add(&*store, "t").await;
     let before = all_of(&*store, "t").await;
-    let again = store.commit(created(new_task("t", |new| new.agent = Some(agent("a"))))).await;
+    let again = store
+        .commit(created(new_task("t", |new| new.agent = Some(agent("a")))))
+        .await;
     assert!(matches!(again, Err(CommitError::Exists(task)) if task == id("t")));
     assert_eq!(all_of(&*store, "t").await, before);
 }
@@ -141,7 +164,10 @@ pub async fn a_commit_to_an_absent_task_is_refused(harness: &dyn Harness) {
             assert!(matches!(refused, Err(CommitError::Absent(task)) if task == id("t")));
         }
     }
-    assert_eq!(all_of(&*store, "t").await, (None, Vec::new(), Vec::new(), 0));
+    assert_eq!(
+        all_of(&*store, "t").await,
+        (None, Vec::new(), Vec::new(), 0)
+    );
 }
 
 /// The second task with a key is refused and told whose the key is.
@@ -155,9 +181,18 @@ pub async fn an_idempotency_key_makes_one_task(harness: &dyn Harness) {
         "{refused:?}"
     );
     assert_eq!(all_of(&*store, "second").await.0, None);
-    let owner = store.task_with_key(&key("k")).await.expect("a store that can be read");
+    let owner = store
+        .task_with_key(&key("k"))
+        .await
+        .expect("a store that can be read");
     assert_eq!(owner.map(|task| task.id), Some(id("first")));
-    assert_eq!(store.task_with_key(&key("other")).await.expect("a store that can be read"), None);
+    assert_eq!(
+        store
+            .task_with_key(&key("other"))
+            .await
+            .expect("a store that can be read"),
+        None
+    );
 }
 
 /// Two processes that ask for the same work at once make one task.
@@ -170,8 +205,15 @@ pub async fn two_creators_of_one_key_make_one_task(harness: &dyn Harness) {
         tokio::spawn(async move { theirs.commit(b).await }),
     );
     let both = [one.expect("no panic"), other.expect("no panic")];
-    assert_eq!(both.iter().filter(|result| result.is_ok()).count(), 1, "{both:?}");
-    assert!(both.iter().any(|result| matches!(result, Err(CommitError::KeyTaken { .. }))));
+    assert_eq!(
+        both.iter().filter(|result| result.is_ok()).count(),
+        1,
+        "{both:?}"
+    );
+    assert!(
+        both.iter()
+            .any(|result| matches!(result, Err(CommitError::KeyTaken { .. })))
+    );
 }
 
 /// A key that its task gave up can be used by another, and not before.
@@ -180,14 +222,19 @@ pub async fn a_key_is_free_again_once_its_task_has_another(harness: &dyn Harness
     add_with(&*store, "a", |new| new.spec.key = Some(key("k"))).await;
     add(&*store, "b").await;
     let with_key = |task: &str, text: &str| {
-        vec![Change::Replaced(Box::new(new_task(task, |new| new.spec.key = Some(key(text)))))]
+        vec![Change::Replaced(Box::new(new_task(task, |new| {
+            new.spec.key = Some(key(text))
+        })))]
     };
     let refused = put(&*store, "b", FREE, with_key("b", "k")).await;
     assert!(matches!(refused, Err(CommitError::KeyTaken { task, .. }) if task == id("a")));
     done(&*store, "a", FREE, with_key("a", "k2")).await;
     done(&*store, "b", FREE, with_key("b", "k")).await;
     for (text, owner) in [("k", "b"), ("k2", "a")] {
-        let found = store.task_with_key(&key(text)).await.expect("a store that can be read");
+        let found = store
+            .task_with_key(&key(text))
+            .await
+            .expect("a store that can be read");
         assert_eq!(found.map(|task| task.id), Some(id(owner)));
     }
 }
@@ -196,7 +243,10 @@ pub async fn a_key_is_free_again_once_its_task_has_another(harness: &dyn Harness
 pub async fn a_task_may_keep_its_own_key(harness: &dyn Harness) {
     let store = harness.open().await;
     let new = new_task("a", |new| new.spec.key = Some(key("k")));
-    store.commit(created(new.clone())).await.expect("a new task is taken");
+    store
+        .commit(created(new.clone()))
+        .await
+        .expect("a new task is taken");
     done(&*store, "a", FREE, vec![Change::Replaced(Box::new(new))]).await;
     assert_eq!(read(&*store, "a").await.spec.key, Some(key("k")));
 }
@@ -238,7 +288,10 @@ pub async fn a_commit_that_stands_on_an_old_read_is_refused(harness: &dyn Harnes
 pub async fn the_fence_is_compared_before_the_sequence_number(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "t").await;
-    let wrong = |fence, seq| Guard { fence: Some(Fence(fence)), seq: Some(seq) };
+    let wrong = |fence, seq| Guard {
+        fence: Some(Fence(fence)),
+        seq: Some(seq),
+    };
     let both = put(&*store, "t", wrong(7, 99), vec![note("x")]).await;
     assert!(matches!(both, Err(CommitError::Fenced { .. })));
     let seq_only = put(&*store, "t", wrong(1, 99), vec![note("x")]).await;
@@ -253,7 +306,9 @@ pub async fn a_refused_commit_changes_nothing(harness: &dyn Harness) {
     let before = all_of(&*store, "t").await;
     let everything = || vec![note("x"), begun("s"), ended("s", "y"), Change::FenceRaised];
     for guard in [fenced(Fence(0)), fenced(Fence(2)), at_seq(1)] {
-        put(&*store, "t", guard, everything()).await.expect_err("a wrong guard is refused");
+        put(&*store, "t", guard, everything())
+            .await
+            .expect_err("a wrong guard is refused");
     }
     assert_eq!(all_of(&*store, "t").await, before);
     assert_eq!(super::given::output(&*store, "t", "s").await, None);
@@ -268,8 +323,16 @@ pub async fn a_failing_operation_fails_alone(harness: &dyn Harness) {
     let all: Vec<_> = (0..40)
         .map(|number| {
             let store = store.clone();
-            let guard = if number % 3 == 0 { fenced(Fence(9)) } else { at_seq(1) };
-            let commit = commit_of(&id(&format!("t{number}")), guard, vec![note("x"), begun("s")]);
+            let guard = if number % 3 == 0 {
+                fenced(Fence(9))
+            } else {
+                at_seq(1)
+            };
+            let commit = commit_of(
+                &id(&format!("t{number}")),
+                guard,
+                vec![note("x"), begun("s")],
+            );
             tokio::spawn(async move { store.commit(commit).await })
         })
         .collect();
@@ -278,7 +341,10 @@ pub async fn a_failing_operation_fails_alone(harness: &dyn Harness) {
         let task = format!("t{number}");
         let steps = steps(&*store, &task).await.len();
         if number % 3 == 0 {
-            assert!(matches!(result, Err(CommitError::Fenced { .. })), "{task}: {result:?}");
+            assert!(
+                matches!(result, Err(CommitError::Fenced { .. })),
+                "{task}: {result:?}"
+            );
             assert_eq!((read(&*store, &task).await.seq, steps), (1, 0), "{task}");
         } else {
             assert_eq!(result.map(|c| c.seq).ok(), Some(2), "{task}");
@@ -306,8 +372,12 @@ pub async fn an_empty_commit_writes_nothing(harness: &dyn Harness) {
         let committed = done(&*store, "t", guard, Vec::new()).await;
         assert_eq!((committed.seq, committed.fence), (2, fence));
     }
-    put(&*store, "t", at_seq(1), Vec::new()).await.expect_err("a wrong guard is refused");
-    put(&*store, "t", fenced(Fence(9)), Vec::new()).await.expect_err("a wrong guard is refused");
+    put(&*store, "t", at_seq(1), Vec::new())
+        .await
+        .expect_err("a wrong guard is refused");
+    put(&*store, "t", fenced(Fence(9)), Vec::new())
+        .await
+        .expect_err("a wrong guard is refused");
     assert_eq!(all_of(&*store, "t").await, before);
 }
 
@@ -344,14 +414,22 @@ pub async fn commit_soon_keeps_its_order(harness: &dyn Harness) {
 pub async fn commit_soon_gets_there_by_itself(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     add(&*store, "t").await;
-    let before = store.newest_event().await.expect("a store that can be read");
+    let before = store
+        .newest_event()
+        .await
+        .expect("a store that can be read");
     store.commit_deferred(commit_of(&id("t"), FREE, vec![begun("s")]));
     let arrived = async {
         while step(&*other, "t", "s").await.is_none() {
-            other.changed(before).await.expect("a store that can be read");
+            other
+                .changed(before)
+                .await
+                .expect("a store that can be read");
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), arrived).await.expect("it gets there by itself");
+    tokio::time::timeout(Duration::from_secs(5), arrived)
+        .await
+        .expect("it gets there by itself");
 }
 
 /// Its failure is nobody's: the next commits are taken.
@@ -361,7 +439,10 @@ pub async fn commit_soon_that_is_refused_harms_nobody(harness: &dyn Harness) {
     store.commit_deferred(commit_of(&id("t"), fenced(Fence(9)), vec![begun("lost")]));
     store.commit_deferred(commit_of(&id("absent"), FREE, vec![begun("lost")]));
     store.commit_deferred(commit_of(&id("t"), fenced(fence), vec![begun("kept")]));
-    assert_eq!(done(&*store, "t", fenced(fence), vec![note("x")]).await.seq, 4);
+    assert_eq!(
+        done(&*store, "t", fenced(fence), vec![note("x")]).await.seq,
+        4
+    );
     assert_eq!(steps(&*store, "t").await, ["kept"]);
 }
 
@@ -391,15 +472,25 @@ pub async fn a_commit_may_hold_everything_at_once(harness: &dyn Harness) {
         lease_of(Some(1_000)),
         to(TaskStatus::InProgress),
         begun("s"),
-        Change::StepEnded { mark: mark("s", 1, true), outcome: StepOutcome::Done, output },
+        Change::StepEnded {
+            mark: mark("s", 1, true),
+            outcome: StepOutcome::Done,
+            output,
+        },
         to(TaskStatus::Completed),
         Change::LeaseEnded,
     ];
     let committed = done(&*store, "t", FREE, changes).await;
     assert_eq!((committed.seq, committed.fence), (1, Fence(1)));
     let task = read(&*store, "t").await;
-    assert_eq!((task.status, task.steps_done, task.starts), (TaskStatus::Completed, 1, 1));
+    assert_eq!(
+        (task.status, task.steps_done, task.starts),
+        (TaskStatus::Completed, 1, 1)
+    );
     assert_eq!(task.lease.held, None);
     harness.advance(Span::from_secs(6_000)).await;
-    assert_eq!(step(&*store, "t", "s").await.map(|step| step.state), Some(StepState::Done));
+    assert_eq!(
+        step(&*store, "t", "s").await.map(|step| step.state),
+        Some(StepState::Done)
+    );
 }

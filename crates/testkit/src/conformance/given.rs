@@ -17,14 +17,23 @@ use relight_store::{Commit, CommitError, Committed, EventQuery, Store};
 pub(super) const CLOCK_NOISE_MS_MAX: u64 = 100_000;
 
 /// Any guard.
-pub(super) const FREE: Guard = Guard { fence: None, seq: None };
+pub(super) const FREE: Guard = Guard {
+    fence: None,
+    seq: None,
+};
 
 pub(super) fn fenced(fence: Fence) -> Guard {
-    Guard { fence: Some(fence), seq: None }
+    Guard {
+        fence: Some(fence),
+        seq: None,
+    }
 }
 
 pub(super) fn at_seq(seq: u64) -> Guard {
-    Guard { fence: None, seq: Some(seq) }
+    Guard {
+        fence: None,
+        seq: Some(seq),
+    }
 }
 
 /// The moment at which everything happens unless a behaviour says otherwise.
@@ -70,7 +79,12 @@ pub(super) fn created(new: NewTask) -> Commit {
 }
 
 pub(super) fn commit_of(task: &TaskId, guard: Guard, changes: Vec<Change>) -> Commit {
-    Commit { task: task.clone(), guard, at: noon(), changes }
+    Commit {
+        task: task.clone(),
+        guard,
+        at: noon(),
+        changes,
+    }
 }
 
 pub(super) async fn put(
@@ -89,7 +103,9 @@ pub(super) async fn done(
     guard: Guard,
     changes: Vec<Change>,
 ) -> Committed {
-    put(store, task, guard, changes).await.expect("a commit that must be taken")
+    put(store, task, guard, changes)
+        .await
+        .expect("a commit that must be taken")
 }
 
 pub(super) async fn add(store: &dyn Store, task: &str) -> Committed {
@@ -101,22 +117,35 @@ pub(super) async fn add_with(
     task: &str,
     with: impl FnOnce(&mut NewTask),
 ) -> Committed {
-    store.commit(created(new_task(task, with))).await.expect("a new task is taken")
+    store
+        .commit(created(new_task(task, with)))
+        .await
+        .expect("a new task is taken")
 }
 
 /// Adds a task and takes a lease of a thousand seconds on it.
 pub(super) async fn add_held(store: &dyn Store, task: &str) -> Fence {
     add(store, task).await;
-    done(store, task, FREE, vec![lease_of(Some(1_000))]).await.fence
+    done(store, task, FREE, vec![lease_of(Some(1_000))])
+        .await
+        .fence
 }
 
 pub(super) fn lease_of(secs: Option<u64>) -> Change {
-    let holder = Holder::Time { by: "somebody".to_owned() };
-    Change::LeaseTaken { holder, ttl: secs.map(Span::from_secs) }
+    let holder = Holder::Time {
+        by: "somebody".to_owned(),
+    };
+    Change::LeaseTaken {
+        holder,
+        ttl: secs.map(Span::from_secs),
+    }
 }
 
 pub(super) fn to(status: TaskStatus) -> Change {
-    Change::Status { to: status, reason: None }
+    Change::Status {
+        to: status,
+        reason: None,
+    }
 }
 
 pub(super) fn note(value: &str) -> Change {
@@ -125,7 +154,14 @@ pub(super) fn note(value: &str) -> Change {
 
 pub(super) fn mark(step: &str, tries: u32, was_open: bool) -> StepMark {
     let rule = RepeatRule::Keyed;
-    StepMark { key: step_key(step), rule, tries, fingerprint: None, was_open, call: None }
+    StepMark {
+        key: step_key(step),
+        rule,
+        tries,
+        fingerprint: None,
+        was_open,
+        call: None,
+    }
 }
 
 pub(super) fn begun(step: &str) -> Change {
@@ -134,12 +170,20 @@ pub(super) fn begun(step: &str) -> Change {
 
 pub(super) fn ended(step: &str, body: &str) -> Change {
     let output = Some(Output::keep(0, body.as_bytes().to_vec()));
-    Change::StepEnded { mark: mark(step, 1, true), outcome: StepOutcome::Done, output }
+    Change::StepEnded {
+        mark: mark(step, 1, true),
+        outcome: StepOutcome::Done,
+        output,
+    }
 }
 
 pub(super) fn failed(step: &str, exit_code: i32, body: &str) -> Change {
     let output = Some(Output::keep(exit_code, body.as_bytes().to_vec()));
-    Change::StepEnded { mark: mark(step, 1, true), outcome: StepOutcome::Failed, output }
+    Change::StepEnded {
+        mark: mark(step, 1, true),
+        outcome: StepOutcome::Failed,
+        output,
+    }
 }
 
 pub(super) async fn read(store: &dyn Store, task: &str) -> Task {
@@ -148,7 +192,10 @@ pub(super) async fn read(store: &dyn Store, task: &str) -> Task {
 
 /// The task, without the noise of a clock that goes on by itself.
 async fn look(store: &dyn Store, task: &str) -> Option<Task> {
-    let mut task = store.task(&id(task)).await.expect("a store that can be read")?;
+    let mut task = store
+        .task(&id(task))
+        .await
+        .expect("a store that can be read")?;
     if let Some(left) = task.lease.held.as_mut().and_then(|held| held.left.as_mut()) {
         let whole = left.as_ms().div_ceil(CLOCK_NOISE_MS_MAX) * CLOCK_NOISE_MS_MAX;
         *left = Span::from_ms(whole);
@@ -157,20 +204,34 @@ async fn look(store: &dyn Store, task: &str) -> Option<Task> {
 }
 
 pub(super) async fn left(store: &dyn Store, task: &str) -> Option<Span> {
-    read(store, task).await.lease.held.expect("the task is held").left
+    read(store, task)
+        .await
+        .lease
+        .held
+        .expect("the task is held")
+        .left
 }
 
 pub(super) async fn step(store: &dyn Store, task: &str, step: &str) -> Option<Step> {
-    store.step(&id(task), &step_key(step)).await.expect("a store that can be read")
+    store
+        .step(&id(task), &step_key(step))
+        .await
+        .expect("a store that can be read")
 }
 
 pub(super) async fn output(store: &dyn Store, task: &str, step: &str) -> Option<Output> {
-    store.output(&id(task), &step_key(step)).await.expect("a store that can be read")
+    store
+        .output(&id(task), &step_key(step))
+        .await
+        .expect("a store that can be read")
 }
 
 /// The names of the task's steps, in the store's order.
 pub(super) async fn steps(store: &dyn Store, task: &str) -> Vec<String> {
-    let steps = store.steps(&id(task)).await.expect("a store that can be read");
+    let steps = store
+        .steps(&id(task))
+        .await
+        .expect("a store that can be read");
     steps.iter().map(|step| step.key.to_string()).collect()
 }
 
@@ -195,11 +256,21 @@ pub(super) async fn all_of(
     store: &dyn Store,
     task: &str,
 ) -> (Option<Task>, Vec<Step>, Vec<Event>, u64) {
-    let query = EventQuery { task: Some(id(task)), agent: None, ..all_events() };
+    let query = EventQuery {
+        task: Some(id(task)),
+        agent: None,
+        ..all_events()
+    };
     (
         look(store, task).await,
-        store.steps(&id(task)).await.expect("a store that can be read"),
+        store
+            .steps(&id(task))
+            .await
+            .expect("a store that can be read"),
         events(store, query).await,
-        store.newest_event().await.expect("a store that can be read"),
+        store
+            .newest_event()
+            .await
+            .expect("a store that can be read"),
     )
 }

@@ -17,7 +17,12 @@ use relight_store::{
 };
 
 pub(super) fn agent_commit(name: &str, guard: Guard, changes: Vec<AgentChange>) -> AgentCommit {
-    AgentCommit { agent: agent(name), guard, at: noon(), changes }
+    AgentCommit {
+        agent: agent(name),
+        guard,
+        at: noon(),
+        changes,
+    }
 }
 
 pub(super) async fn put_agent(
@@ -36,11 +41,16 @@ pub(super) async fn done_agent(
     guard: Guard,
     changes: Vec<AgentChange>,
 ) -> Committed {
-    put_agent(store, name, guard, changes).await.expect("a commit that must be taken")
+    put_agent(store, name, guard, changes)
+        .await
+        .expect("a commit that must be taken")
 }
 
 pub(super) fn plan(program: &str) -> AgentPlan {
-    AgentPlan { command: vec![program.to_owned()], ..AgentPlan::default() }
+    AgentPlan {
+        command: vec![program.to_owned()],
+        ..AgentPlan::default()
+    }
 }
 
 pub(super) fn created_as(plan: AgentPlan) -> AgentChange {
@@ -53,22 +63,42 @@ pub(super) async fn add_agent(store: &dyn Store, name: &str) -> Committed {
 
 /// Adds an agent that supervisor 1 holds.
 pub(super) async fn add_supervised(store: &dyn Store, name: &str) -> Fence {
-    done_agent(store, name, FREE, vec![created_as(plan("true")), taken_by(1)]).await.fence
+    done_agent(
+        store,
+        name,
+        FREE,
+        vec![created_as(plan("true")), taken_by(1)],
+    )
+    .await
+    .fence
 }
 
 /// A supervisor takes the agent for as long as it lives.
 pub(super) fn taken_by(pid: u32) -> AgentChange {
-    AgentChange::LeaseTaken { holder: Holder::Process(process(pid)), ttl: None }
+    AgentChange::LeaseTaken {
+        holder: Holder::Process(process(pid)),
+        ttl: None,
+    }
 }
 
 /// Somebody takes it for a time.
 pub(super) fn taken_for(secs: u64) -> AgentChange {
-    let holder = Holder::Time { by: "somebody".to_owned() };
-    AgentChange::LeaseTaken { holder, ttl: Some(Span::from_secs(secs)) }
+    let holder = Holder::Time {
+        by: "somebody".to_owned(),
+    };
+    AgentChange::LeaseTaken {
+        holder,
+        ttl: Some(Span::from_secs(secs)),
+    }
 }
 
 pub(super) fn process(pid: u32) -> ProcessIdentity {
-    ProcessIdentity { pid, start: u64::from(pid) * 7, boot: "boot".to_owned(), node: None }
+    ProcessIdentity {
+        pid,
+        start: u64::from(pid) * 7,
+        boot: "boot".to_owned(),
+        node: None,
+    }
 }
 
 pub(super) fn tag(name: &str, number: u32) -> AttemptTag {
@@ -76,21 +106,37 @@ pub(super) fn tag(name: &str, number: u32) -> AttemptTag {
 }
 
 pub(super) fn begun_attempt(name: &str, number: u32) -> AgentChange {
-    AgentChange::Begun { number, tag: tag(name, number) }
+    AgentChange::Begun {
+        number,
+        tag: tag(name, number),
+    }
 }
 
 pub(super) fn spawned_attempt(number: u32) -> AgentChange {
     let (process, shim) = (process(100 + number), Some(process(200 + number)));
-    AgentChange::Spawned { number, process, shim, log: Some((3, 4_096)) }
+    AgentChange::Spawned {
+        number,
+        process,
+        shim,
+        log: Some((3, 4_096)),
+    }
 }
 
 pub(super) fn ended_attempt(number: u32) -> AgentChange {
     let ended = Box::new(ended_by(Cause::Signal, HowEnded::Signal(9)));
-    AgentChange::Ended { number, ended, post_mortem: Box::default() }
+    AgentChange::Ended {
+        number,
+        ended,
+        post_mortem: Box::default(),
+    }
 }
 
 pub(super) fn ended_by(cause: Cause, how: HowEnded) -> RecordedDeath {
-    let death = Death { how, lived: Span::from_secs(5), ..Death::lost(noon(), "a note") };
+    let death = Death {
+        how,
+        lived: Span::from_secs(5),
+        ..Death::lost(noon(), "a note")
+    };
     RecordedDeath { cause, death }
 }
 
@@ -111,17 +157,29 @@ pub(super) fn found_at_death(text: &str) -> PostMortem {
 }
 
 pub(super) fn stopped() -> AgentChange {
-    AgentChange::State(AgentState::Stopped { by: Stopper::Person })
+    AgentChange::State(AgentState::Stopped {
+        by: Stopper::Person,
+    })
 }
 
 pub(super) async fn read_agent(store: &dyn Store, name: &str) -> Agent {
-    look_at_agent(store, name).await.expect("the agent is there")
+    look_at_agent(store, name)
+        .await
+        .expect("the agent is there")
 }
 
 /// The agent, without the noise of a clock that goes on by itself.
 async fn look_at_agent(store: &dyn Store, name: &str) -> Option<Agent> {
-    let mut agent = store.agent(&agent(name)).await.expect("a store that can be read")?;
-    if let Some(left) = agent.lease.held.as_mut().and_then(|held| held.left.as_mut()) {
+    let mut agent = store
+        .agent(&agent(name))
+        .await
+        .expect("a store that can be read")?;
+    if let Some(left) = agent
+        .lease
+        .held
+        .as_mut()
+        .and_then(|held| held.left.as_mut())
+    {
         let whole = left.as_ms().div_ceil(CLOCK_NOISE_MS_MAX) * CLOCK_NOISE_MS_MAX;
         *left = Span::from_ms(whole);
     }
@@ -129,7 +187,12 @@ async fn look_at_agent(store: &dyn Store, name: &str) -> Option<Agent> {
 }
 
 pub(super) async fn agent_left(store: &dyn Store, name: &str) -> Option<Span> {
-    read_agent(store, name).await.lease.held.expect("the agent is held").left
+    read_agent(store, name)
+        .await
+        .lease
+        .held
+        .expect("the agent is held")
+        .left
 }
 
 pub(super) async fn agent_names(store: &dyn Store, query: AgentQuery) -> Vec<String> {
@@ -142,29 +205,52 @@ pub(super) async fn attempt(store: &dyn Store, tag: &AttemptTag) -> Option<Attem
 }
 
 pub(super) fn all_attempts() -> AttemptQuery {
-    AttemptQuery { agent: None, ended: false, limit: usize::MAX, before: None }
+    AttemptQuery {
+        agent: None,
+        ended: false,
+        limit: usize::MAX,
+        before: None,
+    }
 }
 
 pub(super) fn attempts_of(name: &str) -> AttemptQuery {
-    AttemptQuery { agent: Some(agent(name)), ..all_attempts() }
+    AttemptQuery {
+        agent: Some(agent(name)),
+        ..all_attempts()
+    }
 }
 
 /// As `name.number`, in the store's order.
 pub(super) async fn attempts(store: &dyn Store, query: AttemptQuery) -> Vec<String> {
-    let found = store.attempts(query).await.expect("a store that can be read");
-    found.iter().map(|attempt| format!("{}.{}", attempt.agent, attempt.number)).collect()
+    let found = store
+        .attempts(query)
+        .await
+        .expect("a store that can be read");
+    found
+        .iter()
+        .map(|attempt| format!("{}.{}", attempt.agent, attempt.number))
+        .collect()
 }
 
 pub(super) async fn forget_attempts(store: &dyn Store, before: Time) -> u64 {
-    store.forget_attempts(before).await.expect("a store that can be written")
+    store
+        .forget_attempts(before)
+        .await
+        .expect("a store that can be written")
 }
 
 pub(super) async fn forget_agent(store: &dyn Store, name: &str, seq: u64) -> bool {
-    store.forget_agent(&agent(name), seq, noon()).await.expect("a store that can be written")
+    store
+        .forget_agent(&agent(name), seq, noon())
+        .await
+        .expect("a store that can be written")
 }
 
 pub(super) fn events_of(name: &str) -> EventQuery {
-    EventQuery { agent: Some(agent(name)), ..all_events() }
+    EventQuery {
+        agent: Some(agent(name)),
+        ..all_events()
+    }
 }
 
 /// Everything that a store tells of one agent, for comparing before and after.
@@ -174,8 +260,14 @@ pub(super) async fn all_of_agent(
 ) -> (Option<Agent>, Vec<Attempt>, Vec<Event>, u64) {
     (
         look_at_agent(store, name).await,
-        store.attempts(attempts_of(name)).await.expect("a store that can be read"),
+        store
+            .attempts(attempts_of(name))
+            .await
+            .expect("a store that can be read"),
         events(store, events_of(name)).await,
-        store.newest_event().await.expect("a store that can be read"),
+        store
+            .newest_event()
+            .await
+            .expect("a store that can be read"),
     )
 }

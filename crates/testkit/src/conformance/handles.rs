@@ -15,7 +15,10 @@ pub struct Handles<S> {
 impl<S: Store + 'static> Handles<S> {
     /// None yet; `move_clock` moves the clock of one.
     pub fn new(move_clock: fn(&S, Span)) -> Self {
-        Self { move_clock, opened: Mutex::new((Span::ZERO, Vec::new())) }
+        Self {
+            move_clock,
+            opened: Mutex::new((Span::ZERO, Vec::new())),
+        }
     }
 
     /// One more: its clock is as far ahead as the others'.

@@ -20,8 +20,14 @@ pub async fn late_write_of_a_dead_holder_is_refused(harness: &dyn Harness) {
     let (dead, successor) = (harness.open().await, harness.open().await);
     let old = add_held(&*dead, "t").await;
     harness.advance(Span::from_secs(1100)).await;
-    let new =
-        done(&*successor, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(1_000))]).await.fence;
+    let new = done(
+        &*successor,
+        "t",
+        FREE,
+        vec![Change::LeaseEnded, lease_of(Some(1_000))],
+    )
+    .await
+    .fence;
     let before = all_of(&*successor, "t").await;
     let refused = put(&*dead, "t", fenced(old), vec![begun("s")]).await;
     assert!(
@@ -43,8 +49,15 @@ pub async fn two_takers_one_wins(harness: &dyn Harness) {
         });
         let [one, other] = takers;
         let both = [one.await.expect("no panic"), other.await.expect("no panic")];
-        assert_eq!(both.iter().filter(|result| result.is_ok()).count(), 1, "{both:?}");
-        assert!(both.iter().any(|result| matches!(result, Err(CommitError::Moved(_)))));
+        assert_eq!(
+            both.iter().filter(|result| result.is_ok()).count(),
+            1,
+            "{both:?}"
+        );
+        assert!(
+            both.iter()
+                .any(|result| matches!(result, Err(CommitError::Moved(_))))
+        );
         assert_eq!(read(&*ours, &task).await.lease.fence, Fence(1));
     }
 }
@@ -73,12 +86,29 @@ pub async fn a_lease_that_was_given_back_writes_no_more(harness: &dyn Harness) {
 pub async fn a_raised_fence_shuts_out_the_holder(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
-    assert_eq!(done(&*store, "t", FREE, vec![Change::FenceRaised]).await.fence, Fence(2));
+    assert_eq!(
+        done(&*store, "t", FREE, vec![Change::FenceRaised])
+            .await
+            .fence,
+        Fence(2)
+    );
     let refused = put(&*store, "t", fenced(fence), vec![note("x")]).await;
-    assert!(matches!(refused, Err(CommitError::Fenced { newest: Fence(2), .. })));
+    assert!(matches!(
+        refused,
+        Err(CommitError::Fenced {
+            newest: Fence(2),
+            ..
+        })
+    ));
     let raised = put(&*store, "t", fenced(Fence(2)), vec![note("x")]).await;
-    assert!(matches!(raised, Err(CommitError::Fenced { .. })), "nobody holds the raised fence");
-    assert_eq!(done(&*store, "t", FREE, vec![lease_of(None)]).await.fence, Fence(3));
+    assert!(
+        matches!(raised, Err(CommitError::Fenced { .. })),
+        "nobody holds the raised fence"
+    );
+    assert_eq!(
+        done(&*store, "t", FREE, vec![lease_of(None)]).await.fence,
+        Fence(3)
+    );
 }
 
 /// Through taking, giving back and raising.
@@ -107,7 +137,10 @@ pub async fn a_fence_from_the_future_is_refused(harness: &dyn Harness) {
     add_held(&*store, "t").await;
     for fence in [Fence(2), Fence(i64::MAX as u64), Fence(u64::MAX)] {
         let refused = put(&*store, "t", fenced(fence), vec![note("x")]).await;
-        assert!(matches!(refused, Err(CommitError::Fenced { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(CommitError::Fenced { .. })),
+            "{refused:?}"
+        );
     }
 }
 
@@ -162,8 +195,13 @@ pub async fn a_refused_commit_renews_nothing(harness: &dyn Harness) {
     let store = harness.open().await;
     let fence = add_held(&*store, "t").await;
     harness.advance(Span::from_secs(700)).await;
-    let guard = relight_core::decide::Guard { fence: Some(fence), seq: Some(99) };
-    put(&*store, "t", guard, vec![note("x")]).await.expect_err("a wrong guard is refused");
+    let guard = relight_core::decide::Guard {
+        fence: Some(fence),
+        seq: Some(99),
+    };
+    put(&*store, "t", guard, vec![note("x")])
+        .await
+        .expect_err("a wrong guard is refused");
     assert_eq!(left(&*store, "t").await, secs(300));
 }
 
@@ -173,19 +211,32 @@ pub async fn renewal_is_not_progress(harness: &dyn Harness) {
     let fence = add_held(&*store, "t").await;
     let before = all_of(&*store, "t").await;
     harness.advance(Span::from_secs(1100)).await;
-    store.renew(&id("t"), fence).await.expect("the holder renews");
-    assert_eq!(all_of(&*store, "t").await, before, "also the time left is as at the begin");
+    store
+        .renew(&id("t"), fence)
+        .await
+        .expect("the holder renews");
+    assert_eq!(
+        all_of(&*store, "t").await,
+        before,
+        "also the time left is as at the begin"
+    );
 }
 
 /// By a successor, by giving back, or with the task itself.
 pub async fn renewal_after_the_lease_was_lost_is_refused(harness: &dyn Harness) {
     let store = harness.open().await;
     let old = add_held(&*store, "t").await;
-    let new = done(&*store, "t", FREE, vec![lease_of(Some(1_000))]).await.fence;
+    let new = done(&*store, "t", FREE, vec![lease_of(Some(1_000))])
+        .await
+        .fence;
     harness.advance(Span::from_secs(400)).await;
     let refused = store.renew(&id("t"), old).await;
     assert!(matches!(refused, Err(CommitError::Fenced { newest, .. }) if newest == new));
-    assert_eq!(left(&*store, "t").await, secs(600), "the successor's time is its own");
+    assert_eq!(
+        left(&*store, "t").await,
+        secs(600),
+        "the successor's time is its own"
+    );
     done(&*store, "t", FREE, vec![Change::LeaseEnded]).await;
     let refused = store.renew(&id("t"), new).await;
     assert!(matches!(refused, Err(CommitError::Fenced { .. })));
@@ -200,7 +251,10 @@ pub async fn no_clock_ends_a_lease_without_time(harness: &dyn Harness) {
     let fence = done(&*store, "t", FREE, vec![lease_of(None)]).await.fence;
     harness.advance(Span::from_secs(86_400 * 365)).await;
     assert_eq!(left(&*store, "t").await, None);
-    store.renew(&id("t"), fence).await.expect("the holder renews");
+    store
+        .renew(&id("t"), fence)
+        .await
+        .expect("the holder renews");
     assert_eq!(left(&*store, "t").await, None);
 }
 
@@ -210,7 +264,12 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
     add(&*store, "t").await;
     let boot = "3f0c2b9e-0000-4000-8000-5bd1e995aa55".to_owned();
     let holders = [
-        Holder::Process(ProcessIdentity { pid: u32::MAX, start: u64::MAX, boot, node: None }),
+        Holder::Process(ProcessIdentity {
+            pid: u32::MAX,
+            start: u64::MAX,
+            boot,
+            node: None,
+        }),
         Holder::Attempt {
             process: None,
             attempt: "writer-7".to_owned(),
@@ -221,18 +280,27 @@ pub async fn holders_come_back_as_they_were(harness: &dyn Harness) {
                 node: None,
             },
         },
-        Holder::Time { by: "Zoë at the desk".to_owned() },
+        Holder::Time {
+            by: "Zoë at the desk".to_owned(),
+        },
     ];
     for (count, holder) in holders.into_iter().enumerate() {
         for ttl in [None, secs(6_000)] {
             let at = later(count as u64);
-            let change = Change::LeaseTaken { holder: holder.clone(), ttl };
+            let change = Change::LeaseTaken {
+                holder: holder.clone(),
+                ttl,
+            };
             let commit = commit_of(&id("t"), FREE, vec![change]);
             store
                 .commit(relight_store::Commit { at, ..commit })
                 .await
                 .expect("a free commit is taken");
-            let held = read(&*store, "t").await.lease.held.expect("the task is held");
+            let held = read(&*store, "t")
+                .await
+                .lease
+                .held
+                .expect("the task is held");
             assert_eq!(
                 (held.holder, held.ttl, held.since, held.left),
                 (holder.clone(), ttl, at, ttl)
@@ -246,7 +314,13 @@ pub async fn a_successor_starts_with_a_whole_lease(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "t").await;
     harness.advance(Span::from_secs(900)).await;
-    done(&*store, "t", FREE, vec![Change::LeaseEnded, lease_of(Some(3_000))]).await;
+    done(
+        &*store,
+        "t",
+        FREE,
+        vec![Change::LeaseEnded, lease_of(Some(3_000))],
+    )
+    .await;
     assert_eq!(left(&*store, "t").await, secs(3_000));
     done(&*store, "t", FREE, vec![lease_of(None)]).await;
     assert_eq!(left(&*store, "t").await, None);

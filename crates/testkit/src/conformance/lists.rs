@@ -14,7 +14,10 @@ use relight_store::{Store, TaskGlance, TaskQuery};
 
 async fn list(store: &dyn Store, query: TaskQuery) -> Vec<String> {
     let found = store.tasks(query).await.expect("a store that can be read");
-    found.into_iter().map(|task: Task| task.id.to_string()).collect()
+    found
+        .into_iter()
+        .map(|task: Task| task.id.to_string())
+        .collect()
 }
 
 /// Not by name, nor by what moved last.
@@ -25,7 +28,10 @@ pub async fn tasks_come_in_the_order_they_were_added(harness: &dyn Harness) {
     }
     done(&*store, "c", FREE, vec![note("x")]).await;
     assert_eq!(list(&*store, TaskQuery::default()).await, ["c", "a", "b"]);
-    let whole = store.tasks(TaskQuery::default()).await.expect("a store that can be read");
+    let whole = store
+        .tasks(TaskQuery::default())
+        .await
+        .expect("a store that can be read");
     assert_eq!(whole[0], read(&*store, "c").await);
 }
 
@@ -39,13 +45,25 @@ pub async fn tasks_can_be_read_in_pages(harness: &dyn Harness) {
     let mut paged: Vec<String> = Vec::new();
     for _ in 0..4 {
         let after = paged.last().map(|last| id(last));
-        paged
-            .extend(list(&*store, TaskQuery { after, limit: Some(3), ..Default::default() }).await);
+        paged.extend(
+            list(
+                &*store,
+                TaskQuery {
+                    after,
+                    limit: Some(3),
+                    ..Default::default()
+                },
+            )
+            .await,
+        );
         let last = paged.last().expect("a page has a task");
         done(&*store, last, FREE, vec![to(TaskStatus::Cancelled)]).await;
     }
     assert_eq!(paged, names);
-    let none = TaskQuery { limit: Some(0), ..Default::default() };
+    let none = TaskQuery {
+        limit: Some(0),
+        ..Default::default()
+    };
     assert_eq!(list(&*store, none).await, [""; 0]);
 }
 
@@ -53,7 +71,10 @@ pub async fn tasks_can_be_read_in_pages(harness: &dyn Harness) {
 pub async fn a_page_after_a_task_that_is_gone_is_empty(harness: &dyn Harness) {
     let store = harness.open().await;
     add(&*store, "t").await;
-    let query = TaskQuery { after: Some(id("gone")), ..Default::default() };
+    let query = TaskQuery {
+        after: Some(id("gone")),
+        ..Default::default()
+    };
     assert_eq!(list(&*store, query).await, [""; 0]);
 }
 
@@ -64,8 +85,10 @@ pub async fn tasks_can_be_asked_for_by_status_agent_and_folder(harness: &dyn Har
         let (name, folder) = (name.map(agent), folder.map(str::to_owned));
         move |new: &mut NewTask| {
             new.agent = name;
-            new.checkpoint =
-                folder.map(|folder| CheckpointSettings { folder, ..CheckpointSettings::default() });
+            new.checkpoint = folder.map(|folder| CheckpointSettings {
+                folder,
+                ..CheckpointSettings::default()
+            });
         }
     };
     add(&*store, "bare").await;
@@ -75,19 +98,36 @@ pub async fn tasks_can_be_asked_for_by_status_agent_and_folder(harness: &dyn Har
     add_with(&*store, "in-y", with(None, Some("/x/y"))).await;
     let ann = Some(agent("ann"));
     let x = Some("/x".to_owned());
-    let query = TaskQuery { agent: ann.clone(), ..Default::default() };
+    let query = TaskQuery {
+        agent: ann.clone(),
+        ..Default::default()
+    };
     assert_eq!(list(&*store, query).await, ["a", "a-in-x"]);
-    let query = TaskQuery { checkpoint_folder: x.clone(), ..Default::default() };
+    let query = TaskQuery {
+        checkpoint_folder: x.clone(),
+        ..Default::default()
+    };
     assert_eq!(list(&*store, query).await, ["a-in-x", "in-x"]);
-    let query = TaskQuery { agent: ann, checkpoint_folder: x, ..Default::default() };
+    let query = TaskQuery {
+        agent: ann,
+        checkpoint_folder: x,
+        ..Default::default()
+    };
     assert_eq!(list(&*store, query).await, ["a-in-x"]);
     let statuses = vec![TaskStatus::Created, TaskStatus::Failed];
-    let query = TaskQuery { statuses, ..Default::default() };
+    let query = TaskQuery {
+        statuses,
+        ..Default::default()
+    };
     assert_eq!(list(&*store, query.clone()).await, ["bare", "in-x", "in-y"]);
     done(&*store, "bare", FREE, vec![to(TaskStatus::Cancelled)]).await;
     done(&*store, "a", FREE, vec![to(TaskStatus::Failed)]).await;
     assert_eq!(list(&*store, query.clone()).await, ["a", "in-x", "in-y"]);
-    let query = TaskQuery { after: Some(id("a")), limit: Some(1), ..query };
+    let query = TaskQuery {
+        after: Some(id("a")),
+        limit: Some(1),
+        ..query
+    };
     assert_eq!(list(&*store, query).await, ["in-x"]);
 }
 
@@ -101,13 +141,28 @@ pub async fn tasks_can_be_asked_for_by_lease_and_doubt(harness: &dyn Harness) {
         super::given::add_held(&*store, task).await;
     }
     done(&*store, "held-in-doubt", FREE, vec![begun("s")]).await;
-    done(&*store, "over", FREE, vec![begun("s"), to(TaskStatus::Cancelled)]).await;
+    done(
+        &*store,
+        "over",
+        FREE,
+        vec![begun("s"), to(TaskStatus::Cancelled)],
+    )
+    .await;
     done(&*store, "sure", FREE, vec![begun("s"), ended("s", "x")]).await;
-    let held = TaskQuery { held: true, ..Default::default() };
+    let held = TaskQuery {
+        held: true,
+        ..Default::default()
+    };
     assert_eq!(list(&*store, held.clone()).await, ["held", "held-in-doubt"]);
-    let in_doubt = TaskQuery { in_doubt: true, ..Default::default() };
+    let in_doubt = TaskQuery {
+        in_doubt: true,
+        ..Default::default()
+    };
     assert_eq!(list(&*store, in_doubt).await, ["over", "held-in-doubt"]);
-    let both = TaskQuery { in_doubt: true, ..held };
+    let both = TaskQuery {
+        in_doubt: true,
+        ..held
+    };
     assert_eq!(list(&*store, both).await, ["held-in-doubt"]);
 }
 
@@ -125,7 +180,12 @@ pub async fn unfinished_lists_every_non_terminal_task(harness: &dyn Harness) {
         let task = id(status.as_str());
         let not_before = Some(later(500));
         let changes = vec![to(status), Change::NotBefore(not_before)];
-        let commit = relight_store::Commit { task: task.clone(), guard: FREE, at, changes };
+        let commit = relight_store::Commit {
+            task: task.clone(),
+            guard: FREE,
+            at,
+            changes,
+        };
         store.commit(commit).await.expect("a free commit is taken");
         if !status.is_terminal() {
             let agent = owner;
@@ -139,7 +199,10 @@ pub async fn unfinished_lists_every_non_terminal_task(harness: &dyn Harness) {
             });
         }
     }
-    assert_eq!(store.unfinished().await.expect("a store that can be read"), expected);
+    assert_eq!(
+        store.unfinished().await.expect("a store that can be read"),
+        expected
+    );
 }
 
 /// Who saw an older state removes nothing; the others are removed all the same.
@@ -149,13 +212,23 @@ pub async fn forget_leaves_a_task_that_moved_on(harness: &dyn Harness) {
         add(&*store, task).await;
     }
     done(&*store, "moved", FREE, vec![note("x")]).await;
-    let asked = vec![(id("moved"), 1), (id("absent"), 1), (id("same"), 1), (id("same"), 1)];
-    let gone = store.forget(asked, noon()).await.expect("a store that can be written");
+    let asked = vec![
+        (id("moved"), 1),
+        (id("absent"), 1),
+        (id("same"), 1),
+        (id("same"), 1),
+    ];
+    let gone = store
+        .forget(asked, noon())
+        .await
+        .expect("a store that can be written");
     assert_eq!(gone, [id("same")]);
     assert_eq!(list(&*store, TaskQuery::default()).await, ["moved", "kept"]);
     assert_eq!(read(&*store, "moved").await.context["note"], "x");
-    let nothing: Vec<TaskId> =
-        store.forget(Vec::new(), noon()).await.expect("a store that can be written");
+    let nothing: Vec<TaskId> = store
+        .forget(Vec::new(), noon())
+        .await
+        .expect("a store that can be written");
     assert_eq!(nothing, []);
 }
 
@@ -167,15 +240,24 @@ pub async fn a_forgotten_task_leaves_nothing_behind(harness: &dyn Harness) {
         done(&*store, task, FREE, vec![begun("s"), ended("s", task)]).await;
     }
     let other = all_of(&*store, "u").await;
-    store.forget(vec![(id("t"), 2)], noon()).await.expect("a store that can be written");
+    store
+        .forget(vec![(id("t"), 2)], noon())
+        .await
+        .expect("a store that can be written");
     let (task, steps, told, _) = all_of(&*store, "t").await;
     assert_eq!((task, steps, told), (None, Vec::new(), Vec::new()));
     assert_eq!(step(&*store, "t", "s").await, None);
     assert_eq!(output(&*store, "t", "s").await, None);
     let (task, steps, told, _) = all_of(&*store, "u").await;
     assert_eq!((task, steps, told), (other.0, other.1, other.2));
-    assert_eq!(events(&*store, all_events()).await.len(), 4, "one tells of the removal");
-    put(&*store, "t", FREE, vec![note("x")]).await.expect_err("there is no such task");
+    assert_eq!(
+        events(&*store, all_events()).await.len(),
+        4,
+        "one tells of the removal"
+    );
+    put(&*store, "t", FREE, vec![note("x")])
+        .await
+        .expect_err("there is no such task");
 }
 
 /// As if it had never been: first sequence number, last place, its key free.
@@ -185,12 +267,24 @@ pub async fn a_forgotten_task_can_be_added_anew(harness: &dyn Harness) {
     add_with(&*store, "t", keyed).await;
     add(&*store, "u").await;
     done(&*store, "t", at_seq(1), vec![begun("s"), ended("s", "old")]).await;
-    store.forget(vec![(id("t"), 2)], noon()).await.expect("a store that can be written");
-    assert_eq!(store.task_with_key(&key("k")).await.expect("a store that can be read"), None);
+    store
+        .forget(vec![(id("t"), 2)], noon())
+        .await
+        .expect("a store that can be written");
+    assert_eq!(
+        store
+            .task_with_key(&key("k"))
+            .await
+            .expect("a store that can be read"),
+        None
+    );
     assert_eq!(add_with(&*store, "t", keyed).await.seq, 1);
     assert_eq!(list(&*store, TaskQuery::default()).await, ["u", "t"]);
     assert_eq!(step(&*store, "t", "s").await, None);
-    let first = Task { seq: 1, ..Change::first(&super::given::new_task("t", keyed), noon()) };
+    let first = Task {
+        seq: 1,
+        ..Change::first(&super::given::new_task("t", keyed), noon())
+    };
     assert_eq!(read(&*store, "t").await, first);
 }
 
@@ -203,8 +297,14 @@ pub async fn the_inventory_counts_what_is_there(harness: &dyn Harness) {
     done(&*store, "b", FREE, vec![begun("s"), begun("r")]).await;
     done(&*store, "c", FREE, vec![to(TaskStatus::Cancelled)]).await;
     for whole in [false, true] {
-        let inventory = store.inventory(whole).await.expect("a store that can be read");
-        assert_eq!(inventory.tasks, [(TaskStatus::Created, 2), (TaskStatus::Cancelled, 1)]);
+        let inventory = store
+            .inventory(whole)
+            .await
+            .expect("a store that can be read");
+        assert_eq!(
+            inventory.tasks,
+            [(TaskStatus::Created, 2), (TaskStatus::Cancelled, 1)]
+        );
         assert_eq!((inventory.events, inventory.in_doubt), (6, 1));
         assert_eq!(inventory.damage, [""; 0]);
         assert!(!inventory.backend.is_empty());

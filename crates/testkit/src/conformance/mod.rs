@@ -288,9 +288,15 @@ mod tests {
     fn no_behaviour_is_left_out_of_the_suite() {
         let listed = include_str!("mod.rs");
         for (group, text) in FILES {
-            for line in text.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
+            for line in text
+                .lines()
+                .filter_map(|line| line.strip_prefix("pub async fn "))
+            {
                 let (behaviour, _) = line.split_once('(').unwrap();
-                assert!(listed.contains(&format!(" {behaviour},\n")), "{group}::{behaviour}");
+                assert!(
+                    listed.contains(&format!(" {behaviour},\n")),
+                    "{group}::{behaviour}"
+                );
             }
         }
     }

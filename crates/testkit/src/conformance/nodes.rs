@@ -33,7 +33,10 @@ async fn join(store: &dyn Store, node: NewNode) -> Joined {
 }
 
 async fn join_after(store: &dyn Store, node: NewNode, last: Option<Epoch>) -> Joined {
-    store.join_node(node, last, noon()).await.expect("a store that can be written")
+    store
+        .join_node(node, last, noon())
+        .await
+        .expect("a store that can be written")
 }
 
 async fn joined(store: &dyn Store, node: NewNode) -> Epoch {
@@ -44,19 +47,31 @@ async fn joined(store: &dyn Store, node: NewNode) -> Epoch {
 }
 
 async fn renew(store: &dyn Store, text: &str, epoch: Epoch) -> bool {
-    store.renew_node(&name(text), epoch).await.expect("a store that can be written")
+    store
+        .renew_node(&name(text), epoch)
+        .await
+        .expect("a store that can be written")
 }
 
 async fn leave(store: &dyn Store, text: &str, epoch: Epoch) -> bool {
-    store.leave_node(&name(text), epoch, later(1)).await.expect("a store that can be written")
+    store
+        .leave_node(&name(text), epoch, later(1))
+        .await
+        .expect("a store that can be written")
 }
 
 async fn drain(store: &dyn Store, text: &str, draining: bool) -> bool {
-    store.drain_node(&name(text), draining, noon()).await.expect("a store that can be written")
+    store
+        .drain_node(&name(text), draining, noon())
+        .await
+        .expect("a store that can be written")
 }
 
 async fn forget(store: &dyn Store, text: &str) -> bool {
-    store.forget_node(&name(text), noon()).await.expect("a store that can be written")
+    store
+        .forget_node(&name(text), noon())
+        .await
+        .expect("a store that can be written")
 }
 
 async fn nodes(store: &dyn Store) -> Vec<Node> {
@@ -69,8 +84,14 @@ pub async fn nodes_are_seen_by_every_handle(harness: &dyn Harness) {
     joined(&*one, new("b")).await;
     joined(&*one, new("a")).await;
     let seen = nodes(&*other).await;
-    assert_eq!(seen.iter().map(|node| node.new.clone()).collect::<Vec<_>>(), [new("a"), new("b")]);
-    assert!(seen.iter().all(|node| node.is_live() && node.epoch == Epoch(1) && !node.draining));
+    assert_eq!(
+        seen.iter().map(|node| node.new.clone()).collect::<Vec<_>>(),
+        [new("a"), new("b")]
+    );
+    assert!(
+        seen.iter()
+            .all(|node| node.is_live() && node.epoch == Epoch(1) && !node.draining)
+    );
     assert_eq!(seen[0].joined_at, noon());
 }
 
@@ -83,7 +104,10 @@ pub async fn a_renewed_lease_of_a_node_has_its_whole_time(harness: &dyn Harness)
     assert!(half.as_ms() <= TTL.as_ms() / 2, "{half}");
     assert!(renew(&*store, "a", epoch).await);
     let whole = nodes(&*store).await[0].left;
-    assert!(whole <= TTL && whole.as_ms() + CLOCK_NOISE_MS_MAX >= TTL.as_ms(), "{whole}");
+    assert!(
+        whole <= TTL && whole.as_ms() + CLOCK_NOISE_MS_MAX >= TTL.as_ms(),
+        "{whole}"
+    );
 }
 
 /// Others may have taken what it held: it must join anew.
@@ -102,7 +126,10 @@ pub async fn a_lease_of_a_node_that_ran_out_is_never_renewed(harness: &dyn Harne
 pub async fn a_name_belongs_to_one_installation_while_its_lease_lasts(harness: &dyn Harness) {
     let store = harness.open().await;
     let first = joined(&*store, new("a")).await;
-    let stranger = NewNode { instance: "another home".to_owned(), ..new("a") };
+    let stranger = NewNode {
+        instance: "another home".to_owned(),
+        ..new("a")
+    };
     match join(&*store, stranger.clone()).await {
         Joined::Taken(node) => assert_eq!(node.new, new("a")),
         other => panic!("{other:?}"),
@@ -114,14 +141,21 @@ pub async fn a_name_belongs_to_one_installation_while_its_lease_lasts(harness: &
 }
 
 fn process(pid: u32, boot: &str) -> Option<ProcessIdentity> {
-    Some(ProcessIdentity { pid, start: 1, boot: boot.to_owned(), node: Some(name("a")) })
+    Some(ProcessIdentity {
+        pid,
+        start: 1,
+        boot: boot.to_owned(),
+        node: Some(name("a")),
+    })
 }
 
 /// Two daemons of one installation do not take its lease from each other for ever: the later one has it.
 pub async fn a_process_that_another_one_overtook_does_not_join_anew(harness: &dyn Harness) {
     let store = harness.open().await;
-    let [frozen, successor] =
-        [1, 2].map(|pid| NewNode { process: process(pid, "now"), ..new("a") });
+    let [frozen, successor] = [1, 2].map(|pid| NewNode {
+        process: process(pid, "now"),
+        ..new("a")
+    });
     let first = joined(&*store, frozen.clone()).await;
     let second = joined(&*store, successor.clone()).await;
     for _ in 0..2 {
@@ -132,7 +166,10 @@ pub async fn a_process_that_another_one_overtook_does_not_join_anew(harness: &dy
         harness.advance(TTL).await;
     }
     let anew = join_after(&*store, successor, Some(second)).await;
-    assert!(matches!(anew, Joined::As(epoch) if epoch > second), "{anew:?}");
+    assert!(
+        matches!(anew, Joined::As(epoch) if epoch > second),
+        "{anew:?}"
+    );
 }
 
 /// A cloned machine has the same home. What its original runs it cannot see, so it may not be that node.
@@ -140,8 +177,10 @@ pub async fn a_copy_of_an_installation_on_another_machine_waits_for_the_lease(
     harness: &dyn Harness,
 ) {
     let store = harness.open().await;
-    let [original, copy] =
-        ["one boot", "another"].map(|boot| NewNode { process: process(1, boot), ..new("a") });
+    let [original, copy] = ["one boot", "another"].map(|boot| NewNode {
+        process: process(1, boot),
+        ..new("a")
+    });
     let first = joined(&*store, original.clone()).await;
     match join(&*store, copy.clone()).await {
         Joined::Taken(node) => assert_eq!(node.new, original),
@@ -161,7 +200,10 @@ pub async fn a_node_that_was_removed_joins_anew_with_a_larger_number(harness: &d
     harness.advance(TTL).await;
     assert!(forget(&*store, "a").await);
     let anew = join_after(&*store, new("a"), Some(first)).await;
-    assert!(matches!(anew, Joined::As(epoch) if epoch > first), "{anew:?}");
+    assert!(
+        matches!(anew, Joined::As(epoch) if epoch > first),
+        "{anew:?}"
+    );
 }
 
 /// Nobody waits for a lease that was given back.
@@ -198,10 +240,15 @@ pub async fn what_happens_to_a_node_is_told(harness: &dyn Harness) {
     drain(&*store, "a", true).await;
     leave(&*store, "a", epoch).await;
     forget(&*store, "a").await;
-    let query = EventQuery { kinds: vec![EventKind::Node], ..all_events() };
+    let query = EventQuery {
+        kinds: vec![EventKind::Node],
+        ..all_events()
+    };
     let told = events(&*store, query).await;
-    let whats: Vec<_> =
-        told.iter().map(|event| event.detail["what"].as_str().unwrap_or("?")).collect();
+    let whats: Vec<_> = told
+        .iter()
+        .map(|event| event.detail["what"].as_str().unwrap_or("?"))
+        .collect();
     assert_eq!(whats, ["joined", "draining", "left", "removed"]);
     assert!(told.iter().all(|event| event.detail["node"] == "a"));
 }
@@ -209,7 +256,12 @@ pub async fn what_happens_to_a_node_is_told(harness: &dyn Harness) {
 /// Whoever compares marks reads all nodes exactly when there is something to see.
 pub async fn a_glance_at_the_nodes_tells_everything_but_renewals(harness: &dyn Harness) {
     let store = harness.open().await;
-    let glance = async || store.nodes_summary().await.expect("a store that can be read");
+    let glance = async || {
+        store
+            .nodes_summary()
+            .await
+            .expect("a store that can be read")
+    };
     let mut marks = vec![glance().await.mark];
     assert_eq!(glance().await.first_end, None);
     let epoch = joined(&*store, new("a")).await;
@@ -232,6 +284,9 @@ pub async fn a_glance_at_the_nodes_tells_everything_but_renewals(harness: &dyn H
     joined(&*store, new("b")).await;
     marks.push(glance().await.mark);
     for (at, mark) in marks.iter().enumerate() {
-        assert!(!marks[..at].contains(mark), "the {at}th is as one before: {marks:?}");
+        assert!(
+            !marks[..at].contains(mark),
+            "the {at}th is as one before: {marks:?}"
+        );
     }
 }

@@ -12,20 +12,32 @@ use super::given::{
 use relight_store::Store;
 
 async fn queue(store: &dyn Store, name: &str, now: Time) -> Vec<String> {
-    let found = store.claimable(&claimant(name), now, 100).await.expect("a store that can be read");
+    let found = store
+        .claimable(&claimant(name), now, 100)
+        .await
+        .expect("a store that can be read");
     found.into_iter().map(|task| task.to_string()).collect()
 }
 
 /// Larger first; among equals the one that waits longest.
 pub async fn the_queue_goes_by_priority_then_by_age(harness: &dyn Harness) {
     let store = harness.open().await;
-    let tasks =
-        [("z0", 0), ("low", i32::MIN), ("a0", 0), ("high", i32::MAX), ("five", 5), ("b0", 0)];
+    let tasks = [
+        ("z0", 0),
+        ("low", i32::MIN),
+        ("a0", 0),
+        ("high", i32::MAX),
+        ("five", 5),
+        ("b0", 0),
+    ];
     for (task, priority) in tasks {
         add_with(&*store, task, |new| new.spec.priority = priority).await;
     }
     done(&*store, "z0", FREE, vec![super::given::note("moved last")]).await;
-    assert_eq!(queue(&*store, "ann", noon()).await, ["high", "five", "z0", "a0", "b0", "low"]);
+    assert_eq!(
+        queue(&*store, "ann", noon()).await,
+        ["high", "five", "z0", "a0", "b0", "low"]
+    );
 }
 
 /// `created`, and `assigned` to it or to nobody in particular; no other status.
@@ -37,7 +49,14 @@ pub async fn the_queue_has_what_is_anybodys_or_ones_own(harness: &dyn Harness) {
     }
     add_with(&*store, "anns", |new| new.agent = Some(agent("ann"))).await;
     add_with(&*store, "bobs", |new| new.agent = Some(agent("bob"))).await;
-    let expected = ["created", "assigned", "deferred", "interrupted", "failed", "anns"];
+    let expected = [
+        "created",
+        "assigned",
+        "deferred",
+        "interrupted",
+        "failed",
+        "anns",
+    ];
     assert_eq!(queue(&*store, "ann", noon()).await, expected);
     assert_eq!(queue(&*store, "carl", noon()).await, expected[..5]);
 }
@@ -46,8 +65,17 @@ pub async fn the_queue_has_what_is_anybodys_or_ones_own(harness: &dyn Harness) {
 pub async fn a_pinned_task_is_for_its_agent_alone(harness: &dyn Harness) {
     let store = harness.open().await;
     for status in TaskStatus::ALL {
-        add_with(&*store, status.as_str(), |new| new.agent = Some(agent("ann"))).await;
-        done(&*store, status.as_str(), FREE, vec![Change::Pinned(true), to(status)]).await;
+        add_with(&*store, status.as_str(), |new| {
+            new.agent = Some(agent("ann"))
+        })
+        .await;
+        done(
+            &*store,
+            status.as_str(),
+            FREE,
+            vec![Change::Pinned(true), to(status)],
+        )
+        .await;
     }
     add(&*store, "nobodys").await;
     done(&*store, "nobodys", FREE, vec![Change::Pinned(true)]).await;
@@ -74,7 +102,10 @@ pub async fn a_failed_task_is_in_the_queue_while_retries_are_left(harness: &dyn 
         changes.push(to(TaskStatus::Failed));
         done(&*store, task, FREE, changes).await;
     }
-    assert_eq!(queue(&*store, "ann", noon()).await, ["default", "twice", "always"]);
+    assert_eq!(
+        queue(&*store, "ann", noon()).await,
+        ["default", "twice", "always"]
+    );
 }
 
 /// By time that is left, by a process or by an attempt.
@@ -82,7 +113,12 @@ pub async fn a_held_task_is_not_in_the_queue(harness: &dyn Harness) {
     let store = harness.open().await;
     add_held(&*store, "by-time").await;
     let boot = "boot".to_owned();
-    let process = Holder::Process(ProcessIdentity { pid: 1, start: 1, boot, node: None });
+    let process = Holder::Process(ProcessIdentity {
+        pid: 1,
+        start: 1,
+        boot,
+        node: None,
+    });
     let attempt = Holder::Attempt {
         process: None,
         attempt: "a".to_owned(),
@@ -95,7 +131,13 @@ pub async fn a_held_task_is_not_in_the_queue(harness: &dyn Harness) {
     };
     for (task, holder) in [("by-process", process), ("by-attempt", attempt)] {
         add(&*store, task).await;
-        done(&*store, task, FREE, vec![Change::LeaseTaken { holder, ttl: None }]).await;
+        done(
+            &*store,
+            task,
+            FREE,
+            vec![Change::LeaseTaken { holder, ttl: None }],
+        )
+        .await;
     }
     add_held(&*store, "given-back").await;
     done(&*store, "given-back", FREE, vec![Change::LeaseEnded]).await;
@@ -157,11 +199,17 @@ pub async fn an_expired_task_is_not_in_the_queue(harness: &dyn Harness) {
 pub async fn the_queue_gives_no_more_than_was_asked_for(harness: &dyn Harness) {
     let store = harness.open().await;
     for (number, priority) in [1, 9, 1, 9].into_iter().enumerate() {
-        add_with(&*store, &format!("t{number}"), |new| new.spec.priority = priority).await;
+        add_with(&*store, &format!("t{number}"), |new| {
+            new.spec.priority = priority
+        })
+        .await;
     }
     for (limit, expected) in [(0, vec![]), (1, vec!["t1"]), (3, vec!["t1", "t3", "t0"])] {
         let found = store.claimable(&claimant("ann"), noon(), limit).await;
         let found = found.expect("a store that can be read");
-        assert_eq!(found.iter().map(|task| task.as_str()).collect::<Vec<_>>(), expected);
+        assert_eq!(
+            found.iter().map(|task| task.as_str()).collect::<Vec<_>>(),
+            expected
+        );
     }
 }

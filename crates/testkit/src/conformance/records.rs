@@ -13,18 +13,30 @@ async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
 }
 
 async fn keep(store: &dyn Store, name: &str, before: Option<Value>, now: Value) -> bool {
-    store.keep(name, before, now).await.expect("a store that can be written")
+    store
+        .keep(name, before, now)
+        .await
+        .expect("a store that can be written")
 }
 
 /// Else nothing changes, and whoever asked reads again.
 pub async fn a_record_is_kept_if_it_is_still_what_was_read(harness: &dyn Harness) {
     let (store, other) = (harness.open().await, harness.open().await);
     assert_eq!(kept(&*store, "boots").await, None);
-    assert!(!keep(&*store, "boots", Some(json!(0)), json!(1)).await, "it was never kept");
+    assert!(
+        !keep(&*store, "boots", Some(json!(0)), json!(1)).await,
+        "it was never kept"
+    );
     assert!(keep(&*store, "boots", None, json!([1])).await);
-    assert!(!keep(&*other, "boots", None, json!([2])).await, "it is there");
+    assert!(
+        !keep(&*other, "boots", None, json!([2])).await,
+        "it is there"
+    );
     assert_eq!(kept(&*other, "boots").await, Some(json!([1])));
-    assert!(!keep(&*other, "boots", Some(json!([2])), json!([3])).await, "it is another");
+    assert!(
+        !keep(&*other, "boots", Some(json!([2])), json!([3])).await,
+        "it is another"
+    );
     assert!(keep(&*other, "boots", Some(json!([1])), json!([1, 2])).await);
     assert_eq!(kept(&*store, "boots").await, Some(json!([1, 2])));
 }
@@ -58,18 +70,42 @@ pub async fn what_is_told_of_a_record_is_told_if_it_was_kept(harness: &dyn Harne
     let told = |word: &str| {
         let at = Time::from_ms(1_000);
         let kinds = [EventKind::BootLoop, EventKind::Alert];
-        Vec::from(kinds.map(|kind| StoreEvent { at, kind, detail: json!({"text": word}) }))
+        Vec::from(kinds.map(|kind| StoreEvent {
+            at,
+            kind,
+            detail: json!({"text": word}),
+        }))
     };
-    let kept_first = store.keep_and_tell("boots", None, json!(1), told("yes")).await;
+    let kept_first = store
+        .keep_and_tell("boots", None, json!(1), told("yes"))
+        .await;
     assert!(kept_first.expect("a store that can be written"));
-    let kept_then = other.keep_and_tell("boots", None, json!(2), told("no")).await;
-    assert!(!kept_then.expect("a store that can be written"), "it is there");
+    let kept_then = other
+        .keep_and_tell("boots", None, json!(2), told("no"))
+        .await;
+    assert!(
+        !kept_then.expect("a store that can be written"),
+        "it is there"
+    );
     assert_eq!(kept(&*other, "boots").await, Some(json!(1)));
-    let events = other.events(all_events()).await.expect("a store that can be read");
-    let seen: Vec<_> = events.iter().map(|event| (event.kind, event.detail.clone())).collect();
+    let events = other
+        .events(all_events())
+        .await
+        .expect("a store that can be read");
+    let seen: Vec<_> = events
+        .iter()
+        .map(|event| (event.kind, event.detail.clone()))
+        .collect();
     let yes = json!({"text": "yes"});
-    assert_eq!(seen, [(EventKind::BootLoop, yes.clone()), (EventKind::Alert, yes)]);
-    assert!(events.iter().all(|event| event.task.is_none() && event.agent.is_none()));
+    assert_eq!(
+        seen,
+        [(EventKind::BootLoop, yes.clone()), (EventKind::Alert, yes)]
+    );
+    assert!(
+        events
+            .iter()
+            .all(|event| event.task.is_none() && event.agent.is_none())
+    );
     assert_eq!(other.newest_event().await.expect("readable"), events[1].id);
 }
 
@@ -88,7 +124,10 @@ pub async fn records_come_back_as_they_were(harness: &dyn Harness) {
     for name in ["", "a", "A", odd] {
         let mut before = None;
         for value in &values {
-            assert!(keep(&*store, name, before, value.clone()).await, "{name:?} {value}");
+            assert!(
+                keep(&*store, name, before, value.clone()).await,
+                "{name:?} {value}"
+            );
             before = kept(&*store, name).await;
             assert_eq!(before.as_ref(), Some(value));
         }

@@ -27,8 +27,13 @@ pub fn run(stage: &Stage) -> anyhow::Result<u8> {
     }
     let resumed = answer.json()?;
     let fence = resumed["fence"].as_u64().context("resume gives a fence")?;
-    stage.ledger.append(&stage.task, &Entry::Started { fence })?;
-    let done = resumed["done_steps"].as_array().cloned().unwrap_or_default();
+    stage
+        .ledger
+        .append(&stage.task, &Entry::Started { fence })?;
+    let done = resumed["done_steps"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     work(stage, &done, &fence.to_string())
 }
 
@@ -40,15 +45,26 @@ fn work(stage: &Stage, done: &[serde_json::Value], fence: &str) -> anyhow::Resul
         }
         let mut words = vec!["update", "--workflow", &stage.task, "--fence", fence];
         words.extend(["--complete", step]);
-        words.extend(names.get(at + 1).into_iter().flat_map(|next| ["--step", next]));
+        words.extend(
+            names
+                .get(at + 1)
+                .into_iter()
+                .flat_map(|next| ["--step", next]),
+        );
         let answer = call(stage, &words)?;
         if answer.code != 0 {
             return Ok(ending("checkpoint update", &answer));
         }
-        let ack = Entry::Ack { step: step.clone(), output: String::new() };
+        let ack = Entry::Ack {
+            step: step.clone(),
+            output: String::new(),
+        };
         stage.ledger.append(&stage.task, &ack)?;
     }
-    let answer = call(stage, &["complete", "--workflow", &stage.task, "--fence", fence])?;
+    let answer = call(
+        stage,
+        &["complete", "--workflow", &stage.task, "--fence", fence],
+    )?;
     if answer.code != 0 {
         return Ok(ending("checkpoint complete", &answer));
     }
@@ -59,13 +75,36 @@ fn work(stage: &Stage, done: &[serde_json::Value], fence: &str) -> anyhow::Resul
 fn resume(stage: &Stage) -> anyhow::Result<Answer> {
     let pid = std::process::id().to_string();
     // However often it was killed: no limit of the task is part of this proof.
-    call(stage, &["resume", "--workflow", &stage.task, "--owner-pid", &pid, "--force"])
+    call(
+        stage,
+        &[
+            "resume",
+            "--workflow",
+            &stage.task,
+            "--owner-pid",
+            &pid,
+            "--force",
+        ],
+    )
 }
 
 fn start(stage: &Stage) -> anyhow::Result<Answer> {
     let names: Vec<String> = plan::step_names().collect();
-    let mut words = vec!["start", "--workflow", &stage.task, "--agent", "prover", "--json"];
-    words.extend(["--idempotency", &stage.task, "--step", &names[0], "--remaining"]);
+    let mut words = vec![
+        "start",
+        "--workflow",
+        &stage.task,
+        "--agent",
+        "prover",
+        "--json",
+    ];
+    words.extend([
+        "--idempotency",
+        &stage.task,
+        "--step",
+        &names[0],
+        "--remaining",
+    ]);
     words.extend(names.iter().skip(1).map(String::as_str));
     call(stage, &words)
 }

@@ -26,10 +26,18 @@ pub fn run(stage: &Stage) -> anyhow::Result<u8> {
         if answer.code != 0 {
             return Ok(ending(&format!("step run {step}"), &answer));
         }
-        stage.ledger.append(&stage.task, &Entry::Ack { step, output: answer.stdout })?;
+        stage.ledger.append(
+            &stage.task,
+            &Entry::Ack {
+                step,
+                output: answer.stdout,
+            },
+        )?;
     }
-    let answer =
-        stage.product.call(&stage.home, &["task", "done", &stage.task, "--fence", &fence])?;
+    let answer = stage.product.call(
+        &stage.home,
+        &["task", "done", &stage.task, "--fence", &fence],
+    )?;
     if answer.code != 0 {
         return Ok(ending("task done", &answer));
     }
@@ -45,7 +53,15 @@ enum Begun {
 fn start(stage: &Stage) -> anyhow::Result<Begun> {
     let pid = std::process::id().to_string();
     // However often it was killed: no limit of the task is part of this proof.
-    let mut words = vec!["task", "start", &stage.task, "--owner-pid", &pid, "--force", "--json"];
+    let mut words = vec![
+        "task",
+        "start",
+        &stage.task,
+        "--owner-pid",
+        &pid,
+        "--force",
+        "--json",
+    ];
     let names: Vec<String> = plan::step_names().collect();
     words.extend(names.iter().flat_map(|name| ["--step", name]));
     let mut answer = stage.product.call(&stage.home, &words)?;
@@ -59,8 +75,12 @@ fn start(stage: &Stage) -> anyhow::Result<Begun> {
     }
     match answer.code {
         0 => {
-            let fence = answer.json()?["fence"].as_u64().context("task start gives a fence")?;
-            stage.ledger.append(&stage.task, &Entry::Started { fence })?;
+            let fence = answer.json()?["fence"]
+                .as_u64()
+                .context("task start gives a fence")?;
+            stage
+                .ledger
+                .append(&stage.task, &Entry::Started { fence })?;
             Ok(Begun::Fence(fence.to_string()))
         }
         1 => Ok(Begun::Ended(refused(stage, &answer)?)),
@@ -70,7 +90,9 @@ fn start(stage: &Stage) -> anyhow::Result<Begun> {
 
 /// A task that was completed in an earlier life cannot be started, and need not be.
 fn refused(stage: &Stage, start: &Answer) -> anyhow::Result<u8> {
-    let shown = stage.product.call(&stage.home, &["task", "show", &stage.task, "--json"])?;
+    let shown = stage
+        .product
+        .call(&stage.home, &["task", "show", &stage.task, "--json"])?;
     match shown.code {
         0 if shown.json()?["status"] == "completed" => Ok(COMPLETED),
         0 => Ok(ending("task start", start)),

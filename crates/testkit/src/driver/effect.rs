@@ -11,7 +11,14 @@ pub fn act(ledger: &Ledger, task: &str, step: &str, key: &str) -> std::io::Resul
     let chance = u64::from_le_bytes(random::bytes());
     let token = format!("{step}-{chance:016x}");
     let (step, key) = (step.to_owned(), key.to_owned());
-    ledger.append(task, &Entry::Effect { step, key, token: token.clone() })?;
+    ledger.append(
+        task,
+        &Entry::Effect {
+            step,
+            key,
+            token: token.clone(),
+        },
+    )?;
     Ok(token)
 }
 

@@ -46,7 +46,9 @@ pub fn run(folder: &Path, name: &str) -> anyhow::Result<u8> {
     let all = environment::variables();
     let told = |wanted: &str| {
         let found = environment::texts(&all).find(|(name, _)| *name == wanted);
-        found.map(|(_, value)| value.to_owned()).with_context(|| format!("no {wanted}"))
+        found
+            .map(|(_, value)| value.to_owned())
+            .with_context(|| format!("no {wanted}"))
     };
     let agent = Agent {
         name: name.to_owned(),
@@ -56,7 +58,10 @@ pub fn run(folder: &Path, name: &str) -> anyhow::Result<u8> {
         fence: told("RELIGHT_FENCE")?.parse()?,
         socket: told("RELIGHT_SOCKET")?.into(),
     };
-    agent.tell(&Deed::Born { node: told("RELIGHT_NODE")?, fence: agent.fence })?;
+    agent.tell(&Deed::Born {
+        node: told("RELIGHT_NODE")?,
+        fence: agent.fence,
+    })?;
     let _lock = match agent.log.lock(name, agent.attempt)? {
         Ok(lock) => Some(lock),
         Err(holder) => {
@@ -96,20 +101,32 @@ impl Agent {
     fn step(&self, step: &str) -> anyhow::Result<Said> {
         let fence = json!({"fence": self.fence});
         let begun = self.ask("POST", &format!("/steps/{step}/begin"), Some(&fence))?;
-        let Said::Yes(advice) = &begun else { return Ok(begun) };
+        let Said::Yes(advice) = &begun else {
+            return Ok(begun);
+        };
         match advice["advice"].as_str() {
             Some("finished") => return Ok(begun),
             Some("go" | "again") => {}
             _ => {
-                self.tell(&Deed::Odd { what: format!("begin {step}: {advice}") })?;
+                self.tell(&Deed::Odd {
+                    what: format!("begin {step}: {advice}"),
+                })?;
                 return Ok(Said::Odd);
             }
         }
-        let key = advice["idempotency_key"].as_str().unwrap_or_default().to_owned();
-        self.tell(&Deed::Effect { step: step.to_owned(), key })?;
+        let key = advice["idempotency_key"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        self.tell(&Deed::Effect {
+            step: step.to_owned(),
+            key,
+        })?;
         let ended = self.ask("POST", &format!("/steps/{step}/end"), Some(&fence))?;
         if matches!(ended, Said::Yes(_)) {
-            self.tell(&Deed::Ack { step: step.to_owned() })?;
+            self.tell(&Deed::Ack {
+                step: step.to_owned(),
+            })?;
         }
         Ok(ended)
     }

@@ -21,14 +21,22 @@ const OPEN_MAX: usize = 24;
 
 /// Runs turns until somebody kills it.
 pub fn run(store_url: &str, log: &Path, seed: u64) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let relight = Arc::new(runtime.block_on(Relight::open(store_url))?);
     let log = Arc::new(TurnLog::open(log)?);
     let (tell, told) = std::sync::mpsc::channel();
     for number in 0..WORKERS {
         let (relight, log, tell) = (Arc::clone(&relight), Arc::clone(&log), tell.clone());
         let seed = Seed::of_trial(seed, number as u64);
-        let worker = Worker { relight, log, seed, number, open: Vec::new() };
+        let worker = Worker {
+            relight,
+            log,
+            seed,
+            number,
+            open: Vec::new(),
+        };
         std::thread::spawn(move || {
             let end = worker.work();
             tell.send(end.map_or_else(|error| format!("{error:#}"), |()| "no reason".to_owned()))
@@ -36,7 +44,11 @@ pub fn run(store_url: &str, log: &Path, seed: u64) -> anyhow::Result<u8> {
     }
     drop(tell);
     // None of them ends but by an answer that must not be.
-    eprintln!("gateway: {}", told.recv().unwrap_or_else(|_| "a worker panicked".to_owned()));
+    eprintln!(
+        "gateway: {}",
+        told.recv()
+            .unwrap_or_else(|_| "a worker panicked".to_owned())
+    );
     Ok(UNEXPECTED)
 }
 
@@ -56,7 +68,9 @@ struct Worker {
 
 impl Worker {
     fn work(mut self) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             loop {
                 match self.seed.below(OPEN_MAX as u64) as usize >= self.open.len() {
@@ -97,7 +111,11 @@ impl Worker {
 
     async fn begin(&self, key: &str) -> anyhow::Result<Turn> {
         self.log.tell(key, Line::Begins)?;
-        let turn = self.relight.session(key)?.begin(&format!("conversation-of-{key}")).await?;
+        let turn = self
+            .relight
+            .session(key)?
+            .begin(&format!("conversation-of-{key}"))
+            .await?;
         self.log.tell(key, Line::Begun)?;
         Ok(turn)
     }

@@ -15,7 +15,9 @@ use crate::world::stage::Stage;
 
 /// Works through the task from wherever it is.
 pub fn run(stage: &Stage) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let relight = Relight::open(&stage.store_url()).await?;
         one(&relight, stage).await
@@ -24,13 +26,18 @@ pub fn run(stage: &Stage) -> anyhow::Result<u8> {
 
 /// Works through `count` tasks at once in one process.
 pub fn run_many(stage: &Stage, count: usize) -> anyhow::Result<u8> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let relight = Arc::new(Relight::open(&stage.store_url()).await?);
         let mut running = Vec::new();
         for number in 0..count {
-            let stage = Stage { task: format!("{}-{number}", stage.task), ..stage.clone() };
+            let stage = Stage {
+                task: format!("{}-{number}", stage.task),
+                ..stage.clone()
+            };
             let relight = Arc::clone(&relight);
             running.push(tokio::spawn(async move { one(&relight, &stage).await }));
         }
@@ -50,17 +57,27 @@ async fn one(relight: &Relight, stage: &Stage) -> anyhow::Result<u8> {
     // However often it was killed: no limit of the task is part of this proof.
     let task = match builder.force().start().await {
         Ok(task) => task,
-        Err(ActError::Refused(Refusal::Illegal { from: TaskStatus::Completed, .. })) => {
+        Err(ActError::Refused(Refusal::Illegal {
+            from: TaskStatus::Completed,
+            ..
+        })) => {
             return Ok(COMPLETED);
         }
         Err(error) => return Ok(unexpected("start", &error)),
     };
-    stage.ledger.append(&stage.task, &Entry::Started { fence: task.fence().0 })?;
+    stage.ledger.append(
+        &stage.task,
+        &Entry::Started {
+            fence: task.fence().0,
+        },
+    )?;
     for step in plan::step_names() {
         match run_step(&task, stage, &step).await {
             Ok(output) => {
                 let output = output.unwrap_or_default();
-                stage.ledger.append(&stage.task, &Entry::Ack { step, output })?;
+                stage
+                    .ledger
+                    .append(&stage.task, &Entry::Ack { step, output })?;
             }
             Err(StepError::InDoubt(_)) => return Ok(IN_DOUBT),
             Err(error) => return Ok(unexpected(&step, &error)),

@@ -21,10 +21,16 @@ pub fn run(said: &Path) -> anyhow::Result<u8> {
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let words: Vec<&str> = line.split('\t').collect();
-        let Some((program, arguments)) = words.split_first() else { continue };
+        let Some((program, arguments)) = words.split_first() else {
+            continue;
+        };
         let said = File::options().append(true).create(true).open(said)?;
         let mut command = relight_runtime::os::process::command(Path::new(program), arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn()?;
     }
     Ok(COMPLETED)
 }

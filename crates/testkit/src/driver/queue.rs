@@ -61,7 +61,11 @@ pub fn work(stage: &Stage, by_clock: bool) -> anyhow::Result<u8> {
 pub fn work_for_fleet(url: &str, folder: &Path, by_clock: bool) -> anyhow::Result<u8> {
     let log = FleetLog::at(folder)?;
     let ledger = log.ledger();
-    let habits = Habits { ledger, token: FLEET_TOKEN.to_owned(), log: Some(log) };
+    let habits = Habits {
+        ledger,
+        token: FLEET_TOKEN.to_owned(),
+        log: Some(log),
+    };
     run(async {
         loop {
             // Whatever ended it: an error of the store is no end of a worker.
@@ -93,8 +97,10 @@ pub fn sweep(stage: &Stage) -> anyhow::Result<u8> {
 }
 
 fn run(work: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(work)
 }
 

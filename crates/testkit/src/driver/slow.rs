@@ -13,10 +13,16 @@ pub const FENCED: u8 = 77;
 
 /// One step under a lease of half a second.
 pub fn run(stage: &Stage) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let relight = Relight::open(&stage.store_url()).await?;
-        let task = relight.task(&stage.task)?.lease(Span::from_ms(500)).start().await?;
+        let task = relight
+            .task(&stage.task)?
+            .lease(Span::from_ms(500))
+            .start()
+            .await?;
         let slow = |run: relight_runtime::StepRun| async move {
             let token = effect::act(&stage.ledger, &stage.task, "s04", &run.idempotency_key)?;
             tokio::time::sleep(Duration::from_millis(400)).await;

@@ -70,10 +70,18 @@ pub(super) fn error(dialect: Dialect, status: u16, text: &str) -> Value {
         401 => ("authentication_error", "invalid_api_key", "UNAUTHENTICATED"),
         403 => ("permission_error", "forbidden", "PERMISSION_DENIED"),
         404 => ("not_found_error", "model_not_found", "NOT_FOUND"),
-        429 => ("rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"),
+        429 => (
+            "rate_limit_error",
+            "rate_limit_exceeded",
+            "RESOURCE_EXHAUSTED",
+        ),
         _ => ("api_error", "server_error", "UNAVAILABLE"),
     };
-    let code = if dialect == Dialect::Gemini { json!(status) } else { json!(code) };
+    let code = if dialect == Dialect::Gemini {
+        json!(status)
+    } else {
+        json!(code)
+    };
     json!({"type": "error",
         "error": {"type": kind, "code": code, "status": rpc, "message": text, "param": null}})
 }
@@ -88,7 +96,11 @@ fn anthropic_part(answer: &Answer, id: u64) -> Value {
 }
 
 fn anthropic_stop(answer: &Answer) -> &'static str {
-    if matches!(answer, Answer::Call(..)) { "tool_use" } else { "end_turn" }
+    if matches!(answer, Answer::Call(..)) {
+        "tool_use"
+    } else {
+        "end_turn"
+    }
 }
 
 fn anthropic(answer: &Answer, id: u64) -> Vec<(Option<&'static str>, Value)> {
@@ -113,7 +125,10 @@ fn anthropic(answer: &Answer, id: u64) -> Vec<(Option<&'static str>, Value)> {
     };
     vec![
         named("message_start", json!({"message": message})),
-        named("content_block_start", json!({"index": 0, "content_block": begun})),
+        named(
+            "content_block_start",
+            json!({"index": 0, "content_block": begun}),
+        ),
         named("content_block_delta", json!({"index": 0, "delta": delta})),
         named("content_block_stop", json!({"index": 0})),
         named(
@@ -153,15 +168,24 @@ fn responses(answer: &Answer, id: u64) -> Vec<(Option<&'static str>, Value)> {
         "created_at": 0, "model": "stub", "output": []});
     let mut events = vec![
         ("response.created", json!({"response": begun})),
-        ("response.output_item.added", json!({"output_index": 0, "item": item})),
+        (
+            "response.output_item.added",
+            json!({"output_index": 0, "item": item}),
+        ),
     ];
     if let Answer::Say(text) = answer {
         let part = json!({"item_id": format!("msg_{id}"), "output_index": 0, "content_index": 0,
             "delta": text});
         events.push(("response.output_text.delta", part));
     }
-    events.push(("response.output_item.done", json!({"output_index": 0, "item": item})));
-    events.push(("response.completed", json!({"response": response(answer, id)})));
+    events.push((
+        "response.output_item.done",
+        json!({"output_index": 0, "item": item}),
+    ));
+    events.push((
+        "response.completed",
+        json!({"response": response(answer, id)}),
+    ));
     let named = |(at, (name, mut value)): (usize, (&'static str, Value))| {
         value["type"] = json!(name);
         value["sequence_number"] = json!(at);
@@ -180,7 +204,11 @@ fn chat_message(answer: &Answer, id: u64) -> Value {
 }
 
 fn chat_stop(answer: &Answer) -> &'static str {
-    if matches!(answer, Answer::Call(..)) { "tool_calls" } else { "stop" }
+    if matches!(answer, Answer::Call(..)) {
+        "tool_calls"
+    } else {
+        "stop"
+    }
 }
 
 fn chat(answer: &Answer, id: u64) -> Vec<(Option<&'static str>, Value)> {

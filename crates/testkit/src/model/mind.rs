@@ -43,16 +43,27 @@ impl Asked {
             let all = declared.map_or(std::slice::from_ref(tool), Vec::as_slice);
             let name = |tool: &Value| {
                 let name = [&tool["name"], &tool["function"]["name"], &tool["type"]];
-                name.into_iter().find_map(|name| name.as_str().map(str::to_owned))
+                name.into_iter()
+                    .find_map(|name| name.as_str().map(str::to_owned))
             };
             tools.extend(all.iter().filter_map(name));
         }
         let mut texts = Vec::new();
-        for part in ["system", "systemInstruction", "instructions", "messages", "input", "contents"]
-        {
+        for part in [
+            "system",
+            "systemInstruction",
+            "instructions",
+            "messages",
+            "input",
+            "contents",
+        ] {
             collect(&body[part], &mut texts);
         }
-        Self { number, tools, texts }
+        Self {
+            number,
+            tools,
+            texts,
+        }
     }
 }
 

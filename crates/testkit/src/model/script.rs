@@ -35,7 +35,11 @@ impl Answer {
                 let mut parts = rest.splitn(3, ':');
                 let status = parts.next().unwrap_or_default().parse()?;
                 let retry_after = parts.next().unwrap_or_default().parse().ok();
-                Self::Status(status, retry_after, parts.next().unwrap_or("refused").to_owned())
+                Self::Status(
+                    status,
+                    retry_after,
+                    parts.next().unwrap_or("refused").to_owned(),
+                )
             }
             "wait" => Self::Wait(Duration::from_secs(rest.parse()?)),
             _ => bail!("{word:?} is not an answer: say, call, status or wait"),
@@ -50,7 +54,10 @@ pub struct Script(Mutex<VecDeque<Answer>>);
 impl Script {
     /// By the words of a command line.
     pub fn parse(words: &[String]) -> anyhow::Result<Self> {
-        let answers = words.iter().map(|word| Answer::parse(word)).collect::<Result<_, _>>()?;
+        let answers = words
+            .iter()
+            .map(|word| Answer::parse(word))
+            .collect::<Result<_, _>>()?;
         Ok(Self(Mutex::new(answers)))
     }
 }
@@ -60,7 +67,10 @@ impl Mind for Script {
     /// use up an answer, and is only told of errors.
     fn answer(&self, asked: &Asked) -> Answer {
         let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = left.front().cloned().unwrap_or(Answer::Say("ok".to_owned()));
+        let next = left
+            .front()
+            .cloned()
+            .unwrap_or(Answer::Say("ok".to_owned()));
         match (&next, asked.tools.is_empty()) {
             (Answer::Status(..), true) => next,
             (_, true) => Answer::Say("ok".to_owned()),

@@ -43,8 +43,15 @@ impl StubModel {
     pub fn bind(port: u16, mind: Arc<dyn Mind>, record: Option<&Path>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let record = record.map(File::create).transpose()?.map(Mutex::new);
-        let shared = Shared { mind, count: AtomicU64::new(0), record };
-        Ok(Self { listener, shared: Arc::new(shared) })
+        let shared = Shared {
+            mind,
+            count: AtomicU64::new(0),
+            record,
+        };
+        Ok(Self {
+            listener,
+            shared: Arc::new(shared),
+        })
     }
 
     /// Its port.
@@ -121,9 +128,15 @@ impl Shared {
     }
 
     fn keep(&self, path: &str, body: &Value, answer: &Answer) -> io::Result<()> {
-        let Some(record) = &self.record else { return Ok(()) };
+        let Some(record) = &self.record else {
+            return Ok(());
+        };
         let mut file = record.lock().unwrap_or_else(PoisonError::into_inner);
-        writeln!(file, "{}", json!({"path": path, "body": body, "answer": format!("{answer:?}")}))
+        writeln!(
+            file,
+            "{}",
+            json!({"path": path, "body": body, "answer": format!("{answer:?}")})
+        )
     }
 }
 
@@ -132,7 +145,10 @@ fn read_request(stream: &TcpStream) -> io::Result<Request> {
     let mut line = String::new();
     from.read_line(&mut line)?;
     let mut words = line.split(' ').map(str::to_owned);
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, path) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let (mut length, mut is_chunked) = (0, false);
     loop {
         let mut header = String::new();
@@ -149,7 +165,11 @@ fn read_request(stream: &TcpStream) -> io::Result<Request> {
             to.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
     }
-    let body = if is_chunked { read_chunks(&mut from)? } else { read_bytes(&mut from, length)? };
+    let body = if is_chunked {
+        read_chunks(&mut from)?
+    } else {
+        read_bytes(&mut from, length)?
+    };
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     Ok(Request { method, path, body })
 }

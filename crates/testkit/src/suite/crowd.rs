@@ -53,15 +53,25 @@ pub fn run(
                 })
             })
             .collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     let (code, in_time) = many.wait_for_all(MANY_MAX)?;
     let mut seen = crowd.seen.lock().expect("nothing panics here");
     if code != 0 || !in_time {
         let said = std::fs::read_to_string(folder.join("said")).unwrap_or_default();
-        seen.broken(Promise::Answer, format!("the library's process: exit {code}: {said}"));
+        seen.broken(
+            Promise::Answer,
+            format!("the library's process: exit {code}: {said}"),
+        );
     }
-    let counts = (seen.calls, seen.rounds, seen.fences.len(), seen.claims.len());
+    let counts = (
+        seen.calls,
+        seen.rounds,
+        seen.fences.len(),
+        seen.claims.len(),
+    );
     let mut found = std::mem::take(&mut seen.found);
     found.extend(crowd.check(&seen)?);
     println!(
@@ -136,13 +146,32 @@ impl Crowd {
     /// All start the same task, and resume the same workflow; one of them gets it.
     fn races(&self, round: usize, pid: &str) -> anyhow::Result<()> {
         let task = format!("race-{round}");
-        self.compete(&task, &["task", "start", &task, "--agent", "r", "--owner-pid", pid])?;
+        self.compete(
+            &task,
+            &["task", "start", &task, "--agent", "r", "--owner-pid", pid],
+        )?;
         let flow = format!("flow-{round}");
         let folder = self.stage.checkpoints.display().to_string();
-        let start = ["checkpoint", "start", "--workflow", &flow, "--agent", "a", "--step", "s01"];
+        let start = [
+            "checkpoint",
+            "start",
+            "--workflow",
+            &flow,
+            "--agent",
+            "a",
+            "--step",
+            "s01",
+        ];
         let start = [&start[..], &["--idempotency", &flow, "--dir", &folder]].concat();
         self.call(&start, &[0])?;
-        let resume = ["checkpoint", "resume", "--workflow", &flow, "--owner-pid", pid];
+        let resume = [
+            "checkpoint",
+            "resume",
+            "--workflow",
+            &flow,
+            "--owner-pid",
+            pid,
+        ];
         self.compete(&flow, &[&resume[..], &["--dir", &folder]].concat())
     }
 
@@ -156,8 +185,17 @@ impl Crowd {
     /// One task from hand to hand: whoever has it writes under its fence and lets it go. By force, because
     /// it is started more often than the limit of starts allows.
     fn relay(&self, worker: usize, round: usize, pid: &str) -> anyhow::Result<()> {
-        let words =
-            ["task", "start", "relay", "--force", "--agent", "r", "--owner-pid", pid, "--json"];
+        let words = [
+            "task",
+            "start",
+            "relay",
+            "--force",
+            "--agent",
+            "r",
+            "--owner-pid",
+            pid,
+            "--json",
+        ];
         let answer = self.call(&words, &[0, 75])?;
         if answer.code != 0 {
             return Ok(());
@@ -165,7 +203,17 @@ impl Crowd {
         let fence = answer.json()?["fence"].as_u64().context("a fence")?;
         self.seen().fences.push(fence);
         let (key, fence) = (format!("w{worker}-{round}"), fence.to_string());
-        self.call(&["task", "set", "relay", &format!("{key}=1"), "--fence", &fence], &[0])?;
+        self.call(
+            &[
+                "task",
+                "set",
+                "relay",
+                &format!("{key}=1"),
+                "--fence",
+                &fence,
+            ],
+            &[0],
+        )?;
         self.seen().set.push(key);
         self.call(&["task", "release", "relay", "--fence", &fence], &[0])?;
         Ok(())
@@ -173,11 +221,31 @@ impl Crowd {
 
     /// Each adds to the queue and takes from it.
     fn queue(&self, worker: usize, round: usize, pid: &str) -> anyhow::Result<()> {
-        self.call(&["task", "add", &format!("queued-{worker}-{round}"), "--agent", "q"], &[0])?;
-        let words = ["task", "claim", "--agent", "q", "--owner-pid", pid, "--json"];
+        self.call(
+            &[
+                "task",
+                "add",
+                &format!("queued-{worker}-{round}"),
+                "--agent",
+                "q",
+            ],
+            &[0],
+        )?;
+        let words = [
+            "task",
+            "claim",
+            "--agent",
+            "q",
+            "--owner-pid",
+            pid,
+            "--json",
+        ];
         let answer = self.call(&words, &[0, 1])?;
         if answer.code == 0 {
-            let task = answer.json()?["task"].as_str().context("a task")?.to_owned();
+            let task = answer.json()?["task"]
+                .as_str()
+                .context("a task")?
+                .to_owned();
             self.seen().claims.push(task);
         }
         Ok(())
@@ -186,11 +254,26 @@ impl Crowd {
     /// A task that nobody else touches.
     fn own_task(&self, worker: usize, round: usize, pid: &str) -> anyhow::Result<()> {
         let task = format!("own-{worker}-{round}");
-        let words = ["task", "start", &task, "--agent", "r", "--owner-pid", pid, "--json"];
+        let words = [
+            "task",
+            "start",
+            &task,
+            "--agent",
+            "r",
+            "--owner-pid",
+            pid,
+            "--json",
+        ];
         let fence = self.call(&words, &[0])?.json()?["fence"].to_string();
         let held = ["--task", &task, "--fence", &fence];
-        self.call(&[&["step", "run", "s01"], &held[..], &["--", "echo", &task]].concat(), &[0])?;
-        self.call(&[&["step", "begin", "s02", "--repeat", "once"], &held[..]].concat(), &[0])?;
+        self.call(
+            &[&["step", "run", "s01"], &held[..], &["--", "echo", &task]].concat(),
+            &[0],
+        )?;
+        self.call(
+            &[&["step", "begin", "s02", "--repeat", "once"], &held[..]].concat(),
+            &[0],
+        )?;
         self.call(&[&["step", "end", "s02"], &held[..]].concat(), &[0])?;
         self.call(&["task", "done", &task, "--fence", &fence], &[0])?;
         self.seen().own.push(task);
@@ -229,8 +312,15 @@ impl Crowd {
         found.extend(twice("fence of the relay", &seen.fences));
         found.extend(twice("claim", &seen.claims));
         let relay = self.shown("relay")?;
-        for key in seen.set.iter().filter(|key| relay["context"][key.as_str()] != "1") {
-            found.push(Violation::new(Promise::Lost, format!("relay: {key} was acknowledged")));
+        for key in seen
+            .set
+            .iter()
+            .filter(|key| relay["context"][key.as_str()] != "1")
+        {
+            found.push(Violation::new(
+                Promise::Lost,
+                format!("relay: {key} was acknowledged"),
+            ));
         }
         for task in &seen.own {
             let shown = self.shown(task)?;
@@ -241,7 +331,10 @@ impl Crowd {
             }
         }
         for number in 0..MANY {
-            let stage = Stage { task: format!("many-{number}"), ..self.stage.clone() };
+            let stage = Stage {
+                task: format!("many-{number}"),
+                ..self.stage.clone()
+            };
             found.extend(checker::check_completed(&stage, DriverKind::Library)?);
         }
         found.extend(checker::check_files_whole(&self.stage)?);
@@ -249,13 +342,20 @@ impl Crowd {
     }
 
     fn shown(&self, task: &str) -> anyhow::Result<Value> {
-        let stage = Stage { task: task.to_owned(), ..self.stage.clone() };
+        let stage = Stage {
+            task: task.to_owned(),
+            ..self.stage.clone()
+        };
         Ok(stage.task_shown()?.unwrap_or_default())
     }
 }
 
 fn twice<T: Ord + std::fmt::Debug>(what: &str, all: &[T]) -> Option<Violation> {
     let distinct: BTreeSet<&T> = all.iter().collect();
-    let text = format!("{what} given twice: {} of {}", all.len() - distinct.len(), all.len());
+    let text = format!(
+        "{what} given twice: {} of {}",
+        all.len() - distinct.len(),
+        all.len()
+    );
     (distinct.len() < all.len()).then(|| Violation::new(Promise::Fence, text))
 }

@@ -28,7 +28,10 @@ pub fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> 
         let folder = folder.join(number.to_string());
         let stage = Stage::in_folder(product, &folder, "T")?;
         let disk = Disk::make(&folder, "disk")?;
-        let mut talk = Talk { stage, found: Vec::new() };
+        let mut talk = Talk {
+            stage,
+            found: Vec::new(),
+        };
         trial(&mut talk, &disk)?;
         println!("faults: {name}: {} failed", talk.found.len());
         tally.trial(name, &talk.found);
@@ -78,13 +81,19 @@ fn store_on_full_disk(talk: &mut Talk, disk: &Disk) -> anyhow::Result<()> {
         }
     }
     if taken.len() == WRITES_MAX {
-        talk.found.push(Violation::new(Promise::Answer, "the disk was never full"));
+        talk.found
+            .push(Violation::new(Promise::Answer, "the disk was never full"));
     }
     std::fs::remove_file(filler)?;
     talk.call("task set T again=1", &[0])?;
     let task = talk.stage.task_shown()?.unwrap_or_default();
-    for key in taken.iter().filter(|key| task["context"][key.as_str()] != page.as_str()) {
-        talk.lost(format!("{key} was acknowledged on the full disk and is not there"));
+    for key in taken
+        .iter()
+        .filter(|key| task["context"][key.as_str()] != page.as_str())
+    {
+        talk.lost(format!(
+            "{key} was acknowledged on the full disk and is not there"
+        ));
     }
     if task["steps"][0]["state"] != "done" {
         talk.lost(format!("s01 is {}", task["steps"][0]["state"]));
@@ -118,7 +127,10 @@ fn files_on_full_disk(talk: &mut Talk, disk: &Disk) -> anyhow::Result<()> {
         talk.lost("exit 73, and the store does not have it".to_owned());
     }
     std::fs::remove_file(filler)?;
-    talk.call("checkpoint update --workflow T --notes again --dir DIR", &[0])?;
+    talk.call(
+        "checkpoint update --workflow T --notes again --dir DIR",
+        &[0],
+    )?;
     talk.found.extend(checker::check_file(&talk.stage)?);
     Ok(())
 }

@@ -26,7 +26,11 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
     let stage = Stage::in_folder(product, &work.join("driver-calls"), "whole")?;
     let (answer, mut calls) =
         strace::calls(&kill::driver(&stage, kind), &work.join("driver-calls"))?;
-    anyhow::ensure!(answer.code == 0, "a driver that nobody kills: {}", answer.stderr);
+    anyhow::ensure!(
+        answer.code == 0,
+        "a driver that nobody kills: {}",
+        answer.stderr
+    );
     calls.retain(is_telling);
     calls.sort();
     calls.dedup_by(|a, b| (&a.name, a.number) == (&b.name, b.number));
@@ -36,11 +40,16 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
     let worker = || -> anyhow::Result<()> {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(call) = calls.get(at) else { return Ok(()) };
+            let Some(call) = calls.get(at) else {
+                return Ok(());
+            };
             let folder = work.join(format!("driver-calls-{at}"));
             let (hit, found) = kill_at(product, kind, call, &folder)?;
             reached.fetch_add(usize::from(hit), Ordering::Relaxed);
-            tally.trial(&format!("library driver at {} {}", call.name, call.number), &found);
+            tally.trial(
+                &format!("library driver at {} {}", call.name, call.number),
+                &found,
+            );
             if found.is_empty() {
                 std::fs::remove_dir_all(&folder)?;
             }
@@ -48,10 +57,15 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     let (calls, kills) = (calls.len(), reached.into_inner());
-    println!("syscalls: {:28} {calls:4} calls, {kills:4} kills", "a whole run by the library");
+    println!(
+        "syscalls: {:28} {calls:4} calls, {kills:4} kills",
+        "a whole run by the library"
+    );
     Ok(())
 }
 

@@ -58,13 +58,24 @@ const FROZEN_EVERY: u64 = 3;
 pub fn run(trials: u64, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     for trial in 0..trials {
         let replay = format!("./prove failover --seed {seed}");
-        let mode = if trial == 0 { Mode::Asynchronous } else { Mode::Synchronous };
+        let mode = if trial == 0 {
+            Mode::Asynchronous
+        } else {
+            Mode::Synchronous
+        };
         let is_frozen = trial % FROZEN_EVERY == FROZEN_EVERY - 1;
-        let loss = if is_frozen { Loss::Frozen } else { Loss::Killed };
+        let loss = if is_frozen {
+            Loss::Frozen
+        } else {
+            Loss::Killed
+        };
         match one(mode, loss, &mut Seed::of_trial(seed, trial))? {
             Some(found) => tally.trial(&replay, &found),
             None => {
-                tally.skip("failover", "there is no PostgreSQL (install the package postgresql)");
+                tally.skip(
+                    "failover",
+                    "there is no PostgreSQL (install the package postgresql)",
+                );
                 return Ok(());
             }
         }
@@ -74,15 +85,24 @@ pub fn run(trials: u64, seed: u64, tally: &Tally) -> anyhow::Result<()> {
 
 /// None where there is no PostgreSQL.
 fn one(mode: Mode, loss: Loss, seed: &mut Seed) -> anyhow::Result<Option<Vec<Violation>>> {
-    let Some(primary) = Cluster::start(Durability::Unsynced) else { return Ok(None) };
+    let Some(primary) = Cluster::start(Durability::Unsynced) else {
+        return Ok(None);
+    };
     let standby = primary.standby("second");
     if mode == Mode::Synchronous {
         primary.sql("ALTER SYSTEM SET synchronous_standby_names = 'second'");
         primary.sql("SELECT pg_reload_conf()");
     }
-    let wanted = if mode == Mode::Synchronous { "sync" } else { "async" };
+    let wanted = if mode == Mode::Synchronous {
+        "sync"
+    } else {
+        "async"
+    };
     let streams = || Ok(primary.sql("SELECT sync_state FROM pg_stat_replication") == wanted);
-    anyhow::ensure!(clock::becomes(WAIT_MAX, streams)?, "the standby does not stream");
+    anyhow::ensure!(
+        clock::becomes(WAIT_MAX, streams)?,
+        "the standby does not stream"
+    );
     let runtime = Runtime::new()?;
     let url = format!(
         "postgres://relight@127.0.0.1:{},127.0.0.1:{}/postgres?sslmode=disable&schema={}",
@@ -120,10 +140,18 @@ fn one(mode: Mode, loss: Loss, seed: &mut Seed) -> anyhow::Result<Option<Vec<Vio
     let stood_still = crew.log.longest_pause();
     let log = crew.finish(&runtime)?;
     // What the asynchronous standby never had is rightly run again.
-    let mut found = if mode == Mode::Synchronous { log.repeated() } else { Vec::new() };
+    let mut found = if mode == Mode::Synchronous {
+        log.repeated()
+    } else {
+        Vec::new()
+    };
     let missing = runtime.block_on(log.missing(relight.engine().store()))?;
     found.extend(runtime.block_on(log.twice(relight.engine().store()))?);
-    let count = log.acknowledged().values().map(|count| *count as usize).sum::<usize>();
+    let count = log
+        .acknowledged()
+        .values()
+        .map(|count| *count as usize)
+        .sum::<usize>();
     let words = verdict(mode, &missing, &safe, (&told, &behind), &mut found);
     println!(
         "failover ({mode:?}, {loss:?}): {count} steps acknowledged, promoted after {:.1} s, writers stood still for {:.1} s; {words}",
@@ -145,7 +173,10 @@ fn verdict(
     let is_safe = |(writer, step): &&(usize, u64)| step < &safe[writer];
     let too_early = missing.iter().filter(is_safe).count();
     if told.is_synchronous != (mode == Mode::Synchronous) {
-        say(Promise::Answer, format!("the store says of its standby: {told:?}"));
+        say(
+            Promise::Answer,
+            format!("the store says of its standby: {told:?}"),
+        );
     }
     match mode {
         Mode::Synchronous => {
@@ -160,13 +191,22 @@ fn verdict(
         }
         Mode::Asynchronous => {
             if too_early > 0 {
-                say(Promise::Lost, format!("{too_early} steps that the standby had are missing"));
+                say(
+                    Promise::Lost,
+                    format!("{too_early} steps that the standby had are missing"),
+                );
             }
             if missing.is_empty() {
-                say(Promise::Answer, "the standby was held up, and nothing was lost".to_owned());
+                say(
+                    Promise::Answer,
+                    "the standby was held up, and nothing was lost".to_owned(),
+                );
             }
             if behind.behind_bytes.is_none_or(|bytes| bytes == 0) {
-                say(Promise::Answer, format!("the store did not tell of the window: {behind:?}"));
+                say(
+                    Promise::Answer,
+                    format!("the store did not tell of the window: {behind:?}"),
+                );
             }
             let bytes = behind.behind_bytes.unwrap_or_default();
             format!(
@@ -188,8 +228,14 @@ fn wait_for_replay(primary: &Cluster) -> anyhow::Result<()> {
 /// What `doctor` would say.
 fn standby_as_told(runtime: &Runtime, relight: &Relight) -> anyhow::Result<Standby> {
     let inventory = runtime.block_on(relight.engine().store().inventory(false))?;
-    let replication = inventory.replication.context("a server tells of its standbys")?;
-    replication.standbys.into_iter().next().context("there is one")
+    let replication = inventory
+        .replication
+        .context("a server tells of its standbys")?;
+    replication
+        .standbys
+        .into_iter()
+        .next()
+        .context("there is one")
 }
 
 /// What writers did and were told.
@@ -214,7 +260,10 @@ impl Log {
     }
 
     fn acknowledged(&self) -> BTreeMap<usize, u64> {
-        self.acknowledged.lock().expect("nothing panics here").clone()
+        self.acknowledged
+            .lock()
+            .expect("nothing panics here")
+            .clone()
     }
 
     fn longest_pause(&self) -> Duration {
@@ -289,11 +338,19 @@ impl Crew {
             let (log, is_over) = (Arc::clone(&log), Arc::clone(&is_over));
             writers.push(runtime.spawn(write(task, writer, log, is_over)));
         }
-        Ok(Self { log, is_over, writers })
+        Ok(Self {
+            log,
+            is_over,
+            writers,
+        })
     }
 
     fn furthest(&self) -> u64 {
-        self.log.acknowledged().into_values().max().unwrap_or_default()
+        self.log
+            .acknowledged()
+            .into_values()
+            .max()
+            .unwrap_or_default()
     }
 
     fn all_come_to(&mut self, runtime: &Runtime, steps: u64) -> anyhow::Result<()> {
@@ -307,7 +364,10 @@ impl Crew {
             runtime.block_on(writer)?.context("a writer gave up")?;
         }
         let told = self.log.acknowledged();
-        anyhow::ensure!(all, "the writers did not come to step {steps} in {WAIT_MAX:?}: {told:?}");
+        anyhow::ensure!(
+            all,
+            "the writers did not come to step {steps} in {WAIT_MAX:?}: {told:?}"
+        );
         Ok(())
     }
 
@@ -339,7 +399,8 @@ async fn write(
     let mut is_acknowledged = false;
     while !is_over.load(Ordering::SeqCst) {
         let ran = || async {
-            log.ran_again.fetch_add(u64::from(is_acknowledged), Ordering::SeqCst);
+            log.ran_again
+                .fetch_add(u64::from(is_acknowledged), Ordering::SeqCst);
             Ok::<u64, Infallible>(step)
         };
         let name = format!("s{step}");

@@ -38,14 +38,22 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
         tally.skip("faults", "strace is missing or may not trace");
         return Ok(());
     }
-    let verbs = if quick { &VERBS[..QUICK_VERBS] } else { &VERBS[..] };
+    let verbs = if quick {
+        &VERBS[..QUICK_VERBS]
+    } else {
+        &VERBS[..]
+    };
     for (number, verb) in verbs.iter().enumerate() {
         for error in ["EIO", "ENOSPC"] {
             let folder = work.join(format!("faults-{number}-{error}"));
             let wanted = |call: &Call| on_state(call) && can_be(call, error);
             let harm = |reference: &Reference, call: &Call| fail_at(reference, call, error);
             let counted = reference::harm_each(product, *verb, &folder, tally, wanted, harm)?;
-            let Counted { calls, reached, failed } = counted;
+            let Counted {
+                calls,
+                reached,
+                failed,
+            } = counted;
             let name = verb.name;
             println!("faults: {name:28} {calls:4} calls, {reached:4} × {error}, {failed} failed");
         }
@@ -55,7 +63,9 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
 
 /// On the store, its log or a checkpoint file; by the paths that the trace shows.
 fn on_state(call: &Call) -> bool {
-    ["/stage/home", "/stage/checkpoints"].iter().any(|place| call.line.contains(place))
+    ["/stage/home", "/stage/checkpoints"]
+        .iter()
+        .any(|place| call.line.contains(place))
 }
 
 fn can_be(call: &Call, error: &str) -> bool {
@@ -63,7 +73,14 @@ fn can_be(call: &Call, error: &str) -> bool {
 }
 
 fn fail_at(reference: &Reference, call: &Call, error: &'static str) -> anyhow::Result<Harmed> {
-    let Reference { verb, stage, before, folder, after, .. } = reference;
+    let Reference {
+        verb,
+        stage,
+        before,
+        folder,
+        after,
+        ..
+    } = reference;
     let harm = Harm::Error(error);
     let (answer, reached) = strace::harmed(&verb.command(stage), folder, call, harm)?;
     let mut found = verb.check_kept(stage, before)?;
@@ -81,7 +98,9 @@ fn check_answer(
     call: &Call,
     answer: &Answer,
 ) -> anyhow::Result<Option<Violation>> {
-    let Reference { verb, stage, after, .. } = reference;
+    let Reference {
+        verb, stage, after, ..
+    } = reference;
     let there = verb.state(stage) == *after;
     let on_log = call.line.contains("relight.db-wal");
     let unsynced = matches!(call.name.as_str(), "fsync" | "fdatasync") && on_log;

@@ -30,7 +30,10 @@ pub fn run(product: &Product, work: &Path, rounds: u32, tally: &Tally) -> anyhow
             let found = freeze(&stage, &folder, by_library)?;
             let by = if by_library { "library" } else { "CLI" };
             failed += u32::from(!found.is_empty());
-            tally.trial(&format!("a frozen holder by the {by}, round {round}"), &found);
+            tally.trial(
+                &format!("a frozen holder by the {by}, round {round}"),
+                &found,
+            );
         }
     }
     println!("frozen: {} holders, {failed} failed", 2 * rounds);
@@ -49,20 +52,32 @@ fn freeze(stage: &Stage, folder: &Path, by_library: bool) -> anyhow::Result<Vec<
     let successor = stage.product.call(&stage.home, &words)?;
     let mut found = Vec::new();
     if successor.code != 0 {
-        let text = format!("the successor: exit {}: {}", successor.code, successor.stderr.trim());
+        let text = format!(
+            "the successor: exit {}: {}",
+            successor.code,
+            successor.stderr.trim()
+        );
         found.push(Violation::new(Promise::Answer, text));
     }
     kill_process_group(holder.leader(), Signal::CONT)?;
     let (code, _) = holder.wait_for_all(TAKEOVER_MAX)?;
     if code != FENCED {
         let said = std::fs::read_to_string(folder.join("said")).unwrap_or_default();
-        let text = format!("the late write ended with {code} instead of 77: {}", said.trim());
+        let text = format!(
+            "the late write ended with {code} instead of 77: {}",
+            said.trim()
+        );
         found.push(Violation::new(Promise::Fence, text));
     }
-    let replay = ["step", "run", "s04", "--task", "T", "--fence", &fence, "--", "false"];
+    let replay = [
+        "step", "run", "s04", "--task", "T", "--fence", &fence, "--", "false",
+    ];
     let recorded = stage.product.call(&stage.home, &replay)?;
     if recorded.stdout != successor.stdout {
-        let text = format!("recorded is {:?} of the late writer", recorded.stdout.trim());
+        let text = format!(
+            "recorded is {:?} of the late writer",
+            recorded.stdout.trim()
+        );
         found.push(Violation::new(Promise::Fence, text));
     }
     found.extend(checker::check_pages(stage)?);
@@ -81,8 +96,9 @@ fn hold(stage: &Stage, folder: &Path, by_library: bool) -> anyhow::Result<Group>
         let fence = stage.product.call(&stage.home, &words)?.json()?["fence"].to_string();
         let driver = stage.product.driver.display().to_string();
         let act = format!("{driver} effect {ledger} T s04; sleep 0.4");
-        let words =
-            ["step", "run", "s04", "--task", "T", "--fence", &fence, "--", "sh", "-c", &act];
+        let words = [
+            "step", "run", "s04", "--task", "T", "--fence", &fence, "--", "sh", "-c", &act,
+        ];
         stage.product.relight(&stage.home, &words)
     };
     Group::spawn(command.stdout(Stdio::null()).stderr(said))
@@ -105,7 +121,12 @@ fn take_over(stage: &Stage) -> anyhow::Result<String> {
         let words = ["task", "start", "T", "--lease", "60s", "--json"];
         let answer = stage.product.call(&stage.home, &words)?;
         match answer.code {
-            0 => return Ok(answer.json()?["fence"].as_u64().context("a fence")?.to_string()),
+            0 => {
+                return Ok(answer.json()?["fence"]
+                    .as_u64()
+                    .context("a fence")?
+                    .to_string());
+            }
             75 if clock::now() < end => clock::pause(Duration::from_millis(50)),
             code => anyhow::bail!("task start: exit {code}: {}", answer.stderr.trim()),
         }

@@ -74,8 +74,12 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         run.set_span(kind, span);
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.workers).map(|_| scope.spawn(|| run.work())).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        let workers: Vec<_> = (0..options.workers)
+            .map(|_| scope.spawn(|| run.work()))
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     run.report(began.elapsed());
     Ok(())
@@ -91,7 +95,10 @@ impl Run<'_> {
         anyhow::ensure!(code == 0, "a driver that nobody kills ended with {code}");
         let mut found = checker::check_completed(&stage, kind)?;
         found.truncate(3);
-        anyhow::ensure!(found.is_empty(), "a driver that nobody kills left {found:?}");
+        anyhow::ensure!(
+            found.is_empty(),
+            "a driver that nobody kills left {found:?}"
+        );
         Ok(began.elapsed())
     }
 
@@ -167,7 +174,10 @@ impl Run<'_> {
                 return Ok(found);
             }
         }
-        Ok(vec![Violation::new(Promise::Lost, format!("not completed after {LIVES_MAX} lives"))])
+        Ok(vec![Violation::new(
+            Promise::Lost,
+            format!("not completed after {LIVES_MAX} lives"),
+        )])
     }
 
     fn note_phase(&self, stage: &Stage, lines_before: usize) -> anyhow::Result<()> {
@@ -179,7 +189,12 @@ impl Run<'_> {
             Some(Entry::Ack { .. }) => "4 after an ack, before the next effect",
             Some(Entry::Done) => "5 after the end",
         };
-        *self.phases.lock().expect("nothing panics here").entry(phase).or_default() += 1;
+        *self
+            .phases
+            .lock()
+            .expect("nothing panics here")
+            .entry(phase)
+            .or_default() += 1;
         Ok(())
     }
 
@@ -205,7 +220,8 @@ impl Run<'_> {
             println!("  {count:>6} {}", &phase[2..]);
         }
         if kills < self.options.kills && self.options.only_trial.is_none() {
-            self.tally.skip("kill", &format!("time was up after {kills} kills"));
+            self.tally
+                .skip("kill", &format!("time was up after {kills} kills"));
         }
     }
 }
@@ -222,14 +238,21 @@ pub(super) fn driver(stage: &Stage, kind: DriverKind) -> Command {
 /// Starts a driver; what it says goes to a file of the trial.
 pub(super) fn spawn(stage: &Stage, kind: DriverKind, folder: &Path) -> anyhow::Result<Group> {
     let mut command = driver(stage, kind);
-    let said = std::fs::File::options().append(true).create(true).open(folder.join("said"))?;
+    let said = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(folder.join("said"))?;
     command.stdout(Stdio::null()).stderr(said);
     Group::spawn(&mut command)
 }
 
 /// Three of four anywhere in a whole run, the others while it starts.
 fn moment(seed: &mut Seed, span: Duration) -> Duration {
-    if seed.below(4) == 0 { seed.moment(span / 8) } else { seed.moment(span) }
+    if seed.below(4) == 0 {
+        seed.moment(span / 8)
+    } else {
+        seed.moment(span)
+    }
 }
 
 /// Kills all, the driver alone, or the product's process alone.
@@ -251,19 +274,29 @@ fn strike(group: &Group, kind: DriverKind, stage: &Stage, seed: &mut Seed) {
 
 /// Looks at the world as a person would, and says what became of each step in doubt.
 pub(super) fn resolve(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Violation>> {
-    let task = stage.task_shown()?.context("a task with a step in doubt is there")?;
+    let task = stage
+        .task_shown()?
+        .context("a task with a step in doubt is there")?;
     let mut found = Vec::new();
     if kind == DriverKind::Cli && task["status"] != "blocked" {
         let text = format!("a step is in doubt and the task is {}", task["status"]);
         found.push(Violation::new(Promise::Rule, text));
     }
-    for step in task["in_doubt"].as_array().into_iter().flatten().filter_map(|s| s.as_str()) {
+    for step in task["in_doubt"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|s| s.as_str())
+    {
         let happened = stage.ledger.happened(&stage.task, step)?;
         let word = if happened { "--happened" } else { "--did-not" };
         let words = ["step", "resolve", step, "--task", &stage.task, word];
         let answer = stage.product.call(&stage.home, &words)?;
         if answer.code != 0 {
-            let text = format!("step resolve {step}: exit {}: {}", answer.code, answer.stderr);
+            let text = format!(
+                "step resolve {step}: exit {}: {}",
+                answer.code, answer.stderr
+            );
             found.push(Violation::new(Promise::Answer, text));
         }
     }

@@ -74,10 +74,14 @@ fn one(
     let stage = Stage::in_folder(product, folder, "T")?;
     let disk = Disk::make(folder, "disk")?;
     let stage = match kind {
-        DriverKind::Cli | DriverKind::Library => Stage { home: disk.place().join("home"), ..stage },
-        DriverKind::Checkpoint => {
-            Stage { checkpoints: disk.place().join("memory/checkpoints"), ..stage }
-        }
+        DriverKind::Cli | DriverKind::Library => Stage {
+            home: disk.place().join("home"),
+            ..stage
+        },
+        DriverKind::Checkpoint => Stage {
+            checkpoints: disk.place().join("memory/checkpoints"),
+            ..stage
+        },
     };
     let mut cuts = 0;
     for _ in 0..LIVES_MAX {

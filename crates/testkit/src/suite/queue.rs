@@ -145,7 +145,9 @@ impl Trial<'_> {
         is_over: &dyn Fn() -> anyhow::Result<bool>,
     ) -> anyhow::Result<Vec<Violation>> {
         for number in 0..WORKERS {
-            self.start(Role::Worker { by_clock: number < BY_CLOCK })?;
+            self.start(Role::Worker {
+                by_clock: number < BY_CLOCK,
+            })?;
         }
         self.start(Role::Sweeper)?;
         let mut found = Vec::new();
@@ -154,7 +156,10 @@ impl Trial<'_> {
             let pause = self.seed.moment(PAUSE_MAX);
             if self.crew[victim].group.leader_ends_within(pause)? {
                 let said = std::fs::read_to_string(self.folder.join("said")).unwrap_or_default();
-                let text = format!("a {} ended by itself: {said}", self.crew[victim].role.word());
+                let text = format!(
+                    "a {} ended by itself: {said}",
+                    self.crew[victim].role.word()
+                );
                 found.push(Violation::new(Promise::Answer, text));
                 return Ok(found);
             }
@@ -174,11 +179,21 @@ impl Trial<'_> {
     fn start(&mut self, role: Role) -> anyhow::Result<()> {
         let home = self.stage.home.display().to_string();
         let ledger = self.stage.ledger.path().display().to_string();
-        let mut command = self.stage.product.driver(&[role.word(), &home, "-", &ledger, "-"]);
+        let mut command = self
+            .stage
+            .product
+            .driver(&[role.word(), &home, "-", &ledger, "-"]);
         let said = self.folder.join("said");
-        let said = std::fs::File::options().append(true).create(true).open(said)?;
+        let said = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(said)?;
         let group = Group::spawn(command.stdout(Stdio::null()).stderr(said))?;
-        self.crew.push(Member { group, role, thaws: None });
+        self.crew.push(Member {
+            group,
+            role,
+            thaws: None,
+        });
         Ok(())
     }
 
@@ -195,7 +210,8 @@ impl Trial<'_> {
         let member = &mut self.crew[victim];
         member.group.stop_outside_of_a_write()?;
         member.thaws = Some(clock::now() + LEASE.as_duration() * 2);
-        self.frozen.insert(member.group.leader().as_raw_nonzero().to_string());
+        self.frozen
+            .insert(member.group.leader().as_raw_nonzero().to_string());
         self.freezes += 1;
         Ok(())
     }

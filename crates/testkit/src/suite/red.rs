@@ -29,13 +29,41 @@ struct Control {
 }
 
 const CONTROLS: [Control; 7] = [
-    Control { feature: "broken-sync-normal", needs_disk: true, suite: cut_stores },
-    Control { feature: "broken-no-folder-sync", needs_disk: true, suite: cut_files },
-    Control { feature: "broken-no-fence", needs_disk: false, suite: freeze },
-    Control { feature: "broken-no-fence", needs_disk: false, suite: work_through },
-    Control { feature: "broken-no-fence", needs_disk: false, suite: overtake },
-    Control { feature: "broken-no-fence", needs_disk: false, suite: take_over },
-    Control { feature: "broken-wall-clock", needs_disk: false, suite: take_over },
+    Control {
+        feature: "broken-sync-normal",
+        needs_disk: true,
+        suite: cut_stores,
+    },
+    Control {
+        feature: "broken-no-folder-sync",
+        needs_disk: true,
+        suite: cut_files,
+    },
+    Control {
+        feature: "broken-no-fence",
+        needs_disk: false,
+        suite: freeze,
+    },
+    Control {
+        feature: "broken-no-fence",
+        needs_disk: false,
+        suite: work_through,
+    },
+    Control {
+        feature: "broken-no-fence",
+        needs_disk: false,
+        suite: overtake,
+    },
+    Control {
+        feature: "broken-no-fence",
+        needs_disk: false,
+        suite: take_over,
+    },
+    Control {
+        feature: "broken-wall-clock",
+        needs_disk: false,
+        suite: take_over,
+    },
 ];
 
 /// Builds each broken product and holds it against its suite.
@@ -50,24 +78,54 @@ pub fn run(good: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Res
         let of_broken = Tally::of_broken_build();
         (control.suite)(&broken, &work.join(control.feature), seed, &of_broken)?;
         let (red, first) = (of_broken.counts().failed, of_broken.counts().shown);
-        println!("red: {}: {red} trials failed, as they must", control.feature);
+        println!(
+            "red: {}: {red} trials failed, as they must",
+            control.feature
+        );
         println!("  {}", first.first().map_or("", |line| line));
         let green = format!("{} passes: the suite proves nothing", control.feature);
-        let found = if red > 0 { vec![] } else { vec![Violation::new(Promise::Answer, green)] };
+        let found = if red > 0 {
+            vec![]
+        } else {
+            vec![Violation::new(Promise::Answer, green)]
+        };
         tally.trial(&format!("./prove red --seed {seed}"), &found);
-        (control.suite)(good, &work.join(format!("not-{}", control.feature)), seed, tally)?;
+        (control.suite)(
+            good,
+            &work.join(format!("not-{}", control.feature)),
+            seed,
+            tally,
+        )?;
     }
     Ok(())
 }
 
 fn cut_stores(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let kinds = [DriverKind::Cli, DriverKind::Library];
-    power::run(product, work, power::Options { kinds: &kinds, cuts: CUTS, seed }, tally)
+    power::run(
+        product,
+        work,
+        power::Options {
+            kinds: &kinds,
+            cuts: CUTS,
+            seed,
+        },
+        tally,
+    )
 }
 
 fn cut_files(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let kinds = [DriverKind::Checkpoint];
-    power::run(product, work, power::Options { kinds: &kinds, cuts: CUTS, seed }, tally)
+    power::run(
+        product,
+        work,
+        power::Options {
+            kinds: &kinds,
+            cuts: CUTS,
+            seed,
+        },
+        tally,
+    )
 }
 
 fn freeze(product: &Product, work: &Path, _seed: u64, tally: &Tally) -> anyhow::Result<()> {
@@ -77,29 +135,64 @@ fn freeze(product: &Product, work: &Path, _seed: u64, tally: &Tally) -> anyhow::
 /// Turns that are overtaken end late.
 fn overtake(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let until = clock::now() + OVERTAKE_MAX;
-    sessions::run(product, work, sessions::Options { trials: 10, seed, until }, tally)
+    sessions::run(
+        product,
+        work,
+        sessions::Options {
+            trials: 10,
+            seed,
+            until,
+        },
+        tally,
+    )
 }
 
 fn work_through(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
-    let options = queue::Options { tasks: 2_000, kills: 1_000, span: QUEUE_SPAN, seed };
+    let options = queue::Options {
+        tasks: 2_000,
+        kills: 1_000,
+        span: QUEUE_SPAN,
+        seed,
+    };
     queue::run(product, work, options, tally)
 }
 
 /// Nodes are lost, and others take over.
 fn take_over(product: &Product, work: &Path, seed: u64, tally: &Tally) -> anyhow::Result<()> {
     let (span, until) = (FLEET_SPAN, clock::now() + FLEET_MAX);
-    let options = fleet::Options { trials: 3, seed, only_trial: None, at_once: 3, span, until };
+    let options = fleet::Options {
+        trials: 3,
+        seed,
+        only_trial: None,
+        at_once: 3,
+        span,
+        until,
+    };
     fleet::run(product, work, options, tally)
 }
 
 /// Builds in a target folder of its own, where the three share what is not broken.
 fn build(feature: &str, work: &Path) -> anyhow::Result<Product> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()?;
     let target = root.join("target/red");
     let features = format!("relight-cli/{feature},relight-testkit/{feature}");
     let target_text = target.display().to_string();
-    let words = ["build", "--release", "--quiet", "-p", "relight-cli", "-p", "relight-testkit"];
-    let words = [&words[..], &["--features", &features, "--target-dir", &target_text]].concat();
+    let words = [
+        "build",
+        "--release",
+        "--quiet",
+        "-p",
+        "relight-cli",
+        "-p",
+        "relight-testkit",
+    ];
+    let words = [
+        &words[..],
+        &["--features", &features, "--target-dir", &target_text],
+    ]
+    .concat();
     let mut cargo = plain(Path::new("cargo"), &words);
     cargo.current_dir(&root).envs(inherited());
     let status = cargo.status().context("cargo is missing")?;
@@ -114,7 +207,10 @@ fn build(feature: &str, work: &Path) -> anyhow::Result<Product> {
 }
 
 /// A build needs the tool chain's own variables.
-#[expect(clippy::disallowed_methods, reason = "cargo is found and set up by the environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo is found and set up by the environment"
+)]
 fn inherited() -> impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os()
 }

@@ -55,7 +55,14 @@ impl Reference {
         calls.sort();
         calls.dedup_by(|a, b| (&a.name, a.number) == (&b.name, b.number));
         calls.retain(|call| call.name != "execve");
-        Ok(Self { verb, stage, before, after, calls, folder: folder.to_owned() })
+        Ok(Self {
+            verb,
+            stage,
+            before,
+            after,
+            calls,
+            folder: folder.to_owned(),
+        })
     }
 
     /// Everything as it was before the verb.
@@ -84,14 +91,21 @@ pub(super) fn harm_each(
         .map(|worker| Reference::take(product, verb, &folder.join(worker.to_string())))
         .collect();
     let references = references?;
-    let calls: Vec<&Call> = references[0].calls.iter().filter(|call| wanted(call)).collect();
+    let calls: Vec<&Call> = references[0]
+        .calls
+        .iter()
+        .filter(|call| wanted(call))
+        .collect();
     let next = AtomicUsize::new(0);
     let (reached, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = |reference: &Reference| -> anyhow::Result<()> {
         while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
             reference.set_back()?;
             let harmed = harm(reference, call)?;
-            let what = format!("{} at {} {} {}", verb.name, call.name, call.number, call.line);
+            let what = format!(
+                "{} at {} {} {}",
+                verb.name, call.name, call.number, call.line
+            );
             tally.trial(&what, &harmed.found);
             reached.fetch_add(usize::from(harmed.reached), Ordering::Relaxed);
             if !harmed.found.is_empty() {
@@ -103,9 +117,15 @@ pub(super) fn harm_each(
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = references.iter().map(|r| scope.spawn(|| work(r))).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
-    Ok(Counted { calls: calls.len(), reached: reached.into_inner(), failed: failed.into_inner() })
+    Ok(Counted {
+        calls: calls.len(),
+        reached: reached.into_inner(),
+        failed: failed.into_inner(),
+    })
 }
 
 /// The files of a folder that nobody uses, elsewhere.

@@ -55,14 +55,23 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
     let folder = work.join("sessions");
     std::fs::create_dir_all(&folder)?;
     let home = folder.join("home");
-    let mut run =
-        Run { product, folder: &folder, home, deaths: BTreeMap::new(), found: 0, in_the_air: 0 };
+    let mut run = Run {
+        product,
+        folder: &folder,
+        home,
+        deaths: BTreeMap::new(),
+        found: 0,
+        in_the_air: 0,
+    };
     run.begin_bystanders()?;
     let mut done = 0;
     while done < options.trials && clock::now() < options.until {
         let mut seed = Seed::of_trial(options.seed, done);
         let found = run.trial(done, &mut seed)?;
-        tally.trial(&format!("./prove sessions --seed {}, kill {done}", options.seed), &found);
+        tally.trial(
+            &format!("./prove sessions --seed {}, kill {done}", options.seed),
+            &found,
+        );
         done += 1;
     }
     tally.trial("sessions of a gateway that lives", &run.check_bystanders()?);
@@ -87,7 +96,11 @@ impl Run<'_> {
         if ends_in_order {
             self.call(&["session", "shutdown", "--owner-pid", &pid.to_string()])?;
         }
-        let policy = if seed.below(2) == 0 { "suspend" } else { "resume_pending" };
+        let policy = if seed.below(2) == 0 {
+            "suspend"
+        } else {
+            "resume_pending"
+        };
         let reported = self.recover(policy, 1 + seed.below(2) as usize)?;
         let mut found = match ends_in_order {
             true => {
@@ -97,7 +110,10 @@ impl Run<'_> {
             false => self.compare(&told, &reported, policy),
         };
         if !self.recover(policy, 1)?.is_empty() {
-            found.push(Violation::new(Promise::Repeated, "a second recovery reported again"));
+            found.push(Violation::new(
+                Promise::Repeated,
+                "a second recovery reported again",
+            ));
         }
         if found.is_empty() {
             std::fs::remove_file(&log).context("the log of a life")?;
@@ -114,7 +130,10 @@ impl Run<'_> {
         let mut command = self.product.driver(&words);
         let group = Group::spawn(command.stdout(Stdio::null()).stderr(said))?;
         let begun = || Ok(std::fs::metadata(log).is_ok_and(|found| found.len() > 0));
-        anyhow::ensure!(clock::becomes(PATIENCE, begun)?, "the gateway began no turn");
+        anyhow::ensure!(
+            clock::becomes(PATIENCE, begun)?,
+            "the gateway began no turn"
+        );
         let ended = group.leader_ends_within(seed.moment(LIFE_MAX))?;
         let pid = group.leader().as_raw_nonzero().get();
         group.kill_all();
@@ -128,10 +147,22 @@ impl Run<'_> {
 
     /// What so many gateways that start at once are told, all together.
     fn recover(&self, policy: &str, callers: usize) -> anyhow::Result<Vec<Value>> {
-        let words = ["session", "recover", "--json", "--policy", policy, "--freshness", "0s"];
+        let words = [
+            "session",
+            "recover",
+            "--json",
+            "--policy",
+            policy,
+            "--freshness",
+            "0s",
+        ];
         let answers = std::thread::scope(|scope| {
-            let calls: Vec<_> = (0..callers).map(|_| scope.spawn(|| self.call(&words))).collect();
-            let joined = calls.into_iter().map(|call| call.join().expect("a call never panics"));
+            let calls: Vec<_> = (0..callers)
+                .map(|_| scope.spawn(|| self.call(&words)))
+                .collect();
+            let joined = calls
+                .into_iter()
+                .map(|call| call.join().expect("a call never panics"));
             joined.collect::<anyhow::Result<Vec<Answer>>>()
         })?;
         let mut items = Vec::new();
@@ -149,7 +180,10 @@ impl Run<'_> {
         reported: &[Value],
         policy: &str,
     ) -> Vec<Violation> {
-        let may_be = |key: &str| told.get(key).is_some_and(|told| told.truth != Truth::AtRest);
+        let may_be = |key: &str| {
+            told.get(key)
+                .is_some_and(|told| told.truth != Truth::AtRest)
+        };
         let mut found = extra(reported, may_be);
         let by_key: BTreeMap<&str, &Value> =
             reported.iter().map(|one| (key_of(one), one)).collect();
@@ -157,7 +191,10 @@ impl Run<'_> {
             let one = by_key.get(key.as_str());
             self.in_the_air += u64::from(told.truth == Truth::InTheAir);
             if told.truth == Truth::InFlight && one.is_none() {
-                found.push(Violation::new(Promise::Lost, format!("{key} was in flight")));
+                found.push(Violation::new(
+                    Promise::Lost,
+                    format!("{key} was in flight"),
+                ));
             }
             found.extend(self.count(key, *told, one.copied(), policy));
         }
@@ -188,7 +225,11 @@ impl Run<'_> {
         let expected = deaths.map_or(said, |before| before + 1);
         *deaths = Some(said);
         let is_limit = said >= DEATHS_MAX;
-        let state = if policy == "suspend" || is_limit { "suspended" } else { "resume_pending" };
+        let state = if policy == "suspend" || is_limit {
+            "suspended"
+        } else {
+            "resume_pending"
+        };
         let is_right = said == expected && reported["state"] == state;
         let text = format!("{key} after {expected} deaths: {reported}");
         (!is_right).then(|| Violation::new(Promise::Record, text))
@@ -223,7 +264,12 @@ impl Run<'_> {
 
     fn call(&self, words: &[&str]) -> anyhow::Result<Answer> {
         let answer = self.product.call(&self.home, words)?;
-        anyhow::ensure!(answer.code == 0, "{words:?}: exit {}: {}", answer.code, answer.stderr);
+        anyhow::ensure!(
+            answer.code == 0,
+            "{words:?}: exit {}: {}",
+            answer.code,
+            answer.stderr
+        );
         Ok(answer)
     }
 }
@@ -239,7 +285,10 @@ fn extra(reported: &[Value], may_be: impl Fn(&str) -> bool) -> Vec<Violation> {
     for one in reported {
         let key = key_of(one);
         if !seen.insert(key) {
-            found.push(Violation::new(Promise::Repeated, format!("{key} was reported twice")));
+            found.push(Violation::new(
+                Promise::Repeated,
+                format!("{key} was reported twice"),
+            ));
         }
         if !may_be(key) {
             let text = format!("{key} was at rest and was reported: {one}");

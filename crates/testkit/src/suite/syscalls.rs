@@ -37,13 +37,24 @@ pub fn run(product: &Product, work: &Path, quick: bool, tally: &Tally) -> anyhow
         tally.skip("syscalls", "strace is missing or may not trace");
         return Ok(());
     }
-    let verbs = if quick { &VERBS[..QUICK_VERBS] } else { &VERBS[..] };
+    let verbs = if quick {
+        &VERBS[..QUICK_VERBS]
+    } else {
+        &VERBS[..]
+    };
     for (number, verb) in verbs.iter().enumerate() {
         let folder = work.join(format!("syscalls-{number}"));
         let wanted = |call: &Call| !quick || is_telling(call);
         let counted = reference::harm_each(product, *verb, &folder, tally, wanted, kill_at)?;
-        let Counted { calls, reached, failed } = counted;
-        println!("syscalls: {:28} {calls:4} calls, {reached:4} kills, {failed} failed", verb.name);
+        let Counted {
+            calls,
+            reached,
+            failed,
+        } = counted;
+        println!(
+            "syscalls: {:28} {calls:4} calls, {reached:4} kills, {failed} failed",
+            verb.name
+        );
     }
     driver_calls::run(product, work, quick, tally)
 }
@@ -54,7 +65,14 @@ pub(super) fn is_telling(call: &Call) -> bool {
 }
 
 fn kill_at(reference: &Reference, call: &Call) -> anyhow::Result<Harmed> {
-    let Reference { verb, stage, before, after, folder, .. } = reference;
+    let Reference {
+        verb,
+        stage,
+        before,
+        after,
+        folder,
+        ..
+    } = reference;
     let (answer, reached) = strace::harmed(&verb.command(stage), folder, call, Harm::Kill)?;
     let mut found = verb.check_kept(stage, before)?;
     if answer.code == 0 && verb.state(stage) != *after {

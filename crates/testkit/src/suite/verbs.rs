@@ -52,7 +52,11 @@ pub const VERBS: [Verb; 12] = [
         "task start T --owner-pid PID --step s01",
     ),
     Verb::of_task("step begin", TASK.split_at(2).0, "step begin s02 --task T"),
-    Verb::of_task("step run", TASK.split_at(2).0, "step run s02 --task T -- EFFECT"),
+    Verb::of_task(
+        "step run",
+        TASK.split_at(2).0,
+        "step run s02 --task T -- EFFECT",
+    ),
     Verb::of_task("task set", &TASK, "task set T b=2"),
     Verb::of_task("task done", TASK.split_at(2).0, "task done T --force"),
     Verb::of_workflow(
@@ -60,7 +64,11 @@ pub const VERBS: [Verb; 12] = [
         &[],
         "start --workflow T --agent prover --step s01 --remaining s02 --idempotency k",
     ),
-    Verb::of_workflow("checkpoint resume", &WORKFLOW, "resume --workflow T --owner-pid PID"),
+    Verb::of_workflow(
+        "checkpoint resume",
+        &WORKFLOW,
+        "resume --workflow T --owner-pid PID",
+    ),
     Verb::of_workflow("checkpoint complete", &WORKFLOW, "complete --workflow T"),
     Verb::of_workflow(
         "checkpoint start --force",
@@ -75,7 +83,12 @@ impl Verb {
         before: &'static [&'static str],
         words: &'static str,
     ) -> Self {
-        Self { name, before, words, has_file: false }
+        Self {
+            name,
+            before,
+            words,
+            has_file: false,
+        }
     }
 
     const fn of_workflow(
@@ -83,14 +96,21 @@ impl Verb {
         before: &'static [&'static str],
         words: &'static str,
     ) -> Self {
-        Self { name, before, words, has_file: true }
+        Self {
+            name,
+            before,
+            words,
+            has_file: true,
+        }
     }
 
     /// Makes the folder in which the verb is used.
     pub fn prepare(&self, product: &Product, folder: &Path) -> anyhow::Result<Stage> {
         let stage = Stage::in_folder(product, folder, "T")?;
         for line in self.before {
-            let answer = stage.product.call(&stage.home, &as_str(&fill(line, &stage)))?;
+            let answer = stage
+                .product
+                .call(&stage.home, &as_str(&fill(line, &stage)))?;
             anyhow::ensure!(answer.code == 0, "{line}: {}", answer.stderr);
         }
         Ok(stage)
@@ -102,7 +122,9 @@ impl Verb {
             true => format!("checkpoint {} --dir DIR", self.words),
             false => self.words.to_owned(),
         };
-        stage.product.relight(&stage.home, &as_str(&fill(&line, stage)))
+        stage
+            .product
+            .relight(&stage.home, &as_str(&fill(&line, stage)))
     }
 
     /// What can be compared: what was kept, without times and counters.
@@ -113,7 +135,9 @@ impl Verb {
             Err(error) => return json!({"unreadable": format!("{error:#}")}),
         };
         let steps = task["steps"].as_array().cloned().unwrap_or_default();
-        let steps = steps.iter().map(|step| json!([step["name"], step["state"]]));
+        let steps = steps
+            .iter()
+            .map(|step| json!([step["name"], step["state"]]));
         json!({
             "status": task["status"],
             "key": task["key"],
@@ -135,11 +159,17 @@ impl Verb {
         let list = |value: &Value| value["steps"].as_array().cloned().unwrap_or_default();
         let was_done = list(before).into_iter().filter(|step| step[1] == "done");
         for step in was_done.filter(|step| !replaces && !list(&now).contains(step)) {
-            found.push(Violation::new(Promise::Lost, format!("{step} was done before: {now}")));
+            found.push(Violation::new(
+                Promise::Lost,
+                format!("{step} was done before: {now}"),
+            ));
         }
         let pairs = before["context"].as_object().into_iter().flatten();
         for (key, value) in pairs.filter(|(key, value)| now["context"][key] != **value) {
-            found.push(Violation::new(Promise::Lost, format!("context {key}={value}")));
+            found.push(Violation::new(
+                Promise::Lost,
+                format!("context {key}={value}"),
+            ));
         }
         Ok(found)
     }
@@ -176,7 +206,13 @@ fn fill(line: &str, stage: &Stage) -> Vec<String> {
             "DIR" => words.push(stage.checkpoints.display().to_string()),
             "EFFECT" => {
                 let driver = stage.product.driver.display().to_string();
-                words.extend([driver, "effect".into(), ledger.clone(), "T".into(), "s02".into()]);
+                words.extend([
+                    driver,
+                    "effect".into(),
+                    ledger.clone(),
+                    "T".into(),
+                    "s02".into(),
+                ]);
             }
             word => words.push(word.to_owned()),
         }

@@ -8,13 +8,19 @@ use rustix::time::{ClockId, clock_gettime};
 const SAMPLE: Duration = Duration::from_millis(100);
 
 /// Now.
-#[expect(clippy::disallowed_methods, reason = "moments of kills and bounds on trials")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "moments of kills and bounds on trials"
+)]
 pub fn now() -> Instant {
     Instant::now()
 }
 
 /// Lets time pass.
-#[expect(clippy::disallowed_methods, reason = "nobody signals the moment drawn for a kill")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nobody signals the moment drawn for a kill"
+)]
 pub fn pause(span: Duration) {
     std::thread::sleep(span);
 }

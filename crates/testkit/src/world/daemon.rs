@@ -63,7 +63,11 @@ impl Entry {
     pub fn at_once(name: &str, command: &[&str]) -> Self {
         let keys = AT_ONCE.map(|(key, value)| (key, value.to_owned()));
         let command = command.iter().map(|&word| word.to_owned()).collect();
-        Self { name: name.to_owned(), command, keys: keys.to_vec() }
+        Self {
+            name: name.to_owned(),
+            command,
+            keys: keys.to_vec(),
+        }
     }
 
     /// The same with another value of a key.
@@ -89,7 +93,11 @@ impl Entry {
     fn flags(&self) -> Vec<(String, String)> {
         let flag = |key: &str| format!("--{}", key.replace('_', "-"));
         let mut flags = vec![(flag("name"), self.name.clone())];
-        flags.extend(self.keys.iter().map(|(key, value)| (flag(key), value.replace('"', ""))));
+        flags.extend(
+            self.keys
+                .iter()
+                .map(|(key, value)| (flag(key), value.replace('"', ""))),
+        );
         flags
     }
 }
@@ -99,8 +107,15 @@ impl Home {
     pub fn new(relight: &Path, folder: &Path) -> anyhow::Result<Self> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let (relight, folder) = (relight.to_owned(), folder.to_owned());
-        let mut home = Self { relight, folder, variables: Vec::new(), help: String::new() };
-        home.help = ["up", "run"].map(|verb| home.help_of(verb).unwrap_or_default()).concat();
+        let mut home = Self {
+            relight,
+            folder,
+            variables: Vec::new(),
+            help: String::new(),
+        };
+        home.help = ["up", "run"]
+            .map(|verb| home.help_of(verb).unwrap_or_default())
+            .concat();
         Ok(home)
     }
 
@@ -130,7 +145,11 @@ impl Home {
     pub fn up(&self, flags: &[&str]) -> anyhow::Result<Supervisor> {
         let configuration = self.configuration().display().to_string();
         let mut words = [&["up", "--config", &configuration], flags].concat();
-        words.extend(["--no-http"].iter().filter(|flag| self.help.contains(**flag)));
+        words.extend(
+            ["--no-http"]
+                .iter()
+                .filter(|flag| self.help.contains(**flag)),
+        );
         self.supervise(&mut self.command(&words))
     }
 
@@ -145,7 +164,11 @@ impl Home {
     pub fn run(&self, entry: &Entry) -> anyhow::Result<Supervisor> {
         let mut words = vec!["run".to_owned()];
         let flags = entry.flags().into_iter();
-        words.extend(flags.filter(|(flag, _)| self.help.contains(flag)).flat_map(|(f, v)| [f, v]));
+        words.extend(
+            flags
+                .filter(|(flag, _)| self.help.contains(flag))
+                .flat_map(|(f, v)| [f, v]),
+        );
         words.push("--".to_owned());
         words.extend(entry.command.iter().cloned());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -153,9 +176,14 @@ impl Home {
     }
 
     fn supervise(&self, command: &mut Command) -> anyhow::Result<Supervisor> {
-        let said = std::fs::File::options().append(true).create(true).open(self.said())?;
+        let said = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(self.said())?;
         command.stdout(Stdio::null()).stderr(said);
-        Ok(Supervisor { group: Group::spawn(command)? })
+        Ok(Supervisor {
+            group: Group::spawn(command)?,
+        })
     }
 
     /// Where supervisors' standard errors go.
@@ -173,7 +201,9 @@ impl Home {
     /// A verb, ready to be run.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = plain(&self.relight, words);
-        command.env("RELIGHT_HOME", &self.folder).env("HOME", &self.folder);
+        command
+            .env("RELIGHT_HOME", &self.folder)
+            .env("HOME", &self.folder);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.folder);
         command
@@ -274,13 +304,19 @@ mod tests {
     fn an_entry_says_the_same_as_configuration_and_as_flags() {
         let entry = Entry::at_once("a", &["sh", "-c", "echo \"x\""]).with("grace", "\"1s\"");
         let toml = entry.toml();
-        assert!(toml.contains(r#"command = ["sh", "-c", "echo \"x\""]"#), "{toml}");
+        assert!(
+            toml.contains(r#"command = ["sh", "-c", "echo \"x\""]"#),
+            "{toml}"
+        );
         assert!(
             toml.contains("cooldown = \"0s\"\n") && toml.contains("grace = \"1s\"\n"),
             "{toml}"
         );
         assert_eq!(toml.matches("grace").count(), 1);
         let flags = entry.flags();
-        assert!(flags.contains(&("--max-attempts".into(), "1000000".into())), "{flags:?}");
+        assert!(
+            flags.contains(&("--max-attempts".into(), "1000000".into())),
+            "{flags:?}"
+        );
     }
 }

@@ -70,7 +70,10 @@ impl Disk {
     /// A mount namespace that somebody made meanwhile keeps the file system as it was, shut down, and a
     /// mount gives the same one again: that is waited for.
     pub fn mount(&self) -> anyhow::Result<()> {
-        let (image, place) = (self.image.display().to_string(), self.place.display().to_string());
+        let (image, place) = (
+            self.image.display().to_string(),
+            self.place.display().to_string(),
+        );
         let probe = self.place.join(".probe");
         for _ in 0..KEPT_LOOKS_MAX {
             run("mount", &["-o", "loop,commit=300", &image, &place])?;
@@ -101,14 +104,24 @@ impl Disk {
     pub fn switch(&self) -> anyhow::Result<Switch> {
         let place = self.place.display().to_string();
         let mut command = plain(Path::new("xfs_io"), &["-x", &place]);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let xfs_io = command.spawn().context("cannot start xfs_io")?;
-        Ok(Switch { xfs_io, place: self.place.clone() })
+        Ok(Switch {
+            xfs_io,
+            place: self.place.clone(),
+        })
     }
 
     /// Makes it read-only, or writable again.
     pub fn set_read_only(&self, read_only: bool) -> anyhow::Result<()> {
-        let how = if read_only { "remount,ro" } else { "remount,rw" };
+        let how = if read_only {
+            "remount,ro"
+        } else {
+            "remount,rw"
+        };
         run("mount", &["-o", how, &self.place.display().to_string()])
     }
 
@@ -120,7 +133,11 @@ impl Disk {
             let block = vec![7; size];
             // The bound: the disk has no more blocks than this.
             for _ in 0..BYTES / size as u64 {
-                if file.write_all(&block).and_then(|()| file.sync_data()).is_err() {
+                if file
+                    .write_all(&block)
+                    .and_then(|()| file.sync_data())
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -139,12 +156,20 @@ pub struct Switch {
 impl Switch {
     /// The power goes: what is not on the disk now never gets there, not even the journal.
     pub fn cut(mut self) -> anyhow::Result<()> {
-        let mut words = self.xfs_io.stdin.take().context("standard input is a pipe")?;
+        let mut words = self
+            .xfs_io
+            .stdin
+            .take()
+            .context("standard input is a pipe")?;
         words.write_all(b"shutdown\n")?;
         drop(words);
         self.xfs_io.wait()?;
         let lives = File::create(self.place.join("after-the-cut")).is_ok();
-        anyhow::ensure!(!lives, "{} is still there after its shutdown", self.place.display());
+        anyhow::ensure!(
+            !lives,
+            "{} is still there after its shutdown",
+            self.place.display()
+        );
         Ok(())
     }
 }
@@ -167,6 +192,10 @@ impl Drop for Disk {
 
 fn run(program: &str, words: &[&str]) -> anyhow::Result<()> {
     let answer = finish(&mut plain(Path::new(program), words)).context("a tool is missing")?;
-    anyhow::ensure!(answer.code == 0, "{program} {words:?}: {}", answer.stderr.trim());
+    anyhow::ensure!(
+        answer.code == 0,
+        "{program} {words:?}: {}",
+        answer.stderr.trim()
+    );
     Ok(())
 }

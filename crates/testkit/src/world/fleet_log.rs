@@ -106,7 +106,10 @@ impl FleetLog {
             Deed::Odd { what } => format!("odd\t{}", what.replace(['\n', '\t'], " ")),
             Deed::Done => "done".to_owned(),
         };
-        let mut file = OpenOptions::new().append(true).create(true).open(self.0.join("log"))?;
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.0.join("log"))?;
         let line = format!("{}\t{agent}\t{attempt}\t{told}\n", clock::wall_ns());
         Ok(file.write_all(line.as_bytes())?)
     }
@@ -115,7 +118,10 @@ impl FleetLog {
     pub fn lines(&self) -> anyhow::Result<Vec<Line>> {
         let text = std::fs::read_to_string(self.0.join("log")).unwrap_or_default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        whole.lines().map(|line| parse(line).with_context(|| format!("line {line:?}"))).collect()
+        whole
+            .lines()
+            .map(|line| parse(line).with_context(|| format!("line {line:?}")))
+            .collect()
     }
 
     /// Takes the lock of an agent until the process ends; the attempt that has it when somebody else
@@ -123,7 +129,12 @@ impl FleetLog {
     pub fn lock(&self, agent: &str, attempt: u32) -> anyhow::Result<Result<File, u32>> {
         let path = self.0.join("locks").join(agent);
         let mut open = OpenOptions::new();
-        let mut file = open.create(true).truncate(false).read(true).write(true).open(&path)?;
+        let mut file = open
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)?;
         match file.try_lock() {
             Ok(()) => {
                 file.set_len(0)?;
@@ -144,16 +155,29 @@ fn parse(line: &str) -> Option<Line> {
     let mut field = || fields.next().map(str::to_owned);
     let (at_ns, agent, attempt) = (field()?.parse().ok()?, field()?, field()?.parse().ok()?);
     let deed = match field()?.as_str() {
-        "born" => Deed::Born { node: field()?, fence: field()?.parse().ok()? },
-        "doubled" => Deed::Doubled { holder: field()?.parse().ok()? },
-        "effect" => Deed::Effect { step: field()?, key: field()? },
+        "born" => Deed::Born {
+            node: field()?,
+            fence: field()?.parse().ok()?,
+        },
+        "doubled" => Deed::Doubled {
+            holder: field()?.parse().ok()?,
+        },
+        "effect" => Deed::Effect {
+            step: field()?,
+            key: field()?,
+        },
         "ack" => Deed::Ack { step: field()? },
         "fenced" => Deed::Fenced,
         "odd" => Deed::Odd { what: field()? },
         "done" => Deed::Done,
         _ => return None,
     };
-    Some(Line { at_ns, agent, attempt, deed })
+    Some(Line {
+        at_ns,
+        agent,
+        attempt,
+        deed,
+    })
 }
 
 #[cfg(test)]
@@ -165,9 +189,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = FleetLog::at(folder.path()).unwrap();
         let deeds = [
-            Deed::Born { node: "n1".into(), fence: 7 },
-            Deed::Effect { step: "s1".into(), key: "k".into() },
-            Deed::Odd { what: "a\tb".into() },
+            Deed::Born {
+                node: "n1".into(),
+                fence: 7,
+            },
+            Deed::Effect {
+                step: "s1".into(),
+                key: "k".into(),
+            },
+            Deed::Odd {
+                what: "a\tb".into(),
+            },
             Deed::Done,
         ];
         for deed in &deeds {
@@ -176,7 +208,12 @@ mod tests {
         let path = folder.path().join("log");
         let text = std::fs::read_to_string(&path).unwrap() + "12\ta\t3\tac";
         std::fs::write(path, text).unwrap();
-        let read: Vec<Deed> = log.lines().unwrap().into_iter().map(|line| line.deed).collect();
+        let read: Vec<Deed> = log
+            .lines()
+            .unwrap()
+            .into_iter()
+            .map(|line| line.deed)
+            .collect();
         assert_eq!(read[..2], deeds[..2]);
         assert_eq!(read[2..], [Deed::Odd { what: "a b".into() }, Deed::Done]);
     }

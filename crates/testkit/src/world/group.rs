@@ -42,8 +42,13 @@ impl Group {
     /// Starts a command as the leader of its own group.
     pub fn spawn(command: &mut Command) -> anyhow::Result<Self> {
         command.process_group(0);
-        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-        Ok(Self { leader: Pid::from_child(&child), code: None })
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self {
+            leader: Pid::from_child(&child),
+            code: None,
+        })
     }
 
     /// The leader.
@@ -99,7 +104,9 @@ impl Group {
             let pid = pid.as_raw_nonzero();
             let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
             let text = text.unwrap_or_default();
-            text.split(' ').filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>()
+            text.split(' ')
+                .filter_map(|pid| Pid::from_raw(pid.parse().ok()?))
+                .collect::<Vec<_>>()
         };
         let runs = |pid: &Pid| {
             std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero()))

@@ -72,7 +72,10 @@ impl Ledger {
             Entry::Ack { step, output } => format!("ack\t{task}\t{step}\t{}\n", output.trim()),
             Entry::Done => format!("done\t{task}\n"),
         };
-        let mut file = OpenOptions::new().append(true).create(true).open(&self.path)?;
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&self.path)?;
         file.write_all(line.as_bytes())?;
         Ok(file)
     }
@@ -82,7 +85,9 @@ impl Ledger {
         let mut all: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         for line in io::read_to_string(File::open(&self.path)?)?.lines() {
             let task = line.split('\t').nth(1).unwrap_or_default();
-            all.entry(task.to_owned()).or_default().extend(parse(line, task));
+            all.entry(task.to_owned())
+                .or_default()
+                .extend(parse(line, task));
         }
         Ok(all)
     }
@@ -113,9 +118,18 @@ fn parse(line: &str, task: &str) -> Option<Entry> {
     }
     let mut field = || fields.next().map(str::to_owned);
     match kind {
-        "started" => Some(Entry::Started { fence: field()?.parse().ok()? }),
-        "effect" => Some(Entry::Effect { step: field()?, key: field()?, token: field()? }),
-        "ack" => Some(Entry::Ack { step: field()?, output: field()? }),
+        "started" => Some(Entry::Started {
+            fence: field()?.parse().ok()?,
+        }),
+        "effect" => Some(Entry::Effect {
+            step: field()?,
+            key: field()?,
+            token: field()?,
+        }),
+        "ack" => Some(Entry::Ack {
+            step: field()?,
+            output: field()?,
+        }),
         "done" => Some(Entry::Done),
         _ => None,
     }
@@ -129,8 +143,15 @@ mod tests {
     fn lines_come_back_in_order_and_by_task() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Ledger::at(folder.path().join("ledger"));
-        let effect = Entry::Effect { step: "s01".into(), key: "k".into(), token: "t".into() };
-        let ack = Entry::Ack { step: "s01".into(), output: "t".into() };
+        let effect = Entry::Effect {
+            step: "s01".into(),
+            key: "k".into(),
+            token: "t".into(),
+        };
+        let ack = Entry::Ack {
+            step: "s01".into(),
+            output: "t".into(),
+        };
         for entry in [&effect, &ack, &Entry::Done] {
             ledger.append("a", entry).unwrap();
         }

@@ -65,7 +65,11 @@ enum Kind {
 impl Machine {
     /// One that is off.
     pub fn new(blueprint: Blueprint, cable: Cable) -> Self {
-        Self { blueprint, cable, life: None }
+        Self {
+            blueprint,
+            cable,
+            life: None,
+        }
     }
 
     /// Where its state is.
@@ -102,14 +106,29 @@ impl Machine {
             "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && exec \"$2\" machine \"$3\"";
         let [boot_id, driver, said] =
             [&boot_id, &self.blueprint.driver, &self.said()].map(|path| path.display().to_string());
-        let mut words =
-            vec!["nsenter", &network, "unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
+        let mut words = vec![
+            "nsenter",
+            &network,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--kill-child",
+        ];
         words.extend(["--time", "--boottime", &ahead_s, "--monotonic", &ahead_s]);
         words.extend(["sh", "-c", own, "machine", &boot_id, &driver, &said]);
         let mut command = mortal(&words);
-        command.envs(self.blueprint.variables.iter().map(|(name, value)| (name, value)));
+        command.envs(
+            self.blueprint
+                .variables
+                .iter()
+                .map(|(name, value)| (name, value)),
+        );
         // What it has to say when its child was killed is no news.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut unshare = command.spawn().context("cannot start unshare")?;
         let first = first_process(&mut unshare, &self.blueprint.driver);
         let Ok(first_pid) = first else {
@@ -118,20 +137,32 @@ impl Machine {
             anyhow::bail!("the machine in {} does not boot", self.home().display());
         };
         let namespace = std::fs::read_link(format!("/proc/{first_pid}/ns/pid"))?;
-        self.life = Some(Life { unshare, first_pid, namespace });
+        self.life = Some(Life {
+            unshare,
+            first_pid,
+            namespace,
+        });
         Ok(())
     }
 
     /// Starts a program there.
     pub fn start(&mut self, words: &[&str]) -> anyhow::Result<()> {
         let life = self.life.as_mut().context("the machine is off")?;
-        let stdin = life.unshare.stdin.as_mut().context("its first process listens")?;
-        stdin.write_all(format!("{}\n", words.join("\t")).as_bytes()).context("it is dead")
+        let stdin = life
+            .unshare
+            .stdin
+            .as_mut()
+            .context("its first process listens")?;
+        stdin
+            .write_all(format!("{}\n", words.join("\t")).as_bytes())
+            .context("it is dead")
     }
 
     /// A power cut.
     pub fn kill(&mut self) -> anyhow::Result<()> {
-        let Some(mut life) = self.life.take() else { return Ok(()) };
+        let Some(mut life) = self.life.take() else {
+            return Ok(());
+        };
         processes::kill(life.first_pid);
         let ended = clock::becomes(BOOT_MAX, || Ok(life.unshare.try_wait()?.is_some()))?;
         let _ = life.unshare.kill();
@@ -143,12 +174,18 @@ impl Machine {
     /// The newest daemon, when one lives.
     pub fn daemon(&self) -> Option<u32> {
         let all = self.processes();
-        all.into_iter().filter(|(_, kind)| *kind == Kind::Daemon).map(|(pid, _)| pid).max()
+        all.into_iter()
+            .filter(|(_, kind)| *kind == Kind::Daemon)
+            .map(|(pid, _)| pid)
+            .max()
     }
 
     /// How many agents live there.
     pub fn agents(&self) -> usize {
-        self.processes().iter().filter(|(_, kind)| *kind == Kind::Agent).count()
+        self.processes()
+            .iter()
+            .filter(|(_, kind)| *kind == Kind::Agent)
+            .count()
     }
 
     /// Stops all of it where it is, at one moment as nearly as may be.
@@ -163,7 +200,9 @@ impl Machine {
             if going.is_empty() {
                 return Ok(());
             }
-            going.into_iter().for_each(|pid| processes::signal(pid, Signal::STOP));
+            going
+                .into_iter()
+                .for_each(|pid| processes::signal(pid, Signal::STOP));
         }
         anyhow::bail!("a machine could not be stopped")
     }
@@ -171,7 +210,13 @@ impl Machine {
     /// Lets all of it go on, one kind of processes after the other by chance.
     pub fn thaw(&self, seed: &mut Seed) {
         let all = self.processes();
-        let mut kinds = [Kind::First, Kind::Daemon, Kind::Shim, Kind::Agent, Kind::Worker];
+        let mut kinds = [
+            Kind::First,
+            Kind::Daemon,
+            Kind::Shim,
+            Kind::Agent,
+            Kind::Worker,
+        ];
         seed.shuffle(&mut kinds);
         for kind in kinds {
             for (pid, _) in all.iter().filter(|(_, found)| *found == kind) {
@@ -182,7 +227,9 @@ impl Machine {
     }
 
     fn processes(&self) -> Vec<(u32, Kind)> {
-        let Some(life) = &self.life else { return Vec::new() };
+        let Some(life) = &self.life else {
+            return Vec::new();
+        };
         let all = processes::in_namespace(&life.namespace).into_iter();
         let kind = |pid: u32| {
             let words = processes::words(pid);

@@ -46,7 +46,10 @@ impl Namespace {
         let namespace = Self { holder };
         let ours = std::fs::read_link("/proc/self/ns/net")?;
         let is_in = || Ok(std::fs::read_link(namespace.file()).is_ok_and(|its| its != ours));
-        anyhow::ensure!(clock::becomes(BEGIN_MAX, is_in)?, "no network namespace can be made here");
+        anyhow::ensure!(
+            clock::becomes(BEGIN_MAX, is_in)?,
+            "no network namespace can be made here"
+        );
         Ok(namespace)
     }
 
@@ -57,9 +60,17 @@ impl Namespace {
 
     fn ip(&self, words: &str) -> anyhow::Result<()> {
         let enter = format!("--net={}", self.file().display());
-        let words: Vec<&str> = [enter.as_str(), "ip"].into_iter().chain(words.split(' ')).collect();
+        let words: Vec<&str> = [enter.as_str(), "ip"]
+            .into_iter()
+            .chain(words.split(' '))
+            .collect();
         let answer = finish(&mut plain(Path::new("nsenter"), &words))?;
-        anyhow::ensure!(answer.code == 0, "{}: {}", words.join(" "), answer.stderr.trim());
+        anyhow::ensure!(
+            answer.code == 0,
+            "{}: {}",
+            words.join(" "),
+            answer.stderr.trim()
+        );
         Ok(())
     }
 }
@@ -89,7 +100,8 @@ impl Network {
     /// Why there can be none here.
     pub fn refusal() -> Option<String> {
         let made = Self::make().and_then(|network| network.plug(1).map(drop));
-        made.err().map(|error| format!("no networks can be made here (root only): {error:#}"))
+        made.err()
+            .map(|error| format!("no networks can be made here (root only): {error:#}"))
     }
 
     /// A new one with the server's address.
@@ -111,12 +123,19 @@ impl Network {
     pub fn plug(&self, number: usize) -> anyhow::Result<Cable> {
         let namespace = Namespace::make()?;
         let pid = namespace.holder.id();
-        self.hub.ip(&format!("link add m{number} type veth peer name eth0 netns {pid}"))?;
-        self.hub.ip(&format!("link set m{number} master switch up"))?;
+        self.hub.ip(&format!(
+            "link add m{number} type veth peer name eth0 netns {pid}"
+        ))?;
+        self.hub
+            .ip(&format!("link set m{number} master switch up"))?;
         namespace.ip("link set lo up")?;
         namespace.ip(&format!("address add {}/24 dev eth0", address(number)))?;
         namespace.ip("link set eth0 up")?;
-        Ok(Cable { number, namespace, cut: None })
+        Ok(Cable {
+            number,
+            namespace,
+            cut: None,
+        })
     }
 
     /// Cuts a cable.
@@ -139,9 +158,9 @@ impl Network {
             None => Ok(()),
             Some(Cut::BothWays) => self.hub.ip(&format!("link set m{number} up")),
             Some(Cut::ToServer) => cable.namespace.ip(&format!("neigh del {SERVER} dev eth0")),
-            Some(Cut::FromServer) => {
-                self.hub.ip(&format!("neigh del {} dev switch", address(number)))
-            }
+            Some(Cut::FromServer) => self
+                .hub
+                .ip(&format!("neigh del {} dev switch", address(number))),
         }
     }
 }
@@ -164,5 +183,8 @@ fn astray(address: &str, device: &str) -> String {
 
 /// A program that is killed when this thread ends, however it ends.
 pub(super) fn mortal(words: &[&str]) -> Command {
-    plain(Path::new("setpriv"), &[&["--pdeathsig", "KILL"], words].concat())
+    plain(
+        Path::new("setpriv"),
+        &[&["--pdeathsig", "KILL"], words].concat(),
+    )
 }

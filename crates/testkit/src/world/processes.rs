@@ -18,14 +18,19 @@ pub fn tagged(is_ours: impl Fn(&str) -> bool) -> Vec<(u32, String)> {
         let tag = variables.find_map(|variable| variable.strip_prefix(b"RELIGHT_ATTEMPT="))?;
         String::from_utf8(tag.to_vec()).ok()
     };
-    let found =
-        all().into_iter().filter(|pid| is_alive(*pid)).filter_map(|pid| Some((pid, tag(pid)?)));
+    let found = all()
+        .into_iter()
+        .filter(|pid| is_alive(*pid))
+        .filter_map(|pid| Some((pid, tag(pid)?)));
     found.filter(|(_, tag)| is_ours(agent_of(tag))).collect()
 }
 
 /// The agent's name in a tag.
 fn agent_of(tag: &str) -> &str {
-    let end = tag.rmatch_indices('.').nth(1).map_or(tag.len(), |(at, _)| at);
+    let end = tag
+        .rmatch_indices('.')
+        .nth(1)
+        .map_or(tag.len(), |(at, _)| at);
     &tag[..end]
 }
 
@@ -35,11 +40,15 @@ pub fn shims(is_ours: impl Fn(&str) -> bool) -> Vec<(u32, String)> {
     let agent = |pid: u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let words = String::from_utf8(command).ok()?;
-        let after = words.strip_prefix("relight-shim")?.trim_start_matches([' ', '\0']);
+        let after = words
+            .strip_prefix("relight-shim")?
+            .trim_start_matches([' ', '\0']);
         after.split('\0').next().map(str::to_owned)
     };
-    let found =
-        all().into_iter().filter(|pid| is_alive(*pid)).filter_map(|pid| Some((pid, agent(pid)?)));
+    let found = all()
+        .into_iter()
+        .filter(|pid| is_alive(*pid))
+        .filter_map(|pid| Some((pid, agent(pid)?)));
     found.filter(|(_, agent)| is_ours(agent)).collect()
 }
 
@@ -48,14 +57,19 @@ pub fn in_namespace(namespace: &Path) -> Vec<u32> {
     let is_in = |pid: &u32| {
         std::fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|found| found == namespace)
     };
-    all().into_iter().filter(|pid| is_in(pid) && is_alive(*pid)).collect()
+    all()
+        .into_iter()
+        .filter(|pid| is_in(pid) && is_alive(*pid))
+        .collect()
 }
 
 /// The words that a process was started with.
 pub fn words(pid: u32) -> Vec<String> {
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = command.split(|byte| *byte == 0);
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 /// Whether a process is stopped.
@@ -99,7 +113,9 @@ pub fn signal(pid: u32, signal: Signal) {
 /// Reaps dead orphans that came to this process. Those in our own session are somebody's children here
 /// and are left to whoever waits for them; shims and agents have sessions of their own.
 pub fn reap_orphans() {
-    let Some((_, ours)) = state_and_session(std::process::id()) else { return };
+    let Some((_, ours)) = state_and_session(std::process::id()) else {
+        return;
+    };
     for pid in children() {
         let is_orphan =
             state_and_session(pid).is_some_and(|(state, of)| state == 'Z' && of != ours);
@@ -110,17 +126,29 @@ pub fn reap_orphans() {
 }
 
 fn children() -> Vec<u32> {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else {
+        return Vec::new();
+    };
     let of_thread = |thread: &Path| {
         let text = std::fs::read_to_string(thread.join("children")).unwrap_or_default();
-        text.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+        text.split(' ')
+            .filter_map(|pid| pid.parse().ok())
+            .collect::<Vec<u32>>()
     };
-    threads.flatten().flat_map(|thread| of_thread(&thread.path())).collect()
+    threads
+        .flatten()
+        .flat_map(|thread| of_thread(&thread.path()))
+        .collect()
 }
 
 fn all() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Of `/proc/PID/stat`, where the fields after the name are state, parent, group, session.
@@ -148,8 +176,14 @@ mod tests {
     fn a_tagged_process_is_found_while_it_lives() {
         let name = format!("found-{}", std::process::id());
         let mut command = plain(Path::new("sleep"), &["60"]);
-        let mut child = command.env("RELIGHT_ATTEMPT", format!("{name}.1.ff")).spawn().unwrap();
-        assert_eq!(tagged(|agent| agent == name), [(child.id(), format!("{name}.1.ff"))]);
+        let mut child = command
+            .env("RELIGHT_ATTEMPT", format!("{name}.1.ff"))
+            .spawn()
+            .unwrap();
+        assert_eq!(
+            tagged(|agent| agent == name),
+            [(child.id(), format!("{name}.1.ff"))]
+        );
         kill(child.id());
         child.wait().unwrap();
         assert_eq!(tagged(|agent| agent == name), []);

@@ -47,9 +47,13 @@ impl Product {
     pub fn beside(folder: &Path) -> anyhow::Result<Self> {
         let find = |name: &str| {
             let path = folder.join(name);
-            path.canonicalize().with_context(|| format!("{} is not built", path.display()))
+            path.canonicalize()
+                .with_context(|| format!("{} is not built", path.display()))
         };
-        Ok(Self { relight: find("relight")?, driver: find("prove-driver")? })
+        Ok(Self {
+            relight: find("relight")?,
+            driver: find("prove-driver")?,
+        })
     }
 
     /// A verb of the product on the store in `home`.
@@ -74,7 +78,9 @@ impl Product {
 pub fn plain(program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     let mut command = process::command(program, &arguments);
-    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
     command.stdin(Stdio::null());
     command
 }
@@ -82,7 +88,9 @@ pub fn plain(program: &Path, arguments: &[&str]) -> Command {
 /// Runs a command to its end and keeps what it said; one that takes too long is killed.
 pub fn finish(command: &mut Command) -> anyhow::Result<Answer> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start {command:?}"))?;
     let stdout = child.stdout.take().context("standard output is a pipe")?;
     let stderr = child.stderr.take().context("standard error is a pipe")?;
     let (stdout, stderr) = std::thread::scope(|scope| {
@@ -96,7 +104,11 @@ pub fn finish(command: &mut Command) -> anyhow::Result<Answer> {
     })?;
     let status = child.wait()?;
     let signal = || status.signal().map_or(255, |signal| 128 + signal);
-    Ok(Answer { code: status.code().unwrap_or_else(signal), stdout, stderr })
+    Ok(Answer {
+        code: status.code().unwrap_or_else(signal),
+        stdout,
+        stderr,
+    })
 }
 
 fn read(mut from: impl std::io::Read) -> std::io::Result<String> {

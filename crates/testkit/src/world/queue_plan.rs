@@ -45,15 +45,20 @@ pub fn id(number: usize) -> String {
 
 /// Whether it is the id of a task of this plan.
 pub fn is_of(id: &str) -> bool {
-    id.strip_prefix('q').is_some_and(|number| number.parse::<u32>().is_ok())
+    id.strip_prefix('q')
+        .is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// By its number: most complete, one in ten fails, one in twenty panics.
 pub fn fate(id: &str) -> Fate {
     let number: u32 = id[1..].parse().expect("an id of this plan");
     match number % 20 {
-        3 | 13 => Fate::Fails { max_retries: number / 20 % 4 },
-        7 => Fate::Panics { max_retries: number / 20 % 3 },
+        3 | 13 => Fate::Fails {
+            max_retries: number / 20 % 4,
+        },
+        7 => Fate::Panics {
+            max_retries: number / 20 % 3,
+        },
         1 | 5 | 9 | 15 | 19 => Fate::Completes { resumes: true },
         _ => Fate::Completes { resumes: false },
     }

@@ -31,12 +31,17 @@ pub struct ShownDeath {
 
 /// The agents in the answer of `ps --json`.
 pub fn agents(answer: &Value) -> anyhow::Result<Vec<ShownAgent>> {
-    list(answer, "agents")?.iter().map(|one| agent(one).with_context(|| one.to_string())).collect()
+    list(answer, "agents")?
+        .iter()
+        .map(|one| agent(one).with_context(|| one.to_string()))
+        .collect()
 }
 
 /// The ended attempts in the answer of `deaths --json`, oldest first; one that still lives is left out.
 pub fn deaths(answer: &Value) -> anyhow::Result<Vec<ShownDeath>> {
-    let all = list(answer, "deaths")?.iter().map(|one| death(one).with_context(|| one.to_string()));
+    let all = list(answer, "deaths")?
+        .iter()
+        .map(|one| death(one).with_context(|| one.to_string()));
     let mut all: Vec<ShownDeath> = all.collect::<anyhow::Result<_>>()?;
     all.sort_by_key(|death| death.number);
     Ok(all)
@@ -44,8 +49,13 @@ pub fn deaths(answer: &Value) -> anyhow::Result<Vec<ShownDeath>> {
 
 /// Lists come under their own name or as `items`, as everywhere.
 fn list<'a>(answer: &'a Value, name: &str) -> anyhow::Result<&'a Vec<Value>> {
-    let found = answer.get(name).or_else(|| answer.get("items")).unwrap_or(answer);
-    found.as_array().with_context(|| format!("no list of {name} in {answer}"))
+    let found = answer
+        .get(name)
+        .or_else(|| answer.get("items"))
+        .unwrap_or(answer);
+    found
+        .as_array()
+        .with_context(|| format!("no list of {name} in {answer}"))
 }
 
 fn agent(one: &Value) -> Option<ShownAgent> {
@@ -76,15 +86,23 @@ fn restarts(one: &Value) -> Option<u32> {
 
 fn death(one: &Value) -> Option<ShownDeath> {
     let number = number(one, &["/number", "/attempt_number", "/attempt"])?;
-    Some(ShownDeath { number, cause: text(one, &["/cause", "/ended/cause"]).unwrap_or_default() })
+    Some(ShownDeath {
+        number,
+        cause: text(one, &["/cause", "/ended/cause"]).unwrap_or_default(),
+    })
 }
 
 fn text(one: &Value, pointers: &[&str]) -> Option<String> {
-    pointers.iter().find_map(|pointer| one.pointer(pointer)?.as_str()).map(str::to_owned)
+    pointers
+        .iter()
+        .find_map(|pointer| one.pointer(pointer)?.as_str())
+        .map(str::to_owned)
 }
 
 fn number(one: &Value, pointers: &[&str]) -> Option<u32> {
-    let found = pointers.iter().find_map(|pointer| one.pointer(pointer)?.as_u64())?;
+    let found = pointers
+        .iter()
+        .find_map(|pointer| one.pointer(pointer)?.as_u64())?;
     u32::try_from(found).ok()
 }
 
@@ -109,7 +127,13 @@ mod tests {
     fn a_death_without_a_cause_is_seen_as_such() {
         let answer = json!({"items": [{"number": 2, "cause": "signal"}, {"number": 1}]});
         let shown = deaths(&answer).unwrap();
-        assert_eq!(shown[0], ShownDeath { number: 1, cause: String::new() });
+        assert_eq!(
+            shown[0],
+            ShownDeath {
+                number: 1,
+                cause: String::new()
+            }
+        );
         assert_eq!(shown[1].cause, "signal");
     }
 }

@@ -47,7 +47,9 @@ impl Stage {
         if !self.home.join("relight.db").exists() {
             return Ok(None);
         }
-        let answer = self.product.call(&self.home, &["task", "show", &self.task, "--json"])?;
+        let answer = self
+            .product
+            .call(&self.home, &["task", "show", &self.task, "--json"])?;
         match answer.code {
             0 => answer.json().map(Some),
             1 => Ok(None),

@@ -30,7 +30,10 @@ pub enum Harm {
 
 /// Whether it is there and may trace.
 pub fn is_usable() -> bool {
-    let tried = finish(&mut plain(Path::new("strace"), &["-o", "/dev/null", "true"]));
+    let tried = finish(&mut plain(
+        Path::new("strace"),
+        &["-o", "/dev/null", "true"],
+    ));
     tried.is_ok_and(|answer| answer.code == 0)
 }
 
@@ -68,14 +71,27 @@ pub fn harmed(
 
 /// The same command under strace, in the same environment.
 fn under(command: &Command, trace: &Path, options: &[&str]) -> anyhow::Result<Answer> {
-    let mut words = vec!["-f".to_owned(), "-y".to_owned(), "-qq".to_owned(), "-o".to_owned()];
+    let mut words = vec![
+        "-f".to_owned(),
+        "-y".to_owned(),
+        "-qq".to_owned(),
+        "-o".to_owned(),
+    ];
     words.push(trace.display().to_string());
     words.extend(options.iter().map(|&word| word.to_owned()));
     words.push(PathBuf::from(command.get_program()).display().to_string());
-    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.extend(
+        command
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned()),
+    );
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut traced = plain(Path::new("strace"), &words);
-    traced.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    traced.envs(
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     finish(&mut traced)
 }
 
@@ -84,11 +100,16 @@ fn parse(trace: &str) -> Vec<Call> {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut calls = Vec::new();
     for line in trace.lines() {
-        let Some((pid, rest)) = line.split_once(' ') else { continue };
+        let Some((pid, rest)) = line.split_once(' ') else {
+            continue;
+        };
         let rest = rest.trim_start();
-        let Some((name, _)) = rest.split_once('(') else { continue };
-        let is_name =
-            name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        let Some((name, _)) = rest.split_once('(') else {
+            continue;
+        };
+        let is_name = name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         if !is_name || name.is_empty() || rest.contains(" resumed>") {
             continue;
         }
@@ -110,7 +131,10 @@ mod tests {
                      8 write(1, <unfinished ...>\n7 write(3</a>, \"y\", 1) = 1\n\
                      8 <... write resumed>) = 1\n7 +++ exited with 0 +++\n";
         let calls = parse(trace);
-        let short: Vec<String> = calls.iter().map(|c| format!("{} {}", c.name, c.number)).collect();
+        let short: Vec<String> = calls
+            .iter()
+            .map(|c| format!("{} {}", c.name, c.number))
+            .collect();
         assert_eq!(short, ["openat 1", "write 1", "write 1", "write 2"]);
     }
 }

@@ -40,7 +40,10 @@ pub struct Violation {
 impl Violation {
     /// A broken promise with what shows it.
     pub fn new(promise: Promise, text: impl Into<String>) -> Self {
-        Self { promise, text: text.into() }
+        Self {
+            promise,
+            text: text.into(),
+        }
     }
 }
 
@@ -85,7 +88,10 @@ const SHOWN_MAX: usize = 20;
 impl Tally {
     /// Counts what a deliberately broken build does wrong.
     pub fn of_broken_build() -> Self {
-        Self { is_expected: true, ..Self::default() }
+        Self {
+            is_expected: true,
+            ..Self::default()
+        }
     }
 
     /// Counts one trial.

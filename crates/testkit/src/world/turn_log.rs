@@ -35,7 +35,9 @@ pub struct TurnLog(File);
 impl TurnLog {
     /// Opens the file, making it when it is not there.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Self(
+            OpenOptions::new().append(true).create(true).open(path)?,
+        ))
     }
 
     /// Writes one line; on disk when this returns.
@@ -75,11 +77,16 @@ pub fn read(path: &Path) -> io::Result<BTreeMap<String, Told>> {
     };
     let mut told = BTreeMap::new();
     for line in text.lines() {
-        let Some((word, key)) = line.split_once(' ') else { continue };
+        let Some((word, key)) = line.split_once(' ') else {
+            continue;
+        };
         let Some((line, _)) = Line::ALL.into_iter().find(|(_, name)| *name == word) else {
             continue;
         };
-        let before = Told { truth: Truth::AtRest, finished: false };
+        let before = Told {
+            truth: Truth::AtRest,
+            finished: false,
+        };
         let entry = told.entry(key.to_owned()).or_insert(before);
         entry.truth = match (line, entry.truth) {
             // A newer turn takes the place of one in flight: either way one is.

@@ -25,7 +25,10 @@ pub(super) fn start(
     config: &Config,
 ) -> Result<Option<Telemetry>, Failure> {
     match config.otlp {
-        Some(_) => Err(Failure::not_built("traces, which [telemetry] otlp asks for", "otlp")),
+        Some(_) => Err(Failure::not_built(
+            "traces, which [telemetry] otlp asks for",
+            "otlp",
+        )),
         None => Ok(None),
     }
 }

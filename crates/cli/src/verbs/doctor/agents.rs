@@ -52,9 +52,13 @@ impl AgentNeed {
             (Truth::AsRecorded, AgentState::Crashed { .. }) if agent.plan.reports_itself() => {
                 Some(Self::Silent)
             }
-            (Truth::AsRecorded, AgentState::Suspended { why: Pause::HeldBack, .. }) => {
-                Some(Self::HeldBack)
-            }
+            (
+                Truth::AsRecorded,
+                AgentState::Suspended {
+                    why: Pause::HeldBack,
+                    ..
+                },
+            ) => Some(Self::HeldBack),
             (Truth::AsRecorded | Truth::NotRecorded, _) => None,
         }
     }
@@ -69,16 +73,20 @@ impl AgentNeed {
             false => start_with_daemon(agent),
         };
         let first = &agent.name;
-        let named = agents.iter().take(NAMED_MAX).map(|agent| agent.name.as_str());
+        let named = agents
+            .iter()
+            .take(NAMED_MAX)
+            .map(|agent| agent.name.as_str());
         let mut named: Vec<&str> = named.collect();
         if agents.len() > NAMED_MAX {
             named.push("…");
         }
         let (named, count) = (named.join(", "), agents.len());
         let (what, hint) = match self {
-            Self::Terminated => {
-                ("terminated: recovery is used up", format!("relight deaths {first}, then {start}"))
-            }
+            Self::Terminated => (
+                "terminated: recovery is used up",
+                format!("relight deaths {first}, then {start}"),
+            ),
             Self::DiedUnnoticed => ("died unnoticed", "relight recover".to_owned()),
             Self::Orphaned => (
                 "orphaned: alive without a supervisor",
@@ -90,7 +98,10 @@ impl AgentNeed {
                 "waiting to be restarted, but nothing supervises it",
                 format!("relight up, or relight run --name {first} -- CMD"),
             ),
-            Self::Unheard => ("reporting by itself, and nobody listens", "relight up".to_owned()),
+            Self::Unheard => (
+                "reporting by itself, and nobody listens",
+                "relight up".to_owned(),
+            ),
             Self::Silent => (
                 "silent: they reported by themselves",
                 format!("start it where it runs; relight deaths {first}"),
@@ -109,7 +120,9 @@ pub(super) async fn look(
     let mut needy: Vec<(AgentNeed, Agent)> = Vec::new();
     let mut findings = Vec::new();
     let agents = store.agents(AgentQuery::default()).await?;
-    holders.look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref())).await?;
+    holders
+        .look_for(agents.iter().filter_map(|agent| agent.lease.held.as_ref()))
+        .await?;
     for agent in agents {
         let attempt = match &agent.state {
             AgentState::Running { attempt, .. } => store.attempt(attempt).await?,
@@ -118,15 +131,21 @@ pub(super) async fn look(
         let need = AgentNeed::of(&agent, attempt.as_ref(), holders);
         let shim = attempt.as_ref().and_then(|attempt| attempt.shim.as_ref());
         if let Some(shim) = shim.filter(|shim| process::is_stopped(shim)) {
-            let text =
-                format!("the shim of {} (pid {}) is stopped (SIGSTOP)", agent.name, shim.pid);
+            let text = format!(
+                "the shim of {} (pid {}) is stopped (SIGSTOP)",
+                agent.name, shim.pid
+            );
             let hint = format!("kill -CONT {}, or relight stop {}", shim.pid, agent.name);
             findings.push(DoctorFinding::warning("agents", text).hint(hint));
         }
         needy.extend(need.map(|need| (need, agent)));
     }
     let agents = |wanted: AgentNeed| -> Vec<&Agent> {
-        needy.iter().filter(|(need, _)| *need == wanted).map(|(_, agent)| agent).collect()
+        needy
+            .iter()
+            .filter(|(need, _)| *need == wanted)
+            .map(|(_, agent)| agent)
+            .collect()
     };
     let found = AgentNeed::ALL.into_iter();
     findings.extend(found.filter_map(|need| need.finding(&agents(need), holders)));

@@ -16,7 +16,9 @@ use crate::environment::Environment;
 const PATIENCE: Span = Span::from_secs(3);
 
 pub(super) fn look(environment: &Environment) -> Vec<DoctorFinding> {
-    let Ok(home) = environment.state_folder() else { return Vec::new() };
+    let Ok(home) = environment.state_folder() else {
+        return Vec::new();
+    };
     let socket = daemon_socket(&home);
     let mut findings = vec![daemon(&socket)];
     findings.extend(rights_of(&socket));
@@ -44,7 +46,10 @@ fn daemon(socket: &Path) -> DoctorFinding {
             return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
         Err(AskError::Broken(error)) => {
-            let text = format!("whoever listens at {} is not a daemon: {error}", socket.display());
+            let text = format!(
+                "whoever listens at {} is not a daemon: {error}",
+                socket.display()
+            );
             return DoctorFinding::problem(topic, text).hint("relight up --take-over");
         }
     };
@@ -52,7 +57,9 @@ fn daemon(socket: &Path) -> DoctorFinding {
     let status = client::send(socket, "GET", "/api/status", None, PATIENCE).ok();
     let status =
         status.and_then(|status| serde_json::from_value::<SupervisorStatus>(status.body).ok());
-    let who = status.map(|status| format!(" (pid {})", status.pid)).unwrap_or_default();
+    let who = status
+        .map(|status| format!(" (pid {})", status.pid))
+        .unwrap_or_default();
     let own = env!("CARGO_PKG_VERSION");
     if version != own {
         let text = format!("version {version} answers{who}, and this is {own}");
@@ -66,7 +73,11 @@ fn rights_of(socket: &Path) -> Option<DoctorFinding> {
     let found = fs::symlink_metadata(socket).ok()?;
     let mode = found.mode() & 0o777;
     let is_ours = found.uid() == rustix::process::geteuid().as_raw();
-    let text = format!("{} (mode {mode:04o}, uid {})", socket.display(), found.uid());
+    let text = format!(
+        "{} (mode {mode:04o}, uid {})",
+        socket.display(),
+        found.uid()
+    );
     if mode & 0o077 != 0 {
         return Some(
             DoctorFinding::problem("socket", format!("{text} is open to others"))

@@ -25,15 +25,26 @@ pub(super) struct DoctorFinding {
 
 impl DoctorFinding {
     pub(super) fn ok(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Severity::Ok, topic, text: text.into(), hint: None }
+        Self {
+            level: Severity::Ok,
+            topic,
+            text: text.into(),
+            hint: None,
+        }
     }
 
     pub(super) fn warning(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Severity::Warning, ..Self::ok(topic, text) }
+        Self {
+            level: Severity::Warning,
+            ..Self::ok(topic, text)
+        }
     }
 
     pub(super) fn problem(topic: &'static str, text: impl Into<String>) -> Self {
-        Self { level: Severity::Problem, ..Self::ok(topic, text) }
+        Self {
+            level: Severity::Problem,
+            ..Self::ok(topic, text)
+        }
     }
 
     /// What to type next.
@@ -48,7 +59,11 @@ impl DoctorFinding {
             Severity::Warning => "warning",
             Severity::Problem => "problem",
         };
-        let hint = self.hint.as_ref().map(|hint| format!("; try: {hint}")).unwrap_or_default();
+        let hint = self
+            .hint
+            .as_ref()
+            .map(|hint| format!("; try: {hint}"))
+            .unwrap_or_default();
         format!("{level:<8} {:<11} {}{hint}", self.topic, self.text).replace('\n', " ")
     }
 }

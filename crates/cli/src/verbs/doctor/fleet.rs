@@ -16,8 +16,10 @@ const TAKEOVER: Span = Span::from_secs(1);
 
 pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
     let nodes = store.nodes().await?;
-    let mut findings: Vec<DoctorFinding> =
-        [states(&nodes), leases(&nodes), versions(&nodes)].into_iter().flatten().collect();
+    let mut findings: Vec<DoctorFinding> = [states(&nodes), leases(&nodes), versions(&nodes)]
+        .into_iter()
+        .flatten()
+        .collect();
     let before = clock::now();
     if let Some(theirs) = store.clock().await? {
         findings.push(clocks(before, theirs, clock::now()));
@@ -26,8 +28,11 @@ pub(super) async fn look(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreE
 }
 
 fn states(nodes: &[Node]) -> Option<DoctorFinding> {
-    let gone: Vec<&str> =
-        nodes.iter().filter(|node| !node.is_live()).map(|node| node.new.name.as_str()).collect();
+    let gone: Vec<&str> = nodes
+        .iter()
+        .filter(|node| !node.is_live())
+        .map(|node| node.new.name.as_str())
+        .collect();
     let live = nodes.len() - gone.len();
     match gone.first() {
         _ if nodes.is_empty() => None,
@@ -42,7 +47,11 @@ fn states(nodes: &[Node]) -> Option<DoctorFinding> {
 
 /// What the longest lease means for whoever waits.
 fn leases(nodes: &[Node]) -> Option<DoctorFinding> {
-    let longest = nodes.iter().filter(|node| node.is_live()).map(|node| node.new.ttl).max()?;
+    let longest = nodes
+        .iter()
+        .filter(|node| node.is_live())
+        .map(|node| node.new.ttl)
+        .max()?;
     let until = Span::from_ms(longest.as_ms().saturating_add(TAKEOVER.as_ms()));
     Some(DoctorFinding::ok(
         "lease",
@@ -63,7 +72,10 @@ fn versions(nodes: &[Node]) -> Option<DoctorFinding> {
     if others.is_empty() {
         return None;
     }
-    let text = format!("this is {VERSION}; other versions run on: {}", others.join(", "));
+    let text = format!(
+        "this is {VERSION}; other versions run on: {}",
+        others.join(", ")
+    );
     Some(
         DoctorFinding::warning("versions", text)
             .hint("upgrade one node after the other until all are"),
@@ -74,7 +86,9 @@ fn versions(nodes: &[Node]) -> Option<DoctorFinding> {
 fn clocks(before: Time, theirs: Time, after: Time) -> DoctorFinding {
     let (before_ms, after_ms) = (before.as_ms(), after.as_ms());
     let trip_ms = after_ms.saturating_sub(before_ms).max(0);
-    let ahead_ms = theirs.as_ms().saturating_sub(before_ms.saturating_add(trip_ms / 2));
+    let ahead_ms = theirs
+        .as_ms()
+        .saturating_sub(before_ms.saturating_add(trip_ms / 2));
     let apart = Span::from_ms(ahead_ms.unsigned_abs());
     let place = match ahead_ms {
         0 => "level with".to_owned(),
@@ -97,9 +111,17 @@ mod tests {
     fn clocks_may_differ_by_a_second_and_the_trip() {
         let at = Time::from_ms;
         let told = |theirs| format!("{:?}", clocks(at(10_000), at(theirs), at(10_020)));
-        assert!(told(11_000).contains("990ms ahead of this machine's"), "{}", told(11_000));
+        assert!(
+            told(11_000).contains("990ms ahead of this machine's"),
+            "{}",
+            told(11_000)
+        );
         assert!(told(9_000).contains("behind"), "{}", told(9_000));
-        assert!(told(10_010).contains("level with this machine's"), "{}", told(10_010));
+        assert!(
+            told(10_010).contains("level with this machine's"),
+            "{}",
+            told(10_010)
+        );
         assert!(told(11_000).contains("Ok") && told(11_030).contains("Ok"));
         assert!(told(11_031).contains("Warning") && told(8_980).contains("Warning"));
     }

@@ -16,7 +16,14 @@ const WATCHES_MIN: u64 = 1_024;
 const INSTANCES_MIN: u64 = 16;
 
 pub(super) fn look(environment: &Environment) -> Vec<DoctorFinding> {
-    vec![boot(), pidfd(), subreaper(), cgroup(environment), processes(), watches()]
+    vec![
+        boot(),
+        pidfd(),
+        subreaper(),
+        cgroup(environment),
+        processes(),
+        watches(),
+    ]
 }
 
 fn boot() -> DoctorFinding {
@@ -52,9 +59,10 @@ fn subreaper() -> DoctorFinding {
 fn cgroup(environment: &Environment) -> DoctorFinding {
     let setting = supervision::cgroup_setting(environment);
     match (Cgroups::delegated(&setting), setting) {
-        (Some(folder), _) => {
-            DoctorFinding::ok("cgroup", format!("each attempt gets one below {}", folder.display()))
-        }
+        (Some(folder), _) => DoctorFinding::ok(
+            "cgroup",
+            format!("each attempt gets one below {}", folder.display()),
+        ),
         (None, CgroupSetting::Off) => {
             DoctorFinding::ok("cgroup", "none, because RELIGHT_CGROUP is off")
         }

@@ -29,8 +29,11 @@ pub(super) fn look_at_home(environment: &Environment) -> Vec<DoctorFinding> {
         Ok(home) => home,
         Err(failure) => {
             return vec![
-                DoctorFinding::problem("home", failure.message)
-                    .hint(failure.hint.unwrap_or_else(|| "set RELIGHT_HOME".to_owned())),
+                DoctorFinding::problem("home", failure.message).hint(
+                    failure
+                        .hint
+                        .unwrap_or_else(|| "set RELIGHT_HOME".to_owned()),
+                ),
             ];
         }
     };
@@ -45,10 +48,16 @@ pub(super) fn look_at_home(environment: &Environment) -> Vec<DoctorFinding> {
                 .hint("set RELIGHT_HOME or give --home DIR"),
         ],
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let text = format!("{} is not there yet; the first write makes it", home.display());
+            let text = format!(
+                "{} is not there yet; the first write makes it",
+                home.display()
+            );
             vec![DoctorFinding::ok("home", text)]
         }
-        Err(error) => vec![DoctorFinding::problem("home", format!("{}: {error}", home.display()))],
+        Err(error) => vec![DoctorFinding::problem(
+            "home",
+            format!("{}: {error}", home.display()),
+        )],
     }
 }
 
@@ -59,7 +68,12 @@ fn version() -> DoctorFinding {
 fn kernel() -> DoctorFinding {
     let name = rustix::system::uname();
     let part = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
-    let text = [part(name.sysname()), part(name.release()), part(name.machine())].join(" ");
+    let text = [
+        part(name.sysname()),
+        part(name.release()),
+        part(name.machine()),
+    ]
+    .join(" ");
     DoctorFinding::ok("kernel", text)
 }
 
@@ -69,7 +83,10 @@ fn user() -> DoctorFinding {
         return DoctorFinding::warning("user", text)
             .hint("run it as the user whose agents these are");
     }
-    DoctorFinding::ok("user", format!("uid {}", rustix::process::geteuid().as_raw()))
+    DoctorFinding::ok(
+        "user",
+        format!("uid {}", rustix::process::geteuid().as_raw()),
+    )
 }
 
 fn wall_clock() -> DoctorFinding {
@@ -85,7 +102,11 @@ fn limits() -> DoctorFinding {
     let files = getrlimit(Resource::Nofile).current;
     let size = getrlimit(Resource::Fsize).current;
     let shown = |limit: Option<u64>| limit.map_or_else(|| "any".to_owned(), |n| n.to_string());
-    let text = format!("open files {}, bytes in a file {}", shown(files), shown(size));
+    let text = format!(
+        "open files {}, bytes in a file {}",
+        shown(files),
+        shown(size)
+    );
     if files.is_some_and(|limit| limit < OPEN_FILES_MIN) {
         return DoctorFinding::warning("limits", text).hint(format!("ulimit -n {OPEN_FILES_MIN}"));
     }
@@ -114,13 +135,18 @@ fn files(home: &Path) -> Option<DoctorFinding> {
     let entries = match fs::read_dir(home) {
         Ok(entries) => entries.take(ENTRIES_MAX),
         Err(error) => {
-            return Some(DoctorFinding::problem("home", format!("cannot list it: {error}")));
+            return Some(DoctorFinding::problem(
+                "home",
+                format!("cannot list it: {error}"),
+            ));
         }
     };
     let mut open: Vec<PathBuf> = Vec::new();
     let mut seen = 0;
     for entry in entries.flatten() {
-        let Ok(found) = entry.metadata() else { continue };
+        let Ok(found) = entry.metadata() else {
+            continue;
+        };
         seen += 1;
         let wanted = if found.is_dir() { 0o700 } else { 0o600 };
         if !found.is_symlink() && found.mode() & 0o777 & !wanted != 0 {
@@ -128,11 +154,21 @@ fn files(home: &Path) -> Option<DoctorFinding> {
         }
     }
     if open.is_empty() {
-        return Some(DoctorFinding::ok("files", format!("{seen} in the home folder, all private")));
+        return Some(DoctorFinding::ok(
+            "files",
+            format!("{seen} in the home folder, all private"),
+        ));
     }
     open.sort();
-    let names: Vec<String> = open.iter().take(NAMED_MAX).map(|path| quoted(path)).collect();
-    let text = format!("{} in the home folder can be read or run by others", open.len());
+    let names: Vec<String> = open
+        .iter()
+        .take(NAMED_MAX)
+        .map(|path| quoted(path))
+        .collect();
+    let text = format!(
+        "{} in the home folder can be read or run by others",
+        open.len()
+    );
     Some(
         DoctorFinding::warning("files", text)
             .hint(format!("chmod go-rwx,u-x+X {}", names.join(" "))),
@@ -143,5 +179,9 @@ fn files(home: &Path) -> Option<DoctorFinding> {
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@+,".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }

@@ -38,11 +38,17 @@ pub(crate) fn run(environment: &Environment, arguments: &DoctorArguments) -> Out
     findings.extend(config(environment));
     findings.push(presets(environment));
     findings.push(agents_md());
-    let has_problem = findings.iter().any(|finding| finding.level == Severity::Problem);
+    let has_problem = findings
+        .iter()
+        .any(|finding| finding.level == Severity::Problem);
     let Some(to) = &arguments.salvage else {
         print(environment, &findings, None);
         let exit_otherwise = if has_problem { Exit::No as u8 } else { 0 };
-        return Ok(if store_exit == 0 { exit_otherwise } else { store_exit });
+        return Ok(if store_exit == 0 {
+            exit_otherwise
+        } else {
+            store_exit
+        });
     };
     let salvaged = salvage::run(environment, to.as_deref());
     match salvaged {
@@ -91,16 +97,24 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
     let (config, work) = match read {
         Ok(read) => read,
         Err(failure) => {
-            let hint =
-                failure.hint.unwrap_or_else(|| "relight setup config shows every key".to_owned());
+            let hint = failure
+                .hint
+                .unwrap_or_else(|| "relight setup config shows every key".to_owned());
             return vec![DoctorFinding::problem("config", failure.message).hint(hint)];
         }
     };
     let text = match &config {
         None => "there is no relight.toml; the defaults hold".to_owned(),
         Some(config) => {
-            let file = config.origin.as_ref().map_or(&config.folder, |origin| &origin.source.file);
-            format!("{} is valid; agents: {}", file.display(), config.agents.len())
+            let file = config
+                .origin
+                .as_ref()
+                .map_or(&config.folder, |origin| &origin.source.file);
+            format!(
+                "{} is valid; agents: {}",
+                file.display(),
+                config.agents.len()
+            )
         }
     };
     let renew = config.as_ref().map(|config| config.node.renew);
@@ -110,9 +124,13 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
         work.sweep,
         renew.unwrap_or_default()
     );
-    let mut findings = vec![DoctorFinding::ok("config", text), DoctorFinding::ok("queue", sweep)];
-    let approved = config
-        .map_or(Ok(()), |config| environment.require_approval(&config, &trust::keys(&config)));
+    let mut findings = vec![
+        DoctorFinding::ok("config", text),
+        DoctorFinding::ok("queue", sweep),
+    ];
+    let approved = config.map_or(Ok(()), |config| {
+        environment.require_approval(&config, &trust::keys(&config))
+    });
     if let Err(failure) = approved {
         let finding = DoctorFinding::warning("trust", failure.message);
         findings.push(finding.hint(failure.hint.unwrap_or_default()));
@@ -130,10 +148,11 @@ fn presets(environment: &Environment) -> DoctorFinding {
         .collect();
     match broken.first() {
         None => DoctorFinding::ok("presets", format!("{count}, all valid")),
-        Some(first) => {
-            DoctorFinding::warning("presets", format!("{} cannot be used ({first})", broken.len()))
-                .hint("relight presets list")
-        }
+        Some(first) => DoctorFinding::warning(
+            "presets",
+            format!("{} cannot be used ({first})", broken.len()),
+        )
+        .hint("relight presets list"),
     }
 }
 

@@ -24,7 +24,10 @@ pub(super) struct Salvage {
 
 pub(super) fn run(environment: &Environment, to: Option<&Path>) -> Result<Salvage, Failure> {
     let StoreUrl::Sqlite(from) = environment.store_url()? else {
-        return Err(Failure::new(Exit::Usage, "only a store in a file can be salvaged"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "only a store in a file can be salvaged",
+        ));
     };
     if !from.is_file() {
         let text = format!("there is no file {} to salvage", from.display());
@@ -58,7 +61,11 @@ impl Salvage {
     }
 
     pub(super) fn exit(&self) -> u8 {
-        if self.has_losses() { Exit::Data as u8 } else { 0 }
+        if self.has_losses() {
+            Exit::Data as u8
+        } else {
+            0
+        }
     }
 
     pub(super) fn json(&self) -> Value {
@@ -107,7 +114,10 @@ impl Salvage {
 fn beside(from: &Path) -> PathBuf {
     let now = clock::now().to_string();
     let seconds = now.split('.').next().unwrap_or(&now);
-    let time: String = seconds.chars().filter(char::is_ascii_alphanumeric).collect();
+    let time: String = seconds
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
     with_suffix(from, &format!(".salvaged-{}Z", time.trim_end_matches('Z')))
 }
 

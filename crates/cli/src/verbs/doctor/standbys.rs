@@ -15,7 +15,9 @@ pub(super) fn describe(replication: &Replication) -> DoctorFinding {
             DoctorFinding::ok(TOPIC, asked(&text))
         }
         (None, _, Some(standby))
-            if standbys.iter().all(|standby| standby.behind_bytes.is_none()) =>
+            if standbys
+                .iter()
+                .all(|standby| standby.behind_bytes.is_none()) =>
         {
             let text = format!("not known: this role may not see {}", name(standby));
             DoctorFinding::warning(TOPIC, asked(&text))
@@ -30,12 +32,16 @@ pub(super) fn describe(replication: &Replication) -> DoctorFinding {
             let behind: Vec<String> = standbys.iter().map(lag).collect();
             let text = format!("no, and leases would end too early: {}", behind.join(", "));
             let first = standbys.iter().find_map(|standby| standby.name.clone());
-            let hint = format!("synchronous_standby_names = '{}'", first.as_deref().unwrap_or("*"));
+            let hint = format!(
+                "synchronous_standby_names = '{}'",
+                first.as_deref().unwrap_or("*")
+            );
             DoctorFinding::warning(TOPIC, asked(&text)).hint(hint)
         }
-        (None, None, None) => {
-            DoctorFinding::ok(TOPIC, asked("no: PostgreSQL knows of no standby; see its backups"))
-        }
+        (None, None, None) => DoctorFinding::ok(
+            TOPIC,
+            asked("no: PostgreSQL knows of no standby; see its backups"),
+        ),
     }
 }
 
@@ -55,8 +61,14 @@ fn lag(standby: &Standby) -> String {
         Some(bytes) => format!("{bytes} bytes"),
         None => "an unknown number of bytes".to_owned(),
     };
-    let span = standby.behind_ms.map(|ms| format!(" and {ms} ms")).unwrap_or_default();
-    format!("{} is asynchronous, now {bytes}{span} behind", name(standby))
+    let span = standby
+        .behind_ms
+        .map(|ms| format!(" and {ms} ms"))
+        .unwrap_or_default();
+    format!(
+        "{} is asynchronous, now {bytes}{span} behind",
+        name(standby)
+    )
 }
 
 #[cfg(test)]
@@ -65,11 +77,20 @@ mod tests {
 
     fn standby(is_synchronous: bool, behind: Option<u64>) -> Standby {
         let name = behind.map(|_| "second".to_owned());
-        Standby { name, is_synchronous, behind_bytes: behind, behind_ms: behind.map(|ms| ms / 100) }
+        Standby {
+            name,
+            is_synchronous,
+            behind_bytes: behind,
+            behind_ms: behind.map(|ms| ms / 100),
+        }
     }
 
     fn told(waits_for: Option<&str>, standbys: Vec<Standby>) -> String {
-        describe(&Replication { waits_for: waits_for.map(str::to_owned), standbys }).line()
+        describe(&Replication {
+            waits_for: waits_for.map(str::to_owned),
+            standbys,
+        })
+        .line()
     }
 
     #[test]

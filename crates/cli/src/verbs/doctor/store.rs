@@ -72,7 +72,11 @@ fn look_at(
                     failure.exit as u8
                 }
             };
-            if inventory.damage.is_empty() { exit_if_whole } else { Exit::Data as u8 }
+            if inventory.damage.is_empty() {
+                exit_if_whole
+            } else {
+                Exit::Data as u8
+            }
         }
         Err(failure) => {
             findings.push(as_finding(&failure));
@@ -91,20 +95,28 @@ fn absent(path: &Path) -> (Vec<DoctorFinding>, u8) {
     let log = with_suffix(path, "-wal");
     if fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
         let text = format!("{} is gone, but its log (-wal) is there", path.display());
-        let finding = DoctorFinding::problem("store", text)
-            .hint(format!("bring it back from where it went, or move {} away", quoted(&log)));
+        let finding = DoctorFinding::problem("store", text).hint(format!(
+            "bring it back from where it went, or move {} away",
+            quoted(&log)
+        ));
         return (vec![finding], Exit::Data as u8);
     }
     let existing = path.ancestors().skip(1).find(|folder| folder.exists());
     let folder = existing.unwrap_or(Path::new("."));
     match rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK) {
         Ok(()) => {
-            let text = format!("{} is not there yet; the first write makes it", path.display());
+            let text = format!(
+                "{} is not there yet; the first write makes it",
+                path.display()
+            );
             (vec![DoctorFinding::ok("store", text)], 0)
         }
         Err(error) => {
-            let text =
-                format!("{} cannot be made in {}: {error}", path.display(), folder.display());
+            let text = format!(
+                "{} cannot be made in {}: {error}",
+                path.display(),
+                folder.display()
+            );
             let finding = DoctorFinding::problem("store", text).hint(A_HOME_OF_YOUR_OWN);
             (vec![finding], Exit::Io as u8)
         }
@@ -152,19 +164,33 @@ fn describe(inventory: &Inventory, whole: bool) -> Vec<DoctorFinding> {
         );
     }
     if inventory.damage.is_empty() {
-        let text = if whole { "every page was read" } else { "not every page was read" };
+        let text = if whole {
+            "every page was read"
+        } else {
+            "not every page was read"
+        };
         let finding = DoctorFinding::ok("damage", format!("none found; {text}"));
-        findings.push(if whole { finding } else { finding.hint("relight doctor --whole") });
+        findings.push(if whole {
+            finding
+        } else {
+            finding.hint("relight doctor --whole")
+        });
     }
     findings
 }
 
 /// What makes an acknowledged write survive a power cut.
 fn durability(inventory: &Inventory) -> DoctorFinding {
-    let pairs: Vec<String> =
-        inventory.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let pairs: Vec<String> = inventory
+        .settings
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     let is = |name: &str, wanted: &str| {
-        inventory.settings.iter().any(|(key, value)| key == name && value == wanted)
+        inventory
+            .settings
+            .iter()
+            .any(|(key, value)| key == name && value == wanted)
     };
     let text = pairs.join(", ");
     let is_durable_file = is("journal_mode", "wal") && is("synchronous", "full");
@@ -180,9 +206,15 @@ fn durability(inventory: &Inventory) -> DoctorFinding {
 }
 
 fn counted<T: std::fmt::Display>(what: &'static str, counts: &[(T, u64)]) -> DoctorFinding {
-    let counts: Vec<String> =
-        counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
-    let text = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    let counts: Vec<String> = counts
+        .iter()
+        .map(|(kind, count)| format!("{count} {kind}"))
+        .collect();
+    let text = if counts.is_empty() {
+        "none".to_owned()
+    } else {
+        counts.join(", ")
+    };
     DoctorFinding::ok(what, text)
 }
 
@@ -214,7 +246,10 @@ async fn look_inside(
     if let Some(event) = store.events(newest).await?.first() {
         let now = clock::now();
         if event.at > now.plus(CLOCK_SLACK) {
-            let text = format!("the newest event is of {}, but the clock says {now}", event.at);
+            let text = format!(
+                "the newest event is of {}, but the clock says {now}",
+                event.at
+            );
             findings
                 .push(DoctorFinding::warning("clock", text).hint("the clock was set back; set it"));
         }
@@ -226,7 +261,9 @@ async fn look_inside(
 async fn steps_in_doubt(store: &dyn Store, holders: &Holders) -> Result<DoctorFinding, StoreError> {
     let (mut under_way, mut in_doubt) = (0, Vec::new());
     let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
-    holders.look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref())).await?;
+    holders
+        .look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref()))
+        .await?;
     for task in tasks {
         if holders.is_held(&task.lease) {
             under_way += 1;
@@ -240,13 +277,23 @@ async fn steps_in_doubt(store: &dyn Store, holders: &Holders) -> Result<DoctorFi
             format!("no step; tasks with a step under way: {under_way}"),
         ));
     }
-    let named = in_doubt.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
-    let text = format!("{} tasks have a step begun and not ended: {named}", in_doubt.len());
+    let named = in_doubt
+        .iter()
+        .take(NAMED_MAX)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let text = format!(
+        "{} tasks have a step begun and not ended: {named}",
+        in_doubt.len()
+    );
     Ok(DoctorFinding::warning("in doubt", text).hint("relight inflight"))
 }
 
 fn room(path: &Path) -> DoctorFinding {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     match rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -262,7 +309,11 @@ fn room(path: &Path) -> DoctorFinding {
 }
 
 fn rights(path: &Path) -> Option<DoctorFinding> {
-    let mode = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.mode() & 0o777;
+    let mode = fs::metadata(path)
+        .ok()
+        .filter(fs::Metadata::is_file)?
+        .mode()
+        & 0o777;
     (mode & 0o177 != 0).then(|| {
         let text = format!("{} has mode {mode:04o}, should be 0600", path.display());
         DoctorFinding::warning("store", text).hint(format!("chmod 600 {}", quoted(path)))

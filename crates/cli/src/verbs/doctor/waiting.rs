@@ -34,13 +34,24 @@ async fn to_recover(store: &Arc<dyn Store>) -> Result<DoctorFinding, Failure> {
     // Nothing is written, so nothing is marked by this key.
     let engine = Engine::new(Arc::clone(store), Redactor::new(MarkKey::new([0; 32])));
     let lost = unnoticed_deaths::find(&engine).await?;
-    let rules = Rules { window: Span::ZERO, ..Rules::default() };
+    let rules = Rules {
+        window: Span::ZERO,
+        ..Rules::default()
+    };
     let sessions = sessions::find(&engine, &rules).await?.len();
-    let tasks = lost.iter().filter(|one| matches!(one, Discrepancy::Task { .. })).count();
-    let dead =
-        lost.iter().filter(|one| matches!(one, Discrepancy::Agent { lives: false, .. })).count();
+    let tasks = lost
+        .iter()
+        .filter(|one| matches!(one, Discrepancy::Task { .. }))
+        .count();
+    let dead = lost
+        .iter()
+        .filter(|one| matches!(one, Discrepancy::Agent { lives: false, .. }))
+        .count();
     if tasks + dead + sessions == 0 {
-        return Ok(DoctorFinding::ok("recover", "nothing waits to be recovered"));
+        return Ok(DoctorFinding::ok(
+            "recover",
+            "nothing waits to be recovered",
+        ));
     }
     let text = format!("{dead} agents, {tasks} tasks and {sessions} sessions lost their holder");
     Ok(DoctorFinding::warning("recover", text).hint("relight recover --dry-run"))
@@ -53,25 +64,36 @@ async fn alerts(store: &dyn Store) -> Result<Vec<DoctorFinding>, StoreError> {
             "none are sent: relight up or run has not run with an [alert] command or webhook yet";
         return Ok(vec![DoctorFinding::ok("alerts", text)]);
     }
-    let pending = found.alerts.iter().filter(|told| !told.pending.is_empty()).count();
+    let pending = found
+        .alerts
+        .iter()
+        .filter(|told| !told.pending.is_empty())
+        .count();
     let mut findings = Vec::new();
     for sink in &found.sinks {
         if sink.is_gone {
-            let text =
-                format!("the {} answered that it is gone and is not called any more", sink.name);
+            let text = format!(
+                "the {} answered that it is gone and is not called any more",
+                sink.name
+            );
             findings.push(
                 DoctorFinding::warning("alerts", text)
                     .hint("fix [alert], then relight alerts test"),
             );
         } else if let Some(why) = &sink.why {
-            let text =
-                format!("the {} did not take an alert in {} tries: {why}", sink.name, sink.tries);
+            let text = format!(
+                "the {} did not take an alert in {} tries: {why}",
+                sink.name, sink.tries
+            );
             findings
                 .push(DoctorFinding::warning("alerts", text).hint("relight alerts list --pending"));
         }
     }
     if findings.is_empty() {
-        findings.push(DoctorFinding::ok("alerts", format!("{pending} not delivered yet")));
+        findings.push(DoctorFinding::ok(
+            "alerts",
+            format!("{pending} not delivered yet"),
+        ));
     }
     Ok(findings)
 }

@@ -41,7 +41,11 @@ pub(super) fn run(
         )));
     }
     let engine = environment.long_engine()?;
-    let wanted = if arguments.all { LINES_MAX } else { arguments.lines.min(LINES_MAX) };
+    let wanted = if arguments.all {
+        LINES_MAX
+    } else {
+        arguments.lines.min(LINES_MAX)
+    };
     let far = match through_daemon(environment, name, wanted.max(1)) {
         Some(far) => far,
         None => {
@@ -70,7 +74,9 @@ fn through_daemon(environment: &Environment, name: &AgentName, lines: usize) -> 
     let path = far_log::path(name, lines);
     let answered = client::send(&socket, "GET", &path, None, PATIENCE).ok()?;
     let is_done = answered.status == 200;
-    is_done.then(|| serde_json::from_value(answered.body).ok()).flatten()
+    is_done
+        .then(|| serde_json::from_value(answered.body).ok())
+        .flatten()
 }
 
 fn said(arguments: &LogsArguments, far: &FarLog) -> String {
@@ -78,7 +84,10 @@ fn said(arguments: &LogsArguments, far: &FarLog) -> String {
     match &far.note {
         Some(note) => note.clone(),
         None if wants_more && far.truncated => {
-            format!("from node {}, which gives the last {LINES_MAX} lines", far.node)
+            format!(
+                "from node {}, which gives the last {LINES_MAX} lines",
+                far.node
+            )
         }
         None => format!("from node {}", far.node),
     }

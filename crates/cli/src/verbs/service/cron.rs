@@ -24,7 +24,10 @@ pub(super) fn parts(plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
         return Err(Failure::new(Exit::Usage, "the line is too long for cron")
             .hint("use --systemd, or shorter paths (--root, --config, PATH)"));
     }
-    Ok(vec![ServicePart { place: "crontab".to_owned(), text: line }])
+    Ok(vec![ServicePart {
+        place: "crontab".to_owned(),
+        text: line,
+    }])
 }
 
 pub(super) fn install(plan: &Plan, parts: Vec<ServicePart>) -> Result<ServiceReport, Failure> {
@@ -39,7 +42,9 @@ pub(super) fn install(plan: &Plan, parts: Vec<ServicePart>) -> Result<ServiceRep
         let note = "cron starts it when the host starts; a daemon that dies stays dead until then";
         report.notes.push(note.to_owned());
         // To a shell a percent sign is one without a backslash.
-        report.type_next.push(format!("{} &", command_line(plan)?.replace(r"\%", "%")));
+        report
+            .type_next
+            .push(format!("{} &", command_line(plan)?.replace(r"\%", "%")));
     }
     Ok(report)
 }
@@ -49,18 +54,30 @@ pub(super) fn remove(what: Scheduled, only_look: bool) -> Result<ServiceReport, 
     let parts: Vec<ServicePart> = old
         .lines()
         .filter(|line| is_ours(line, what))
-        .map(|line| ServicePart { place: format!("crontab: {line}"), text: line.to_owned() })
+        .map(|line| ServicePart {
+            place: format!("crontab: {line}"),
+            text: line.to_owned(),
+        })
         .collect();
     let changed = !parts.is_empty() && !only_look;
     if changed {
-        let rest: String = old.split_inclusive('\n').filter(|line| !is_ours(line, what)).collect();
+        let rest: String = old
+            .split_inclusive('\n')
+            .filter(|line| !is_ours(line, what))
+            .collect();
         write(&rest)?;
     }
     Ok(report(parts, changed))
 }
 
 fn report(parts: Vec<ServicePart>, changed: bool) -> ServiceReport {
-    ServiceReport { scheduler: Scheduler::Cron, parts, changed, type_next: vec![], notes: vec![] }
+    ServiceReport {
+        scheduler: Scheduler::Cron,
+        parts,
+        changed,
+        type_next: vec![],
+        notes: vec![],
+    }
 }
 
 /// What the shell is told; what it prints is of no use, what it complains of is mailed.
@@ -135,7 +152,10 @@ fn word(text: &str) -> Result<String, Failure> {
     if !text.is_empty() && text.chars().all(is_plain) {
         return Ok(text.to_owned());
     }
-    Ok(format!("'{}'", text.replace('\'', r"'\''").replace('%', r"\%")))
+    Ok(format!(
+        "'{}'",
+        text.replace('\'', r"'\''").replace('%', r"\%")
+    ))
 }
 
 /// The user's crontab; empty when there is none. Anything else that goes wrong ends it: what
@@ -157,17 +177,25 @@ fn read() -> Result<String, Failure> {
 
 fn write(text: &str) -> Result<(), Failure> {
     let mut command = crontab("-");
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| no_crontab(&error))?;
     let mut input = child.stdin.take().expect("it was piped");
     // When it ended early, its exit code says why.
     let _ = input.write_all(text.as_bytes());
     drop(input);
-    let done = child.wait_with_output().map_err(|error| no_crontab(&error))?;
+    let done = child
+        .wait_with_output()
+        .map_err(|error| no_crontab(&error))?;
     if done.status.success() {
         return Ok(());
     }
-    Err(unreachable("crontab -", String::from_utf8_lossy(&done.stderr).trim()))
+    Err(unreachable(
+        "crontab -",
+        String::from_utf8_lossy(&done.stderr).trim(),
+    ))
 }
 
 fn crontab(argument: &str) -> Command {

@@ -12,7 +12,10 @@ use crate::whole_file;
 
 pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
     let place = path(environment, plan.what())?.display().to_string();
-    Ok(vec![ServicePart { place, text: plist(plan) }])
+    Ok(vec![ServicePart {
+        place,
+        text: plist(plan),
+    }])
 }
 
 pub(super) fn install(parts: Vec<ServicePart>) -> Result<ServiceReport, Failure> {
@@ -23,10 +26,18 @@ pub(super) fn install(parts: Vec<ServicePart>) -> Result<ServiceReport, Failure>
     if changed {
         whole_file::replace(path, text).map_err(|e| whole_file::failure("write", path, &e))?;
     }
-    let type_next =
-        vec![format!("launchctl bootstrap gui/$(id -u) {}", shell_quote(&parts[0].place))];
+    let type_next = vec![format!(
+        "launchctl bootstrap gui/$(id -u) {}",
+        shell_quote(&parts[0].place)
+    )];
     let notes = vec!["launchd is untested; see that it runs".to_owned()];
-    Ok(ServiceReport { scheduler: Scheduler::Launchd, parts, changed, type_next, notes })
+    Ok(ServiceReport {
+        scheduler: Scheduler::Launchd,
+        parts,
+        changed,
+        type_next,
+        notes,
+    })
 }
 
 pub(super) fn remove(
@@ -45,11 +56,16 @@ pub(super) fn remove(
     let old = whole_file::read(&path).map_err(|e| whole_file::failure("read", &path, &e))?;
     let Some(text) = old else { return Ok(report) };
     let text = String::from_utf8_lossy(&text).into_owned();
-    report.parts.push(ServicePart { place: path.display().to_string(), text });
+    report.parts.push(ServicePart {
+        place: path.display().to_string(),
+        text,
+    });
     if !only_look {
         whole_file::remove(&path).map_err(|e| whole_file::failure("remove", &path, &e))?;
         report.changed = true;
-        report.type_next.push(format!("launchctl bootout gui/$(id -u)/{}", label(what)));
+        report
+            .type_next
+            .push(format!("launchctl bootout gui/$(id -u)/{}", label(what)));
     }
     Ok(report)
 }
@@ -61,7 +77,10 @@ fn plist(plan: &Plan) -> String {
     }
     let mut variables = String::new();
     for (name, value) in &plan.variables {
-        variables += &format!("    <key>{name}</key>\n    <string>{}</string>\n", xml(value));
+        variables += &format!(
+            "    <key>{name}</key>\n    <string>{}</string>\n",
+            xml(value)
+        );
     }
     let when = match &plan.job {
         ServiceJob::Check { every, .. } => now_and_then(every.as_ms() / 1_000),
@@ -128,12 +147,19 @@ fn label(what: Scheduled) -> String {
 
 fn path(environment: &Environment, what: Scheduled) -> Result<PathBuf, Failure> {
     let home = environment.get("HOME").ok_or_else(|| {
-        Failure::new(Exit::Config, "there is no folder for launchd agents: HOME is not set")
-            .hint("set HOME")
+        Failure::new(
+            Exit::Config,
+            "there is no folder for launchd agents: HOME is not set",
+        )
+        .hint("set HOME")
     })?;
-    Ok(Path::new(home).join("Library/LaunchAgents").join(format!("{}.plist", label(what))))
+    Ok(Path::new(home)
+        .join("Library/LaunchAgents")
+        .join(format!("{}.plist", label(what))))
 }
 
 fn xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -106,7 +106,11 @@ fn install(environment: &Environment, plan: &Plan, placement: &PlacementArgument
         Scheduler::Cron => cron::install(plan, parts)?,
         Scheduler::Launchd => launchd::install(parts)?,
     };
-    let deed = if report.changed { "installed" } else { "was installed already" };
+    let deed = if report.changed {
+        "installed"
+    } else {
+        "was installed already"
+    };
     let (name, when) = match &plan.job {
         ServiceJob::Check { every, .. } => ("check", format!("every {every}")),
         ServiceJob::Daemon { .. } => ("up", "from the host's start on".to_owned()),
@@ -141,13 +145,29 @@ fn remove(environment: &Environment, arguments: &RemoveArguments) -> Outcome {
         };
         reports.push(report);
     }
-    let found: Vec<ServiceReport> = reports.into_iter().filter(|r| !r.parts.is_empty()).collect();
-    let verb = if arguments.print { "would be removed" } else { "removed" };
+    let found: Vec<ServiceReport> = reports
+        .into_iter()
+        .filter(|r| !r.parts.is_empty())
+        .collect();
+    let verb = if arguments.print {
+        "would be removed"
+    } else {
+        "removed"
+    };
     let lines: Vec<String> = found
         .iter()
-        .flat_map(|report| report.parts.iter().map(|part| format!("{verb}: {}", part.place)))
+        .flat_map(|report| {
+            report
+                .parts
+                .iter()
+                .map(|part| format!("{verb}: {}", part.place))
+        })
         .collect();
-    let text = if lines.is_empty() { "nothing of ours is there".into() } else { lines.join("\n") };
+    let text = if lines.is_empty() {
+        "nothing of ours is there".into()
+    } else {
+        lines.join("\n")
+    };
     tell(environment, &found, &text);
     Ok(0)
 }

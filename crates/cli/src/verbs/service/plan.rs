@@ -48,19 +48,34 @@ impl Plan {
         given: &InstallCheckArguments,
     ) -> Result<Self, Failure> {
         if given.every < EVERY_MIN || !given.every.as_ms().is_multiple_of(1_000) {
-            return Err(Failure::new(Exit::Usage, "--every takes whole seconds, at least 1m"));
+            return Err(Failure::new(
+                Exit::Usage,
+                "--every takes whole seconds, at least 1m",
+            ));
         }
         let home = absolute(&environment.home()?)?;
         let log = text(&home.join("check.log"))?;
-        let mut arguments = vec!["check".to_owned(), "--stale".to_owned(), written(given.stale)];
+        let mut arguments = vec![
+            "check".to_owned(),
+            "--stale".to_owned(),
+            written(given.stale),
+        ];
         for root in roots(&given.roots)? {
             arguments.extend(["--root".to_owned(), root]);
         }
         arguments.extend(["--log".to_owned(), log.clone()]);
         let mut variables = variables(environment, &home)?;
         variables.extend(store_of_check(environment, &home)?);
-        let job = ServiceJob::Check { every: given.every, log };
-        Ok(Self { program: program()?, arguments, variables, job })
+        let job = ServiceJob::Check {
+            every: given.every,
+            log,
+        };
+        Ok(Self {
+            program: program()?,
+            arguments,
+            variables,
+            job,
+        })
     }
 
     pub(super) fn daemon(
@@ -82,7 +97,11 @@ impl Plan {
         if let Some(config) = &config {
             arguments.extend(["--config".to_owned(), text(config)?]);
         }
-        let folder = config.as_deref().and_then(Path::parent).map(text).transpose()?;
+        let folder = config
+            .as_deref()
+            .and_then(Path::parent)
+            .map(text)
+            .transpose()?;
         let secrets = text(&environment.config_home()?.join("relight/daemon.env"))?;
         Ok(Self {
             program: program()?,
@@ -109,8 +128,11 @@ impl Plan {
 fn program() -> Result<String, Failure> {
     let path = std::env::current_exe().ok().filter(|path| path.is_file());
     let path = path.ok_or_else(|| {
-        Failure::new(Exit::Io, "cannot tell where this relight is; it was moved or replaced")
-            .hint("run it again from where it is now")
+        Failure::new(
+            Exit::Io,
+            "cannot tell where this relight is; it was moved or replaced",
+        )
+        .hint("run it again from where it is now")
     })?;
     text(&path)
 }
@@ -149,7 +171,9 @@ fn variables(
     home: &Path,
 ) -> Result<Vec<(&'static str, String)>, Failure> {
     let mut variables = Vec::new();
-    let usual = environment.get("HOME").map(|user| Path::new(user).join(".local/state/relight"));
+    let usual = environment
+        .get("HOME")
+        .map(|user| Path::new(user).join(".local/state/relight"));
     if usual.as_deref() != Some(home) {
         variables.push(("RELIGHT_HOME", text(home)?));
     }
@@ -175,8 +199,9 @@ fn store_of_check(
 }
 
 fn is_the_users_configuration(environment: &Environment) -> bool {
-    let folder =
-        environment.config_file(None).and_then(|source| Some(source.file.parent()?.to_path_buf()));
+    let folder = environment
+        .config_file(None)
+        .and_then(|source| Some(source.file.parent()?.to_path_buf()));
     folder.is_some() && folder == environment.config_folder()
 }
 
@@ -196,9 +221,10 @@ fn store_variable(url: StoreUrl, home: &Path) -> Result<Option<(&'static str, St
                 "name it by `url` under [store] in ~/.config/relight/relight.toml, readable by you alone",
             ))
         }
-        StoreUrl::Memory => {
-            Err(Failure::new(Exit::Config, "a store in memory is gone before anything is run"))
-        }
+        StoreUrl::Memory => Err(Failure::new(
+            Exit::Config,
+            "a store in memory is gone before anything is run",
+        )),
     }
 }
 
@@ -211,7 +237,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// A path that can stand in one line of a file.
 fn text(path: &Path) -> Result<String, Failure> {
-    let text = path.to_str().filter(|text| !text.contains(char::is_control));
+    let text = path
+        .to_str()
+        .filter(|text| !text.contains(char::is_control));
     text.map(str::to_owned).ok_or_else(|| {
         let what = format!("{path:?} cannot be written into a schedule");
         Failure::new(Exit::Usage, what).hint("use a path in UTF-8 without control characters")
@@ -221,8 +249,16 @@ fn text(path: &Path) -> Result<String, Failure> {
 /// Exactly, in the largest unit that fits; what people are shown is rounded.
 fn written(span: Span) -> String {
     let ms = span.as_ms();
-    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
-    match units.into_iter().find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit)) {
+    let units = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1_000),
+    ];
+    match units
+        .into_iter()
+        .find(|(_, unit)| ms > 0 && ms.is_multiple_of(*unit))
+    {
         Some((name, unit)) => format!("{}{name}", ms / unit),
         None => format!("{ms}ms"),
     }

@@ -26,7 +26,10 @@ fn units(what: Scheduled) -> Units {
             names: &["relight-check.timer", "relight-check.service"],
             wanted_by: "timers.target",
         },
-        Scheduled::Daemon => Units { names: &["relight.service"], wanted_by: "default.target" },
+        Scheduled::Daemon => Units {
+            names: &["relight.service"],
+            wanted_by: "default.target",
+        },
     }
 }
 
@@ -42,15 +45,20 @@ pub(super) fn answers() -> bool {
 
 pub(super) fn parts(environment: &Environment, plan: &Plan) -> Result<Vec<ServicePart>, Failure> {
     let folder = folder(environment)?;
-    let part =
-        |name: &str, text| ServicePart { place: folder.join(name).display().to_string(), text };
+    let part = |name: &str, text| ServicePart {
+        place: folder.join(name).display().to_string(),
+        text,
+    };
     Ok(match &plan.job {
         ServiceJob::Check { every, .. } => vec![
             part("relight-check.service", check(plan)),
             part("relight-check.timer", timer(every.as_ms() / 1_000)),
         ],
         ServiceJob::Daemon { folder, secrets } => {
-            vec![part("relight.service", daemon(plan, folder.as_deref(), secrets))]
+            vec![part(
+                "relight.service",
+                daemon(plan, folder.as_deref(), secrets),
+            )]
         }
     })
 }
@@ -78,25 +86,38 @@ pub(super) fn install(
         notes: vec![],
     };
     if !answers() {
-        report.notes.push("systemctl --user does not answer here; the units are written".into());
-        report.type_next.push("systemctl --user daemon-reload".into());
-        report.type_next.push(format!("systemctl --user enable --now {unit}"));
+        report
+            .notes
+            .push("systemctl --user does not answer here; the units are written".into());
+        report
+            .type_next
+            .push("systemctl --user daemon-reload".into());
+        report
+            .type_next
+            .push(format!("systemctl --user enable --now {unit}"));
         return Ok(report);
     }
     // A timer goes on by its old times until it is started anew; a daemon that runs has agents.
-    let verb = if what == Scheduled::Check { "restart" } else { "start" };
+    let verb = if what == Scheduled::Check {
+        "restart"
+    } else {
+        "start"
+    };
     let enabled = systemctl(&["daemon-reload"])
         .and_then(|()| systemctl(&["enable", unit]))
         .and_then(|()| systemctl(&[verb, unit]));
     enabled.map_err(|why| {
-        unreachable("systemctl --user", &why)
-            .hint(format!("the units are written; systemctl --user status {unit}"))
+        unreachable("systemctl --user", &why).hint(format!(
+            "the units are written; systemctl --user status {unit}"
+        ))
     })?;
     if changed && what == Scheduled::Daemon {
         let text = "a daemon that ran before keeps its old unit until it is restarted";
         report.notes.push(text.into());
     }
-    let user = environment.get("USER").or_else(|| environment.get("LOGNAME"));
+    let user = environment
+        .get("USER")
+        .or_else(|| environment.get("LOGNAME"));
     let lingers = user.is_some_and(|user| Path::new("/var/lib/systemd/linger").join(user).exists());
     if !lingers {
         let text = "it runs while you are logged in; loginctl enable-linger makes it run always";
@@ -118,7 +139,10 @@ pub(super) fn remove(
         let path = folder.join(name);
         if let Some(text) = ours(&path, what)? {
             let text = String::from_utf8_lossy(&text).into_owned();
-            parts.push(ServicePart { place: path.display().to_string(), text });
+            parts.push(ServicePart {
+                place: path.display().to_string(),
+                text,
+            });
         }
     }
     let mut report = ServiceReport {
@@ -146,7 +170,9 @@ pub(super) fn remove(
         // Without the manager nobody takes out the link that enabled it.
         let link = folder.join(format!("{}.wants", units.wanted_by)).join(unit);
         whole_file::remove(&link).map_err(|error| whole_file::failure("remove", &link, &error))?;
-        report.type_next.push("systemctl --user daemon-reload".into());
+        report
+            .type_next
+            .push("systemctl --user daemon-reload".into());
     }
     Ok(report)
 }
@@ -264,7 +290,11 @@ fn command(plan: &Plan) -> String {
 
 fn variables(plan: &Plan) -> String {
     let line = |(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}")));
-    plan.variables.iter().map(|(name, value)| (name, value)).map(line).collect()
+    plan.variables
+        .iter()
+        .map(|(name, value)| (name, value))
+        .map(line)
+        .collect()
 }
 
 /// A path that is a whole line: taken as it is, but for percent signs.
@@ -283,7 +313,10 @@ fn argument(word: &str) -> String {
 
 /// One word in a unit: quoted, and a percent sign stands for itself.
 fn quoted(word: &str) -> String {
-    let escaped = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
+    let escaped = word
+        .replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%");
     format!("\"{escaped}\"")
 }
 
@@ -305,10 +338,16 @@ fn ours(path: &Path, what: Scheduled) -> Result<Option<Vec<u8>>, Failure> {
 
 /// Answers what it said when it did not work.
 fn systemctl(arguments: &[&str]) -> Result<(), String> {
-    let words: Vec<String> =
-        ["--user"].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
+    let words: Vec<String> = ["--user"]
+        .iter()
+        .chain(arguments)
+        .map(|word| (*word).to_owned())
+        .collect();
     let mut command = process::command("systemctl", &words);
-    let done = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let done = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
     if done.status.success() {
         return Ok(());
     }
@@ -322,7 +361,10 @@ mod tests {
     #[test]
     fn words_reach_the_program_as_they_are() {
         assert_eq!(argument("--stale"), "--stale");
-        assert_eq!(argument("/a b/100%/$x/\"q\"/c\\d"), r#""/a b/100%%/$$x/\"q\"/c\\d""#);
+        assert_eq!(
+            argument("/a b/100%/$x/\"q\"/c\\d"),
+            r#""/a b/100%%/$$x/\"q\"/c\\d""#
+        );
         assert_eq!(argument(""), r#""""#);
         assert_eq!(quoted("RELIGHT_HOME=/a $b"), r#""RELIGHT_HOME=/a $b""#);
     }

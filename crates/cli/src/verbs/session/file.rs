@@ -23,11 +23,18 @@ pub(super) fn import(environment: &Environment, arguments: &SessionImportArgumen
     let process = |pid| environment.named_process(pid, engine.store().as_ref());
     let owner = arguments.owner_pid.map(process).transpose()?;
     let marks = read_marks(&read(file)?).map_err(|error| {
-        Failure::new(Exit::Data, format!("{} is damaged: {error}", file.display()))
-            .hint("nothing was imported; relight session list shows what the store knows")
+        Failure::new(
+            Exit::Data,
+            format!("{} is damaged: {error}", file.display()),
+        )
+        .hint("nothing was imported; relight session list shows what the store knows")
     })?;
     let damaged = marks.damaged.clone();
-    let done = block_on(sessions::import(&engine, marks, owner.map(|owner| (owner, None))))?;
+    let done = block_on(sessions::import(
+        &engine,
+        marks,
+        owner.map(|owner| (owner, None)),
+    ))?;
     let text = in_words(&done, &damaged);
     output::answer(environment, &answer(file, &done, &damaged), &text);
     let code = match (damaged.is_empty(), done.refused.is_empty()) {
@@ -40,7 +47,10 @@ pub(super) fn import(environment: &Environment, arguments: &SessionImportArgumen
 
 fn answer(file: &Path, done: &ImportedMarks, damaged: &[(String, String)]) -> Value {
     let pair = |key: &str, reason: String| json!({"key": key, "reason": reason});
-    let refused = done.refused.iter().map(|(key, why)| pair(key.as_str(), why.to_string()));
+    let refused = done
+        .refused
+        .iter()
+        .map(|(key, why)| pair(key.as_str(), why.to_string()));
     let damaged = damaged.iter().map(|(key, why)| pair(key, why.clone()));
     json!({
         "file": file,
@@ -53,15 +63,25 @@ fn answer(file: &Path, done: &ImportedMarks, damaged: &[(String, String)]) -> Va
 
 fn in_words(done: &ImportedMarks, damaged: &[(String, String)]) -> String {
     let mut lines = vec![format!("{} turns in flight imported", done.imported.len())];
-    lines.extend(done.refused.iter().map(|(key, why)| format!("{key} is left as it is: {why}")));
-    lines.extend(damaged.iter().map(|(key, why)| format!("{key:?} is damaged: {why}")));
+    lines.extend(
+        done.refused
+            .iter()
+            .map(|(key, why)| format!("{key} is left as it is: {why}")),
+    );
+    lines.extend(
+        damaged
+            .iter()
+            .map(|(key, why)| format!("{key:?} is damaged: {why}")),
+    );
     lines.join("\n")
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     if file == Path::new("-") {
         let mut bytes = Vec::new();
-        let input = std::io::stdin().take(INPUT_BYTES_MAX).read_to_end(&mut bytes);
+        let input = std::io::stdin()
+            .take(INPUT_BYTES_MAX)
+            .read_to_end(&mut bytes);
         input.map_err(|error| whole_file::failure("read", Path::new("standard input"), &error))?;
         return Ok(bytes);
     }
@@ -85,6 +105,10 @@ pub(super) fn export(environment: &Environment, arguments: &FileArguments) -> Ou
         .map_err(|error| whole_file::failure("write", file, &error))?;
     let count = in_flight.len();
     let words = format!("{count} turns in flight are in {}", file.display());
-    output::answer(environment, &json!({"file": file, "sessions": count}), &words);
+    output::answer(
+        environment,
+        &json!({"file": file, "sessions": count}),
+        &words,
+    );
     Ok(0)
 }

@@ -34,7 +34,10 @@ pub(crate) fn run(environment: &Environment, command: SessionCommand) -> Outcome
         SessionCommand::Resume(which) => resume(environment, which.key),
         SessionCommand::Suspend(arguments) => {
             let reason = arguments.reason;
-            persons_verb(environment, arguments.key, |key| SessionSuspend { key, reason })
+            persons_verb(environment, arguments.key, |key| SessionSuspend {
+                key,
+                reason,
+            })
         }
         SessionCommand::Clear(which) => {
             persons_verb(environment, which.key, |key| SessionClear { key })
@@ -56,16 +59,24 @@ fn operate<O: SessionOperation>(
     if let Some(pid) = owner_pid {
         environment.named_process(pid, engine.store().as_ref())?;
     }
-    let caller = SessionCaller { owner: owner(environment, &engine)?, is_local: true };
+    let caller = SessionCaller {
+        owner: owner(environment, &engine)?,
+        is_local: true,
+    };
     Ok(block_on(request.run(&engine, &caller))?)
 }
 
 /// Whose life a turn follows. Those without an attempt are told apart by their user only.
 fn owner(environment: &Environment, engine: &Engine) -> Result<Holder, Failure> {
-    let given = HolderArguments { owner_pid: None, lease: None };
+    let given = HolderArguments {
+        owner_pid: None,
+        lease: None,
+    };
     let (holder, _) = environment.holder(&given, None, &**engine.store())?;
     Ok(match holder {
-        Holder::Time { .. } => Holder::Time { by: environment.user() },
+        Holder::Time { .. } => Holder::Time {
+            by: environment.user(),
+        },
         Holder::Process(_) | Holder::Attempt { .. } => holder,
     })
 }
@@ -92,7 +103,10 @@ fn begin(environment: &Environment, arguments: SessionBeginArguments) -> Outcome
     }
     output::answer(environment, &begun, &begun.generation.to_string());
     if let (true, false, Some(reason)) = (begun.resumed, environment.json, &begun.reason) {
-        output::note(environment, &format!("its turn before was cut off: {reason}"));
+        output::note(
+            environment,
+            &format!("its turn before was cut off: {reason}"),
+        );
     }
     Ok(0)
 }
@@ -101,19 +115,34 @@ fn end(environment: &Environment, arguments: &SessionEndArguments) -> Outcome {
     let key = environment.session(arguments.key.clone())?;
     let generation = environment.generation(&key, arguments.generation)?;
     let ended = operate(environment, None, SessionEnd { key, generation })?;
-    let how = if ended.ended_before { "had ended before" } else { "ended" };
+    let how = if ended.ended_before {
+        "had ended before"
+    } else {
+        "ended"
+    };
     let text = format!("session {}: turn {generation} {how}", ended.key);
     output::answer(environment, &ended, &text);
     Ok(0)
 }
 
 fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
-    let TouchArguments { key, id, generation, owner_pid } = arguments;
+    let TouchArguments {
+        key,
+        id,
+        generation,
+        owner_pid,
+    } = arguments;
     let key = environment.session(key)?;
     let touched = operate(
         environment,
         owner_pid,
-        SessionTouch { key, id, generation, owner: None, owner_pid },
+        SessionTouch {
+            key,
+            id,
+            generation,
+            owner: None,
+            owner_pid,
+        },
     )?;
     let text = match generation {
         Some(generation) => format!("session {}: turn {generation} is renewed", touched.key),
@@ -125,7 +154,12 @@ fn touch(environment: &Environment, arguments: TouchArguments) -> Outcome {
 
 fn list(environment: &Environment, arguments: SessionListArguments) -> Outcome {
     let engine = environment.engine()?;
-    let SessionListArguments { states, after, limit, .. } = arguments;
+    let SessionListArguments {
+        states,
+        after,
+        limit,
+        ..
+    } = arguments;
     let found = block_on(session::list(&engine, states, after, limit))?;
     output::answer(environment, &found, &list_text(&found.items));
     if let (Some(next), false) = (found.next, environment.json) {
@@ -148,10 +182,14 @@ fn show(environment: &Environment, key: Option<SessionKey>) -> Outcome {
 fn resume(environment: &Environment, key: Option<SessionKey>) -> Outcome {
     let key = environment.session(key)?;
     let changed = operate(environment, None, SessionResume { key })?;
-    let was = changed.previous_state.expect("only what is there is resumed");
+    let was = changed
+        .previous_state
+        .expect("only what is there is resumed");
     let ChangedSession { session, .. } = &changed;
-    let text =
-        format!("session {} continues with {}; it was {was}", session.key, session.session_id);
+    let text = format!(
+        "session {} continues with {}; it was {was}",
+        session.key, session.session_id
+    );
     output::answer(environment, &changed, &text);
     Ok(0)
 }
@@ -169,14 +207,24 @@ fn persons_verb<O: SessionOperation<Answer = ChangedSession>>(
     output::answer(environment, &changed, &text);
     if changed.previous_state == Some(SessionStateKind::Active) {
         let turn = session.generation;
-        output::note(environment, &format!("its turn {turn} was taken from its owner"));
+        output::note(
+            environment,
+            &format!("its turn {turn} was taken from its owner"),
+        );
     }
     Ok(0)
 }
 
 fn shutdown(environment: &Environment, arguments: &ShutdownArguments) -> Outcome {
     let owner_pid = arguments.owner_pid;
-    let done = operate(environment, None, SessionShutdown { owner: None, owner_pid })?;
+    let done = operate(
+        environment,
+        None,
+        SessionShutdown {
+            owner: None,
+            owner_pid,
+        },
+    )?;
     let text = match done.discarded.len() {
         0 => "no turn was in flight".to_owned(),
         count => format!("{count} marks discarded"),

@@ -47,7 +47,11 @@ impl RecoveryPrinter {
             json: environment.json,
             quiet: environment.quiet,
             verb: if dry_run { "would become" } else { "is" },
-            text: if environment.json { head } else { String::new() },
+            text: if environment.json {
+                head
+            } else {
+                String::new()
+            },
             is_empty: true,
         }
     }
@@ -93,5 +97,8 @@ fn rules(environment: &Environment, arguments: &SessionRecoverArguments) -> Resu
 
 pub(crate) fn in_words(one: &Decided, verb: &str) -> String {
     let reason = one.reason.as_deref().unwrap_or("no reason is known");
-    output::one_line(&format!("session {} {verb} {}: {reason}", one.key, one.state))
+    output::one_line(&format!(
+        "session {} {verb} {}: {reason}",
+        one.key, one.state
+    ))
 }

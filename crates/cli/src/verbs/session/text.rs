@@ -16,13 +16,28 @@ pub(super) fn show_text(session: &Session) -> String {
     row("state", Some(state_text(session)));
     row("reason", session.reason.clone());
     row("id", Some(session.session_id.to_string()));
-    row("turn", Some(format!("{} (ended: {})", session.generation, session.finished)));
+    row(
+        "turn",
+        Some(format!(
+            "{} (ended: {})",
+            session.generation, session.finished
+        )),
+    );
     row(
         "owner",
-        session.owner.as_ref().map(|owner| format!("{} since {}", owner.text, owner.since)),
+        session
+            .owner
+            .as_ref()
+            .map(|owner| format!("{} since {}", owner.text, owner.since)),
     );
-    row("owner deaths", (session.deaths_in_a_row > 0).then(|| session.deaths_in_a_row.to_string()));
-    row("fresh until", session.fresh_until.map(|until| until.to_string()));
+    row(
+        "owner deaths",
+        (session.deaths_in_a_row > 0).then(|| session.deaths_in_a_row.to_string()),
+    );
+    row(
+        "fresh until",
+        session.fresh_until.map(|until| until.to_string()),
+    );
     row("updated", Some(ago(session)));
     for (key, value) in &session.context {
         row("context", Some(format!("{key}={value}")));
@@ -34,7 +49,9 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
     if sessions.is_empty() {
         return "no sessions; relight session begin KEY --id ID begins one".to_owned();
     }
-    let header = ["session", "state", "id", "turn", "owner", "updated", "reason"];
+    let header = [
+        "session", "state", "id", "turn", "owner", "updated", "reason",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for session in sessions {
         rows.push(vec![
@@ -42,7 +59,10 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
             state_text(session),
             session.session_id.to_string(),
             session.generation.to_string(),
-            session.owner.as_ref().map_or_else(|| "–".to_owned(), |owner| owner.text.clone()),
+            session
+                .owner
+                .as_ref()
+                .map_or_else(|| "–".to_owned(), |owner| owner.text.clone()),
             ago(session),
             session.reason.clone().unwrap_or_default(),
         ]);
@@ -53,7 +73,11 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
 /// Nothing is called active whose owner is gone.
 fn state_text(session: &Session) -> String {
     let is_lost = session.owner.as_ref().is_some_and(|owner| !owner.alive);
-    if is_lost { format!("{} (owner gone)", session.state) } else { session.state.to_string() }
+    if is_lost {
+        format!("{} (owner gone)", session.state)
+    } else {
+        session.state.to_string()
+    }
 }
 
 fn ago(session: &Session) -> String {

@@ -115,8 +115,9 @@ impl McpClient {
             }
             Self::Codex => json!({"command": program, "args": words, "env_vars": PASSED_ON}),
             Self::Opencode => {
-                let all: Vec<&str> =
-                    std::iter::once(program).chain(words.iter().map(String::as_str)).collect();
+                let all: Vec<&str> = std::iter::once(program)
+                    .chain(words.iter().map(String::as_str))
+                    .collect();
                 json!({"type": "local", "command": all, "enabled": true})
             }
         }

@@ -15,14 +15,19 @@ pub(super) fn run(environment: &Environment, given: &ConfigArguments) -> Outcome
     }
     let file = &given.file;
     let failure = |verb, error| whole_file::failure(verb, file, &error);
-    let is_there = whole_file::read(file).map_err(|error| failure("read", error))?.is_some();
+    let is_there = whole_file::read(file)
+        .map_err(|error| failure("read", error))?
+        .is_some();
     if is_there && !given.force {
         let text = format!("{} is there already", file.display());
         return Err(Failure::new(Exit::No, text)
             .hint("relight setup config --print shows the default one; --force replaces yours"));
     }
     whole_file::replace(file, DEFAULT.as_bytes()).map_err(|error| failure("write", error))?;
-    let text = format!("wrote {}; name your agents in it, then: relight up", file.display());
+    let text = format!(
+        "wrote {}; name your agents in it, then: relight up",
+        file.display()
+    );
     output::answer(environment, &json!({"file": file}), &text);
     Ok(0)
 }

@@ -85,7 +85,10 @@ impl HookProgram {
     fn file(self, environment: &Environment, is_users: bool) -> Result<PathBuf, Failure> {
         let home = || {
             let no_home = || Failure::new(Exit::Config, "HOME is not set");
-            environment.get("HOME").map(PathBuf::from).ok_or_else(no_home)
+            environment
+                .get("HOME")
+                .map(PathBuf::from)
+                .ok_or_else(no_home)
         };
         let under = |folder: &str, name: &str| match is_users {
             true => Ok(home()?.join(folder).join(name)),
@@ -102,9 +105,9 @@ impl HookProgram {
             },
             Self::Copilot if is_users => Ok(home()?.join(".copilot/hooks/relight.json")),
             Self::Copilot => Ok(".github/hooks/relight.json".into()),
-            Self::Opencode if is_users => {
-                Ok(environment.config_home()?.join("opencode/plugins/relight.js"))
-            }
+            Self::Opencode if is_users => Ok(environment
+                .config_home()?
+                .join("opencode/plugins/relight.js")),
             Self::Opencode => Ok(".opencode/plugins/relight.js".into()),
             // It has no file of a project.
             Self::Kimi => Ok(home()?.join(".kimi-code/config.toml")),
@@ -172,7 +175,11 @@ pub(super) fn run(environment: &Environment, given: &SetupHooksArguments) -> Out
         } else {
             "the hooks are not there, or not current"
         };
-        output::answer(environment, &report("none", state), &format!("{shown}: {says}"));
+        output::answer(
+            environment,
+            &report("none", state),
+            &format!("{shown}: {says}"),
+        );
         return Ok(if is_current { 0 } else { Exit::No as u8 });
     }
     let (whole, action, says) = match given.remove {
@@ -181,15 +188,23 @@ pub(super) fn run(environment: &Environment, given: &SetupHooksArguments) -> Out
             "removed",
             "hooks removed".to_owned(),
         ),
-        false if is_there => {
-            (with, "added", format!("{} added{}", counted(events), place.program.then()))
-        }
-        false => {
-            (with, "created", format!("created with {}{}", counted(events), place.program.then()))
-        }
+        false if is_there => (
+            with,
+            "added",
+            format!("{} added{}", counted(events), place.program.then()),
+        ),
+        false => (
+            with,
+            "created",
+            format!("created with {}{}", counted(events), place.program.then()),
+        ),
     };
     if whole == text {
-        output::answer(environment, &report("none", "current"), &format!("{shown}: nothing to do"));
+        output::answer(
+            environment,
+            &report("none", "current"),
+            &format!("{shown}: nothing to do"),
+        );
         return Ok(0);
     }
     refuse_link_out(&place.file)?;
@@ -200,7 +215,11 @@ pub(super) fn run(environment: &Environment, given: &SetupHooksArguments) -> Out
     };
     done.map_err(|error| whole_file::failure("write", &place.file, &error))?;
     let state = if given.remove { "absent" } else { "current" };
-    output::answer(environment, &report(action, state), &format!("{shown}: {says}"));
+    output::answer(
+        environment,
+        &report(action, state),
+        &format!("{shown}: {says}"),
+    );
     Ok(0)
 }
 
@@ -216,7 +235,11 @@ pub(super) fn plan(environment: &Environment, program: HookProgram) -> Result<St
 }
 
 fn counted(events: usize) -> String {
-    if events == 0 { "a plugin".to_owned() } else { format!("{events} hooks") }
+    if events == 0 {
+        "a plugin".to_owned()
+    } else {
+        format!("{events} hooks")
+    }
 }
 
 impl HookTarget {
@@ -228,7 +251,11 @@ impl HookTarget {
                 .into_iter()
                 .flat_map(|(flag, value)| [flag.to_owned(), value]),
         );
-        Ok(Self { program: to, file: to.file(environment, is_users)?, words })
+        Ok(Self {
+            program: to,
+            file: to.file(environment, is_users)?,
+            words,
+        })
     }
 
     fn unreadable(&self, why: &str) -> Failure {
@@ -239,10 +266,15 @@ impl HookTarget {
 
     /// `relight hook before-tool --for claude`.
     fn command(&self, event: &str) -> String {
-        let flags: String =
-            self.words[1..].iter().map(|word| format!(" {}", shell_word(word))).collect();
+        let flags: String = self.words[1..]
+            .iter()
+            .map(|word| format!(" {}", shell_word(word)))
+            .collect();
         let program = shell_word(&self.words[0]);
-        format!("{program} hook {event} --for {}{flags}", self.program.as_str())
+        format!(
+            "{program} hook {event} --for {}{flags}",
+            self.program.as_str()
+        )
     }
 
     /// Whether a command is ours, of whichever version.
@@ -278,7 +310,9 @@ impl HookTarget {
             .map(|(name, event)| (*name, self.program.entry(&self.command(event))))
             .collect();
         let ours = |node: &JsonNode, text: &str| {
-            json_edit::texts(node, text).iter().any(|word| self.is_ours(word))
+            json_edit::texts(node, text)
+                .iter()
+                .any(|word| self.is_ours(word))
         };
         if adds && json_edit::has_exactly(text, "hooks", &expected, &ours)? {
             return Ok(text.to_owned());
@@ -299,19 +333,27 @@ impl HookTarget {
     }
 
     fn toml(&self, text: &str, adds: bool) -> Result<String, String> {
-        let mut whole: DocumentMut =
-            text.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
+        let mut whole: DocumentMut = text
+            .parse()
+            .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
         let expected: Vec<(&str, String)> = self
             .program
             .events()
             .iter()
             .map(|(name, event)| (*name, self.command(event)))
             .collect();
-        let hooks =
-            whole.entry("hooks").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
-        let hooks = hooks.as_array_of_tables_mut().ok_or("hooks is not an array of tables")?;
+        let hooks = whole
+            .entry("hooks")
+            .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+        let hooks = hooks
+            .as_array_of_tables_mut()
+            .ok_or("hooks is not an array of tables")?;
         let text_of = |table: &Table, key: &str| {
-            table.get(key).and_then(Item::as_str).unwrap_or_default().to_owned()
+            table
+                .get(key)
+                .and_then(Item::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         let found: Vec<(String, String)> = hooks
             .iter()
@@ -364,7 +406,11 @@ mod tests {
     ];
 
     fn place(program: HookProgram) -> HookTarget {
-        HookTarget { program, file: "f".into(), words: vec!["relight".to_owned()] }
+        HookTarget {
+            program,
+            file: "f".into(),
+            words: vec!["relight".to_owned()],
+        }
     }
 
     #[test]
@@ -374,7 +420,10 @@ mod tests {
             let once = place.with("").unwrap();
             assert_eq!(place.with(&once).unwrap(), once, "{program:?}");
             assert_eq!(place.without(&once).unwrap().trim(), "", "{program:?}");
-            let moved = HookTarget { words: vec!["/opt/relight".to_owned()], ..place };
+            let moved = HookTarget {
+                words: vec!["/opt/relight".to_owned()],
+                ..place
+            };
             let moved_text = moved.with(&once).unwrap();
             assert_eq!(
                 moved_text.matches("/opt/relight").count().max(1),
@@ -415,17 +464,32 @@ mod tests {
 
     #[test]
     fn what_cannot_be_understood_is_refused() {
-        for text in ["{", "[]", "{\"hooks\": []}", "{\"hooks\": {\"PreToolUse\": 1}}", "{} x"] {
+        for text in [
+            "{",
+            "[]",
+            "{\"hooks\": []}",
+            "{\"hooks\": {\"PreToolUse\": 1}}",
+            "{} x",
+        ] {
             assert!(place(HookProgram::Claude).with(text).is_err(), "{text}");
         }
         assert!(place(HookProgram::Kimi).with("hooks = 1").is_err());
-        assert!(place(HookProgram::Opencode).with("export const Mine = 1").is_err());
+        assert!(
+            place(HookProgram::Opencode)
+                .with("export const Mine = 1")
+                .is_err()
+        );
     }
 
     #[test]
     fn each_program_gets_what_it_reads() {
-        let all = PROGRAMS
-            .map(|program| format!("# {}\n{}", program.as_str(), place(program).with("").unwrap()));
+        let all = PROGRAMS.map(|program| {
+            format!(
+                "# {}\n{}",
+                program.as_str(),
+                place(program).with("").unwrap()
+            )
+        });
         insta::assert_snapshot!("programs", all.join(""));
     }
 }

@@ -39,18 +39,25 @@ impl JsonNode {
     }
 
     fn member(&self, what: &str, name: &str) -> Result<Option<&Self>, String> {
-        Ok(self.members(what)?.iter().find(|(key, ..)| key == name).map(|(.., node)| node))
+        Ok(self
+            .members(what)?
+            .iter()
+            .find(|(key, ..)| key == name)
+            .map(|(.., node)| node))
     }
 }
 
 /// All texts in a value that stand under a name.
 pub(super) fn texts(node: &JsonNode, text: &str) -> Vec<String> {
     match &node.kind {
-        JsonKind::Object(members) => {
-            members.iter().flat_map(|(.., node)| texts(node, text)).collect()
-        }
+        JsonKind::Object(members) => members
+            .iter()
+            .flat_map(|(.., node)| texts(node, text))
+            .collect(),
         JsonKind::Array(items) => items.iter().flat_map(|node| texts(node, text)).collect(),
-        JsonKind::Other => serde_json::from_str(&text[node.span.clone()]).into_iter().collect(),
+        JsonKind::Other => serde_json::from_str(&text[node.span.clone()])
+            .into_iter()
+            .collect(),
     }
 }
 
@@ -62,7 +69,9 @@ pub(super) fn has_exactly(
     is_ours: &dyn Fn(&JsonNode, &str) -> bool,
 ) -> Result<bool, String> {
     let root = parse(text)?;
-    let Some(hooks) = root.member("the file", table)? else { return Ok(expected.is_empty()) };
+    let Some(hooks) = root.member("the file", table)? else {
+        return Ok(expected.is_empty());
+    };
     let mut found = Vec::new();
     for (name, _, list) in hooks.members(table)? {
         for item in list.items(name)?.iter().filter(|item| is_ours(item, text)) {
@@ -71,7 +80,9 @@ pub(super) fn has_exactly(
         }
     }
     let is_there = |(name, value): &(&str, Value)| {
-        found.iter().any(|(there, found)| there == name && found.as_ref() == Some(value))
+        found
+            .iter()
+            .any(|(there, found)| there == name && found.as_ref() == Some(value))
     };
     Ok(found.len() == expected.len() && expected.iter().all(is_there))
 }
@@ -97,15 +108,26 @@ fn first_of_ours(
 ) -> Result<Option<Range<usize>>, String> {
     let root = parse(text)?;
     let members = root.members("the file")?;
-    let Some(at) = members.iter().position(|(name, ..)| name == table) else { return Ok(None) };
+    let Some(at) = members.iter().position(|(name, ..)| name == table) else {
+        return Ok(None);
+    };
     let hooks = members[at].2.members(table)?;
     for (place, (name, _, list)) in hooks.iter().enumerate() {
         let items = list.items(name)?;
-        let Some(item) = items.iter().position(|item| is_ours(item, text)) else { continue };
-        let spans =
-            |items: &[JsonNode]| items.iter().map(|node| node.span.clone()).collect::<Vec<_>>();
+        let Some(item) = items.iter().position(|item| is_ours(item, text)) else {
+            continue;
+        };
+        let spans = |items: &[JsonNode]| {
+            items
+                .iter()
+                .map(|node| node.span.clone())
+                .collect::<Vec<_>>()
+        };
         let of_members = |members: &[(String, usize, JsonNode)]| {
-            members.iter().map(|(_, start, node)| *start..node.span.end).collect::<Vec<_>>()
+            members
+                .iter()
+                .map(|(_, start, node)| *start..node.span.end)
+                .collect::<Vec<_>>()
         };
         return Ok(Some(match (items.len(), hooks.len()) {
             (1, 1) => gone(text, &root.span, &of_members(members), at),
@@ -147,7 +169,9 @@ pub(super) fn with_item(
 ) -> Result<String, String> {
     let text = with_member(text, table, &serde_json::json!({}))?;
     let root = parse(&text)?;
-    let hooks = root.member("the file", table)?.ok_or("a table that was put in is missing")?;
+    let hooks = root
+        .member("the file", table)?
+        .ok_or("a table that was put in is missing")?;
     let (place, depth, new) = match hooks.member(table, list)? {
         Some(found) => {
             found.items(list)?;
@@ -161,7 +185,9 @@ pub(super) fn with_item(
 /// The value of a member of a table of the file.
 pub(super) fn member(text: &str, table: &str, name: &str) -> Result<Option<Value>, String> {
     let root = parse(text)?;
-    let Some(table_node) = root.member("the file", table)? else { return Ok(None) };
+    let Some(table_node) = root.member("the file", table)? else {
+        return Ok(None);
+    };
     let found = table_node.member(table, name)?;
     // Comments inside it: nobody's JSON, so it is not equal to any.
     Ok(found.map(|node| serde_json::from_str(&text[node.span.clone()]).unwrap_or_default()))
@@ -177,7 +203,9 @@ pub(super) fn with_member_of(
 ) -> Result<String, String> {
     let mut text = with_member(text, table, &serde_json::json!({}))?;
     let root = parse(&text)?;
-    let servers = root.member("the file", table)?.ok_or("a table that was put in is missing")?;
+    let servers = root
+        .member("the file", table)?
+        .ok_or("a table that was put in is missing")?;
     let indent = indent_of(&text);
     let pretty = pretty(value, &indent).replace('\n', &format!("\n{}", indent.repeat(2)));
     match servers.member(table, name)? {
@@ -193,7 +221,9 @@ fn pretty(value: &Value, indent: &str) -> String {
     let form = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
     let mut bytes = Vec::new();
     let mut to = serde_json::Serializer::with_formatter(&mut bytes, form);
-    value.serialize(&mut to).expect("JSON that was read can be written");
+    value
+        .serialize(&mut to)
+        .expect("JSON that was read can be written");
     String::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
@@ -212,8 +242,16 @@ fn put(text: &str, place: &JsonNode, depth: usize, new: &str) -> String {
         None => {
             let inside = place.span.start + 1..place.span.end - 1;
             let is_blank = text[inside.clone()].trim().is_empty();
-            let tail = if is_blank { line(depth - 1) } else { String::new() };
-            let span = if is_blank { inside } else { inside.start..inside.start };
+            let tail = if is_blank {
+                line(depth - 1)
+            } else {
+                String::new()
+            };
+            let span = if is_blank {
+                inside
+            } else {
+                inside.start..inside.start
+            };
             whole.replace_range(span, &format!("{}{new}{tail}", line(depth)));
         }
     }
@@ -222,15 +260,26 @@ fn put(text: &str, place: &JsonNode, depth: usize, new: &str) -> String {
 
 /// As the file has it; two spaces in a new one.
 fn indent_of(text: &str) -> String {
-    let first = text.lines().skip(1).find(|line| line.starts_with([' ', '\t']));
-    let blank = first.map(|line| line.chars().take_while(|c| *c == ' ' || *c == '\t').collect());
+    let first = text
+        .lines()
+        .skip(1)
+        .find(|line| line.starts_with([' ', '\t']));
+    let blank = first.map(|line| {
+        line.chars()
+            .take_while(|c| *c == ' ' || *c == '\t')
+            .collect()
+    });
     blank.unwrap_or_else(|| "  ".to_owned())
 }
 
 /// Reads JSON, with comments and commas before an end, which some programs allow.
 fn parse(text: &str) -> Result<JsonNode, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+    let start = if text.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        0
+    };
     let mut reader = JsonParser { text, at: start };
     let node = reader.value(0)?;
     reader.space()?;
@@ -251,7 +300,10 @@ impl JsonParser<'_> {
     }
 
     fn wrong(&self, why: &str) -> String {
-        format!("line {}: {why}", self.text[..self.at].matches('\n').count() + 1)
+        format!(
+            "line {}: {why}",
+            self.text[..self.at].matches('\n').count() + 1
+        )
     }
 
     fn space(&mut self) -> Result<(), String> {
@@ -262,7 +314,10 @@ impl JsonParser<'_> {
             let comment = match () {
                 () if trimmed.starts_with("//") => trimmed.find('\n').unwrap_or(trimmed.len()),
                 () if trimmed.starts_with("/*") => {
-                    trimmed.find("*/").ok_or_else(|| self.wrong("a comment has no end"))? + 2
+                    trimmed
+                        .find("*/")
+                        .ok_or_else(|| self.wrong("a comment has no end"))?
+                        + 2
                 }
                 () => 0,
             };
@@ -313,15 +368,19 @@ impl JsonParser<'_> {
             }
             Some('"') => self.text().map(|_| JsonKind::Other)?,
             _ => {
-                let end =
-                    self.rest().find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
+                let end = self
+                    .rest()
+                    .find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
                 let word = &self.rest()[..end.unwrap_or(self.rest().len())];
                 serde_json::from_str::<Value>(word).map_err(|_| self.wrong("no value is there"))?;
                 self.at += word.len();
                 JsonKind::Other
             }
         };
-        Ok(JsonNode { span: start..self.at, kind })
+        Ok(JsonNode {
+            span: start..self.at,
+            kind,
+        })
     }
 
     /// The parts between two brackets, with commas between.

@@ -62,11 +62,15 @@ pub(super) fn judge(edition: Edition, stamp: Option<MarkerStamp>, text: &[u8]) -
     match stamp {
         Some(stamp) if stamp.hash == hash(text) => {
             if stamp.version > edition.version {
-                State::Newer { version: stamp.version }
+                State::Newer {
+                    version: stamp.version,
+                }
             } else if stamp.hash == hash(edition.text.as_bytes()) {
                 State::Current
             } else {
-                State::Outdated { version: stamp.version }
+                State::Outdated {
+                    version: stamp.version,
+                }
             }
         }
         Some(_) | None => State::Edited,
@@ -85,7 +89,10 @@ pub(super) fn state(edition: Edition, content: &[u8]) -> State {
 /// The block alone, with LF.
 pub(super) fn block(edition: Edition) -> String {
     let stamp = MarkerStamp::of(edition);
-    format!("<!-- relight:begin {stamp} -->\n{}<!-- relight:end -->\n", edition.text)
+    format!(
+        "<!-- relight:begin {stamp} -->\n{}<!-- relight:end -->\n",
+        edition.text
+    )
 }
 
 /// The content with the block as it should be: in the old one's place, else at the end after one
@@ -96,7 +103,12 @@ pub(super) fn put(edition: Edition, content: &[u8]) -> Vec<u8> {
         Some(old) => {
             let line_end = LineEnd::of(&content[old.whole.clone()]);
             let ours = line_end.write(ours.trim_end());
-            [&content[..old.whole.start], &ours, &content[old.whole.end..]].concat()
+            [
+                &content[..old.whole.start],
+                &ours,
+                &content[old.whole.end..],
+            ]
+            .concat()
         }
         None => {
             let line_end = LineEnd::of(content);
@@ -108,11 +120,18 @@ pub(super) fn put(edition: Edition, content: &[u8]) -> Vec<u8> {
 
 /// The content without the block and without the line ends that `put` added.
 pub(super) fn take_out(content: &[u8]) -> Vec<u8> {
-    let Some(block) = find(content).ok().flatten() else { return content.to_vec() };
+    let Some(block) = find(content).ok().flatten() else {
+        return content.to_vec();
+    };
     let (mut before, after) = (&content[..block.whole.start], &content[block.whole.end..]);
-    let after = after.strip_prefix(b"\r\n").or_else(|| after.strip_prefix(b"\n")).unwrap_or(after);
+    let after = after
+        .strip_prefix(b"\r\n")
+        .or_else(|| after.strip_prefix(b"\n"))
+        .unwrap_or(after);
     let is_last = after.is_empty();
-    let shorter = before.strip_suffix(b"\r\n").or_else(|| before.strip_suffix(b"\n"));
+    let shorter = before
+        .strip_suffix(b"\r\n")
+        .or_else(|| before.strip_suffix(b"\n"));
     let shorter = shorter.unwrap_or(before);
     let is_blank_line = shorter.ends_with(b"\n");
     if is_last || is_blank_line {
@@ -130,7 +149,10 @@ pub(super) struct MarkerStamp {
 
 impl MarkerStamp {
     pub(super) fn of(edition: Edition) -> Self {
-        Self { version: edition.version, hash: hash(edition.text.as_bytes()) }
+        Self {
+            version: edition.version,
+            hash: hash(edition.text.as_bytes()),
+        }
     }
 
     /// Reads the rest of a marker line.
@@ -138,7 +160,10 @@ impl MarkerStamp {
         let rest = std::str::from_utf8(rest).ok()?.trim().strip_suffix("-->")?;
         let (version, hash) = rest.trim().split_once(' ')?;
         let version = version.strip_prefix('v')?.parse().ok()?;
-        Some(Self { version, hash: hash.to_owned() })
+        Some(Self {
+            version,
+            hash: hash.to_owned(),
+        })
     }
 }
 
@@ -173,7 +198,11 @@ fn find(content: &[u8]) -> Result<Option<Block>, &'static str> {
     for line in content.split_inclusive(|byte| *byte == b'\n') {
         let (start, end) = (at, at + line.len());
         at = end;
-        let line = if start == 0 { line.strip_prefix(UTF8_MARK).unwrap_or(line) } else { line };
+        let line = if start == 0 {
+            line.strip_prefix(UTF8_MARK).unwrap_or(line)
+        } else {
+            line
+        };
         let marker = line.trim_ascii();
         let indent = end - start - line.trim_ascii_start().len();
         if let Some(rest) = marker.strip_prefix(BEGIN) {
@@ -182,10 +211,15 @@ fn find(content: &[u8]) -> Result<Option<Block>, &'static str> {
             }
             begin = Some((start + indent, end, MarkerStamp::read(rest)));
         } else if marker.starts_with(END) {
-            let (start_of_block, text_start, stamp) =
-                begin.take().ok_or("it has an end marker without a begin marker")?;
+            let (start_of_block, text_start, stamp) = begin
+                .take()
+                .ok_or("it has an end marker without a begin marker")?;
             let whole = start_of_block..start + indent + marker.len();
-            found = Some(Block { whole, text: text_start..start, stamp });
+            found = Some(Block {
+                whole,
+                text: text_start..start,
+                stamp,
+            });
         }
     }
     if begin.is_some() {
@@ -205,7 +239,11 @@ impl LineEnd {
     fn of(content: &[u8]) -> Self {
         let lines = content.iter().filter(|byte| **byte == b'\n').count();
         let with_cr = content.windows(2).filter(|pair| pair == b"\r\n").count();
-        if with_cr * 2 > lines { Self::CrLf } else { Self::Lf }
+        if with_cr * 2 > lines {
+            Self::CrLf
+        } else {
+            Self::Lf
+        }
     }
 
     fn write(self, text: &str) -> Vec<u8> {
@@ -220,8 +258,14 @@ impl LineEnd {
 mod tests {
     use super::*;
 
-    const ONE: Edition = Edition { version: 1, text: "first\ntext\n" };
-    const TWO: Edition = Edition { version: 2, text: "second\n" };
+    const ONE: Edition = Edition {
+        version: 1,
+        text: "first\ntext\n",
+    };
+    const TWO: Edition = Edition {
+        version: 2,
+        text: "second\n",
+    };
 
     #[test]
     fn put_and_take_out_give_back_every_byte() {
@@ -241,13 +285,23 @@ mod tests {
             assert!(with.starts_with(content));
             assert_eq!(state(ONE, &with), State::Current);
             assert_eq!(put(ONE, &with), with, "idempotent");
-            assert_eq!(take_out(&with), content, "{:?}", String::from_utf8_lossy(content));
+            assert_eq!(
+                take_out(&with),
+                content,
+                "{:?}",
+                String::from_utf8_lossy(content)
+            );
         }
     }
 
     #[test]
     fn an_update_stays_in_its_place() {
-        let old = [b"above\r\n\r\n", &*put(ONE, b"").replace_line_ends(), b"below\r\n"].concat();
+        let old = [
+            b"above\r\n\r\n",
+            &*put(ONE, b"").replace_line_ends(),
+            b"below\r\n",
+        ]
+        .concat();
         assert_eq!(state(TWO, &old), State::Outdated { version: 1 });
         let new = put(TWO, &old);
         assert_eq!(state(TWO, &new), State::Current);
@@ -271,7 +325,10 @@ mod tests {
         assert_eq!(state(ONE, edited.as_bytes()), State::Edited);
         let no_stamp = edited.replace("v1", "");
         assert_eq!(state(ONE, no_stamp.as_bytes()), State::Edited);
-        assert_eq!(state(ONE, b"talks of <!-- relight:begin v1 --> only\n"), State::Absent);
+        assert_eq!(
+            state(ONE, b"talks of <!-- relight:begin v1 --> only\n"),
+            State::Absent
+        );
     }
 
     #[test]
@@ -281,9 +338,18 @@ mod tests {
             State::Broken { why } => why,
             other => panic!("{other:?}"),
         };
-        assert_eq!(why(&with.replace("relight:end", "end")), "its end marker is missing");
-        assert_eq!(why(&format!("{with}{with}")), "it has more than one begin marker");
-        assert_eq!(why("<!-- relight:end -->"), "it has an end marker without a begin marker");
+        assert_eq!(
+            why(&with.replace("relight:end", "end")),
+            "its end marker is missing"
+        );
+        assert_eq!(
+            why(&format!("{with}{with}")),
+            "it has more than one begin marker"
+        );
+        assert_eq!(
+            why("<!-- relight:end -->"),
+            "it has an end marker without a begin marker"
+        );
     }
 
     trait ReplaceLineEnds {
@@ -292,7 +358,9 @@ mod tests {
 
     impl ReplaceLineEnds for Vec<u8> {
         fn replace_line_ends(&self) -> Vec<u8> {
-            String::from_utf8_lossy(self).replace('\n', "\r\n").into_bytes()
+            String::from_utf8_lossy(self)
+                .replace('\n', "\r\n")
+                .into_bytes()
         }
     }
 }

@@ -16,11 +16,16 @@ use crate::{output, whole_file};
 pub(crate) fn run(environment: &Environment, given: &SetupMcpArguments) -> Outcome {
     let client = given.client;
     let entry = client.entry(&way(environment, given)?);
-    let file = given.file.clone().unwrap_or_else(|| client.file(environment));
+    let file = given
+        .file
+        .clone()
+        .unwrap_or_else(|| client.file(environment));
     if given.merge {
         return merge(environment, given, &file, &entry);
     }
-    let text = render(client, "", &entry, false).map_err(|wrong| wrong.failure(&file))?.text;
+    let text = render(client, "", &entry, false)
+        .map_err(|wrong| wrong.failure(&file))?
+        .text;
     if environment.json {
         let value = json!({"client": client.name(), "file": file, "text": text, "entry": entry});
         output::json(&value);
@@ -35,7 +40,10 @@ pub(crate) fn run(environment: &Environment, given: &SetupMcpArguments) -> Outco
 fn way(environment: &Environment, given: &SetupMcpArguments) -> Result<Way, Failure> {
     let agent = given.agent.as_ref().map(ToString::to_string);
     if given.http {
-        return Ok(Way::Http { url: given.url.clone(), agent });
+        return Ok(Way::Http {
+            url: given.url.clone(),
+            agent,
+        });
     }
     let mut words = Vec::new();
     for (flag, value) in environment.flags_for_state()? {
@@ -45,7 +53,10 @@ fn way(environment: &Environment, given: &SetupMcpArguments) -> Result<Way, Fail
     if let Some(agent) = agent {
         words.extend(["--agent".to_owned(), agent]);
     }
-    Ok(Way::Process { program: program(environment)?, words })
+    Ok(Way::Process {
+        program: program(environment)?,
+        words,
+    })
 }
 
 fn merge(
@@ -130,7 +141,11 @@ fn render(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<M
 }
 
 fn allow(was: Was, force: bool) -> Result<(), Wrong> {
-    if was == Was::Other && !force { Err(Wrong::Other) } else { Ok(()) }
+    if was == Was::Other && !force {
+        Err(Wrong::Other)
+    } else {
+        Ok(())
+    }
 }
 
 fn render_json(client: McpClient, text: &str, entry: &Value, force: bool) -> Result<Merged, Wrong> {
@@ -169,7 +184,10 @@ fn render_toml(client: McpClient, text: &str, entry: &Value, force: bool) -> Res
     if was != Was::Same {
         servers.insert(NAME, Item::Table(ours));
     }
-    Ok(Merged { text: whole.to_string(), was })
+    Ok(Merged {
+        text: whole.to_string(),
+        was,
+    })
 }
 
 fn toml_table(entry: &Value) -> Table {
@@ -185,8 +203,10 @@ fn toml_value(value: &Value) -> toml_edit::Value {
     match value {
         Value::Array(all) => all.iter().map(toml_value).collect(),
         Value::Object(all) => {
-            let table: toml_edit::InlineTable =
-                all.iter().map(|(key, value)| (key.as_str(), toml_value(value))).collect();
+            let table: toml_edit::InlineTable = all
+                .iter()
+                .map(|(key, value)| (key.as_str(), toml_value(value)))
+                .collect();
             table.into()
         }
         Value::String(text) => text.as_str().into(),
@@ -198,10 +218,14 @@ fn toml_value(value: &Value) -> toml_edit::Value {
 
 /// Whatever spaces and comments stand between.
 fn says_the_same(there: &Item, ours: &Table) -> bool {
-    let Some(there) = there.as_table_like() else { return false };
+    let Some(there) = there.as_table_like() else {
+        return false;
+    };
     let plain = |item: &Item| item.as_value().map(|value| plain_value(value).to_string());
     there.len() == ours.len()
-        && ours.iter().all(|(key, item)| there.get(key).and_then(plain) == plain(item))
+        && ours
+            .iter()
+            .all(|(key, item)| there.get(key).and_then(plain) == plain(item))
 }
 
 fn plain_value(value: &toml_edit::Value) -> toml_edit::Value {
@@ -229,12 +253,18 @@ mod tests {
     ];
 
     fn process() -> Way {
-        Way::Process { program: "relight".to_owned(), words: vec!["mcp".to_owned()] }
+        Way::Process {
+            program: "relight".to_owned(),
+            words: vec!["mcp".to_owned()],
+        }
     }
 
     fn http() -> Way {
         let agent = Some("writer".to_owned());
-        Way::Http { url: "http://127.0.0.1:7717/mcp".to_owned(), agent }
+        Way::Http {
+            url: "http://127.0.0.1:7717/mcp".to_owned(),
+            agent,
+        }
     }
 
     fn merged(client: McpClient, text: &str, way: &Way) -> Merged {
@@ -267,8 +297,13 @@ mod tests {
     fn comments_and_other_entries_of_toml_stay_byte_for_byte() {
         let theirs = "# mine\nmodel = 'x' # why\n\n[mcp_servers.other]\ncommand = \"o\"  # other\n";
         let text = merged(McpClient::Codex, theirs, &process()).text;
-        let rest = text.strip_prefix(theirs).expect("what was there comes first, as it was");
-        assert!(rest.starts_with("\n[mcp_servers.relight]\ncommand = \"relight\"\n"), "{rest:?}");
+        let rest = text
+            .strip_prefix(theirs)
+            .expect("what was there comes first, as it was");
+        assert!(
+            rest.starts_with("\n[mcp_servers.relight]\ncommand = \"relight\"\n"),
+            "{rest:?}"
+        );
     }
 
     #[test]
@@ -276,25 +311,48 @@ mod tests {
         let theirs = "{\n\t\"z\": 1.50, // why\n\t\"mcpServers\": {\n\t\t\"other\": {}";
         let rest = "\n\t},\n\t\"a\": []\n}\n";
         let text = merged(McpClient::Claude, &format!("{theirs}{rest}"), &process()).text;
-        let ours = text.strip_prefix(theirs).and_then(|text| text.strip_suffix(rest));
+        let ours = text
+            .strip_prefix(theirs)
+            .and_then(|text| text.strip_suffix(rest));
         let ours = ours.expect("what was there stays as it was");
-        assert!(ours.starts_with(",\n\t\t\"relight\": {\n\t\t\t\"command\": "), "{ours:?}");
+        assert!(
+            ours.starts_with(",\n\t\t\"relight\": {\n\t\t\t\"command\": "),
+            "{ours:?}"
+        );
         // In place of an older one, with comments.
         let older = text.replace("\"relight\",", "/* mine */ \"old\",");
         let entry = McpClient::Claude.entry(&process());
-        assert_eq!(render(McpClient::Claude, &older, &entry, true).unwrap().text, text);
+        assert_eq!(
+            render(McpClient::Claude, &older, &entry, true)
+                .unwrap()
+                .text,
+            text
+        );
     }
 
     #[test]
     fn what_somebody_else_wrote_is_replaced_by_force_alone() {
         for (client, theirs) in [
-            (McpClient::Cursor, "{\"mcpServers\": {\"relight\": {\"command\": \"mine\"}}}"),
-            (McpClient::Codex, "[mcp_servers.relight]\ncommand = \"mine\"\n"),
+            (
+                McpClient::Cursor,
+                "{\"mcpServers\": {\"relight\": {\"command\": \"mine\"}}}",
+            ),
+            (
+                McpClient::Codex,
+                "[mcp_servers.relight]\ncommand = \"mine\"\n",
+            ),
         ] {
             let entry = client.entry(&process());
-            assert!(matches!(render(client, theirs, &entry, false), Err(Wrong::Other)));
+            assert!(matches!(
+                render(client, theirs, &entry, false),
+                Err(Wrong::Other)
+            ));
             let forced = render(client, theirs, &entry, true).unwrap();
-            assert!(forced.was == Was::Other && !forced.text.contains("mine"), "{}", forced.text);
+            assert!(
+                forced.was == Was::Other && !forced.text.contains("mine"),
+                "{}",
+                forced.text
+            );
         }
     }
 
@@ -310,7 +368,10 @@ mod tests {
         ] {
             let entry = client.entry(&process());
             assert!(
-                matches!(render(client, text, &entry, true), Err(Wrong::Unreadable(_))),
+                matches!(
+                    render(client, text, &entry, true),
+                    Err(Wrong::Unreadable(_))
+                ),
                 "{text}"
             );
         }

@@ -34,7 +34,11 @@ fn program(environment: &Environment) -> Result<String, Failure> {
     let found = found.map(|folder| Path::new(folder).join(client::NAME));
     let found = found.into_iter().find(|path| path.is_file());
     let is_by_name = found.and_then(|path| path.canonicalize().ok()) == own.canonicalize().ok();
-    Ok(if is_by_name { client::NAME.to_owned() } else { own.to_string_lossy().into_owned() })
+    Ok(if is_by_name {
+        client::NAME.to_owned()
+    } else {
+        own.to_string_lossy().into_owned()
+    })
 }
 
 /// Everything for one program: hooks, MCP, the skill and the block in the file that it reads. Nothing is written before
@@ -45,7 +49,10 @@ fn agent(environment: &Environment, given: &SetupAgentArguments) -> Outcome {
     for command in &commands {
         plan.push(match command {
             SetupCommand::Mcp(mcp) => {
-                format!("{}: an MCP server named relight", mcp.client.file(environment).display())
+                format!(
+                    "{}: an MCP server named relight",
+                    mcp.client.file(environment).display()
+                )
             }
             SetupCommand::Skill(skill) => {
                 format!("{}: a skill", Piece::skill_in(&skill.dir).path().display())
@@ -103,7 +110,12 @@ impl HookProgram {
             Self::Claude => ".claude/skills",
             _ => ".agents/skills",
         };
-        let deed = || SetupDeed { check: false, print: false, remove: false, force: false };
+        let deed = || SetupDeed {
+            check: false,
+            print: false,
+            remove: false,
+            force: false,
+        };
         let own = match self {
             Self::Claude => "CLAUDE.md",
             Self::Gemini => "GEMINI.md",
@@ -111,11 +123,19 @@ impl HookProgram {
         };
         let text = std::fs::read_to_string(own).unwrap_or_default();
         let is_import = |line: &str| matches!(line.trim(), "@AGENTS.md" | "@./AGENTS.md");
-        let file = if text.lines().any(is_import) { "AGENTS.md" } else { own }.into();
+        let file = if text.lines().any(is_import) {
+            "AGENTS.md"
+        } else {
+            own
+        }
+        .into();
         vec![
             SetupCommand::Hooks(SetupHooksArguments::of(self)),
             SetupCommand::Mcp(SetupMcpArguments::merged(client)),
-            SetupCommand::Skill(SkillArguments { deed: deed(), dir: skills.into() }),
+            SetupCommand::Skill(SkillArguments {
+                deed: deed(),
+                dir: skills.into(),
+            }),
             SetupCommand::AgentsMd(AgentsMdArguments { deed: deed(), file }),
         ]
     }
@@ -195,8 +215,9 @@ fn allow(piece: &Piece, state: &State, deed: &SetupDeed) -> Result<(), Failure> 
             let what = format!("{}: {}", piece.path().display(), piece.says(state));
             let verb = if deed.remove { " --remove" } else { "" };
             let command = piece.command();
-            Err(Failure::new(Exit::No, what)
-                .hint(format!("{command} --print shows ours; {command}{verb} --force drops yours")))
+            Err(Failure::new(Exit::No, what).hint(format!(
+                "{command} --print shows ours; {command}{verb} --force drops yours"
+            )))
         }
         State::Edited
         | State::Absent
@@ -211,7 +232,9 @@ fn refuse_link_out(path: &Path) -> Result<(), Failure> {
     if !path.is_symlink() {
         return Ok(());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).canonicalize();
     let target = path.canonicalize();
     if let (Ok(folder), Ok(target)) = (&folder, &target)
@@ -273,9 +296,17 @@ fn remove(environment: &Environment, piece: &Piece, state: &State, bytes: &[u8])
         whole_file::replace(path, &rest)
     };
     done.map_err(|error| whole_file::failure("write", path, &error))?;
-    let what = if is_only_ours { "removed" } else { "block removed, the rest is as it was" };
+    let what = if is_only_ours {
+        "removed"
+    } else {
+        "block removed, the rest is as it was"
+    };
     let text = format!("{}: {what}", path.display());
-    output::answer(environment, &report(piece, &State::Absent, "removed"), &text);
+    output::answer(
+        environment,
+        &report(piece, &State::Absent, "removed"),
+        &text,
+    );
     Ok(0)
 }
 
@@ -285,6 +316,9 @@ fn report(piece: &Piece, state: &State, action: &str) -> serde_json::Value {
 
 fn broken(piece: &Piece, state: &State) -> Failure {
     let text = format!("{}: {}", piece.path().display(), piece.says(state));
-    let hint = format!("remove its relight: marker lines by hand, then {}", piece.command());
+    let hint = format!(
+        "remove its relight: marker lines by hand, then {}",
+        piece.command()
+    );
     Failure::new(Exit::Data, text).hint(hint)
 }

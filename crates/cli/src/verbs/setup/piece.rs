@@ -7,8 +7,14 @@ use relight_core::shell::shell_word;
 
 use super::marked::{self, Edition, MarkerStamp, State};
 
-const AGENTS_MD: Edition = Edition { version: 2, text: include_str!("agents_md.md") };
-const SKILL: Edition = Edition { version: 2, text: include_str!("skill.md") };
+const AGENTS_MD: Edition = Edition {
+    version: 2,
+    text: include_str!("agents_md.md"),
+};
+const SKILL: Edition = Edition {
+    version: 2,
+    text: include_str!("skill.md"),
+};
 const SKILL_NAME: &str = "restart-recovery";
 const SKILL_STAMP: &str = "<!-- relight:skill ";
 
@@ -36,7 +42,10 @@ impl Piece {
     pub(super) fn command(&self) -> String {
         match self {
             Self::AgentsMd(path) if path != Path::new("AGENTS.md") => {
-                format!("relight setup agents-md --file {}", shell_word(&path.to_string_lossy()))
+                format!(
+                    "relight setup agents-md --file {}",
+                    shell_word(&path.to_string_lossy())
+                )
             }
             Self::AgentsMd(_) => "relight setup agents-md".to_owned(),
             Self::Skill(_) => "relight setup skill".to_owned(),
@@ -48,13 +57,19 @@ impl Piece {
         match self {
             Self::AgentsMd(_) => marked::block(AGENTS_MD),
             Self::Skill(_) => {
-                format!("{}{SKILL_STAMP}{} -->\n", SKILL.text, MarkerStamp::of(SKILL))
+                format!(
+                    "{}{SKILL_STAMP}{} -->\n",
+                    SKILL.text,
+                    MarkerStamp::of(SKILL)
+                )
             }
         }
     }
 
     pub(super) fn state(&self, content: Option<&[u8]>) -> State {
-        let Some(content) = content else { return State::Absent };
+        let Some(content) = content else {
+            return State::Absent;
+        };
         match self {
             Self::AgentsMd(_) => marked::state(AGENTS_MD, content),
             Self::Skill(_) => skill_state(content),
@@ -107,9 +122,14 @@ impl Piece {
 /// The whole file is ours: everything before the stamp is the text, nothing may follow it.
 fn skill_state(content: &[u8]) -> State {
     let trimmed = content.trim_ascii_end();
-    let last_line = trimmed.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let last_line = trimmed
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     let (text, stamp) = trimmed.split_at(last_line);
-    let stamp = stamp.strip_prefix(SKILL_STAMP.as_bytes()).and_then(MarkerStamp::read);
+    let stamp = stamp
+        .strip_prefix(SKILL_STAMP.as_bytes())
+        .and_then(MarkerStamp::read);
     marked::judge(SKILL, stamp, text)
 }
 

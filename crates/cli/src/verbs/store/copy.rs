@@ -32,8 +32,11 @@ pub(super) fn run(environment: &Environment, arguments: &CopyArguments) -> Outco
     held.warn(environment);
     let mut to = to_url.importer()?;
     let mut bar = Bar::new(environment);
-    let copied =
-        block_on(transfer::copy(from.as_mut(), to.as_mut(), &mut |progress| bar.tell(progress)));
+    let copied = block_on(transfer::copy(
+        from.as_mut(),
+        to.as_mut(),
+        &mut |progress| bar.tell(progress),
+    ));
     bar.end();
     let copied = copied?;
     let (from, to) = (from.place(), to.place());
@@ -55,7 +58,11 @@ pub(super) fn run(environment: &Environment, arguments: &CopyArguments) -> Outco
         tell(environment, &from, &to, &copied);
     }
     tell_damage(environment, &copied.damage);
-    Ok(if copied.damage.count == 0 { 0 } else { Exit::Data as u8 })
+    Ok(if copied.damage.count == 0 {
+        0
+    } else {
+        Exit::Data as u8
+    })
 }
 
 fn tell(environment: &Environment, from: &str, to: &str, copied: &Copied) {
@@ -85,14 +92,28 @@ async fn held(url: &StoreUrl) -> Result<Held, StoreError> {
     let store = url.open(Use::Short)?;
     let store: &dyn Store = store.as_ref();
     let agents = store.agents(AgentQuery::default()).await?;
-    let tasks = TaskQuery { held: true, ..TaskQuery::default() };
+    let tasks = TaskQuery {
+        held: true,
+        ..TaskQuery::default()
+    };
     let active = vec![SessionStateKind::Active];
-    let sessions = SessionQuery { states: active, ..SessionQuery::default() };
+    let sessions = SessionQuery {
+        states: active,
+        ..SessionQuery::default()
+    };
     Ok(Held {
-        agents: agents.iter().filter(|agent| agent.lease.held.is_some()).count(),
+        agents: agents
+            .iter()
+            .filter(|agent| agent.lease.held.is_some())
+            .count(),
         tasks: store.tasks(tasks).await?.len(),
         sessions: store.sessions(sessions).await?.len(),
-        nodes: store.nodes().await?.iter().filter(|node| node.is_live()).count(),
+        nodes: store
+            .nodes()
+            .await?
+            .iter()
+            .filter(|node| node.is_live())
+            .count(),
     })
 }
 
@@ -109,7 +130,9 @@ impl Held {
             (self.nodes, "live nodes"),
         ];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        let counts: Vec<String> = counts.map(|(count, what)| format!("{what}: {count}")).collect();
+        let counts: Vec<String> = counts
+            .map(|(count, what)| format!("{what}: {count}"))
+            .collect();
         let text = format!(
             "FROM is in use, or was left in use ({}): to go on with TO, first end what runs with relight \
              down, and put right what nobody holds any more with relight recover",

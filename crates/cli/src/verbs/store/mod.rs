@@ -29,7 +29,9 @@ fn verify(environment: &Environment, arguments: &UrlArguments) -> Outcome {
     let url = url(environment, arguments)?;
     let mut store = url.exporter()?;
     let mut bar = Bar::new(environment);
-    let verified = block_on(transfer::verify(store.as_mut(), &mut |progress| bar.tell(progress)))?;
+    let verified = block_on(transfer::verify(store.as_mut(), &mut |progress| {
+        bar.tell(progress)
+    }))?;
     bar.end();
     let place = store.place();
     let damage = &verified.damage;
@@ -49,7 +51,11 @@ fn verify(environment: &Environment, arguments: &UrlArguments) -> Outcome {
         }
     }
     tell_damage(environment, damage);
-    Ok(if damage.count == 0 { 0 } else { Exit::Data as u8 })
+    Ok(if damage.count == 0 {
+        0
+    } else {
+        Exit::Data as u8
+    })
 }
 
 fn restored(environment: &Environment, arguments: &UrlArguments) -> Outcome {
@@ -80,9 +86,10 @@ fn parse(text: &str) -> Result<StoreUrl, Failure> {
 
 fn refuse_memory(url: StoreUrl) -> Result<StoreUrl, Failure> {
     match url {
-        StoreUrl::Memory => {
-            Err(Failure::new(Exit::Usage, "memory: keeps nothing past the end of a command"))
-        }
+        StoreUrl::Memory => Err(Failure::new(
+            Exit::Usage,
+            "memory: keeps nothing past the end of a command",
+        )),
         url => Ok(url),
     }
 }
@@ -94,10 +101,18 @@ fn rows(tables: &[TableSum]) -> u64 {
 /// Counts and hashes, for people.
 fn sums(tables: &[TableSum], hash: &str) -> String {
     let row = |name: &str, rows: u64, hash: &str| {
-        vec![name.to_owned(), rows.to_string(), hash.chars().take(DIGITS).collect()]
+        vec![
+            name.to_owned(),
+            rows.to_string(),
+            hash.chars().take(DIGITS).collect(),
+        ]
     };
     let mut all = vec![["table", "rows", "hash"].map(str::to_owned).to_vec()];
-    all.extend(tables.iter().map(|sum| row(sum.table.name(), sum.rows, &sum.hash)));
+    all.extend(
+        tables
+            .iter()
+            .map(|sum| row(sum.table.name(), sum.rows, &sum.hash)),
+    );
     all.push(row("all", rows(tables), hash));
     output::table(&all)
 }

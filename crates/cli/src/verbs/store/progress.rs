@@ -30,7 +30,14 @@ impl<'a> Bar<'a> {
     pub(super) fn new(environment: &'a Environment) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let now = Instant::now();
-        Self { environment, is_terminal, begun: now, told_at: now, what: "", is_drawn: false }
+        Self {
+            environment,
+            is_terminal,
+            begun: now,
+            told_at: now,
+            what: "",
+            is_drawn: false,
+        }
     }
 
     pub(super) fn tell(&mut self, progress: &CopyProgress) {
@@ -38,7 +45,11 @@ impl<'a> Bar<'a> {
         if self.what != progress.what {
             (self.what, self.begun) = (progress.what, now);
         }
-        let every = if self.is_terminal { DRAW_EVERY } else { LINE_EVERY };
+        let every = if self.is_terminal {
+            DRAW_EVERY
+        } else {
+            LINE_EVERY
+        };
         if self.environment.quiet || now - self.told_at < every {
             return;
         }
@@ -70,11 +81,20 @@ impl Drop for Bar<'_> {
 fn bar(progress: &CopyProgress) -> String {
     let full = progress.rows * WIDTH / progress.rows_total.max(1);
     let full = full.min(WIDTH) as usize;
-    format!("[{}{}]", "#".repeat(full), "-".repeat(WIDTH as usize - full))
+    format!(
+        "[{}{}]",
+        "#".repeat(full),
+        "-".repeat(WIDTH as usize - full)
+    )
 }
 
 fn line(progress: &CopyProgress, took: Duration) -> String {
-    let CopyProgress { what, table, rows, rows_total } = progress;
+    let CopyProgress {
+        what,
+        table,
+        rows,
+        rows_total,
+    } = progress;
     let percent = rows * 100 / (*rows_total).max(1);
     let left = rows_total.saturating_sub(*rows);
     let seconds = took.as_secs_f64() * left as f64 / (*rows).max(1) as f64;
@@ -90,8 +110,17 @@ mod tests {
     fn a_line_says_how_far_it_is_and_how_long_it_takes() {
         let told = |rows, rows_total| {
             let table = Table::Journal;
-            let progress = CopyProgress { what: "copying", table, rows, rows_total };
-            format!("{} {}", bar(&progress), line(&progress, Duration::from_secs(3)))
+            let progress = CopyProgress {
+                what: "copying",
+                table,
+                rows,
+                rows_total,
+            };
+            format!(
+                "{} {}",
+                bar(&progress),
+                line(&progress, Duration::from_secs(3))
+            )
         };
         insta::assert_snapshot!(told(250, 1_000), @"[######------------------] copying journal: 250 of 1000 rows, 25 %, 9 s left");
         insta::assert_snapshot!(told(0, 0), @"[------------------------] copying journal: 0 of 0 rows, 0 %, 0 s left");

@@ -17,7 +17,10 @@ const COMMANDS: [(&str, &str); 22] = [
     ("npm publish", "check `npm view PACKAGE version`"),
     ("cargo publish", "check `cargo info PACKAGE`"),
     ("docker push", "check `docker manifest inspect IMAGE`"),
-    ("kubectl", "check `kubectl get` and `kubectl rollout status`"),
+    (
+        "kubectl",
+        "check `kubectl get` and `kubectl rollout status`",
+    ),
     ("helm", "check `helm status RELEASE`"),
     ("terraform", "check `terraform plan`"),
     ("curl", "ask the service what it has"),
@@ -40,7 +43,10 @@ pub(super) fn before_repeating(call: &Call) -> String {
             let rest = part.strip_prefix(with);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
         };
-        COMMANDS.iter().find(|(command, _)| begins(command)).map(|(_, check)| *check)
+        COMMANDS
+            .iter()
+            .find(|(command, _)| begins(command))
+            .map(|(_, check)| *check)
     };
     let check = parts.filter_map(known).next_back();
     check.unwrap_or("find out whether it happened").to_owned()

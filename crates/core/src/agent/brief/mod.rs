@@ -34,7 +34,14 @@ const TO_DO_MAX: usize = 8;
 const OUTPUT_LINES_MAX: usize = 5;
 const HASH_CHARS: usize = 12;
 /// What a successor needs of a task's context, in this order.
-const CONTEXT_KEYS: [&str; 6] = ["prompt", "issue", "branch", "workspace", "stage", "memory_refs"];
+const CONTEXT_KEYS: [&str; 6] = [
+    "prompt",
+    "issue",
+    "branch",
+    "workspace",
+    "stage",
+    "memory_refs",
+];
 
 /// All that a brief may speak of.
 #[derive(Debug, Clone, Copy)]
@@ -99,11 +106,15 @@ pub const ATTEMPT_HEADING: &str = "# Brief for attempt ";
 
 /// The text; none when nothing was interrupted, so that a first start is told nothing.
 pub fn brief(facts: &BriefFacts<'_>) -> Option<String> {
-    let was_begun = facts.task.is_some_and(|(task, steps)| task.was_started() || !steps.is_empty());
+    let was_begun = facts
+        .task
+        .is_some_and(|(task, steps)| task.was_started() || !steps.is_empty());
     if facts.before.is_none() && !was_begun {
         return None;
     }
-    let progress = facts.task.map(|(task, steps)| progress(&task.spec.steps, steps));
+    let progress = facts
+        .task
+        .map(|(task, steps)| progress(&task.spec.steps, steps));
     let mut page = BriefPage::with_closing(where_to_look(facts));
     tell_what_happened(&mut page, facts);
     tell_what_to_do_first(&mut page, facts, progress.as_ref());
@@ -137,7 +148,10 @@ fn tell_what_happened(page: &mut BriefPage, facts: &BriefFacts<'_>) {
         lived => format!(" after {lived}"),
     };
     let cause = cause_in_words(before.ended);
-    page.line(&format!("Attempt {number} ended at {}{lived}: {cause}.", death.at));
+    page.line(&format!(
+        "Attempt {number} ended at {}{lived}: {cause}.",
+        death.at
+    ));
     if let Some(note) = &death.note {
         page.line(&format!("Noted: {}.", quoted(note)));
     }
@@ -155,7 +169,10 @@ fn cause_in_words(ended: &RecordedDeath) -> String {
     let how = ended.in_words();
     match (ended.cause, ended.death.how) {
         (Cause::Signal, HowEnded::Signal(signal)) => {
-            format!("killed by signal {signal} ({}), not by Relight", signal_name(signal))
+            format!(
+                "killed by signal {signal} ({}), not by Relight",
+                signal_name(signal)
+            )
         }
         (Cause::Completed, _) => "it ended well".to_owned(),
         (Cause::Failed | Cause::Signal, _) => format!("it failed ({how})"),
@@ -200,10 +217,22 @@ fn tell_what_to_do_first(
 fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
     let steps = facts.task.map_or(&[] as &[Step], |(_, steps)| steps);
     let open = || steps.iter().filter(|step| step.is_open());
-    let lease = facts.task.and_then(|(task, _)| task.lease.held.as_ref().map(|_| task.lease.fence));
-    let mut told: Vec<String> =
-        open().take(DOUBTS_MAX).map(|step| doubt(step, lease == Some(step.fence))).collect();
-    told.extend(facts.open_calls.iter().rev().take(DOUBTS_MAX).rev().map(call_in_doubt));
+    let lease = facts
+        .task
+        .and_then(|(task, _)| task.lease.held.as_ref().map(|_| task.lease.fence));
+    let mut told: Vec<String> = open()
+        .take(DOUBTS_MAX)
+        .map(|step| doubt(step, lease == Some(step.fence)))
+        .collect();
+    told.extend(
+        facts
+            .open_calls
+            .iter()
+            .rev()
+            .take(DOUBTS_MAX)
+            .rev()
+            .map(call_in_doubt),
+    );
     if open().next().is_some_and(|step| step.call.is_some()) {
         let is_finished = |step: &&Step| step.call.is_some() && step.state == StepState::Done;
         let calls = match steps.iter().filter(is_finished).count() {
@@ -214,12 +243,20 @@ fn doubts(facts: &BriefFacts<'_>) -> Vec<String> {
     }
     let more = open().count().saturating_sub(DOUBTS_MAX);
     for (call, happened) in facts.settled.iter().take(DOUBTS_MAX) {
-        let (called, then) =
-            (called(call), if *happened { "has happened" } else { "has not happened" });
+        let (called, then) = (
+            called(call),
+            if *happened {
+                "has happened"
+            } else {
+                "has not happened"
+            },
+        );
         told.push(format!("{called} was begun and {then}: its file says so."));
     }
     if more > 0 {
-        told.push(format!("{more} more steps are in doubt: `relight step list` names them."));
+        told.push(format!(
+            "{more} more steps are in doubt: `relight step list` names them."
+        ));
     }
     told
 }
@@ -246,7 +283,10 @@ fn doubt(step: &Step, may_run: bool) -> String {
 
 fn call_in_doubt(call: &Call) -> String {
     let check = checks::before_repeating(call);
-    format!("{} was begun and its outcome is unknown: {check} first.", called(call))
+    format!(
+        "{} was begun and its outcome is unknown: {check} first.",
+        called(call)
+    )
 }
 
 /// `git push` (Bash).
@@ -286,10 +326,21 @@ fn lesson(before: &Interrupted<'_>) -> Option<String> {
 }
 
 fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Progress>) {
-    let (Some((task, steps)), Some(progress)) = (facts.task, progress) else { return };
+    let (Some((task, steps)), Some(progress)) = (facts.task, progress) else {
+        return;
+    };
     page.heading("Task");
-    let title = task.spec.title.as_deref().map(|title| format!(" {}", quoted(title)));
-    page.line(&format!("{}{}, {}", task.id, title.unwrap_or_default(), task.status));
+    let title = task
+        .spec
+        .title
+        .as_deref()
+        .map(|title| format!(" {}", quoted(title)));
+    page.line(&format!(
+        "{}{}, {}",
+        task.id,
+        title.unwrap_or_default(),
+        task.status
+    ));
     for key in CONTEXT_KEYS {
         if let Some(value) = task.context.get(key) {
             page.line(&format!("- {key}: {}", quoted(value)));
@@ -301,18 +352,37 @@ fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Pro
     let (finished, open) = (count(StepState::Done), count(StepState::Begun));
     if finished + open > 0 {
         let done = steps.iter().rev().filter(calls(StepState::Done));
-        let last = done.filter_map(|step| step.call.as_ref()).take(CALLS_NAMED).map(called);
+        let last = done
+            .filter_map(|step| step.call.as_ref())
+            .take(CALLS_NAMED)
+            .map(called);
         let last = last.collect::<Vec<_>>().join(", ");
-        let last = if finished > 0 { format!(" (the last: {last})") } else { last };
-        page.line(&format!("- tool calls: {finished} finished{last}, {open} in doubt"));
+        let last = if finished > 0 {
+            format!(" (the last: {last})")
+        } else {
+            last
+        };
+        page.line(&format!(
+            "- tool calls: {finished} finished{last}, {open} in doubt"
+        ));
     }
 }
 
 fn tell_steps(page: &mut BriefPage, progress: &Progress) {
-    let Progress { done_steps, skipped_steps, in_doubt, next_step, remaining_steps } = progress;
+    let Progress {
+        done_steps,
+        skipped_steps,
+        in_doubt,
+        next_step,
+        remaining_steps,
+    } = progress;
     if !done_steps.is_empty() {
         let last = &done_steps[done_steps.len().saturating_sub(DONE_NAMES_MAX)..];
-        let which = if last.len() < done_steps.len() { ", the last" } else { "" };
+        let which = if last.len() < done_steps.len() {
+            ", the last"
+        } else {
+            ""
+        };
         page.line(&format!(
             "- done, never to repeat: {}{which}: {}",
             done_steps.len(),
@@ -321,7 +391,11 @@ fn tell_steps(page: &mut BriefPage, progress: &Progress) {
     }
     if !skipped_steps.is_empty() {
         let first = &skipped_steps[..skipped_steps.len().min(TO_DO_MAX)];
-        page.line(&format!("- skipped on purpose: {}: {}", skipped_steps.len(), names(first)));
+        page.line(&format!(
+            "- skipped on purpose: {}: {}",
+            skipped_steps.len(),
+            names(first)
+        ));
     }
     if !in_doubt.is_empty() {
         let first = &in_doubt[..in_doubt.len().min(DOUBTS_MAX)];
@@ -331,12 +405,22 @@ fn tell_steps(page: &mut BriefPage, progress: &Progress) {
         page.line(&format!("- next: {}", quoted(next)));
     }
     // Those in doubt were named above.
-    let to_do: Vec<&String> =
-        remaining_steps.iter().filter(|name| !in_doubt.contains(name)).collect();
+    let to_do: Vec<&String> = remaining_steps
+        .iter()
+        .filter(|name| !in_doubt.contains(name))
+        .collect();
     if !to_do.is_empty() {
         let first = &to_do[..to_do.len().min(TO_DO_MAX)];
-        let which = if first.len() < to_do.len() { ", the first" } else { "" };
-        page.line(&format!("- after that still to do: {}{which}: {}", to_do.len(), names(first)));
+        let which = if first.len() < to_do.len() {
+            ", the first"
+        } else {
+            ""
+        };
+        page.line(&format!(
+            "- after that still to do: {}{which}: {}",
+            to_do.len(),
+            names(first)
+        ));
     }
 }
 
@@ -344,14 +428,21 @@ fn tell_steps(page: &mut BriefPage, progress: &Progress) {
 fn names(names: &[impl AsRef<str>]) -> String {
     const NAMES_BYTES: usize = LINE_BYTES_MAX - 40;
     let each = NAMES_BYTES / names.len().max(1) - 4;
-    let short = names.iter().map(|name| quoted(&clipped(name.as_ref(), each.max(8))));
+    let short = names
+        .iter()
+        .map(|name| quoted(&clipped(name.as_ref(), each.max(8))));
     short.collect::<Vec<String>>().join(", ")
 }
 
 fn tell_git(page: &mut BriefPage, facts: &BriefFacts<'_>) {
-    let Some((workspace, git)) = facts.git else { return };
+    let Some((workspace, git)) = facts.git else {
+        return;
+    };
     page.heading(&format!("Git in {}", quoted(workspace)));
-    let head = git.head.as_deref().map(|head| head_in_words(head, facts.before));
+    let head = git
+        .head
+        .as_deref()
+        .map(|head| head_in_words(head, facts.before));
     match (git.branch.as_deref().map(quoted), head) {
         (Some(branch), Some(head)) => page.line(&format!("- branch {branch}, {head}")),
         (Some(branch), None) => page.line(&format!("- branch {branch}")),
@@ -362,7 +453,11 @@ fn tell_git(page: &mut BriefPage, facts: &BriefFacts<'_>) {
         Some(dirty) if dirty.count == 0 => page.line("- nothing is changed or new"),
         Some(dirty) => {
             let shown = &dirty.names[..dirty.names.len().min(DIRTY_NAMES_MAX)];
-            page.line(&format!("- {} changed or new: {}", dirty.count, names(shown)));
+            page.line(&format!(
+                "- {} changed or new: {}",
+                dirty.count,
+                names(shown)
+            ));
         }
         None => page.line("- what is changed or new was not looked up yet: `git status` tells"),
     }
@@ -374,7 +469,10 @@ fn head_in_words(head: &str, before: Option<Interrupted<'_>>) -> String {
     let moved = match begun {
         Some((number, at_begin)) if at_begin == head => format!(", as when attempt {number} began"),
         Some((number, at_begin)) => {
-            format!(", moved since attempt {number} began at {}", short(at_begin))
+            format!(
+                ", moved since attempt {number} began at {}",
+                short(at_begin)
+            )
         }
         None => String::new(),
     };
@@ -399,8 +497,15 @@ fn tell_last_output(page: &mut BriefPage, facts: &BriefFacts<'_>) {
 fn where_to_look(facts: &BriefFacts<'_>) -> Vec<String> {
     let mut commands = Vec::new();
     if let Some(agent) = facts.agent {
-        commands.extend([format!("`relight logs {agent}`"), format!("`relight deaths {agent}`")]);
+        commands.extend([
+            format!("`relight logs {agent}`"),
+            format!("`relight deaths {agent}`"),
+        ]);
     }
-    commands.extend(facts.task.map(|(task, _)| format!("`relight task show {}`", task.id)));
+    commands.extend(
+        facts
+            .task
+            .map(|(task, _)| format!("`relight task show {}`", task.id)),
+    );
     vec!["## More".to_owned(), commands.join(", ")]
 }

@@ -46,14 +46,21 @@ impl BriefPage {
         let text = clipped(text, LINE_BYTES_MAX);
         let heading = self.heading.take();
         if self.has_room(heading.iter().chain([&text])) {
-            heading.into_iter().chain([text]).for_each(|line| self.push(line));
+            heading
+                .into_iter()
+                .chain([text])
+                .for_each(|line| self.push(line));
         }
     }
 
     /// Lines that are not ours: fenced, and each marked, so that none can end the fence.
     pub(super) fn block(&mut self, heading: &str, quoted: &[String]) {
         self.heading = None;
-        let frame = [format!("## {heading}"), FENCE[0].to_owned(), FENCE[1].to_owned()];
+        let frame = [
+            format!("## {heading}"),
+            FENCE[0].to_owned(),
+            FENCE[1].to_owned(),
+        ];
         let mut inside = Vec::new();
         // The newest lines matter most.
         for line in quoted.iter().rev() {
@@ -67,7 +74,10 @@ impl BriefPage {
             return;
         }
         let [heading, open, close] = frame;
-        let lines = [heading, open].into_iter().chain(inside.into_iter().rev()).chain([close]);
+        let lines = [heading, open]
+            .into_iter()
+            .chain(inside.into_iter().rev())
+            .chain([close]);
         lines.for_each(|line| self.push(line));
     }
 

@@ -29,7 +29,9 @@ fn folder_with(workflow_ids: &[&str]) -> (TempDir, CheckpointFolder) {
     let (top, folder) = absent_folder();
     fs::create_dir_all(folder.path()).unwrap();
     for workflow_id in workflow_ids {
-        folder.write(workflow_id, &checkpoint(workflow_id).seal()).unwrap();
+        folder
+            .write(workflow_id, &checkpoint(workflow_id).seal())
+            .unwrap();
     }
     (top, folder)
 }
@@ -63,8 +65,9 @@ fn noon() -> Timestamp {
 /// The names in a directory, sorted.
 fn names_in(path: &Path) -> Vec<String> {
     let entries = fs::read_dir(path).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

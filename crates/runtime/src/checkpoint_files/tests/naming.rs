@@ -4,8 +4,15 @@ use super::super::file_name;
 
 #[test]
 fn plain_ids_stay_as_they_are_and_the_rest_is_encoded() {
-    let ids =
-        ["deploy-api_v1.2", "team/deploy:7@main", ".hidden", "..", "größer 🚀", "100%", "a\0\n"];
+    let ids = [
+        "deploy-api_v1.2",
+        "team/deploy:7@main",
+        ".hidden",
+        "..",
+        "größer 🚀",
+        "100%",
+        "a\0\n",
+    ];
     insta::assert_snapshot!(ids.map(file_name).join("\n"), @"
     deploy-api_v1.2.json
     team%2Fdeploy%3A7%40main.json
@@ -19,7 +26,14 @@ fn plain_ids_stay_as_they_are_and_the_rest_is_encoded() {
 
 #[test]
 fn no_id_leads_out_of_the_folder() {
-    for id in ["../../etc/passwd", "/etc/passwd", "..", ".", "a/../..", "\0/"] {
+    for id in [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        ".",
+        "a/../..",
+        "\0/",
+    ] {
         let name = file_name(id);
         assert!(!name.contains(['/', '\0']), "{name}");
         assert!(!name.starts_with('.'), "{name}");

@@ -59,7 +59,9 @@ fn a_zero_filled_file_is_damaged() {
 
 #[test]
 fn a_file_with_a_wrong_hash_is_damaged() {
-    let edited = String::from_utf8(checkpoint("deploy").seal()).unwrap().replace("go on", "go off");
+    let edited = String::from_utf8(checkpoint("deploy").seal())
+        .unwrap()
+        .replace("go on", "go off");
     assert!(damage_of_content(edited.as_bytes()).starts_with("checkpointHash does not fit"));
 }
 

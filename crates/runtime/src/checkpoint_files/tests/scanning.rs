@@ -11,7 +11,11 @@ use super::{absent_folder, checkpoint, folder_with, noon};
 fn picture(folder: &CheckpointFolder) -> String {
     let lines = folder.scan().unwrap().into_iter().map(|found| match found {
         ScannedFile::Good { path, checkpoint } => {
-            format!("{}: {}", path.file_name().unwrap().display(), checkpoint.status.as_str())
+            format!(
+                "{}: {}",
+                path.file_name().unwrap().display(),
+                checkpoint.status.as_str()
+            )
         }
         ScannedFile::Damaged { path, reason } => {
             format!("{}: {reason}", path.file_name().unwrap().display())
@@ -57,11 +61,19 @@ fn the_bad_ones_never_stop_the_rest() {
 #[test]
 fn what_is_not_a_checkpoint_is_passed_over() {
     let (_top, folder) = folder_with(&["a"]);
-    for name in [".a.json.tmp-1-2", ".swap.json", "README.md", "a.json.bak", "json"] {
+    for name in [
+        ".a.json.tmp-1-2",
+        ".swap.json",
+        "README.md",
+        "a.json.bak",
+        "json",
+    ] {
         fs::write(folder.path().join(name), "x").unwrap();
     }
     fs::write(folder.path_of("bad"), "x").unwrap();
-    folder.quarantine(&folder.path_of("bad"), "bad", noon()).unwrap();
+    folder
+        .quarantine(&folder.path_of("bad"), "bad", noon())
+        .unwrap();
     insta::assert_snapshot!(picture(&folder), @"a.json: in_progress");
 }
 

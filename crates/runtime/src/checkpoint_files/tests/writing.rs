@@ -8,7 +8,9 @@ use super::{absent_folder, checkpoint, folder_with, names_in};
 #[test]
 fn the_first_write_creates_the_folder() {
     let (top, folder) = absent_folder();
-    folder.write("deploy", &checkpoint("deploy").seal()).unwrap();
+    folder
+        .write("deploy", &checkpoint("deploy").seal())
+        .unwrap();
     assert_eq!(folder.read("deploy").unwrap(), Some(checkpoint("deploy")));
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(top.path().join("memory")), 0o700);
@@ -20,7 +22,9 @@ fn the_first_write_creates_the_folder() {
 fn a_folder_removed_meanwhile_is_created_again() {
     let (top, folder) = folder_with(&["deploy"]);
     fs::remove_dir_all(top.path().join("memory")).unwrap();
-    folder.write("deploy", &checkpoint("deploy").seal()).unwrap();
+    folder
+        .write("deploy", &checkpoint("deploy").seal())
+        .unwrap();
     assert_eq!(folder.read("deploy").unwrap(), Some(checkpoint("deploy")));
 }
 
@@ -38,7 +42,9 @@ fn a_write_replaces_the_file_and_leaves_nothing_else() {
 fn a_failed_rename_leaves_no_temporary_file() {
     let (_top, folder) = folder_with(&["other"]);
     fs::create_dir(folder.path_of("deploy")).unwrap();
-    let error = folder.write("deploy", &checkpoint("deploy").seal()).unwrap_err();
+    let error = folder
+        .write("deploy", &checkpoint("deploy").seal())
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
     assert_eq!(names_in(folder.path()), ["deploy.json", "other.json"]);
 }
@@ -46,7 +52,9 @@ fn a_failed_rename_leaves_no_temporary_file() {
 #[test]
 fn a_file_that_no_reader_accepts_is_not_written() {
     let (_top, folder) = folder_with(&["deploy"]);
-    let error = folder.write("deploy", &vec![b' '; (4 << 20) + 1]).unwrap_err();
+    let error = folder
+        .write("deploy", &vec![b' '; (4 << 20) + 1])
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
     assert_eq!(folder.read("deploy").unwrap(), Some(checkpoint("deploy")));
 }
@@ -57,7 +65,9 @@ fn a_planted_link_is_replaced_and_not_written_through() {
     let outside = top.path().join("outside");
     fs::write(&outside, "precious").unwrap();
     symlink(&outside, folder.path_of("deploy")).unwrap();
-    folder.write("deploy", &checkpoint("deploy").seal()).unwrap();
+    folder
+        .write("deploy", &checkpoint("deploy").seal())
+        .unwrap();
     assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     assert_eq!(folder.read("deploy").unwrap(), Some(checkpoint("deploy")));
 }

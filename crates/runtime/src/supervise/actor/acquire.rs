@@ -97,8 +97,12 @@ pub(in crate::supervise) async fn acquire(
     let (agent, was_on) = take_lease(&context, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&context.home, &spec.name);
     successor::sweep(&folder);
-    let query =
-        AttemptQuery { agent: Some(spec.name.clone()), ended: true, limit: 1, before: None };
+    let query = AttemptQuery {
+        agent: Some(spec.name.clone()),
+        ended: true,
+        limit: 1,
+        before: None,
+    };
     let last = context.engine.store().attempts(query).await?.pop();
     let first_view = AgentView {
         agent: agent.clone(),
@@ -196,7 +200,10 @@ async fn take_lease(
                         continue;
                     }
                     let held = Box::new(held.clone());
-                    return Err(AcquireError::Held { agent: spec.name.clone(), held });
+                    return Err(AcquireError::Held {
+                        agent: spec.name.clone(),
+                        held,
+                    });
                 }
                 // A task assigned by the queue is only in the store.
                 if [spec.plan.takes, agent.plan.takes] == [Takes::Start; 2] {
@@ -208,12 +215,25 @@ async fn take_lease(
                 agent.clone()
             }
         };
-        changes.push(AgentChange::LeaseTaken { holder: context.holder(), ttl: context.hold });
-        let guard = Guard { fence: None, seq: before.as_ref().map(|agent| agent.seq) };
-        let commit = AgentCommit { agent: spec.name.clone(), guard, at, changes: changes.clone() };
+        changes.push(AgentChange::LeaseTaken {
+            holder: context.holder(),
+            ttl: context.hold,
+        });
+        let guard = Guard {
+            fence: None,
+            seq: before.as_ref().map(|agent| agent.seq),
+        };
+        let commit = AgentCommit {
+            agent: spec.name.clone(),
+            guard,
+            at,
+            changes: changes.clone(),
+        };
         match store.commit_agent(commit).await {
             Ok(committed) => {
-                changes.iter().for_each(|change| change.apply(&mut agent, at));
+                changes
+                    .iter()
+                    .for_each(|change| change.apply(&mut agent, at));
                 agent.seq = committed.seq;
                 agent.lease.fence = committed.fence;
                 return Ok((agent, was_on));
@@ -240,12 +260,16 @@ fn held_by_another<'a>(context: &SupervisorContext, agent: &'a Agent) -> Option<
 
 /// Waits for a supervisor of this machine that was killed just now.
 async fn has_died(holder: &Holder) -> bool {
-    let Holder::Process(process) = holder else { return false };
+    let Holder::Process(process) = holder else {
+        return false;
+    };
     if !process::is_alive(process) {
         return false;
     }
     let pid = process.pid;
-    threads::run(move || process::has_died_within(pid, DEATH_MAX)).await.unwrap_or(false)
+    threads::run(move || process::has_died_within(pid, DEATH_MAX))
+        .await
+        .unwrap_or(false)
 }
 
 impl Actor {
@@ -300,7 +324,9 @@ impl Actor {
                     Err(_) => {}
                 }
             }
-            self.tell(What::Trouble("too many files are open to take it up; waiting".to_owned()));
+            self.tell(What::Trouble(
+                "too many files are open to take it up; waiting".to_owned(),
+            ));
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(std::time::Duration::from_secs(30));
         }
@@ -338,7 +364,8 @@ impl Actor {
         if let Some(attempt) = attempt.filter(|_| is_next) {
             let record = self.record_of(attempt.number, &attempt.tag);
             let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
-            self.catch_up(attempt, record, SeenOfDeath::default()).await?;
+            self.catch_up(attempt, record, SeenOfDeath::default())
+                .await?;
             let state = &self.agent.state;
             if matches!(state, AgentState::Running { attempt, .. } if *attempt == tag) {
                 self.adopt(&tag, process, None).await;
@@ -380,11 +407,20 @@ impl Actor {
         attempt: Option<Attempt>,
     ) {
         let number = tag.number().unwrap_or(self.agent.attempt_number);
-        let begins = attempt.as_ref().and_then(|attempt| attempt.log).map(LogPosition::from);
+        let begins = attempt
+            .as_ref()
+            .and_then(|attempt| attempt.log)
+            .map(LogPosition::from);
         let files = AgentLog::of(&self.folder);
         let at = begins.or_else(|| files.end().ok()).unwrap_or_default();
-        let log = LogStart { number: at.number, path: files.path(at.number), offset: at.offset };
-        let began = attempt.as_ref().map_or(self.agent.updated_at, |attempt| attempt.begun_at);
+        let log = LogStart {
+            number: at.number,
+            path: files.path(at.number),
+            offset: at.offset,
+        };
+        let began = attempt
+            .as_ref()
+            .map_or(self.agent.updated_at, |attempt| attempt.begun_at);
         let lived = process::age(&process).as_duration();
         let mut life = LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, lived);
         life.begun_at = began;
@@ -398,9 +434,15 @@ impl Actor {
         self.has_its_turn();
         self.listen();
         self.watch_output();
-        let recorded = attempt.as_ref().is_some_and(|attempt| attempt.process.is_some());
+        let recorded = attempt
+            .as_ref()
+            .is_some_and(|attempt| attempt.process.is_some());
         let without_shim = !self.tree.is_ready();
-        self.tell(What::Adopted { number, process: process.clone(), without_shim });
+        self.tell(What::Adopted {
+            number,
+            process: process.clone(),
+            without_shim,
+        });
         if self.spec.input == Input::Passed {
             let text = "standard input is not passed on: the attempt keeps the input that it had";
             self.tell(What::Trouble(text.to_owned()));
@@ -409,19 +451,30 @@ impl Actor {
         // In a fleet every attempt needs a shim that enforces the deadline.
         let is_unguarded = without_shim && self.context.fleet.is_some();
         if self.ending().is_some() || is_unguarded {
-            let ladder = if without_shim { self.ladder_in_time() } else { self.ladder() };
+            let ladder = if without_shim {
+                self.ladder_in_time()
+            } else {
+                self.ladder()
+            };
             self.tree.stop(ladder).await;
         }
         if !recorded {
             let shim = self.tree.shim().cloned();
-            let spawned = AgentChange::Spawned { number, process, shim, log: None };
+            let spawned = AgentChange::Spawned {
+                number,
+                process,
+                shim,
+                log: None,
+            };
             let _ = self.commit(vec![spawned]).await;
         }
     }
 
     /// Handles the case that no shim listens.
     async fn meet_nobody(&mut self, attempt: Option<Attempt>) -> Result<(), AcquireError> {
-        let Some(attempt) = attempt else { return Ok(()) };
+        let Some(attempt) = attempt else {
+            return Ok(());
+        };
         let is_recorded = self.record_of(attempt.number, &attempt.tag).is_some();
         let leader = attempt.process.clone();
         let watch = match (&leader, is_recorded) {
@@ -430,7 +483,10 @@ impl Actor {
         };
         if let (Some(watch), Some(leader)) = (watch, leader) {
             let tag = attempt.tag.clone();
-            self.tree = Tree::Orphan(Orphan { watch, tag: tag.clone() });
+            self.tree = Tree::Orphan(Orphan {
+                watch,
+                tag: tag.clone(),
+            });
             self.adopt(&tag, leader, Some(attempt)).await;
             return Ok(());
         }
@@ -442,7 +498,9 @@ impl Actor {
         &mut self,
         attempt: Option<Attempt>,
     ) -> Result<(), AcquireError> {
-        let Some(attempt) = attempt else { return Ok(()) };
+        let Some(attempt) = attempt else {
+            return Ok(());
+        };
         if let Some(node) = self.other_node(&attempt) {
             return self.record_death_of_node(attempt, &node).await;
         }
@@ -459,19 +517,27 @@ impl Actor {
             self.clear_leftovers().await?;
             note = "it died together with its shim while nobody watched".to_owned();
             let (leader, shim) = (attempt.process.as_ref(), attempt.shim.as_ref());
-            note += &self.what_may_be_left(leader, shim).await.unwrap_or_default();
+            note += &self
+                .what_may_be_left(leader, shim)
+                .await
+                .unwrap_or_default();
         }
         let record = match record {
             Some(record) => record,
             None => {
-                let log = attempt.log.map(|(number, _)| AgentLog::of(&self.folder).path(number));
+                let log = attempt
+                    .log
+                    .map(|(number, _)| AgentLog::of(&self.folder).path(number));
                 let last_output = log.and_then(|log| file::modified_at(&log));
                 self.lost_record(&attempt, last_output, note).await
             }
         };
         // The successor may have been started and have died before that was recorded.
         let after = self.end_of_successor(attempt.number + 1).await?;
-        let seen = SeenOfDeath { unwatched: is_lost, ..SeenOfDeath::default() };
+        let seen = SeenOfDeath {
+            unwatched: is_lost,
+            ..SeenOfDeath::default()
+        };
         match after {
             Some(after) => self.record_both_deaths(attempt, record, after, seen).await,
             None => Ok(self.record_unwatched_death(attempt, record, seen).await?),
@@ -527,7 +593,11 @@ impl Actor {
         seen: SeenOfDeath,
     ) -> Result<(), AcquireError> {
         self.catch_up(attempt, record, seen).await?;
-        match self.live_attempt().await?.filter(|next| next.tag == after.tag) {
+        match self
+            .live_attempt()
+            .await?
+            .filter(|next| next.tag == after.tag)
+        {
             Some(next) => Ok(self.record_unwatched_death(next, after, seen).await?),
             None => Ok(()),
         }
@@ -550,7 +620,9 @@ impl Actor {
         how: HowEnded,
     ) -> Result<Option<ReportedEnd>, SupervisionLost> {
         let preset = Arc::clone(&self.spec.preset);
-        let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else { return Ok(None) };
+        let Some(begins) = attempt.log.filter(|_| preset.reads_stream()) else {
+            return Ok(None);
+        };
         let mut stream = AttemptStream::new(&preset, begins.into(), &self.folder);
         let session = stream.read_all().await;
         self.captured(session);
@@ -564,7 +636,9 @@ impl Actor {
         &mut self,
         number: u32,
     ) -> Result<Option<ExitRecord>, SupervisionLost> {
-        let Some(tag) = self.agent.next_attempt.clone() else { return Ok(None) };
+        let Some(tag) = self.agent.next_attempt.clone() else {
+            return Ok(None);
+        };
         if let Some(record) = self.record_of(number, &tag) {
             return Ok(Some(record));
         }
@@ -573,16 +647,30 @@ impl Actor {
         }
         self.clear_tags(vec![tag.clone()]).await?;
         let note = Some("it died together with its shim while nobody watched".to_owned());
-        Ok(Some(ExitRecord { note, ..bare_record(tag, number) }))
+        Ok(Some(ExitRecord {
+            note,
+            ..bare_record(tag, number)
+        }))
     }
 
     /// Exit record of an attempt whose end nobody saw. It ended at its last sign of life: `seen`,
     /// or the last write to a task that it held.
     async fn lost_record(&self, attempt: &Attempt, seen: Option<Time>, note: String) -> ExitRecord {
-        let held = TaskQuery { held_by: Some(attempt.tag.clone()), ..TaskQuery::default() };
-        let held = self.context.engine.store().tasks(held).await.unwrap_or_default();
+        let held = TaskQuery {
+            held_by: Some(attempt.tag.clone()),
+            ..TaskQuery::default()
+        };
+        let held = self
+            .context
+            .engine
+            .store()
+            .tasks(held)
+            .await
+            .unwrap_or_default();
         let moved_at = held.iter().map(|task| task.updated_at).max();
-        let at = seen.max(moved_at).map_or(attempt.begun_at, |at| at.max(attempt.begun_at));
+        let at = seen
+            .max(moved_at)
+            .map_or(attempt.begun_at, |at| at.max(attempt.begun_at));
         let at = at.min(clock::now());
         ExitRecord {
             note: Some(note),
@@ -600,7 +688,13 @@ impl Actor {
             limit: 8,
             before: None,
         };
-        let attempts = self.context.engine.store().attempts(query).await.unwrap_or_default();
+        let attempts = self
+            .context
+            .engine
+            .store()
+            .attempts(query)
+            .await
+            .unwrap_or_default();
         let mut tags: Vec<AttemptTag> = attempts.into_iter().map(|attempt| attempt.tag).collect();
         tags.extend(self.agent.next_attempt.clone());
         tags

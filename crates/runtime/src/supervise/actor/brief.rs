@@ -58,7 +58,10 @@ impl OpenBrief {
     /// None when there is nothing to complete.
     pub(super) fn of(brief: Option<Brief>) -> Option<Self> {
         let brief = brief.filter(Brief::lacks_changes)?;
-        Some(Self { brief, looking: JoinSet::new() })
+        Some(Self {
+            brief,
+            looking: JoinSet::new(),
+        })
     }
 }
 
@@ -75,20 +78,34 @@ impl Actor {
         }
         let held = self.task_before();
         let (view, settled) = self.settled_view(task.or(held.as_ref())).await;
-        let workspace = match view.as_ref().and_then(|view| view.task.context.get("workspace")) {
+        let workspace = match view
+            .as_ref()
+            .and_then(|view| view.task.context.get("workspace"))
+        {
             Some(workspace) => PathBuf::from(workspace),
             None => self.workspace(),
         };
         let git = git_state::git_facts(&workspace);
         let calls = self.calls_in_doubt(view.as_ref().map_or(&[], |view| &view.steps));
-        let mut brief = Brief { text: String::new(), number, view, settled, calls, workspace, git };
+        let mut brief = Brief {
+            text: String::new(),
+            number,
+            view,
+            settled,
+            calls,
+            workspace,
+            git,
+        };
         brief.text = self.text_of(&brief)?;
         Some(brief)
     }
 
     /// What the attempt before worked on, by its own choice too.
     fn task_before(&self) -> Option<TaskId> {
-        let post_mortem = self.last.as_ref().and_then(|last| last.post_mortem.as_ref())?;
+        let post_mortem = self
+            .last
+            .as_ref()
+            .and_then(|last| last.post_mortem.as_ref())?;
         TaskId::new(post_mortem.task.as_deref()?).ok()
     }
 
@@ -96,16 +113,28 @@ impl Actor {
         let head_at_begin = self.head.as_deref();
         let before = self.last.as_ref().and_then(|last| {
             let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
-            Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin })
+            Some(Interrupted {
+                number: last.number,
+                ended,
+                post_mortem,
+                head_at_begin,
+            })
         });
-        let settled: Vec<_> = about.settled.iter().map(|it| (&it.call, it.happened)).collect();
+        let settled: Vec<_> = about
+            .settled
+            .iter()
+            .map(|it| (&it.call, it.happened))
+            .collect();
         let place = about.workspace.to_string_lossy();
         let host = self.moved();
         let facts = BriefFacts {
             agent: Some(&self.spec.name),
             attempt_number: about.number,
             before,
-            task: about.view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
+            task: about
+                .view
+                .as_ref()
+                .map(|view| (&view.task, view.steps.as_slice())),
             settled: &settled,
             open_calls: &about.calls,
             handed_over: self.handed_over.as_deref(),
@@ -120,7 +149,12 @@ impl Actor {
     fn moved(&self) -> Option<String> {
         let own = self.context.owner.node.as_ref()?;
         let last = self.last.as_ref()?;
-        let before = last.process.as_ref().or(last.shim.as_ref())?.node.as_ref()?;
+        let before = last
+            .process
+            .as_ref()
+            .or(last.shim.as_ref())?
+            .node
+            .as_ref()?;
         (before != own).then(|| {
             format!("node {own}; the work so far was on node {before}, and files may be there only")
         })
@@ -140,15 +174,24 @@ impl Actor {
         let (cgroups, folder) = (self.context.cgroups.clone(), self.folder.clone());
         move || {
             let cgroup = cgroups.and_then(|cgroups| cgroups.for_attempt(&name, &tag).ok());
-            Asker { folder, user, tag, cgroup }
+            Asker {
+                folder,
+                user,
+                tag,
+                cgroup,
+            }
         }
     }
 
     /// Has git asked beside the attempt, now that it has begun. Only so many at once: many that died
     /// together are brought back together, and that comes first.
     pub(super) fn look_for_changes(&mut self) {
-        let Some(asker) = self.life.as_ref().map(|life| self.asker(&life.tag)) else { return };
-        let Some(open) = &mut self.open_brief else { return };
+        let Some(asker) = self.life.as_ref().map(|life| self.asker(&life.tag)) else {
+            return;
+        };
+        let Some(open) = &mut self.open_brief else {
+            return;
+        };
         let workspace = open.brief.workspace.clone();
         let places = Arc::clone(&self.context.git_places);
         open.looking.spawn(async move {
@@ -164,11 +207,15 @@ impl Actor {
 
     /// Completes the brief of the live attempt.
     pub(super) fn complete_brief(&mut self, dirty: Option<DirtyFiles>) {
-        let Some(OpenBrief { brief, .. }) = self.open_brief.take() else { return };
+        let Some(OpenBrief { brief, .. }) = self.open_brief.take() else {
+            return;
+        };
         let there = brief.text.clone();
         let brief = self.with_changes(brief, dirty);
         if let Err(error) = successor::complete_brief(&self.folder, &there, &brief.text) {
-            self.tell(What::Trouble(format!("its brief cannot be completed: {error}")));
+            self.tell(What::Trouble(format!(
+                "its brief cannot be completed: {error}"
+            )));
         }
     }
 
@@ -182,12 +229,16 @@ impl Actor {
 
     /// The task, after the edits in doubt that their files can tell about were settled.
     async fn settled_view(&self, task: Option<&TaskId>) -> (Option<TaskView>, Vec<Settled>) {
-        let Some(view) = self.view_of(task).await else { return (None, Vec::new()) };
+        let Some(view) = self.view_of(task).await else {
+            return (None, Vec::new());
+        };
         match hooks::settle_edits(&self.context.engine, &view).await {
             Ok(settled) if settled.is_empty() => (Some(view), settled),
             Ok(settled) => (self.view_of(task).await, settled),
             Err(error) => {
-                self.tell(What::Trouble(format!("edits in doubt cannot be settled: {error}")));
+                self.tell(What::Trouble(format!(
+                    "edits in doubt cannot be settled: {error}"
+                )));
                 (Some(view), Vec::new())
             }
         }
@@ -209,7 +260,9 @@ impl Actor {
         let is_work = |view: &TaskView| !view.task.status.is_terminal() && !view.task.spec.observed;
         let view = view.filter(is_work);
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
-        let reason = ended.filter(|_| self.is_resumed()).map(active_state::reason);
+        let reason = ended
+            .filter(|_| self.is_resumed())
+            .map(active_state::reason);
         let state = ActiveState::new(
             Some(&self.spec.name),
             Some(tag),
@@ -220,7 +273,9 @@ impl Actor {
         );
         let written = successor::write_anew(&self.folder, brief, &state);
         if let Err(error) = written {
-            self.tell(What::Trouble(format!("its successor's files cannot be written: {error}")));
+            self.tell(What::Trouble(format!(
+                "its successor's files cannot be written: {error}"
+            )));
         }
     }
 }

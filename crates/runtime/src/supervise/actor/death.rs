@@ -81,7 +81,9 @@ impl Actor {
         tag: &AttemptTag,
         process: ProcessIdentity,
     ) -> Result<(), SupervisionLost> {
-        let Some(life) = self.life.as_mut().filter(|life| life.tag == *tag) else { return Ok(()) };
+        let Some(life) = self.life.as_mut().filter(|life| life.tag == *tag) else {
+            return Ok(());
+        };
         life.started(process.clone());
         self.room_pause = Duration::ZERO;
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
@@ -89,16 +91,30 @@ impl Actor {
         self.look_for_changes();
         let resumed = self.is_resumed();
         let last = self.last.as_ref().filter(|last| last.number + 1 == number);
-        let died = last.and_then(|last| last.ended.as_ref()).filter(|ended| ended.is_unwanted());
+        let died = last
+            .and_then(|last| last.ended.as_ref())
+            .filter(|ended| ended.is_unwanted());
         let down = died.map(|ended| clock::now().since(ended.down_since()));
-        self.tell(What::Started { number, resumed, process: process.clone(), down });
-        self.commit_deferred(vec![AgentChange::Spawned { number, process, shim, log }]);
+        self.tell(What::Started {
+            number,
+            resumed,
+            process: process.clone(),
+            down,
+        });
+        self.commit_deferred(vec![AgentChange::Spawned {
+            number,
+            process,
+            shim,
+            log,
+        }]);
         Ok(())
     }
 
     /// Handles the shim's report that all processes of an attempt are gone.
     pub(super) async fn ended(&mut self, record: ExitRecord) -> Result<(), SupervisionLost> {
-        let Some(mut life) = self.life.take() else { return Ok(()) };
+        let Some(mut life) = self.life.take() else {
+            return Ok(());
+        };
         if life.tag != record.tag {
             self.life = Some(life);
             return Ok(());
@@ -163,7 +179,9 @@ impl Actor {
         let log_end = if seen.wrote_nothing {
             Vec::new()
         } else {
-            AgentLog::of(&self.folder).last_bytes(LOG_END_BYTES, begins).unwrap_or_default()
+            AgentLog::of(&self.folder)
+                .last_bytes(LOG_END_BYTES, begins)
+                .unwrap_or_default()
         };
         let engine = &self.context.engine;
         let found = post_mortem::take(engine, &log_end, attempt, Some(record)).await;
@@ -206,7 +224,11 @@ impl Actor {
             unfinished => unfinished,
         };
         let may_complete = self.spec.plan.exit_completes && record.how == HowEnded::Code(0);
-        let steps = if may_complete { self.steps_left_open(&found.held).await } else { Vec::new() };
+        let steps = if may_complete {
+            self.steps_left_open(&found.held).await
+        } else {
+            Vec::new()
+        };
         let completes = may_complete && steps.is_empty();
         let steps = (!steps.is_empty())
             .then(|| format!("declared steps are not finished: {}", some_of(&steps)));
@@ -225,21 +247,31 @@ impl Actor {
                 (note, more) => note.or(more),
             },
         };
-        self.release_tasks(&found.held, &death, completes, seen.unwatched).await;
+        self.release_tasks(&found.held, &death, completes, seen.unwatched)
+            .await;
         let post_mortem = Box::new(found.post_mortem);
         let task = self.task_status().await;
-        AgentEvent::Died { death: Box::new(death), post_mortem, task }
+        AgentEvent::Died {
+            death: Box::new(death),
+            post_mortem,
+            task,
+        }
     }
 
     /// Declared steps of the plan's task that are not finished, so that its exit does not complete
     /// it.
     async fn steps_left_open(&self, held: &[Task]) -> Vec<StepName> {
-        let its_own = held.iter().find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
+        let its_own = held
+            .iter()
+            .find(|task| self.spec.plan.task.as_ref() == Some(&task.id));
         let Some(task) = its_own.filter(|task| !task.spec.steps.is_empty()) else {
             return Vec::new();
         };
         match self.context.engine.store().steps(&task.id).await {
-            Ok(steps) => left_open(&task.spec.steps, &steps).into_iter().cloned().collect(),
+            Ok(steps) => left_open(&task.spec.steps, &steps)
+                .into_iter()
+                .cloned()
+                .collect(),
             // Completing the task checks again.
             Err(_) => Vec::new(),
         }
@@ -253,16 +285,19 @@ impl Actor {
             let is_its_own = self.spec.plan.task.as_ref() == Some(&task.id);
             let ended = match cause {
                 _ if completes && is_its_own => {
-                    self.end_hold(task, TaskEvent::Done { force: false }, unwatched).await
+                    self.end_hold(task, TaskEvent::Done { force: false }, unwatched)
+                        .await
                 }
                 Cause::Deferred => {
                     let until = later(death, clock::now(), &self.agent);
                     let reason = Some("its agent said: later".to_owned());
-                    self.end_hold(task, TaskEvent::Defer { until, reason }, unwatched).await
+                    self.end_hold(task, TaskEvent::Defer { until, reason }, unwatched)
+                        .await
                 }
                 Cause::Stopped => {
                     let reason = self.why_interrupted(cause);
-                    self.end_hold(task, TaskEvent::Interrupt { reason }, unwatched).await
+                    self.end_hold(task, TaskEvent::Interrupt { reason }, unwatched)
+                        .await
                 }
                 Cause::Completed
                 | Cause::Failed
@@ -285,10 +320,18 @@ impl Actor {
         unwatched: bool,
     ) -> Result<(), ActError> {
         if unwatched {
-            return self.context.recoverer.interrupt_unwatched(task, event).await;
+            return self
+                .context
+                .recoverer
+                .interrupt_unwatched(task, event)
+                .await;
         }
         let right = Right::Fence(task.lease.fence);
-        self.context.engine.act(&task.id, right, event).await.map(drop)
+        self.context
+            .engine
+            .act(&task.id, right, event)
+            .await
+            .map(drop)
     }
 
     /// Passes a task to its strategy. Waits for the answer only if the agent continues with this
@@ -309,9 +352,16 @@ impl Actor {
         let strategies = recoverer.strategies();
         let name = strategy.as_deref().unwrap_or(strategies.name_for(task));
         let answers_at_once = strategies.is_own(name);
-        let lost = LostTask { task: task.clone(), death, strategy, unwatched };
+        let lost = LostTask {
+            task: task.clone(),
+            death,
+            strategy,
+            unwatched,
+        };
         if is_its_own || answers_at_once {
-            return lost.recover(&recoverer, &self.context.notices, &self.spec.name).await;
+            return lost
+                .recover(&recoverer, &self.context.notices, &self.spec.name)
+                .await;
         }
         let context = Arc::clone(&self.context);
         let agent = self.spec.name.clone();
@@ -341,7 +391,10 @@ impl Actor {
     }
 
     fn why_interrupted(&self, cause: Cause) -> String {
-        format!("attempt {} of {}: {cause}", self.agent.attempt_number, self.spec.name)
+        format!(
+            "attempt {} of {}: {cause}",
+            self.agent.attempt_number, self.spec.name
+        )
     }
 
     pub(super) fn ending(&self) -> Option<StopReason> {
@@ -359,14 +412,22 @@ impl Actor {
         self.tree = Tree::None;
         // It may run under another supervisor; then nothing may be touched.
         self.prove_right().await?;
-        let Some(life) = &mut self.life else { return Ok(()) };
+        let Some(life) = &mut self.life else {
+            return Ok(());
+        };
         let Some(watch) = life.watch.take() else {
-            return self.lost("its shim was killed while it was being started").await;
+            return self
+                .lost("its shim was killed while it was being started")
+                .await;
         };
         if process::is_alive(watch.process()) {
             let (tag, number) = (life.tag.clone(), life.number);
             if let Some(process) = life.process.clone() {
-                self.tell(What::Adopted { number, process, without_shim: true });
+                self.tell(What::Adopted {
+                    number,
+                    process,
+                    without_shim: true,
+                });
             }
             self.tree = Tree::Orphan(Orphan { watch, tag });
             // In a fleet every attempt needs a shim that enforces the deadline. If the shim is
@@ -374,7 +435,11 @@ impl Actor {
             let is_in_fleet = self.context.fleet.is_some();
             let is_dead = shim.is_none_or(|shim| !process::is_alive(&shim));
             if (self.ending().is_some() || is_in_fleet) && !(is_in_fleet && is_dead) {
-                let ladder = if is_overdue { Vec::new() } else { self.ladder_in_time() };
+                let ladder = if is_overdue {
+                    Vec::new()
+                } else {
+                    self.ladder_in_time()
+                };
                 self.tree.stop(ladder).await;
             }
             return Ok(());
@@ -386,7 +451,9 @@ impl Actor {
     /// The main process of an attempt without a shim has ended; stops what is left.
     async fn leader_gone(&mut self, how: HowEnded) -> Result<(), SupervisionLost> {
         self.tree = Tree::None;
-        let Some(life) = &self.life else { return Ok(()) };
+        let Some(life) = &self.life else {
+            return Ok(());
+        };
         let (tag, number, lived) = (life.tag.clone(), life.number, life.lived());
         let process = life.process.clone();
         if let Some(record) = self.record_of(number, &tag) {
@@ -398,21 +465,39 @@ impl Actor {
             HowEnded::Unknown => "its shim was killed too, and the kernel does not tell",
             HowEnded::Code(_) | HowEnded::Signal(_) => "its shim was killed too",
         };
-        let known = self.context.engine.store().attempt(&tag).await.ok().flatten();
+        let known = self
+            .context
+            .engine
+            .store()
+            .attempt(&tag)
+            .await
+            .ok()
+            .flatten();
         let shim = known.and_then(|attempt| attempt.shim);
         let unproved = self.what_may_be_left(process.as_ref(), shim.as_ref()).await;
         let note = Some(format!("{told}{}", unproved.unwrap_or_default()));
-        self.ended(ExitRecord { process, how, note, lived, ..bare_record(tag, number) }).await
+        self.ended(ExitRecord {
+            process,
+            how,
+            note,
+            lived,
+            ..bare_record(tag, number)
+        })
+        .await
     }
 
     /// Records the death of an attempt whose end is unknown.
     async fn lost(&mut self, note: &str) -> Result<(), SupervisionLost> {
-        let Some(life) = &self.life else { return Ok(()) };
+        let Some(life) = &self.life else {
+            return Ok(());
+        };
         let (tag, number) = (life.tag.clone(), life.number);
         self.clear_leftovers().await?;
         let unproved = self.what_may_be_left(None, None).await.unwrap_or_default();
-        let record =
-            ExitRecord { note: Some(format!("{note}{unproved}")), ..bare_record(tag, number) };
+        let record = ExitRecord {
+            note: Some(format!("{note}{unproved}")),
+            ..bare_record(tag, number)
+        };
         self.ended(record).await
     }
 
@@ -429,7 +514,9 @@ impl Actor {
             self.clear_cgroups().await;
             return None;
         }
-        let session = shim.filter(|shim| !process::is_alive(shim)).map(|shim| shim.pid);
+        let session = shim
+            .filter(|shim| !process::is_alive(shim))
+            .map(|shim| shim.pid);
         let group = leader.map(|leader| leader.pid);
         let look = move || process::in_session_or_group(session, group);
         let left = threads::run(look).await.unwrap_or_default();

@@ -140,7 +140,11 @@ impl Actor {
                 };
                 let post_mortem = Box::new(PostMortem::default());
                 let death = Box::new(death);
-                self.events.push_back(AgentEvent::Died { death, post_mortem, task });
+                self.events.push_back(AgentEvent::Died {
+                    death,
+                    post_mortem,
+                    task,
+                });
                 Ok(())
             }
         }
@@ -156,12 +160,20 @@ impl Actor {
              trying again in {pause} s"
         );
         self.tell(What::Trouble(text));
-        self.postponed = Some(Postponed { at: Instant::now() + self.room_pause, number, tag });
+        self.postponed = Some(Postponed {
+            at: Instant::now() + self.room_pause,
+            number,
+            tag,
+        });
     }
 
     /// Starts an attempt that the last supervisor could not start for lack of resources.
     pub(super) fn start_again(&mut self, number: u32, tag: AttemptTag) {
-        self.postponed = Some(Postponed { at: Instant::now(), number, tag });
+        self.postponed = Some(Postponed {
+            at: Instant::now(),
+            number,
+            tag,
+        });
     }
 
     /// Retries a postponed attempt.
@@ -180,12 +192,18 @@ impl Actor {
         let note = "it was ended before the host had room for it".to_owned();
         let death = Box::new(Death::lost(clock::now(), note));
         let (post_mortem, task) = (Box::default(), self.task_status().await);
-        self.events.push_back(AgentEvent::Died { death, post_mortem, task });
+        self.events.push_back(AgentEvent::Died {
+            death,
+            post_mortem,
+            task,
+        });
         true
     }
 
     async fn try_launch(&mut self, number: u32, tag: &AttemptTag) -> Result<(), LaunchError> {
-        let room = Room::take().map_err(LaunchError::Shim)?.ok_or(LaunchError::NoRoom)?;
+        let room = Room::take()
+            .map_err(LaunchError::Shim)?
+            .ok_or(LaunchError::NoRoom)?;
         if !self.tree.is_ready() {
             let made = self.folder.create();
             made.map_err(|error| LaunchError::File(self.folder.path().to_owned(), error))?;
@@ -202,7 +220,9 @@ impl Actor {
         let begins_a_file = log.offset == 0;
         let task = self.take_task(tag).await?;
         self.listen();
-        let brief = self.brief_for(number, tag, task.as_ref(), is_new_session).await;
+        let brief = self
+            .brief_for(number, tag, task.as_ref(), is_new_session)
+            .await;
         let input = self.pass_input();
         let text = brief.as_ref().map_or("", |brief| &brief.text);
         let brief_file = self.brief_file();
@@ -210,14 +230,23 @@ impl Actor {
         // A conversation that waits for its limit was told already, and gets no brief with each try.
         let preset = &self.spec.preset;
         let launch = match self.was_limited() && preset.resumes(&self.spec.command, launch) {
-            true => Launch { brief: CONTINUE, ..launch },
+            true => Launch {
+                brief: CONTINUE,
+                ..launch
+            },
             false => launch,
         };
         let guard = self.deadline()?;
         let mut order = self.start_order(number, tag, &log, task.as_ref(), launch, guard);
         order.input = input;
-        let mut life =
-            LiveAttempt::new(&self.spec, tag.clone(), number, log, &self.folder, Duration::ZERO);
+        let mut life = LiveAttempt::new(
+            &self.spec,
+            tag.clone(),
+            number,
+            log,
+            &self.folder,
+            Duration::ZERO,
+        );
         life.room = Some(room);
         self.life = Some(life);
         self.tree.start(order).await.map_err(LaunchError::Shim)?;
@@ -295,7 +324,13 @@ impl Actor {
         }
         self.prove_right().await?;
         let own = rustix::process::geteuid().as_raw();
-        let users = self.spec.user.map(|(uid, _)| uid).into_iter().chain([own]).collect();
+        let users = self
+            .spec
+            .user
+            .map(|(uid, _)| uid)
+            .into_iter()
+            .chain([own])
+            .collect();
         let path = self.folder.lock();
         self.sweep(move || {
             sweep::clear_lock(&sweep::Lock::at(&path, users)?, LEFTOVER_GRACE, KILL_WAIT)
@@ -307,8 +342,12 @@ impl Actor {
     /// Stops a shim that holds the lock but has lost its supervisor. The shim of a newer supervisor
     /// refuses.
     async fn end_stray_shim(&self) {
-        let Ok(Some(connection)) = client::connect(&self.folder, self.fence).await else { return };
-        let Ok(Some(ConnectedShim { tree, .. })) = Tree::meet(connection).await else { return };
+        let Ok(Some(connection)) = client::connect(&self.folder, self.fence).await else {
+            return;
+        };
+        let Ok(Some(ConnectedShim { tree, .. })) = Tree::meet(connection).await else {
+            return;
+        };
         if let Some(shim) = tree.shim().cloned() {
             let text = format!("its shim (pid {}) was left behind, and is killed", shim.pid);
             self.tell(What::Trouble(text));
@@ -323,7 +362,8 @@ impl Actor {
         tags: Vec<AttemptTag>,
     ) -> Result<(), SupervisionLost> {
         self.prove_right().await?;
-        self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT)).await;
+        self.sweep(move || sweep::clear(&tags, LEFTOVER_GRACE, KILL_WAIT))
+            .await;
         Ok(())
     }
 
@@ -352,7 +392,9 @@ impl Actor {
     /// Stops processes left in the cgroups of earlier attempts and removes the cgroups. Call it
     /// only while nothing of the agent may run. False when something still does.
     pub(super) async fn clear_cgroups(&self) -> bool {
-        let Some(cgroups) = self.context.cgroups.clone() else { return true };
+        let Some(cgroups) = self.context.cgroups.clone() else {
+            return true;
+        };
         let name = self.spec.name.clone();
         let clear = move || cgroups.clear(&name, KILL_WAIT);
         match threads::run(clear).await {
@@ -360,12 +402,17 @@ impl Actor {
                 if found > 0 {
                     // Processes that cannot be stopped are counted too.
                     let survivors = if is_empty { 0 } else { found };
-                    self.tell(What::Swept { stopped: found - survivors, survivors });
+                    self.tell(What::Swept {
+                        stopped: found - survivors,
+                        survivors,
+                    });
                 }
                 is_empty
             }
             Some(Err(error)) => {
-                self.tell(What::Trouble(format!("its old cgroups cannot be removed: {error}")));
+                self.tell(What::Trouble(format!(
+                    "its old cgroups cannot be removed: {error}"
+                )));
                 true
             }
             None => true,
@@ -404,9 +451,14 @@ impl Actor {
         if self.agent.session.is_some() {
             return Ok(false);
         }
-        let id = uuid::Builder::from_random_bytes(random::bytes()).into_uuid().to_string();
+        let id = uuid::Builder::from_random_bytes(random::bytes())
+            .into_uuid()
+            .to_string();
         match self.spec.preset.new_session(id) {
-            Some(id) => self.commit(vec![AgentChange::Session(Some(id))]).await.map(|()| true),
+            Some(id) => self
+                .commit(vec![AgentChange::Session(Some(id))])
+                .await
+                .map(|()| true),
             None => Ok(false),
         }
     }
@@ -431,9 +483,15 @@ impl Actor {
         &mut self,
         tag: &AttemptTag,
     ) -> Result<Option<(TaskId, Fence)>, LaunchError> {
-        let Some(id) = self.spec.plan.task.clone() else { return Ok(None) };
+        let Some(id) = self.spec.plan.task.clone() else {
+            return Ok(None);
+        };
         let shim = self.tree.shim().cloned().ok_or(LaunchError::Survivors)?;
-        let holder = Holder::Attempt { attempt: tag.to_string(), shim, process: None };
+        let holder = Holder::Attempt {
+            attempt: tag.to_string(),
+            shim,
+            process: None,
+        };
         let engine = &self.context.engine;
         let is_there = engine.store().task(&id).await.map_err(ActError::from);
         let is_there = is_there.map_err(LaunchError::Task)?;
@@ -444,13 +502,18 @@ impl Actor {
         let started = match is_there {
             Some(task) => {
                 // No earlier attempt runs, even if its lease is recorded.
-                let is_its_own = task.lease.held.is_some_and(|held| self.is_own(&held.holder));
+                let is_its_own = task
+                    .lease
+                    .held
+                    .is_some_and(|held| self.is_own(&held.holder));
                 let planned = (!self.is_started_with_tasks()).then(|| self.spec.name.clone());
                 engine.take_given(&id, holder, is_its_own, planned).await
             }
             None => {
                 let (right, limits) = (Right::Unfenced, StartLimits::OwnBudget);
-                engine.start(self.new_task(&id), right, holder, None, limits).await
+                engine
+                    .start(self.new_task(&id), right, holder, None, limits)
+                    .await
             }
         };
         let started = started.map_err(LaunchError::Task)?;
@@ -463,7 +526,10 @@ impl Actor {
     }
 
     fn new_task(&self, id: &TaskId) -> NewTask {
-        let spec = TaskSpec { strategy: Some("resume".to_owned()), ..TaskSpec::default() };
+        let spec = TaskSpec {
+            strategy: Some("resume".to_owned()),
+            ..TaskSpec::default()
+        };
         NewTask {
             id: id.clone(),
             agent: Some(self.spec.name.clone()),
@@ -504,7 +570,8 @@ impl Actor {
             }
             brief => brief,
         };
-        self.write_for_successor(tag, brief.as_ref().map(|brief| &*brief.text), task).await;
+        self.write_for_successor(tag, brief.as_ref().map(|brief| &*brief.text), task)
+            .await;
         brief
     }
 
@@ -610,8 +677,14 @@ impl Actor {
         set("RELIGHT_ATTEMPT", tag.to_string());
         set("RELIGHT_ATTEMPT_NUMBER", number.to_string());
         let is_resumed = self.is_resumed();
-        set("RELIGHT_RESUMED", u8::from(is_resumed || self.takes_over).to_string());
-        set("RELIGHT_STATE_FILE", self.folder.state().to_string_lossy().into_owned());
+        set(
+            "RELIGHT_RESUMED",
+            u8::from(is_resumed || self.takes_over).to_string(),
+        );
+        set(
+            "RELIGHT_STATE_FILE",
+            self.folder.state().to_string_lossy().into_owned(),
+        );
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
             && is_resumed
         {
@@ -642,7 +715,10 @@ impl Actor {
         let mut variables = self.spec.environment.clone();
         variables.extend(self.context.places.iter().cloned());
         variables.push(("RELIGHT_AGENT".into(), self.spec.name.to_string().into()));
-        variables.push(("RELIGHT_ITERATION".into(), self.agent.iteration.to_string().into()));
+        variables.push((
+            "RELIGHT_ITERATION".into(),
+            self.agent.iteration.to_string().into(),
+        ));
         if let Some(task) = &self.spec.plan.task {
             variables.push(("RELIGHT_TASK".into(), task.to_string().into()));
         }
@@ -658,10 +734,20 @@ pub(super) async fn holds(
 ) -> Result<bool, NotStarted> {
     program::check(&until, &environment, Path::new(&folder))?;
     let words: Vec<_> = until.iter().map(Word::as_os_str).collect();
-    let (program, arguments) = words.split_first().expect("a command that was found has a program");
+    let (program, arguments) = words
+        .split_first()
+        .expect("a command that was found has a program");
     let mut command = process::command(program, arguments);
-    command.env_clear().current_dir(folder).stdin(Stdio::null()).process_group(0);
-    command.envs(environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
+    command
+        .env_clear()
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .process_group(0);
+    command.envs(
+        environment
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+    );
     let mut pause = ROOM_PAUSE_MIN;
     let child = loop {
         match command.spawn() {
@@ -675,7 +761,9 @@ pub(super) async fn holds(
         pause = (pause * 2).min(ROOM_PAUSE_MAX);
     };
     let mut question = ConditionCheck(child);
-    let Ok(handle) = pidfd::open(question.0.id()) else { return Ok(false) };
+    let Ok(handle) = pidfd::open(question.0.id()) else {
+        return Ok(false);
+    };
     let has_ended = tokio::time::timeout(UNTIL_MAX, pidfd::ended(handle)).await;
     let in_time = matches!(has_ended, Ok(Ok(())));
     Ok(in_time && question.0.wait().is_ok_and(|status| status.success()))

@@ -43,8 +43,15 @@ impl Actor {
     /// fleet.
     pub(super) fn stand_guard(&mut self) {
         let (fleet, epoch) = (self.context.fleet.clone(), self.node_right.epoch());
-        let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else { return };
-        let Tree::Shim { connection, shim, .. } = &self.tree else { return };
+        let (Some(fleet), Some(epoch), Some(life)) = (fleet, epoch, &self.life) else {
+            return;
+        };
+        let Tree::Shim {
+            connection, shim, ..
+        } = &self.tree
+        else {
+            return;
+        };
         let guard = AttemptGuard {
             fleet,
             epoch,
@@ -63,10 +70,18 @@ impl Actor {
     /// The ladder for processes without a shim; ends by the node's deadline.
     pub(super) fn ladder_in_time(&self) -> Vec<Rung> {
         let ladder = self.ladder();
-        let Some(fleet) = &self.context.fleet else { return ladder };
-        let term = self.node_right.epoch().and_then(|epoch| fleet.term_of(epoch));
+        let Some(fleet) = &self.context.fleet else {
+            return ladder;
+        };
+        let term = self
+            .node_right
+            .epoch()
+            .and_then(|epoch| fleet.term_of(epoch));
         let kill_at_ms = term.map_or(0, |term| term.deadline(ladder.clone()).kill_at_ms);
-        tree::cut(ladder, Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())))
+        tree::cut(
+            ladder,
+            Span::from_ms(kill_at_ms.saturating_sub(clock::boot_ms())),
+        )
     }
 }
 
@@ -96,7 +111,10 @@ impl AttemptGuard {
     /// Sends the newest deadline to the shim, which stops the attempt if no newer one comes.
     /// Returns the deadline; none when the lease is over.
     async fn pass_on(&self) -> Option<u64> {
-        let deadline = self.fleet.term_of(self.epoch)?.deadline(self.ladder.clone());
+        let deadline = self
+            .fleet
+            .term_of(self.epoch)?
+            .deadline(self.ladder.clone());
         let kill_at_ms = deadline.kill_at_ms;
         let _ = pidfd::continue_stopped(&self.shim);
         if let Some(orders) = self.orders.upgrade() {

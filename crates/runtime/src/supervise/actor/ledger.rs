@@ -64,9 +64,19 @@ impl Ledger {
         let (entries, received) = mpsc::unbounded_channel();
         let (written, seen) = watch::channel(WriteProgress::UpTo(0));
         let (errors, error) = watch::channel(None);
-        let writer = Writer { context, right, errors };
+        let writer = Writer {
+            context,
+            right,
+            errors,
+        };
         tokio::spawn(writer.write(agent.clone(), fence, received, written));
-        Self { agent, entries, handed_in: 0, written: seen, error }
+        Self {
+            agent,
+            entries,
+            handed_in: 0,
+            written: seen,
+            error,
+        }
     }
 
     /// Submits changes; they become durable in this order.
@@ -79,7 +89,10 @@ impl Ledger {
     /// Waits until everything submitted is durable.
     pub(super) async fn settle(&mut self) -> Result<(), SupervisionLost> {
         let all = WriteProgress::UpTo(self.handed_in);
-        let settled = self.written.wait_for(|now| *now == all || *now == WriteProgress::Lost).await;
+        let settled = self
+            .written
+            .wait_for(|now| *now == all || *now == WriteProgress::Lost)
+            .await;
         match settled.map(|now| *now) {
             Ok(WriteProgress::UpTo(_)) => Ok(()),
             Ok(WriteProgress::Lost) | Err(_) => Err(SupervisionLost::Fenced(self.agent.clone())),
@@ -91,7 +104,11 @@ impl Ledger {
     pub(super) fn failing(&self) -> impl Future<Output = String> + use<> {
         let mut error = self.error.clone();
         async move {
-            match error.wait_for(Option::is_some).await.map(|error| error.clone()) {
+            match error
+                .wait_for(Option::is_some)
+                .await
+                .map(|error| error.clone())
+            {
                 Ok(Some(error)) => error,
                 Ok(None) | Err(_) => std::future::pending().await,
             }
@@ -124,9 +141,16 @@ impl Writer {
         let mut count = 0;
         let mut told = ToldAt::default();
         while let Some(entry) = entries.recv().await {
-            let guard = Guard { fence: Some(fence), seq: None };
-            let commit =
-                AgentCommit { agent: agent.clone(), guard, at: entry.at, changes: entry.changes };
+            let guard = Guard {
+                fence: Some(fence),
+                seq: None,
+            };
+            let commit = AgentCommit {
+                agent: agent.clone(),
+                guard,
+                at: entry.at,
+                changes: entry.changes,
+            };
             if !self.make_durable(&commit, told.before(&commit)).await {
                 let _ = written.send(WriteProgress::Lost);
                 return;
@@ -160,7 +184,9 @@ impl Writer {
                 }
                 Err(AgentCommitError::Store(error)) => {
                     let text = with_causes(&error);
-                    context.notices.tell(&commit.agent, What::Trouble(text.clone()));
+                    context
+                        .notices
+                        .tell(&commit.agent, What::Trouble(text.clone()));
                     if !matches!(error, StoreError::Replaced { .. }) {
                         self.errors.send_replace(Some(text));
                     }
@@ -189,7 +215,9 @@ struct ToldAt(Option<(Time, usize)>);
 impl ToldAt {
     /// Events with the same time as this commit.
     fn before(&self, commit: &AgentCommit) -> usize {
-        self.0.filter(|(at, _)| *at == commit.at).map_or(0, |(_, count)| count)
+        self.0
+            .filter(|(at, _)| *at == commit.at)
+            .map_or(0, |(_, count)| count)
     }
 
     fn add(&mut self, commit: &AgentCommit) {
@@ -198,7 +226,11 @@ impl ToldAt {
 }
 
 fn told_by(commit: &AgentCommit) -> usize {
-    commit.changes.iter().filter(|change| change.is_told()).count()
+    commit
+        .changes
+        .iter()
+        .filter(|change| change.is_told())
+        .count()
 }
 
 /// Repeats a commit whose result is unknown, unless it was written, so that its events are not
@@ -226,8 +258,17 @@ async fn make_once(
     if tells > 0 && told >= told_before + tells {
         return Ok(());
     }
-    let guard = Guard { seq: Some(agent.seq), ..commit.guard };
-    store.commit_agent(AgentCommit { guard, ..commit.clone() }).await.map(drop)
+    let guard = Guard {
+        seq: Some(agent.seq),
+        ..commit.guard
+    };
+    store
+        .commit_agent(AgentCommit {
+            guard,
+            ..commit.clone()
+        })
+        .await
+        .map(drop)
 }
 
 #[cfg(test)]
@@ -238,11 +279,19 @@ mod tests {
 
     use super::*;
 
-    const FENCE: Guard = Guard { fence: Some(Fence(1)), seq: None };
+    const FENCE: Guard = Guard {
+        fence: Some(Fence(1)),
+        seq: None,
+    };
 
     fn commit(guard: Guard, at_ms: i64, changes: Vec<AgentChange>) -> AgentCommit {
         let agent = AgentName::new("writer").unwrap();
-        AgentCommit { agent, guard, at: Time::from_ms(at_ms), changes }
+        AgentCommit {
+            agent,
+            guard,
+            at: Time::from_ms(at_ms),
+            changes,
+        }
     }
 
     fn note() -> Vec<AgentChange> {
@@ -251,19 +300,32 @@ mod tests {
 
     async fn supervised() -> MemoryStore {
         let store = MemoryStore::new();
-        let holder = Holder::Time { by: "test".to_owned() };
+        let holder = Holder::Time {
+            by: "test".to_owned(),
+        };
         let changes = vec![
             AgentChange::Created(Box::default()),
             AgentChange::LeaseTaken { holder, ttl: None },
         ];
-        store.commit_agent(commit(Guard::default(), 1, changes)).await.unwrap();
+        store
+            .commit_agent(commit(Guard::default(), 1, changes))
+            .await
+            .unwrap();
         store
     }
 
     async fn notes(store: &MemoryStore) -> usize {
         let kinds = vec![EventKind::AgentSession];
         let (after, before, task, agent, limit, newest) = (0, None, None, None, 100, false);
-        let query = EventQuery { after, before, task, agent, kinds, limit, newest };
+        let query = EventQuery {
+            after,
+            before,
+            task,
+            agent,
+            kinds,
+            limit,
+            newest,
+        };
         store.events(query).await.unwrap().len()
     }
 
@@ -271,7 +333,9 @@ mod tests {
     async fn what_was_made_and_not_answered_is_not_told_twice() {
         let store = supervised().await;
         store.commit_agent(commit(FENCE, 2, note())).await.unwrap();
-        make_once(&store, &commit(FENCE, 2, note()), 0).await.unwrap();
+        make_once(&store, &commit(FENCE, 2, note()), 0)
+            .await
+            .unwrap();
         assert_eq!(notes(&store).await, 1);
     }
 

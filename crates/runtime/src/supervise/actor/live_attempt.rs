@@ -163,7 +163,9 @@ impl LiveAttempt {
 
     /// Whether a Relight command waits in it; those all wait for work.
     pub(super) fn waits_for_work(&self) -> bool {
-        self.waits.verbs_until().is_some_and(|until| until > clock::now())
+        self.waits
+            .verbs_until()
+            .is_some_and(|until| until > clock::now())
     }
 
     /// Time of the next check.
@@ -173,7 +175,10 @@ impl LiveAttempt {
             .silence
             .next_look_ms()
             .map(|at_ms| Instant::now() + Duration::from_millis(at_ms.saturating_sub(now_ms)));
-        [silence, self.deadline, self.stable_at, self.look_again_at].into_iter().flatten().min()
+        [silence, self.deadline, self.stable_at, self.look_again_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn sign(&mut self, source: SignSource) {
@@ -286,7 +291,9 @@ impl Actor {
             let kept = attempt_waits::keep(&self.folder, &life.tag, &life.waits);
             if let Err(error) = kept {
                 let text = format!("that it waits cannot be kept: {error}");
-                self.context.notices.tell(&self.spec.name, What::Trouble(text));
+                self.context
+                    .notices
+                    .tell(&self.spec.name, What::Trouble(text));
             }
         }
         if self.agent.session.is_none() {
@@ -301,14 +308,20 @@ impl Actor {
         }
         let session = life.read_stream();
         let waits_for_session = life.stream.is_some() && self.agent.session.is_none();
-        let pause = if waits_for_session { SESSION_PAUSE } else { LOOK_PAUSE };
+        let pause = if waits_for_session {
+            SESSION_PAUSE
+        } else {
+            LOOK_PAUSE
+        };
         life.look_again_at = Some(Instant::now() + pause);
         self.captured(session);
     }
 
     pub(super) fn silent_ms(&self) -> u64 {
         let now_ms = clock::monotonic_ms();
-        self.life.as_ref().map_or(0, |life| now_ms.saturating_sub(life.silence.last_sign_ms()))
+        self.life
+            .as_ref()
+            .map_or(0, |life| now_ms.saturating_sub(life.silence.last_sign_ms()))
     }
 
     /// Handles timers that may be due.
@@ -317,7 +330,13 @@ impl Actor {
         if self.due.is_some_and(|(at_ms, _)| at_ms <= clock::boot_ms()) {
             self.events.push_back(AgentEvent::Due);
         }
-        let is_ending = matches!(self.agent.state, AgentState::Running { ending: Some(_), .. });
+        let is_ending = matches!(
+            self.agent.state,
+            AgentState::Running {
+                ending: Some(_),
+                ..
+            }
+        );
         let Some(life) = &mut self.life else { return };
         if life.stable_at.is_some_and(|at| at <= now) {
             life.stable_at = None;
@@ -341,7 +360,9 @@ impl Actor {
         life.look_again_at = None;
         if let Err(error) = self.context.growth.watch(&self.spec.name, &life.log.path) {
             let text = format!("its output cannot be watched: {error}");
-            self.context.notices.tell(&self.spec.name, What::Trouble(text));
+            self.context
+                .notices
+                .tell(&self.spec.name, What::Trouble(text));
         }
         let mut session = None;
         if life.log_grew() {
@@ -360,7 +381,11 @@ impl Actor {
     async fn judge_silence(&mut self) {
         let Some(life) = &self.life else { return };
         let now_ms = clock::monotonic_ms();
-        if life.silence.next_look_ms().is_none_or(|at_ms| at_ms > now_ms) {
+        if life
+            .silence
+            .next_look_ms()
+            .is_none_or(|at_ms| at_ms > now_ms)
+        {
             return;
         }
         // Without the store this cannot be judged, and its end could not be recorded.

@@ -309,7 +309,10 @@ impl Actor {
                 self.at_rest = false;
                 self.events.push_back(match self.agent.state {
                     // The later request wins; what is being stopped is started after its end.
-                    AgentState::Running { ending: Some(StopReason::Stop), .. } => AgentEvent::Start,
+                    AgentState::Running {
+                        ending: Some(StopReason::Stop),
+                        ..
+                    } => AgentEvent::Start,
                     AgentState::Running { .. } => AgentEvent::End(StopReason::Restart),
                     _ => AgentEvent::Start,
                 });
@@ -355,7 +358,12 @@ impl Actor {
         let previous = self.agent.state.kind();
         let task = self.spec.plan.task.clone();
         let task_cancelled = task.filter(|_| previous == AgentStateKind::Running);
-        self.waiters.push(Waiter { wanted, previous, task_cancelled, answer });
+        self.waiters.push(Waiter {
+            wanted,
+            previous,
+            task_cancelled,
+            answer,
+        });
     }
 
     /// Answers requests that are fulfilled or cannot be.
@@ -369,12 +377,17 @@ impl Actor {
         let rests = self.at_rest;
         // It starts as soon as there is work.
         let is_idle = rests && self.agent.is_idle();
-        let task = if rests && !runs { self.own_task().await } else { None };
+        let task = if rests && !runs {
+            self.own_task().await
+        } else {
+            None
+        };
         let name = &self.spec.name;
         let (why, hint) = match &task {
-            Some(task) if task.status.waits_for_person() => {
-                (format!(": its task {} is {}", task.id, task.status), self.command_after(task))
-            }
+            Some(task) if task.status.waits_for_person() => (
+                format!(": its task {} is {}", task.id, task.status),
+                self.command_after(task),
+            ),
             Some(Task { id, status, .. }) if status.is_terminal() => (
                 format!(": its task {id} is {status}"),
                 "new work needs a new task; name that one as the agent's".to_owned(),
@@ -425,7 +438,9 @@ impl Actor {
             decision_input.now = decision_input.now.max(at);
         }
         let AgentDecision { changes, effects } = self.decide_by_mark(event, decision_input).await;
-        let ahead = effects.iter().any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
+        let ahead = effects
+            .iter()
+            .any(|e| matches!(e, AgentEffect::Spawn { at_once: true, .. }));
         // Only right after a death. Anything that waited can also wait for the disk, and the next
         // supervisor looks for an unrecorded successor only of a live attempt.
         let is_restart = matches!(self.agent.state, AgentState::Running { .. });
@@ -480,11 +495,19 @@ impl Actor {
                 let is_known = self.due.is_some_and(|(_, known)| known == at);
                 let wait_ms = at.since(clock::now()).as_ms();
                 self.due = Some((clock::boot_ms().saturating_add(wait_ms), at));
-                let deferred =
-                    matches!(self.agent.state, AgentState::Suspended { why: Pause::Deferred, .. });
+                let deferred = matches!(
+                    self.agent.state,
+                    AgentState::Suspended {
+                        why: Pause::Deferred,
+                        ..
+                    }
+                );
                 // May have been reported at its death; do not repeat it when it is acquired.
                 if !is_known {
-                    self.tell(What::Waiting { until: at, deferred });
+                    self.tell(What::Waiting {
+                        until: at,
+                        deferred,
+                    });
                 }
             }
             AgentEffect::AskUntil => self.ask_until(),
@@ -500,11 +523,21 @@ impl Actor {
                     self.leave_tasks().await;
                 }
                 if is_news
-                    && matches!(self.agent.state, AgentState::Suspended { why: Pause::Task, .. })
+                    && matches!(
+                        self.agent.state,
+                        AgentState::Suspended {
+                            why: Pause::Task,
+                            ..
+                        }
+                    )
                     && let Some(task) = self.own_task().await
                 {
                     let command = self.command_after(&task);
-                    self.tell(What::TaskWaits { task: task.id, status: task.status, command });
+                    self.tell(What::TaskWaits {
+                        task: task.id,
+                        status: task.status,
+                        command,
+                    });
                 }
                 self.tell(What::AtRest);
                 self.show();
@@ -539,17 +572,29 @@ impl Actor {
     /// Keeps the end of an attempt for its successor's brief and sends a notice.
     fn remember_end(&mut self, changes: &[AgentChange]) {
         for change in changes {
-            let AgentChange::Ended { number, ended, .. } = change else { continue };
-            if self.last.as_ref().is_some_and(|last| last.number == *number && last.ended.is_some())
+            let AgentChange::Ended { number, ended, .. } = change else {
+                continue;
+            };
+            if self
+                .last
+                .as_ref()
+                .is_some_and(|last| last.number == *number && last.ended.is_some())
             {
                 continue;
             }
             // After an attempt that never ran, the one before it is what is resumed.
-            if self.last.as_ref().is_some_and(|last| last.number == *number) {
+            if self
+                .last
+                .as_ref()
+                .is_some_and(|last| last.number == *number)
+            {
                 let begun = self.last.take();
                 self.last = change.apply_to_attempt(&self.spec.name, begun, ended.death.at);
             }
-            self.tell(What::Died { number: *number, ended: (**ended).clone() });
+            self.tell(What::Died {
+                number: *number,
+                ended: (**ended).clone(),
+            });
         }
     }
 
@@ -604,7 +649,9 @@ impl Actor {
 
     /// Starts the check of the loop's condition in a task of its own, because it may take long.
     fn ask_until(&mut self) {
-        self.tell(What::Round { done: self.agent.iteration });
+        self.tell(What::Round {
+            done: self.agent.iteration,
+        });
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
         let lived = ended.map_or(ROUND_MIN, |ended| ended.death.lived.as_duration());
         let rest = ROUND_MIN.saturating_sub(lived);
@@ -667,10 +714,15 @@ impl Actor {
     async fn stop_tree(&mut self, ending: StopReason) {
         let ladder = self.ladder();
         if ending == StopReason::Hung || ending == StopReason::Timeout {
-            let has_asked = self.life.as_ref().is_some_and(|life| life.asked_for_restart);
+            let has_asked = self
+                .life
+                .as_ref()
+                .is_some_and(|life| life.asked_for_restart);
             self.tell(match ending {
                 StopReason::Hung if has_asked => What::AskedForRestart,
-                StopReason::Hung => What::Hung { silent_ms: self.silent_ms() },
+                StopReason::Hung => What::Hung {
+                    silent_ms: self.silent_ms(),
+                },
                 _ => What::TimedOut,
             });
         }
@@ -681,14 +733,23 @@ impl Actor {
 
     /// Kills what is being stopped.
     async fn kill_now(&mut self) {
-        if matches!(self.agent.state, AgentState::Running { ending: Some(_), .. }) {
+        if matches!(
+            self.agent.state,
+            AgentState::Running {
+                ending: Some(_),
+                ..
+            }
+        ) {
             self.tree.stop(Vec::new()).await;
         }
     }
 
     fn ladder(&self) -> Vec<Rung> {
         let grace = self.spec.plan.grace;
-        self.spec.ladder.clone().unwrap_or_else(|| self.spec.preset.ladder(grace))
+        self.spec
+            .ladder
+            .clone()
+            .unwrap_or_else(|| self.spec.preset.ladder(grace))
     }
 }
 
@@ -757,9 +818,13 @@ impl Actor {
     /// Until when an attempt may run without renewal; unlimited outside of a fleet. Fails under
     /// another lease.
     fn deadline(&self) -> Result<Option<Deadline>, SupervisionLost> {
-        let Some(fleet) = &self.context.fleet else { return Ok(None) };
+        let Some(fleet) = &self.context.fleet else {
+            return Ok(None);
+        };
         self.prove_term()?;
-        let term = fleet.term().ok_or_else(|| SupervisionLost::Node(self.spec.name.clone()))?;
+        let term = fleet
+            .term()
+            .ok_or_else(|| SupervisionLost::Node(self.spec.name.clone()))?;
         Ok(Some(term.deadline(self.ladder())))
     }
 
@@ -785,7 +850,10 @@ impl Actor {
     ) -> AgentDecision {
         let known = self.context.is_draining();
         let decision = self.decide(event.clone(), decision_input);
-        let begins = decision.effects.iter().any(|e| matches!(e, AgentEffect::Spawn { .. }));
+        let begins = decision
+            .effects
+            .iter()
+            .any(|e| matches!(e, AgentEffect::Spawn { .. }));
         match begins && !known && self.context.read_drain().await.unwrap_or(false) {
             true => self.decide(event, decision_input),
             false => decision,
@@ -803,6 +871,11 @@ impl Actor {
     async fn decision_input(&self) -> AgentDecisionInput {
         let chance = u64::from_le_bytes(random::bytes());
         let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
-        AgentDecisionInput { now: clock::now(), jitter, chance, task: self.task_status().await }
+        AgentDecisionInput {
+            now: clock::now(),
+            jitter,
+            chance,
+            task: self.task_status().await,
+        }
     }
 }

@@ -20,12 +20,22 @@ const TASKS_MAX: usize = 100;
 impl Actor {
     /// Tasks held by the attempt, or by its agent over HTTP.
     async fn held_tasks(&self) -> Result<Vec<Task>, StoreError> {
-        let Some(life) = &self.life else { return Ok(Vec::new()) };
+        let Some(life) = &self.life else {
+            return Ok(Vec::new());
+        };
         let (store, limit) = (self.context.engine.store(), Some(TASKS_MAX));
-        let of_attempt =
-            TaskQuery { held_by: Some(life.tag.clone()), limit, ..TaskQuery::default() };
+        let of_attempt = TaskQuery {
+            held_by: Some(life.tag.clone()),
+            limit,
+            ..TaskQuery::default()
+        };
         let agent = Some(self.spec.name.clone());
-        let of_agent = TaskQuery { agent, held: true, limit, ..TaskQuery::default() };
+        let of_agent = TaskQuery {
+            agent,
+            held: true,
+            limit,
+            ..TaskQuery::default()
+        };
         let mut tasks = store.tasks(of_attempt).await?;
         let by_time = |task: &Task| {
             let held = task.lease.held.as_ref();
@@ -41,18 +51,31 @@ impl Actor {
         let limit = self.spec.plan.step_silence_max;
         let held = self.held_tasks().await?;
         let moved_at = held.iter().map(|task| task.updated_at).max();
-        let Some(life) = &mut self.life else { return Ok((None, None)) };
+        let Some(life) = &mut self.life else {
+            return Ok((None, None));
+        };
         let (store, home) = (self.context.engine.store(), &self.context.home);
         let attempt = Some(&life.tag);
-        let mut work = life.open_steps.look(store.as_ref(), home, attempt, &held).await?;
+        let mut work = life
+            .open_steps
+            .look(store.as_ref(), home, attempt, &held)
+            .await?;
         let of_stream = life.stream.iter().flat_map(AttemptStream::open_work);
         work.extend(of_stream.map(|(since, deadline)| OpenWork {
             deadline_ms: deadline.map(monotonic_of),
             active_ms: monotonic_of(since),
         }));
-        let of_work = work.into_iter().map(|work| work.explains_until_ms(limit)).max();
+        let of_work = work
+            .into_iter()
+            .map(|work| work.explains_until_ms(limit))
+            .max();
         // A command that died since the last check waited until about then.
         let died = life.waits.forget_gone().then(clock::monotonic_ms);
-        Ok((moved_at, of_work.max(died).max(life.waits.verbs_until().map(monotonic_of))))
+        Ok((
+            moved_at,
+            of_work
+                .max(died)
+                .max(life.waits.verbs_until().map(monotonic_of)),
+        ))
     }
 }

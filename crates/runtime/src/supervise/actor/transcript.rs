@@ -19,10 +19,21 @@ impl Actor {
     /// Repairs the transcript, and keeps its calls without a result for the brief. Returns whether the
     /// session is forgotten, because its program could not resume it.
     pub(super) async fn repair_transcript(&mut self) -> Result<bool, SupervisionLost> {
-        let Some(report) = self.examined_transcript().await else { return Ok(false) };
-        let TranscriptReport { path, examination, kept, .. } = report;
+        let Some(report) = self.examined_transcript().await else {
+            return Ok(false);
+        };
+        let TranscriptReport {
+            path,
+            examination,
+            kept,
+            ..
+        } = report;
         if !examination.open_calls.is_empty() {
-            self.open_calls = examination.open_calls.into_iter().map(ToolCall::from).collect();
+            self.open_calls = examination
+                .open_calls
+                .into_iter()
+                .map(ToolCall::from)
+                .collect();
         }
         let detail = json!({
             "session": self.agent.session, "transcript": path, "findings": examination.findings,
@@ -39,7 +50,8 @@ impl Actor {
             let kept = kept.display();
             let text = format!("{path} was damaged and is repaired; the damaged file is {kept}");
             self.tell(What::Trouble(text));
-            self.commit(vec![AgentChange::Noted(EventKind::AgentSession, detail)]).await?;
+            self.commit(vec![AgentChange::Noted(EventKind::AgentSession, detail)])
+                .await?;
         }
         Ok(false)
     }
@@ -66,7 +78,9 @@ impl Actor {
         match threads::run(examine).await.flatten()? {
             Ok(report) => Some(report),
             Err((error, seen)) => {
-                self.tell(What::Trouble(format!("its transcript cannot be repaired: {error}")));
+                self.tell(What::Trouble(format!(
+                    "its transcript cannot be repaired: {error}"
+                )));
                 seen
             }
         }
@@ -82,7 +96,18 @@ impl Actor {
 }
 
 impl From<OpenCall> for ToolCall {
-    fn from(OpenCall { id, name, arguments }: OpenCall) -> Self {
-        Self { name, input: arguments, id: Some(id), failed: false }
+    fn from(
+        OpenCall {
+            id,
+            name,
+            arguments,
+        }: OpenCall,
+    ) -> Self {
+        Self {
+            name,
+            input: arguments,
+            id: Some(id),
+            failed: false,
+        }
     }
 }

@@ -102,7 +102,12 @@ impl Tree {
         for _ in 0..ANSWER_LOOKS {
             match timeout(LOOK_EVERY, connection.next()).await {
                 Ok(first) => return Ok(Self::met(connection, first?)),
-                Err(_) => stopped = connection.peer().filter(pidfd::continue_stopped).or(stopped),
+                Err(_) => {
+                    stopped = connection
+                        .peer()
+                        .filter(pidfd::continue_stopped)
+                        .or(stopped)
+                }
             }
         }
         if let Some(handle) = stopped.and_then(|shim| pidfd::open_identified(&shim).ok().flatten())
@@ -119,7 +124,12 @@ impl Tree {
             Some(ShimReport::Status { shim, running }) => {
                 let attempt = running.as_ref().map(|(tag, _)| tag.clone());
                 Some(ConnectedShim {
-                    tree: Self::Shim { connection, shim, owes: None, attempt },
+                    tree: Self::Shim {
+                        connection,
+                        shim,
+                        owes: None,
+                        attempt,
+                    },
                     running,
                 })
             }
@@ -134,7 +144,12 @@ impl Tree {
     pub(super) async fn next(&mut self) -> TreeEvent {
         match self {
             Self::None => std::future::pending().await,
-            Self::Shim { connection, shim, owes, .. } => loop {
+            Self::Shim {
+                connection,
+                shim,
+                owes,
+                ..
+            } => loop {
                 let look_at = owes.as_ref().map(|owed| owed.look_at);
                 let said = tokio::select! {
                     said = connection.next() => said,
@@ -177,7 +192,11 @@ impl Tree {
     pub(super) async fn stop(&mut self, ladder: Vec<Rung>) {
         match self {
             Self::None => {}
-            Self::Shim { connection, attempt, .. } => {
+            Self::Shim {
+                connection,
+                attempt,
+                ..
+            } => {
                 let (orders, tag) = (connection.orders(), attempt.clone());
                 self.expect_end(sum(&ladder), Duration::ZERO);
                 tokio::spawn(async move {
@@ -198,9 +217,17 @@ impl Tree {
     /// Starts an attempt.
     pub(super) async fn start(&mut self, order: StartOrder) -> io::Result<()> {
         match self {
-            Self::Shim { connection, owes, attempt, .. } => {
+            Self::Shim {
+                connection,
+                owes,
+                attempt,
+                ..
+            } => {
                 *attempt = Some(order.tag.clone());
-                *owes = Some(Owed::new(ExpectedReport::Started, LOOK_EVERY * ANSWER_LOOKS));
+                *owes = Some(Owed::new(
+                    ExpectedReport::Started,
+                    LOOK_EVERY * ANSWER_LOOKS,
+                ));
                 connection.send(&Order::Start(Box::new(order))).await
             }
             Self::None | Self::Orphan(_) => Err(io::ErrorKind::NotConnected.into()),
@@ -210,11 +237,15 @@ impl Tree {
     /// Sets the deadline of the shim's end report: the grace period, the kill and some extra time.
     /// An earlier deadline is kept.
     pub(super) fn expect_end(&mut self, grace: Span, look_after: Duration) {
-        let Self::Shim { owes, .. } = self else { return };
+        let Self::Shim { owes, .. } = self else {
+            return;
+        };
         let waits = [grace.as_duration(), KILL_WAIT.as_duration(), ANSWER_WAIT];
         let mut new = Owed::new(
             ExpectedReport::Ended,
-            waits.into_iter().fold(Duration::ZERO, Duration::saturating_add),
+            waits
+                .into_iter()
+                .fold(Duration::ZERO, Duration::saturating_add),
         );
         new.look_at = Instant::now() + look_after;
         match owes {
@@ -229,11 +260,16 @@ impl Tree {
     /// Dismisses an idle shim and waits until it has exited. If it does not exit it is killed,
     /// because it would keep the lock.
     pub(super) async fn dismiss(&mut self) {
-        if let Self::Shim { connection, shim, .. } = self {
+        if let Self::Shim {
+            connection, shim, ..
+        } = self
+        {
             let _ = pidfd::continue_stopped(shim);
             let watch = ProcessWatch::new(shim).ok().flatten();
             let _ = connection.send(&Order::Quit).await;
-            let Some(watch) = watch else { return *self = Self::None };
+            let Some(watch) = watch else {
+                return *self = Self::None;
+            };
             for _ in 0..ANSWER_LOOKS {
                 if timeout(QUIT_WAIT, watch.gone()).await.is_ok() {
                     return *self = Self::None;
@@ -256,8 +292,16 @@ impl Owed {
     fn new(answer: ExpectedReport, limit: Duration) -> Self {
         let now = Instant::now();
         // A configured ladder may be arbitrarily long.
-        let until = now.checked_add(limit).unwrap_or_else(|| now + Duration::from_secs(1 << 30));
-        Self { answer, look_at: now + LOOK_EVERY, until, was_stopped: false, has_lost_tree: false }
+        let until = now
+            .checked_add(limit)
+            .unwrap_or_else(|| now + Duration::from_secs(1 << 30));
+        Self {
+            answer,
+            look_at: now + LOOK_EVERY,
+            until,
+            was_stopped: false,
+            has_lost_tree: false,
+        }
     }
 
     fn is_paid_by(&self, report: &ShimReport) -> bool {
@@ -316,7 +360,10 @@ pub(super) fn cut(ladder: Vec<Rung>, left: Span) -> Vec<Rung> {
     let cut = |rung: Rung| {
         let wait_ms = rung.wait.as_ms().min(left_ms);
         left_ms -= wait_ms;
-        (wait_ms > 0).then_some(Rung { wait: Span::from_ms(wait_ms), ..rung })
+        (wait_ms > 0).then_some(Rung {
+            wait: Span::from_ms(wait_ms),
+            ..rung
+        })
     };
     ladder.into_iter().map_while(cut).collect()
 }
@@ -331,7 +378,10 @@ pub(super) fn end(
     let deadline_ms = clock::boot_ms().saturating_add(grace.as_ms());
     let handle = leader.map(pidfd::open_identified).transpose()?.flatten();
     let scan = sweep::find(&[tag])?;
-    let is_found = scan.found.iter().any(|found| Some(&found.process) == leader);
+    let is_found = scan
+        .found
+        .iter()
+        .any(|found| Some(&found.process) == leader);
     let Some(handle) = handle.filter(|_| !is_found) else {
         return sweep::stop(scan, grace, KILL_WAIT).map(drop);
     };

@@ -39,7 +39,11 @@ impl Actor {
             Mail::Start(_) | Mail::Restart(_) => Some(false),
             _ => None,
         });
-        let waits = || self.waiters.last().is_some_and(|last| last.wanted == WantedState::Rest);
+        let waits = || {
+            self.waiters
+                .last()
+                .is_some_and(|last| last.wanted == WantedState::Rest)
+        };
         latest.unwrap_or_else(waits)
     }
 
@@ -93,17 +97,25 @@ impl Actor {
             .partition::<Vec<_>, _>(|mail| matches!(mail, Mail::Stop(..)));
         self.delayed_mail = others.into();
         for stop in stops {
-            let Mail::Stop(by, answer) = stop else { continue };
+            let Mail::Stop(by, answer) = stop else {
+                continue;
+            };
             self.await_state(WantedState::Rest, answer);
-            self.events.push_back(relight_core::agent::decide::AgentEvent::Stop(by));
+            self.events
+                .push_back(relight_core::agent::decide::AgentEvent::Stop(by));
         }
         let (name, state) = (&self.spec.name, self.agent.state.kind());
-        for waiter in self.waiters.extract_if(.., |waiter| waiter.wanted == WantedState::Rest) {
+        for waiter in self
+            .waiters
+            .extract_if(.., |waiter| waiter.wanted == WantedState::Rest)
+        {
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state,
                 task_cancelled: waiter.task_cancelled,
-                problem: Some(format!("agent {name} is stopped, but not recorded so: {error}")),
+                problem: Some(format!(
+                    "agent {name} is stopped, but not recorded so: {error}"
+                )),
                 hint: Some(format!("make room; relight ps {name} shows it")),
                 has_ended: false,
             });

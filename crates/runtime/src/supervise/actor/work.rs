@@ -43,8 +43,16 @@ impl Actor {
             self.context.give_back(&task, &self.spec.name).await;
             return Ok(());
         }
-        let was_begun = self.context.engine.task(&task).await.is_ok_and(|task| task.was_started());
-        let found = self.last.as_ref().and_then(|last| last.post_mortem.as_ref());
+        let was_begun = self
+            .context
+            .engine
+            .task(&task)
+            .await
+            .is_ok_and(|task| task.was_started());
+        let found = self
+            .last
+            .as_ref()
+            .and_then(|last| last.post_mortem.as_ref());
         let is_the_same = found.and_then(|found| found.task.as_deref()) == Some(task.as_str());
         self.takes_over = was_begun && !is_the_same;
         if !is_the_same {
@@ -73,9 +81,19 @@ impl Actor {
             TaskStatus::Suspended => is_terminated && task.pinned,
             _ => false,
         });
-        let Some(task) = failed.filter(|_| !self.is_started_with_tasks()) else { return };
-        let event = TaskEvent::Retry { agent: Some(self.spec.name.clone()), force: true };
-        if let Err(error) = self.context.engine.act(&task.id, Right::Unfenced, event).await {
+        let Some(task) = failed.filter(|_| !self.is_started_with_tasks()) else {
+            return;
+        };
+        let event = TaskEvent::Retry {
+            agent: Some(self.spec.name.clone()),
+            force: true,
+        };
+        if let Err(error) = self
+            .context
+            .engine
+            .act(&task.id, Right::Unfenced, event)
+            .await
+        {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
         }
     }
@@ -90,7 +108,10 @@ impl Actor {
         };
         for recovered in recovery::sweep(recoverer, left).await {
             match recovered {
-                Ok(recovered) => self.context.notices.tell_recovered(&self.spec.name, recovered),
+                Ok(recovered) => self
+                    .context
+                    .notices
+                    .tell_recovered(&self.spec.name, recovered),
                 Err((task, error)) => {
                     self.tell(What::Trouble(format!("task {}: {error}", task.id)));
                 }
@@ -102,9 +123,16 @@ impl Actor {
     async fn chosen_task(&self) -> Option<Task> {
         let store = self.context.engine.store();
         let (agent, limit) = (Some(self.spec.name.clone()), ATTEMPTS_LOOKED_AT);
-        let query = AttemptQuery { agent, ended: true, limit, before: None };
+        let query = AttemptQuery {
+            agent,
+            ended: true,
+            limit,
+            before: None,
+        };
         let newest = store.attempts(query).await.ok()?;
-        let id = newest.into_iter().find_map(|attempt| attempt.post_mortem?.task)?;
+        let id = newest
+            .into_iter()
+            .find_map(|attempt| attempt.post_mortem?.task)?;
         let id = TaskId::new(id).ok()?;
         let task = store.task(&id).await.ok()??;
         (task.pinned && task.agent.as_ref() == Some(&self.spec.name)).then_some(task)
@@ -125,7 +153,10 @@ impl Actor {
 
     /// It could not be started for its task; passes the task to its strategy. Returns the task.
     pub(super) async fn lose_task(&self, reason: String) -> Option<TaskId> {
-        let task = self.own_task().await.filter(|task| !task.status.is_terminal())?;
+        let task = self
+            .own_task()
+            .await
+            .filter(|task| !task.status.is_terminal())?;
         let death = HolderDeath {
             agent: Some(self.spec.name.clone()),
             ..HolderDeath::of(&task, Cause::Failed, reason, clock::now())
@@ -136,7 +167,9 @@ impl Actor {
         };
         let (_, strategy) = self.recoverer_for(&task);
         let recoverer = &self.context.recoverer;
-        let recovered = recoverer.recover(&task, right, death, strategy.as_deref()).await;
+        let recovered = recoverer
+            .recover(&task, right, death, strategy.as_deref())
+            .await;
         if let Err(error) = recovered {
             self.tell(What::Trouble(format!("task {}: {error}", task.id)));
         }

@@ -24,7 +24,11 @@ impl AgentLog {
         let inotify = Inotify::new()?;
         // Watch the folder, so that the next file is noticed too.
         inotify.add(&self.folder, WatchFlags::MODIFY | WatchFlags::CREATE)?;
-        Ok(Follow { reader: self.reader(from), inotify, chunk: vec![0; CHUNK_BYTES] })
+        Ok(Follow {
+            reader: self.reader(from),
+            inotify,
+            chunk: vec![0; CHUNK_BYTES],
+        })
     }
 }
 

@@ -44,15 +44,24 @@ const OVERFLOW: i32 = -1;
 impl<Key: Clone + Eq + Hash> Growth<Key> {
     /// Watches nothing yet. Needs a Tokio runtime.
     pub fn new() -> io::Result<Self> {
-        let watches =
-            Watches { by_key: HashMap::new(), armed: HashMap::new(), fired: VecDeque::new() };
-        Ok(Self { inotify: Inotify::new()?, watches: Mutex::new(watches) })
+        let watches = Watches {
+            by_key: HashMap::new(),
+            armed: HashMap::new(),
+            fired: VecDeque::new(),
+        };
+        Ok(Self {
+            inotify: Inotify::new()?,
+            watches: Mutex::new(watches),
+        })
     }
 
     /// Watches this file for the agent, instead of the previous one, and arms the watch.
     pub fn watch(&self, key: &Key, path: &Path) -> io::Result<()> {
         self.forget(key)?;
-        let watched = WatchedLog { path: path.to_owned(), armed_as: None };
+        let watched = WatchedLog {
+            path: path.to_owned(),
+            armed_as: None,
+        };
         self.lock().by_key.insert(key.clone(), watched);
         self.again(key)
     }
@@ -60,11 +69,15 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
     /// Arms the watch of an agent again; does nothing when it is armed or unknown.
     pub fn again(&self, key: &Key) -> io::Result<()> {
         let mut watches = self.lock();
-        let Some(watched) = watches.by_key.get_mut(key) else { return Ok(()) };
+        let Some(watched) = watches.by_key.get_mut(key) else {
+            return Ok(());
+        };
         if watched.armed_as.is_some() {
             return Ok(());
         }
-        let watch = self.inotify.add(&watched.path, WatchFlags::MODIFY | WatchFlags::ONESHOT)?;
+        let watch = self
+            .inotify
+            .add(&watched.path, WatchFlags::MODIFY | WatchFlags::ONESHOT)?;
         watched.armed_as = Some(watch);
         watches.armed.insert(watch, key.clone());
         Ok(())
@@ -74,8 +87,12 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
     pub fn forget(&self, key: &Key) -> io::Result<()> {
         let mut watches = self.lock();
         watches.fired.retain(|fired| fired != key);
-        let Some(watched) = watches.by_key.remove(key) else { return Ok(()) };
-        let Some(watch) = watched.armed_as else { return Ok(()) };
+        let Some(watched) = watches.by_key.remove(key) else {
+            return Ok(());
+        };
+        let Some(watch) = watched.armed_as else {
+            return Ok(());
+        };
         watches.armed.remove(&watch);
         self.inotify.remove(watch)
     }
@@ -91,7 +108,9 @@ impl<Key: Clone + Eq + Hash> Growth<Key> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Watches<Key>> {
-        self.watches.lock().expect("nothing panics while it holds the watches")
+        self.watches
+            .lock()
+            .expect("nothing panics while it holds the watches")
     }
 }
 
@@ -102,7 +121,9 @@ impl<Key: Clone + Eq + Hash> Watches<Key> {
             let armed: Vec<i32> = self.armed.keys().copied().collect();
             return armed.into_iter().for_each(|watch| self.fire(watch));
         }
-        let Some(key) = self.armed.remove(&watch) else { return };
+        let Some(key) = self.armed.remove(&watch) else {
+            return;
+        };
         if let Some(watched) = self.by_key.get_mut(&key) {
             watched.armed_as = None;
         }

@@ -95,9 +95,15 @@ impl LogLines {
 
     fn end_line(&mut self) -> LogLine {
         let offset = self.ahead_at.offset + self.taken as u64;
-        self.line_at = LogPosition { offset, ..self.ahead_at };
+        self.line_at = LogPosition {
+            offset,
+            ..self.ahead_at
+        };
         let is_whole = std::mem::replace(&mut self.is_whole, true);
-        LogLine { bytes: std::mem::take(&mut self.line), is_whole }
+        LogLine {
+            bytes: std::mem::take(&mut self.line),
+            is_whole,
+        }
     }
 
     /// Reads ahead; no memory is held when nothing came.
@@ -108,7 +114,10 @@ impl LogLines {
         let count = *read.as_ref().unwrap_or(&0);
         ahead.truncate(count);
         let at = self.reader.position();
-        self.ahead_at = LogPosition { offset: at.offset - count as u64, ..at };
+        self.ahead_at = LogPosition {
+            offset: at.offset - count as u64,
+            ..at
+        };
         self.taken = 0;
         if count > 0 {
             self.ahead = ahead;

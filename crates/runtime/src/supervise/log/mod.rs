@@ -38,14 +38,18 @@ pub struct LogLimits {
 
 impl Default for LogLimits {
     fn default() -> Self {
-        Self { file_bytes_max: 10_000_000, files_max: 10 }
+        Self {
+            file_bytes_max: 10_000_000,
+            files_max: 10,
+        }
     }
 }
 
 impl LogLimits {
     /// Maximum size of all files together.
     pub fn total_bytes_max(&self) -> u64 {
-        self.file_bytes_max.saturating_mul(u64::from(self.files_max))
+        self.file_bytes_max
+            .saturating_mul(u64::from(self.files_max))
     }
 }
 
@@ -62,7 +66,10 @@ pub struct LogPosition {
 
 impl LogPosition {
     /// The position before everything that is kept.
-    pub const START: Self = Self { number: 0, offset: 0 };
+    pub const START: Self = Self {
+        number: 0,
+        offset: 0,
+    };
 }
 
 impl From<(u64, u64)> for LogPosition {
@@ -86,7 +93,10 @@ pub struct LogStart {
 impl LogStart {
     /// The position where the attempt's output begins.
     pub fn position(&self) -> LogPosition {
-        LogPosition { number: self.number, offset: self.offset }
+        LogPosition {
+            number: self.number,
+            offset: self.offset,
+        }
     }
 }
 
@@ -99,25 +109,40 @@ pub struct AgentLog {
 impl AgentLog {
     /// The log of the agent with this folder.
     pub fn of(agent: &AgentFolder) -> Self {
-        Self { folder: agent.logs() }
+        Self {
+            folder: agent.logs(),
+        }
     }
 
     /// The file for the next attempt, created if needed: the newest, or the next number when that
     /// is full. Call it while nothing of the agent runs.
     pub fn for_attempt(&self, limits: &LogLimits) -> io::Result<LogStart> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
         let newest = self.numbers()?.last().copied().unwrap_or(1);
         let offset = self.open_or_make(newest)?.metadata()?.len();
         if offset < limits.file_bytes_max {
-            return Ok(LogStart { number: newest, path: self.path(newest), offset });
+            return Ok(LogStart {
+                number: newest,
+                path: self.path(newest),
+                offset,
+            });
         }
         let offset = self.open_or_make(newest + 1)?.metadata()?.len();
-        Ok(LogStart { number: newest + 1, path: self.path(newest + 1), offset })
+        Ok(LogStart {
+            number: newest + 1,
+            path: self.path(newest + 1),
+            offset,
+        })
     }
 
     /// The current end of the log; the start when there is none. A change is a sign of life.
     pub fn end(&self) -> io::Result<LogPosition> {
-        let Some(&number) = self.numbers()?.last() else { return Ok(LogPosition::START) };
+        let Some(&number) = self.numbers()?.last() else {
+            return Ok(LogPosition::START);
+        };
         let offset = fs::metadata(self.path(number))?.len();
         Ok(LogPosition { number, offset })
     }
@@ -157,7 +182,11 @@ impl AgentLog {
     }
 
     fn open_or_make(&self, number: u64) -> io::Result<File> {
-        OpenOptions::new().append(true).create(true).mode(0o600).open(self.path(number))
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(self.path(number))
     }
 }
 

@@ -21,7 +21,12 @@ pub struct LogReader {
 impl AgentLog {
     /// A reader from that place on; from what is kept, when the place was freed or removed.
     pub fn reader(&self, from: LogPosition) -> LogReader {
-        LogReader { log: self.clone(), at: from, file: None, passed_a_hole: false }
+        LogReader {
+            log: self.clone(),
+            at: from,
+            file: None,
+            passed_a_hole: false,
+        }
     }
 }
 
@@ -44,10 +49,19 @@ impl LogReader {
             let Some(&number) = numbers.iter().find(|number| **number >= self.at.number) else {
                 return Ok(false);
             };
-            let Some(file) = self.log.open(number)? else { continue };
+            let Some(file) = self.log.open(number)? else {
+                continue;
+            };
             // A power cut may have left less than what was written.
-            let offset = if number == self.at.number { self.at.offset } else { 0 };
-            self.at = LogPosition { number, offset: offset.min(file.metadata()?.len()) };
+            let offset = if number == self.at.number {
+                self.at.offset
+            } else {
+                0
+            };
+            self.at = LogPosition {
+                number,
+                offset: offset.min(file.metadata()?.len()),
+            };
             self.file = Some(file);
         }
         Ok(true)
@@ -64,7 +78,11 @@ impl LogReader {
             // A hole reads as zeros. It is only ever at the head, so when there is none at the offset
             // after the read, there was none during it.
             let may_be_hole = memchr::memchr(0, &buffer[..count]).is_some();
-            let data = if may_be_hole { data_from(file, self.at.offset)? } else { self.at.offset };
+            let data = if may_be_hole {
+                data_from(file, self.at.offset)?
+            } else {
+                self.at.offset
+            };
             if data == self.at.offset {
                 self.at.offset += count as u64;
                 return Ok(count);
@@ -99,7 +117,11 @@ impl Read for LogReader {
             let next = numbers.find(|number| *number > self.at.number);
             // The last writer of this file was gone before the next one was made, so once that is
             // seen, another read gets all there will ever be.
-            let count = if next.is_some() { self.read_here(buffer)? } else { 0 };
+            let count = if next.is_some() {
+                self.read_here(buffer)?
+            } else {
+                0
+            };
             if count > 0 {
                 return Ok(count);
             }

@@ -33,7 +33,10 @@ impl AgentLog {
         }
         for part in self.parts_backwards(since)? {
             if let Some(offset) = part.line_start_backwards(&mut missing)? {
-                return Ok(LogPosition { number: part.number, offset });
+                return Ok(LogPosition {
+                    number: part.number,
+                    offset,
+                });
             }
         }
         Ok(since)
@@ -44,26 +47,47 @@ impl AgentLog {
         let mut missing = count as u64;
         let mut from = since;
         for part in self.parts_backwards(since)? {
-            from = LogPosition { number: part.number, offset: part.end - part.len().min(missing) };
+            from = LogPosition {
+                number: part.number,
+                offset: part.end - part.len().min(missing),
+            };
             missing -= part.len().min(missing);
             if missing == 0 {
                 break;
             }
         }
         let mut bytes = Vec::new();
-        self.reader(from).take(count as u64).read_to_end(&mut bytes)?;
+        self.reader(from)
+            .take(count as u64)
+            .read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     /// The files with output since that place, newest first, without what was freed.
     fn parts_backwards(&self, since: LogPosition) -> io::Result<Vec<LogSegment>> {
         let mut parts = Vec::new();
-        for number in self.numbers()?.into_iter().rev().filter(|number| *number >= since.number) {
-            let Some(file) = self.open(number)? else { continue };
-            let lowest = if number == since.number { since.offset } else { 0 };
+        for number in self
+            .numbers()?
+            .into_iter()
+            .rev()
+            .filter(|number| *number >= since.number)
+        {
+            let Some(file) = self.open(number)? else {
+                continue;
+            };
+            let lowest = if number == since.number {
+                since.offset
+            } else {
+                0
+            };
             let from = data_from(&file, lowest)?;
             let end = file.metadata()?.len().max(from);
-            parts.push(LogSegment { number, file, from, end });
+            parts.push(LogSegment {
+                number,
+                file,
+                from,
+                end,
+            });
         }
         Ok(parts)
     }

@@ -48,7 +48,9 @@ impl AgentLog {
         let mut trimmed = Trimmed::default();
         let mut share = limits.total_bytes_max();
         for (age, &number) in self.numbers()?.iter().rev().enumerate() {
-            let Some(file) = self.open(number)? else { continue };
+            let Some(file) = self.open(number)? else {
+                continue;
+            };
             let kept = kept_bytes(&file)?;
             let is_current = age == 0;
             let is_one_too_many = age >= limits.files_max as usize;

@@ -54,9 +54,10 @@ impl NotifySign {
             ("WATCHDOG", "trigger") => Some(Self::Trigger),
             ("STOPPING", "1") => Some(Self::Stopping),
             ("STATUS", text) => Some(Self::Status(clean(text))),
-            ("EXTEND_TIMEOUT_USEC", us) => {
-                us.parse().ok().map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000))))
-            }
+            ("EXTEND_TIMEOUT_USEC", us) => us
+                .parse()
+                .ok()
+                .map(|us: u64| Self::Extend(Span::from_ms(us.div_ceil(1_000)))),
             ("X_RELIGHT_WAITING_UNTIL", time) => time.parse().ok().map(Self::WaitingUntil),
             ("X_RELIGHT_SESSION", session) => {
                 let (program, id) = session.split_once(' ')?;
@@ -64,8 +65,15 @@ impl NotifySign {
             }
             ("X_RELIGHT_VERB_WAITS", wait) => {
                 let (number, until) = wait.split_once(' ')?;
-                let id = WaitId { pid: 0, number: number.parse().ok()? };
-                let until = if until == OVER { None } else { Some(until.parse().ok()?) };
+                let id = WaitId {
+                    pid: 0,
+                    number: number.parse().ok()?,
+                };
+                let until = if until == OVER {
+                    None
+                } else {
+                    Some(until.parse().ok()?)
+                };
                 Some(Self::Verb(id, until))
             }
             _ => None,
@@ -97,7 +105,10 @@ impl NotifySign {
 
 /// The messages in a datagram; empty when no line is known.
 pub fn signs(datagram: &[u8]) -> Vec<NotifySign> {
-    String::from_utf8_lossy(datagram).lines().filter_map(NotifySign::from_line).collect()
+    String::from_utf8_lossy(datagram)
+        .lines()
+        .filter_map(NotifySign::from_line)
+        .collect()
 }
 
 /// Removes terminal control and bidirectional characters, and limits the length.

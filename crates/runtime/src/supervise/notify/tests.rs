@@ -20,7 +20,11 @@ fn stage_at(below: &str, agent_user: Option<u32>) -> Stage {
     let folder = AgentFolder::of(&home.path().join(below), &"writer".parse().unwrap());
     folder.create().unwrap();
     let socket = NotifySocket::bind(&folder, agent_user).unwrap();
-    Stage { socket, folder, _home: home }
+    Stage {
+        socket,
+        folder,
+        _home: home,
+    }
 }
 
 fn stage() -> Stage {
@@ -36,12 +40,17 @@ impl Stage {
     /// A datagram as any library would send it.
     fn gets(&self, datagram: impl AsRef<[u8]>) {
         let sender = UnixDatagram::unbound().unwrap();
-        sender.send_to(datagram.as_ref(), self.socket.address()).unwrap();
+        sender
+            .send_to(datagram.as_ref(), self.socket.address())
+            .unwrap();
     }
 
     async fn hears(&self) -> Vec<NotifySign> {
         let bound = Duration::from_secs(120);
-        tokio::time::timeout(bound, self.socket.recv()).await.expect("a sign comes").unwrap()
+        tokio::time::timeout(bound, self.socket.recv())
+            .await
+            .expect("a sign comes")
+            .unwrap()
     }
 }
 
@@ -54,7 +63,10 @@ fn wait(number: u64) -> WaitId {
 async fn whose_wait_it_is_says_the_kernel() {
     let stage = stage();
     try_send(stage.socket.address(), &[NotifySign::Verb(wait(7), None)]).unwrap();
-    let id = WaitId { pid: std::process::id(), number: 7 };
+    let id = WaitId {
+        pid: std::process::id(),
+        number: 7,
+    };
     assert_eq!(stage.hears().await, [NotifySign::Verb(id, None)]);
 }
 
@@ -69,10 +81,22 @@ fn lines_are_read_as_sd_notify_writes_them() {
         ("STOPPING=1", NotifySign::Stopping),
         ("STATUS=at it = 5", NotifySign::Status("at it = 5".into())),
         ("STATUS=", NotifySign::Status(String::new())),
-        ("EXTEND_TIMEOUT_USEC=1500001", NotifySign::Extend(Span::from_ms(1_501))),
-        ("X_RELIGHT_WAITING_UNTIL=2026-05-01T14:00:00+02:00", NotifySign::WaitingUntil(until)),
-        ("X_RELIGHT_VERB_WAITS=3 2026-05-01T12:00:00Z", NotifySign::Verb(wait(3), Some(until))),
-        ("X_RELIGHT_VERB_WAITS=3 over", NotifySign::Verb(wait(3), None)),
+        (
+            "EXTEND_TIMEOUT_USEC=1500001",
+            NotifySign::Extend(Span::from_ms(1_501)),
+        ),
+        (
+            "X_RELIGHT_WAITING_UNTIL=2026-05-01T14:00:00+02:00",
+            NotifySign::WaitingUntil(until),
+        ),
+        (
+            "X_RELIGHT_VERB_WAITS=3 2026-05-01T12:00:00Z",
+            NotifySign::Verb(wait(3), Some(until)),
+        ),
+        (
+            "X_RELIGHT_VERB_WAITS=3 over",
+            NotifySign::Verb(wait(3), None),
+        ),
         ("X_RELIGHT_PHASE=working", NotifySign::Ready),
         ("X_RELIGHT_PHASE=starting", NotifySign::Alive),
     ] {
@@ -110,7 +134,10 @@ fn a_status_is_cleaned_and_cut() {
     assert_eq!(clean("a\u{202e}b\u{2028}c"), "a b c");
     let long = clean(&"ü".repeat(2_000));
     assert_eq!((long.len(), long.chars().count()), (1_024, 512));
-    assert_eq!(signs(b"STATUS=\xff\xfe!"), [NotifySign::Status("\u{fffd}\u{fffd}!".into())]);
+    assert_eq!(
+        signs(b"STATUS=\xff\xfe!"),
+        [NotifySign::Status("\u{fffd}\u{fffd}!".into())]
+    );
 }
 
 #[tokio::test]
@@ -136,13 +163,20 @@ async fn the_socket_is_in_the_folder_for_its_owner_alone() {
     let stage = stage();
     let path = stage.folder.notify_socket();
     assert_eq!(stage.socket.address(), path.to_str().unwrap());
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
 }
 
 #[tokio::test]
 async fn a_path_too_long_for_an_address_has_an_abstract_name() {
     let stage = deep_stage(None);
-    assert!(stage.socket.address().starts_with("@relight-notify-"), "{}", stage.socket.address());
+    assert!(
+        stage.socket.address().starts_with("@relight-notify-"),
+        "{}",
+        stage.socket.address()
+    );
     send(stage.socket.address(), &[NotifySign::Alive]).unwrap();
     assert_eq!(stage.hears().await, [NotifySign::Alive]);
 }
@@ -151,9 +185,14 @@ async fn a_path_too_long_for_an_address_has_an_abstract_name() {
 async fn the_longest_path_that_fits_is_used() {
     let home = tempfile::tempdir().unwrap();
     let used = home.path().as_os_str().len() + "//agents/writer/notify.sock".len();
-    for (fill, is_path) in [(PATH_BYTES_MAX - used, true), (PATH_BYTES_MAX - used + 1, false)] {
-        let folder =
-            AgentFolder::of(&home.path().join("f".repeat(fill)), &"writer".parse().unwrap());
+    for (fill, is_path) in [
+        (PATH_BYTES_MAX - used, true),
+        (PATH_BYTES_MAX - used + 1, false),
+    ] {
+        let folder = AgentFolder::of(
+            &home.path().join("f".repeat(fill)),
+            &"writer".parse().unwrap(),
+        );
         folder.create().unwrap();
         let socket = NotifySocket::bind(&folder, None).unwrap();
         assert_eq!(socket.address().starts_with('/'), is_path);
@@ -165,10 +204,17 @@ async fn the_longest_path_that_fits_is_used() {
 #[tokio::test]
 async fn the_next_supervisor_has_the_same_address() {
     for first in [stage(), deep_stage(None)] {
-        let Stage { socket, folder, _home } = first;
+        let Stage {
+            socket,
+            folder,
+            _home,
+        } = first;
         let address = socket.address().to_owned();
         drop(socket);
-        assert!(send(&address, &[NotifySign::Alive]).is_err(), "nobody listens");
+        assert!(
+            send(&address, &[NotifySign::Alive]).is_err(),
+            "nobody listens"
+        );
         let second = NotifySocket::bind(&folder, None).unwrap();
         send(&address, &[NotifySign::Ready]).unwrap();
         assert_eq!(second.recv().await.unwrap(), [NotifySign::Ready]);
@@ -189,8 +235,14 @@ async fn unknown_lines_are_no_sign_of_life() {
 #[tokio::test]
 async fn a_datagram_too_large_is_dropped_whole() {
     let stage = stage();
-    stage.gets(format!("READY=1\nSTATUS={}", "x".repeat(DATAGRAM_BYTES_MAX)));
-    stage.gets(format!("WATCHDOG=1\nX_FILL={}", "x".repeat(DATAGRAM_BYTES_MAX - 18)));
+    stage.gets(format!(
+        "READY=1\nSTATUS={}",
+        "x".repeat(DATAGRAM_BYTES_MAX)
+    ));
+    stage.gets(format!(
+        "WATCHDOG=1\nX_FILL={}",
+        "x".repeat(DATAGRAM_BYTES_MAX - 18)
+    ));
     assert_eq!(stage.hears().await, [NotifySign::Alive]);
 }
 
@@ -204,7 +256,10 @@ async fn signs_of_an_earlier_attempt_are_discarded() {
     stage.gets("WATCHDOG=1");
     assert_eq!(stage.socket.recv_now().unwrap(), [NotifySign::Alive]);
     stage.gets("STATUS=still heard");
-    assert_eq!(stage.hears().await, [NotifySign::Status("still heard".into())]);
+    assert_eq!(
+        stage.hears().await,
+        [NotifySign::Status("still heard".into())]
+    );
 }
 
 #[tokio::test]
@@ -218,10 +273,21 @@ async fn descriptors_that_come_along_are_closed() {
     let sender = UnixDatagram::unbound().unwrap();
     let address = SocketAddrUnix::new(stage.socket.address()).unwrap();
     let datagram = [IoSlice::new(b"FDSTORE=1\nWATCHDOG=1")];
-    sendmsg_addr(&sender, &address, &datagram, &mut control, SendFlags::empty()).unwrap();
+    sendmsg_addr(
+        &sender,
+        &address,
+        &datagram,
+        &mut control,
+        SendFlags::empty(),
+    )
+    .unwrap();
     assert_eq!(stage.hears().await, [NotifySign::Alive]);
     drop(theirs);
-    assert_eq!(ours.read(&mut [0]).unwrap(), 0, "nobody holds the other end");
+    assert_eq!(
+        ours.read(&mut [0]).unwrap(),
+        0,
+        "nobody holds the other end"
+    );
 }
 
 /// Sends as another user, which a single thread can become.
@@ -242,14 +308,20 @@ async fn only_our_user_root_and_the_agents_user_count() {
         return;
     }
     let (stage, of_another) = (deep_stage(None), stage_at("", Some(65_533)));
-    assert!(of_another.socket.address().starts_with('@'), "the agent cannot enter our folder");
+    assert!(
+        of_another.socket.address().starts_with('@'),
+        "the agent cannot enter our folder"
+    );
     for stage in [&stage, &of_another] {
         send_as(65_534, stage.socket.address(), NotifySign::Trigger);
         send_as(65_533, stage.socket.address(), NotifySign::Ready);
         send_as(0, stage.socket.address(), NotifySign::Alive);
     }
     assert_eq!(stage.hears().await, [NotifySign::Alive]);
-    assert_eq!(of_another.hears().await, [NotifySign::Ready, NotifySign::Alive]);
+    assert_eq!(
+        of_another.hears().await,
+        [NotifySign::Ready, NotifySign::Alive]
+    );
 }
 
 #[tokio::test]

@@ -137,7 +137,10 @@ pub async fn answer_supervised(
     name: &AgentName,
     belief: Belief,
 ) -> Result<HeartbeatAnswer, ReportError> {
-    CachedReport::read(engine, name, true).await?.answer(engine, belief, || false).await
+    CachedReport::read(engine, name, true)
+        .await?
+        .answer(engine, belief, || false)
+        .await
 }
 
 impl CachedReport {
@@ -149,7 +152,9 @@ impl CachedReport {
         let draining = drain::now(store.as_ref()).await?.is_some();
         let mut tasks = Vec::new();
         for task in works_on(engine, name).await? {
-            let Some(held) = &task.lease.held else { continue };
+            let Some(held) = &task.lease.held else {
+                continue;
+            };
             let fence = task.lease.fence;
             let mut left = held.left;
             if let Some(ttl) = held.ttl.filter(|_| renews) {
@@ -161,9 +166,19 @@ impl CachedReport {
                 }
             }
             let lease_ends_at = left.map(|left: Span| clock::now().plus(left));
-            tasks.push(HeldTask { task: task.id, fence, lease_ends_at });
+            tasks.push(HeldTask {
+                task: task.id,
+                fence,
+                lease_ends_at,
+            });
         }
-        Ok(Self { renewed_ms: 0, newest: 0, agent, draining, tasks })
+        Ok(Self {
+            renewed_ms: 0,
+            newest: 0,
+            agent,
+            draining,
+            tasks,
+        })
     }
 
     async fn answer(
@@ -172,7 +187,12 @@ impl CachedReport {
         belief: Belief,
         is_to_restart: impl FnOnce() -> bool,
     ) -> Result<HeartbeatAnswer, ReportError> {
-        let Self { agent, draining, tasks, .. } = self;
+        let Self {
+            agent,
+            draining,
+            tasks,
+            ..
+        } = self;
         let (action, why) = self.wanted(engine, belief, is_to_restart).await?;
         Ok(HeartbeatAnswer {
             agent: agent.name.clone(),
@@ -217,14 +237,20 @@ impl CachedReport {
         let found = engine.store().task(&task).await?;
         // A task that was started without an agent's name is whose fence says so.
         let is_its_own = found.as_ref().is_some_and(|found| {
-            let belongs = found.agent.as_ref().is_none_or(|owner| *owner == agent.name);
+            let belongs = found
+                .agent
+                .as_ref()
+                .is_none_or(|owner| *owner == agent.name);
             found.lease.held.is_some() && belongs
         });
         if is_its_own {
             return Ok((Action::Continue, None));
         }
         let why = match found {
-            Some(task) => format!("it does not hold task {}, which is {}", task.id, task.status),
+            Some(task) => format!(
+                "it does not hold task {}, which is {}",
+                task.id, task.status
+            ),
             None => format!("there is no task {task}"),
         };
         Ok((Action::Cancel, Some(why)))

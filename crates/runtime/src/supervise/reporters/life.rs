@@ -42,7 +42,15 @@ impl Life {
         let sources = vec![SignSource::Beat, SignSource::Steps];
         let silence = Silence::new(agent.plan.silence_max, sources, clock::monotonic_ms());
         let (waits, open_steps) = (Waits::default(), OpenSteps::default());
-        Self { reporters, agent, slot, view, silence, waits, open_steps }
+        Self {
+            reporters,
+            agent,
+            slot,
+            view,
+            silence,
+            waits,
+            open_steps,
+        }
     }
 
     /// Until it is silent for too long. May be given up at any time.
@@ -137,12 +145,22 @@ impl Life {
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let engine = self.reporters.engine();
         let work = match engine.home() {
-            Some(home) => self.open_steps.look(engine.store().as_ref(), &home, None, &held).await?,
+            Some(home) => {
+                self.open_steps
+                    .look(engine.store().as_ref(), &home, None, &held)
+                    .await?
+            }
             None => Vec::new(),
         };
         let limit = self.agent.plan.step_silence_max;
-        let of_work = work.into_iter().map(|work| work.explains_until_ms(limit)).max();
-        Ok((moved_at, of_work.max(self.waits.verbs_until().map(monotonic_of))))
+        let of_work = work
+            .into_iter()
+            .map(|work| work.explains_until_ms(limit))
+            .max();
+        Ok((
+            moved_at,
+            of_work.max(self.waits.verbs_until().map(monotonic_of)),
+        ))
     }
 
     /// Recorded until the store takes it. A report that came meanwhile begins it anew.
@@ -150,20 +168,26 @@ impl Life {
         let name = self.agent.name.clone();
         let judged_ms = clock::monotonic_ms();
         while let Err(error) = self.reporters.silent(&self.agent, silent).await {
-            self.reporters.notices.tell(&name, What::Trouble(error.to_string()));
+            self.reporters
+                .notices
+                .tell(&name, What::Trouble(error.to_string()));
             sleep(TROUBLE_PAUSE).await;
         }
         self.reporters.forget(&name);
         if self.slot.last_ms() > judged_ms
             && let Err(error) = self.reporters.report(&name, Beat::default()).await
         {
-            self.reporters.notices.tell(&name, What::Trouble(error.to_string()));
+            self.reporters
+                .notices
+                .tell(&name, What::Trouble(error.to_string()));
         }
     }
 }
 
 async fn at(moment_ms: Option<u64>) {
-    let Some(moment_ms) = moment_ms else { return std::future::pending().await };
+    let Some(moment_ms) = moment_ms else {
+        return std::future::pending().await;
+    };
     let left = moment_ms.saturating_sub(clock::monotonic_ms());
     sleep_until(Instant::now() + Duration::from_millis(left)).await;
 }

@@ -102,7 +102,9 @@ struct Made {
 impl Made {
     /// Whether an attempt of it was ended.
     fn has_ended(&self) -> bool {
-        self.changes.iter().any(|change| matches!(change, AgentChange::Ended { .. }))
+        self.changes
+            .iter()
+            .any(|change| matches!(change, AgentChange::Ended { .. }))
     }
 }
 
@@ -111,7 +113,14 @@ impl Reporters {
     /// Of `defaults` their budgets and limits of silence count.
     pub fn new(recoverer: Recoverer, beats: Beats, notices: Notices, defaults: AgentPlan) -> Self {
         let (watched, standings) = (Arc::default(), Arc::default());
-        Self { recoverer, beats, notices, defaults: Arc::new(defaults), watched, standings }
+        Self {
+            recoverer,
+            beats,
+            notices,
+            defaults: Arc::new(defaults),
+            watched,
+            standings,
+        }
     }
 
     /// Makes an agent known that reports by itself; whether it is new. The same one again changes nothing
@@ -127,13 +136,22 @@ impl Reporters {
             given => given.and_then(Span::as_limit),
         };
         let labels = [(SELF_REPORTING.to_owned(), "true".to_owned())].into();
-        let plan =
-            self.with_defaults(AgentPlan { skills, silence_max, labels, ..AgentPlan::default() });
+        let plan = self.with_defaults(AgentPlan {
+            skills,
+            silence_max,
+            labels,
+            ..AgentPlan::default()
+        });
         for _ in 0..ROUNDS_MAX {
             let Some(known) = self.engine().store().agent(name).await? else {
                 let changes = vec![AgentChange::Created(Box::new(plan.clone()))];
                 let (guard, at) = (Guard::default(), clock::now());
-                let commit = AgentCommit { agent: name.clone(), guard, at, changes };
+                let commit = AgentCommit {
+                    agent: name.clone(),
+                    guard,
+                    at,
+                    changes,
+                };
                 match self.engine().store().commit_agent(commit).await {
                     Ok(_) => return Ok(true),
                     Err(AgentCommitError::Store(error)) => return Err(error.into()),
@@ -151,8 +169,16 @@ impl Reporters {
     }
 
     fn with_defaults(&self, plan: AgentPlan) -> AgentPlan {
-        let AgentPlan { policy, step_silence_max, .. } = self.defaults.as_ref();
-        AgentPlan { policy: policy.clone(), step_silence_max: *step_silence_max, ..plan }
+        let AgentPlan {
+            policy,
+            step_silence_max,
+            ..
+        } = self.defaults.as_ref();
+        AgentPlan {
+            policy: policy.clone(),
+            step_silence_max: *step_silence_max,
+            ..plan
+        }
     }
 
     /// Brings its plan up to what the configuration says; false when somebody else changed it since.
@@ -161,7 +187,12 @@ impl Reporters {
         if plan == agent.plan {
             return Ok(true);
         }
-        self.commit(agent, vec![AgentChange::Planned(Box::new(plan))], clock::now()).await
+        self.commit(
+            agent,
+            vec![AgentChange::Planned(Box::new(plan))],
+            clock::now(),
+        )
+        .await
     }
 
     /// Goes on with those whose daemon is gone. Their last reports were its own to know, so each has a
@@ -184,7 +215,10 @@ impl Reporters {
     /// The agent says that it lives. False when it was not known to: then [`Self::report`].
     pub fn worked(&self, name: &AgentName) -> bool {
         self.standings().remove(name);
-        let slot = self.watched().get(name).map(|watched| Arc::clone(&watched.slot));
+        let slot = self
+            .watched()
+            .get(name)
+            .map(|watched| Arc::clone(&watched.slot));
         slot.is_some_and(|slot| {
             slot.beat(Beat::default());
             true
@@ -211,8 +245,12 @@ impl Reporters {
 
     /// Somebody took a task. If that was an agent that reports by itself, it is watched from now on.
     pub(super) async fn task_taken(&self, id: &TaskId) -> Result<(), ReportError> {
-        let Some(task) = self.engine().store().task(id).await? else { return Ok(()) };
-        let Some(name) = task.agent.filter(|_| task.lease.held.is_some()) else { return Ok(()) };
+        let Some(task) = self.engine().store().task(id).await? else {
+            return Ok(());
+        };
+        let Some(name) = task.agent.filter(|_| task.lease.held.is_some()) else {
+            return Ok(());
+        };
         if self.worked(&name) {
             return Ok(());
         }
@@ -235,7 +273,9 @@ impl Reporters {
     /// A person wants it to begin anew: what it holds is taken from it.
     pub async fn restart(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
-        let made = self.decide(name, &AgentEvent::End(StopReason::Restart)).await?;
+        let made = self
+            .decide(name, &AgentEvent::End(StopReason::Restart))
+            .await?;
         let task = match made.has_ended() {
             true => self.interrupt(name, held).await,
             false => None,
@@ -252,7 +292,9 @@ impl Reporters {
     /// A person does not want it to work: what it holds is taken from it, and it is given no other work.
     pub async fn stop(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
-        let made = self.decide(name, &AgentEvent::Stop(Stopper::Person)).await?;
+        let made = self
+            .decide(name, &AgentEvent::Stop(Stopper::Person))
+            .await?;
         self.unwatch(name);
         let task = match made.has_ended() {
             true => self.interrupt(name, held).await,
@@ -270,12 +312,16 @@ impl Reporters {
             self.interrupt(name, held).await;
         }
         for _ in 0..ROUNDS_MAX {
-            let Some(agent) = self.engine().store().agent(name).await? else { return Ok(None) };
+            let Some(agent) = self.engine().store().agent(name).await? else {
+                return Ok(None);
+            };
             if agent.lease.held.is_none() || self.is_held_by_another(&agent) {
                 return Ok(Some(agent));
             }
             // What moved meanwhile is read again.
-            let _ = self.commit(&agent, vec![AgentChange::LeaseEnded], clock::now()).await?;
+            let _ = self
+                .commit(&agent, vec![AgentChange::LeaseEnded], clock::now())
+                .await?;
         }
         Err(ReportError::Contended(name.clone()))
     }
@@ -289,7 +335,9 @@ impl Reporters {
     }
 
     fn standings(&self) -> MutexGuard<'_, HashMap<AgentName, Arc<CachedReport>>> {
-        self.standings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unwatch(&self, name: &AgentName) {
@@ -318,7 +366,14 @@ impl Reporters {
         self.beats.add(name.clone(), Arc::clone(&slot), views);
         let life = Life::new(self.clone(), agent, Arc::clone(&slot), view);
         let judging = tokio::spawn(life.judge()).abort_handle();
-        watched.insert(name, Watched { slot, judging, restarted: AtomicBool::new(false) });
+        watched.insert(
+            name,
+            Watched {
+                slot,
+                judging,
+                restarted: AtomicBool::new(false),
+            },
+        );
     }
 
     /// Decides and commits, and holds its lease then. Again while others change the agent.
@@ -333,13 +388,21 @@ impl Reporters {
             let mut changes = decide(&agent, event.clone(), moment(now)).changes;
             let before = agent.state.kind();
             let mut after = agent.clone();
-            changes.iter().for_each(|change| change.apply(&mut after, now));
+            changes
+                .iter()
+                .for_each(|change| change.apply(&mut after, now));
             let lease = lease_change(&after);
-            lease.iter().for_each(|change| change.apply(&mut after, now));
+            lease
+                .iter()
+                .for_each(|change| change.apply(&mut after, now));
             changes.extend(lease);
             if changes.is_empty() || self.commit(&agent, changes.clone(), now).await? {
                 self.standings().remove(name);
-                return Ok(Made { before, after, changes });
+                return Ok(Made {
+                    before,
+                    after,
+                    changes,
+                });
             }
         }
         Err(ReportError::Contended(name.clone()))
@@ -352,8 +415,16 @@ impl Reporters {
         changes: Vec<AgentChange>,
         at: Time,
     ) -> Result<bool, StoreError> {
-        let guard = Guard { fence: None, seq: Some(agent.seq) };
-        let commit = AgentCommit { agent: agent.name.clone(), guard, at, changes };
+        let guard = Guard {
+            fence: None,
+            seq: Some(agent.seq),
+        };
+        let commit = AgentCommit {
+            agent: agent.name.clone(),
+            guard,
+            at,
+            changes,
+        };
         match self.engine().store().commit_agent(commit).await {
             Ok(_) => Ok(true),
             Err(AgentCommitError::Store(error)) => Err(error),
@@ -383,11 +454,21 @@ impl Reporters {
         }
         let made_progress = self.has_progressed(judged).await?;
         let post_mortem = Box::new(found);
-        let event = AgentEvent::Silent { silent, made_progress, post_mortem };
+        let event = AgentEvent::Silent {
+            silent,
+            made_progress,
+            post_mortem,
+        };
         let made = self.decide(name, &event).await?;
         let number = made.after.attempt_number;
         if made.has_ended() {
-            self.notices.tell(name, What::Silent { number, silent_ms: silent.as_ms() });
+            self.notices.tell(
+                name,
+                What::Silent {
+                    number,
+                    silent_ms: silent.as_ms(),
+                },
+            );
             self.recover(name, held, silent).await;
         }
         Ok(())
@@ -395,11 +476,23 @@ impl Reporters {
 
     /// Whether a step of a task of it was finished since it began to report.
     async fn has_progressed(&self, agent: &Agent) -> Result<bool, StoreError> {
-        let AgentState::Running { since, .. } = agent.state else { return Ok(false) };
-        let statuses = vec![TaskStatus::InProgress, TaskStatus::InReview, TaskStatus::Completed];
-        let query = TaskQuery { agent: Some(agent.name.clone()), statuses, ..TaskQuery::default() };
+        let AgentState::Running { since, .. } = agent.state else {
+            return Ok(false);
+        };
+        let statuses = vec![
+            TaskStatus::InProgress,
+            TaskStatus::InReview,
+            TaskStatus::Completed,
+        ];
+        let query = TaskQuery {
+            agent: Some(agent.name.clone()),
+            statuses,
+            ..TaskQuery::default()
+        };
         let tasks = self.engine().store().tasks(query).await?;
-        Ok(tasks.iter().any(|task| task.tally.progress_at.is_some_and(|at| at >= since)))
+        Ok(tasks
+            .iter()
+            .any(|task| task.tally.progress_at.is_some_and(|at| at >= since)))
     }
 
     /// Gives each task to its strategy; one that cannot be stops no other.
@@ -416,7 +509,8 @@ impl Reporters {
                 // Whoever wrote with another fence meanwhile goes on with it.
                 Err(ActError::Refused(_)) => {}
                 Err(error) => {
-                    self.notices.tell(name, What::Trouble(format!("task {}: {error}", task.id)));
+                    self.notices
+                        .tell(name, What::Trouble(format!("task {}: {error}", task.id)));
                 }
             }
         }
@@ -428,11 +522,16 @@ impl Reporters {
         for task in held {
             let reason = format!("a person ended agent {name}");
             let right = Right::Fence(task.lease.fence);
-            match self.engine().act(&task.id, right, TaskEvent::Interrupt { reason }).await {
+            match self
+                .engine()
+                .act(&task.id, right, TaskEvent::Interrupt { reason })
+                .await
+            {
                 Ok(_) => drop(first.get_or_insert(task.id)),
                 Err(ActError::Refused(_)) => {}
                 Err(error) => {
-                    self.notices.tell(name, What::Trouble(format!("task {}: {error}", task.id)));
+                    self.notices
+                        .tell(name, What::Trouble(format!("task {}: {error}", task.id)));
                 }
             }
         }
@@ -452,7 +551,9 @@ impl Reporters {
     }
 
     fn is_held_by_another(&self, agent: &Agent) -> bool {
-        let Some(held) = &agent.lease.held else { return false };
+        let Some(held) = &agent.lease.held else {
+            return false;
+        };
         let is_ours = held.holder == Holder::Process(process::me().clone());
         !is_ours && self.engine().holders().is_alive(held)
     }
@@ -472,13 +573,22 @@ async fn works_on(engine: &Engine, name: &AgentName) -> Result<Vec<Task>, StoreE
 }
 
 fn moment(now: Time) -> AgentDecisionInput {
-    AgentDecisionInput { now, jitter: 0.0, chance: u64::from_le_bytes(random::bytes()), task: None }
+    AgentDecisionInput {
+        now,
+        jitter: 0.0,
+        chance: u64::from_le_bytes(random::bytes()),
+        task: None,
+    }
 }
 
 /// Whoever hears a running agent holds it; nobody does otherwise.
 fn lease_change(after: &Agent) -> Option<AgentChange> {
     let holder = Holder::Process(process::me().clone());
-    let is_ours = after.lease.held.as_ref().is_some_and(|held| held.holder == holder);
+    let is_ours = after
+        .lease
+        .held
+        .as_ref()
+        .is_some_and(|held| held.holder == holder);
     match &after.state {
         AgentState::Running { .. } if is_ours => None,
         AgentState::Running { .. } => Some(AgentChange::LeaseTaken { holder, ttl: None }),

@@ -46,7 +46,10 @@ struct LeaderEnd {
 impl StartingAttempt {
     /// Moves the shim into the cgroup in which the attempt will start.
     pub(super) fn before(order: &StartOrder, place: &mut ShimCgroup) -> Self {
-        let cgroup = order.cgroups.as_ref().map(|(own, next)| Cgroup::enter(own, next, place));
+        let cgroup = order
+            .cgroups
+            .as_ref()
+            .map(|(own, next)| Cgroup::enter(own, next, place));
         let (cgroup, note) = match cgroup {
             Some(Ok(cgroup)) => (Some(cgroup), None),
             Some(Err(error)) => (None, Some(format!("it has no cgroup: {error}"))),
@@ -68,7 +71,11 @@ impl StartingAttempt {
         let start = process::stat(pid).map_or(0, |stat| stat.start);
         RunningAttempt {
             begun: self,
-            process: ProcessIdentity { pid, start, ..shim.clone() },
+            process: ProcessIdentity {
+                pid,
+                start,
+                ..shim.clone()
+            },
             stop: None,
             end: None,
             leftovers: None,
@@ -137,8 +144,14 @@ impl RunningAttempt {
     /// Records the end of a child: the main process, or one that the shim adopted.
     pub(super) fn note_death(&mut self, dead: DeadChild) {
         if dead.pid == self.process.pid && self.end.is_none() {
-            let lived = since_boot().as_ms().saturating_sub(self.begun.since.as_ms());
-            self.end = Some(LeaderEnd { dead, at: now(), lived: Span::from_ms(lived) });
+            let lived = since_boot()
+                .as_ms()
+                .saturating_sub(self.begun.since.as_ms());
+            self.end = Some(LeaderEnd {
+                dead,
+                at: now(),
+                lived: Span::from_ms(lived),
+            });
         }
     }
 
@@ -149,12 +162,19 @@ impl RunningAttempt {
         }
         self.leftovers = Some(tree::count());
         let stop = self.stop.take();
-        self.stop = Some(Ladder::of_leftovers(stop, self.begun.leftover_grace, since_boot()));
+        self.stop = Some(Ladder::of_leftovers(
+            stop,
+            self.begun.leftover_grace,
+            since_boot(),
+        ));
     }
 
     /// The exit record, once all its processes are gone or cannot be stopped.
     pub(super) fn finish(self, survivors: u32) -> ExitRecord {
-        let counted = self.begun.cgroup.map_or_else(CgroupStats::default, Cgroup::finish);
+        let counted = self
+            .begun
+            .cgroup
+            .map_or_else(CgroupStats::default, Cgroup::finish);
         let dead = self.end.as_ref().map(|end| end.dead);
         ExitRecord {
             tag: self.begun.tag,
@@ -164,7 +184,9 @@ impl RunningAttempt {
             note: self.begun.note,
             at: self.end.as_ref().map_or_else(now, |end| end.at),
             lived: self.end.as_ref().map_or(Span::ZERO, |end| end.lived),
-            memory_max_kib: counted.memory_max_kib.or(dead.map(|dead| dead.memory_max_kib)),
+            memory_max_kib: counted
+                .memory_max_kib
+                .or(dead.map(|dead| dead.memory_max_kib)),
             cpu_ms: dead.map(|dead| dead.cpu_ms),
             oom: counted.oom,
             leftovers: self.leftovers.unwrap_or(0).saturating_sub(survivors),

@@ -47,7 +47,11 @@ impl Cgroup {
     /// Moves the shim there, so that its children start there.
     pub(super) fn enter(own: &Path, next: &Path, place: &mut ShimCgroup) -> io::Result<Self> {
         place.move_to(own)?;
-        Ok(Self { own: own.to_owned(), next: next.to_owned(), is_the_agents_alone: false })
+        Ok(Self {
+            own: own.to_owned(),
+            next: next.to_owned(),
+            is_the_agents_alone: false,
+        })
     }
 
     /// Moves the shim to the cgroup of the next attempt.
@@ -84,8 +88,12 @@ fn read(cgroup: &Path, file: &str) -> Option<String> {
 }
 
 fn counted_oom_kill(events: &str) -> bool {
-    let count = events.lines().find_map(|line| line.strip_prefix("oom_kill "));
-    count.and_then(|count| count.trim().parse::<u64>().ok()).is_some_and(|count| count > 0)
+    let count = events
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "));
+    count
+        .and_then(|count| count.trim().parse::<u64>().ok())
+        .is_some_and(|count| count > 0)
 }
 
 #[cfg(test)]
@@ -94,8 +102,12 @@ mod tests {
 
     #[test]
     fn only_kills_count_as_out_of_memory() {
-        assert!(counted_oom_kill("low 0\nhigh 3\nmax 9\noom 2\noom_kill 1\noom_group_kill 0\n"));
-        assert!(!counted_oom_kill("low 0\nhigh 3\nmax 9\noom 2\noom_kill 0\noom_group_kill 0\n"));
+        assert!(counted_oom_kill(
+            "low 0\nhigh 3\nmax 9\noom 2\noom_kill 1\noom_group_kill 0\n"
+        ));
+        assert!(!counted_oom_kill(
+            "low 0\nhigh 3\nmax 9\noom 2\noom_kill 0\noom_group_kill 0\n"
+        ));
         assert!(!counted_oom_kill(""));
     }
 }

@@ -35,7 +35,12 @@ const ROOM_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Takes the lock of an agent; none when processes of it run.
 pub fn take_lock(folder: &AgentFolder) -> io::Result<Option<OwnedFd>> {
     let mut open = OpenOptions::new();
-    let lock = open.write(true).create(true).truncate(false).mode(0o600).open(folder.lock())?;
+    let lock = open
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.lock())?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock.into())),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -65,7 +70,10 @@ pub fn spawn(
     let mut command = process::command(program, &[ARGUMENT.as_ref(), place.as_os_str()]);
     command.arg0(format!("relight-shim {name}")).env_clear();
     command.envs(fleet::node().map(|node| (fleet::VARIABLE, node.as_str())));
-    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let child = command.spawn()?;
     // Close our copy of the other end, otherwise the shim's death would not be noticed.
     drop(command);
@@ -134,7 +142,9 @@ impl Orders {
             if let Ok(room) = timeout(ROOM_LOOK_EVERY, self.stream.writable()).await {
                 return room;
             }
-            let _ = self.peer().is_some_and(|shim| pidfd::continue_stopped(&shim));
+            let _ = self
+                .peer()
+                .is_some_and(|shim| pidfd::continue_stopped(&shim));
         }
         let _ = rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Both);
         Err(io::ErrorKind::TimedOut.into())
@@ -159,8 +169,16 @@ impl ShimConnection {
                 .ok()
                 .map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs()),
         };
-        let orders = Arc::new(Orders { stream, turn: Mutex::new(()), peer_pid });
-        Self { orders, unread: Vec::new(), _shim: shim }
+        let orders = Arc::new(Orders {
+            stream,
+            turn: Mutex::new(()),
+            peer_pid,
+        });
+        Self {
+            orders,
+            unread: Vec::new(),
+            _shim: shim,
+        }
     }
 
     /// The connected shim, before its first report; none when it is gone.
@@ -200,7 +218,11 @@ impl ShimConnection {
     fn take_line(&mut self) -> io::Result<Option<ShimReport>> {
         let Some(end) = memchr::memchr(b'\n', &self.unread) else {
             let is_too_long = self.unread.len() > LINE_LEN_MAX;
-            return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+            return if is_too_long {
+                Err(io::ErrorKind::InvalidData.into())
+            } else {
+                Ok(None)
+            };
         };
         let report = serde_json::from_slice(&self.unread[..end])?;
         self.unread.drain(..=end);
@@ -222,7 +244,9 @@ struct ShimChild(Option<Child>);
 
 impl Drop for ShimChild {
     fn drop(&mut self) {
-        let Some(mut child) = self.0.take() else { return };
+        let Some(mut child) = self.0.take() else {
+            return;
+        };
         if !matches!(child.try_wait(), Ok(None)) {
             return;
         }
@@ -248,8 +272,16 @@ fn send_hello(
     let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&handles)), "there is room for four");
-    let sent = sendmsg(stream, &[IoSlice::new(&line)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    assert!(
+        ancillary.push(SendAncillaryMessage::ScmRights(&handles)),
+        "there is room for four"
+    );
+    let sent = sendmsg(
+        stream,
+        &[IoSlice::new(&line)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?;
     assert_eq!(sent, line.len(), "an empty socket has room for a greeting");
     Ok(())
 }
@@ -272,5 +304,8 @@ async fn connect_by_name(folder: &AgentFolder) -> io::Result<UnixStream> {
 
 fn is_not_listening(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
-    matches!(error.kind(), NotFound | ConnectionRefused | ConnectionReset | BrokenPipe)
+    matches!(
+        error.kind(),
+        NotFound | ConnectionRefused | ConnectionReset | BrokenPipe
+    )
 }

@@ -83,9 +83,18 @@ impl Shim {
 
     fn wait(&self) -> io::Result<Ready> {
         let mut waiting = vec![PollFd::new(&self.deaths, PollFlags::IN)];
-        let interest = if self.peers.is_listening { PollFlags::IN } else { PollFlags::empty() };
+        let interest = if self.peers.is_listening {
+            PollFlags::IN
+        } else {
+            PollFlags::empty()
+        };
         waiting.push(PollFd::new(self.peers.listener(), interest));
-        waiting.extend(self.peers.all.iter().map(|peer| PollFd::new(&peer.stream, PollFlags::IN)));
+        waiting.extend(
+            self.peers
+                .all
+                .iter()
+                .map(|peer| PollFd::new(&peer.stream, PollFlags::IN)),
+        );
         // Without an attempt nothing handles it, and it would wake us for ever.
         let timer = self.attempt.as_ref().and(self.guard.timer());
         waiting.extend(timer.map(|timer| PollFd::new(timer, PollFlags::IN)));
@@ -99,7 +108,10 @@ impl Shim {
         Ok(Ready {
             death: is_ready(0),
             visitor: is_ready(1),
-            peers: peers.filter(|(i, _)| is_ready(i + 2)).map(|(_, peer)| peer.number).collect(),
+            peers: peers
+                .filter(|(i, _)| is_ready(i + 2))
+                .map(|(_, peer)| peer.number)
+                .collect(),
         })
     }
 
@@ -114,9 +126,13 @@ impl Shim {
 
     /// Stops the attempt when its deadline has passed, even without a supervisor.
     fn mind_deadline(&mut self) {
-        let Some(attempt) = &mut self.attempt else { return };
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
         let now = since_boot();
-        let Some(deadline) = self.guard.take_due(now) else { return };
+        let Some(deadline) = self.guard.take_due(now) else {
+            return;
+        };
         attempt.lease_has_ended();
         self.stop(Ladder::until(deadline.ladder, now, deadline.kill_at_ms));
     }
@@ -148,7 +164,10 @@ impl Shim {
 
     fn tell_status(&mut self) {
         let running = self.attempt.as_ref().map(RunningAttempt::running);
-        self.peers.tell(&ShimReport::Status { shim: self.identity.clone(), running });
+        self.peers.tell(&ShimReport::Status {
+            shim: self.identity.clone(),
+            running,
+        });
     }
 
     fn start(&mut self, order: &StartOrder) {
@@ -164,7 +183,10 @@ impl Shim {
         if self.guard.is_due(since_boot()) {
             let why = NotStarted::new(CANNOT_BE_RUN, TOO_LATE.to_owned());
             let ended = begun.not_started(why, &mut self.place);
-            return self.end(ExitRecord { lease_ended: true, ..ended });
+            return self.end(ExitRecord {
+                lease_ended: true,
+                ..ended
+            });
         }
         // Moved, not copied, so that the writer notices when its reader is gone.
         let input = self.input.take_if(|_| order.input == Input::Passed);
@@ -181,7 +203,9 @@ impl Shim {
     }
 
     fn stop(&mut self, ladder: Ladder) {
-        let Some(attempt) = &mut self.attempt else { return self.tell_status() };
+        let Some(attempt) = &mut self.attempt else {
+            return self.tell_status();
+        };
         attempt.stop = Some(match attempt.stop.take() {
             Some(stop) => stop.hurried(ladder, since_boot()),
             None => ladder,
@@ -216,8 +240,14 @@ impl Shim {
     /// Executes the due action of the running stop.
     fn climb(&mut self) {
         let has_terminal = self.terminal.is_some();
-        let Some(attempt) = &mut self.attempt else { return };
-        let Some(act) = attempt.stop.as_mut().and_then(|stop| stop.next(since_boot())) else {
+        let Some(attempt) = &mut self.attempt else {
+            return;
+        };
+        let Some(act) = attempt
+            .stop
+            .as_mut()
+            .and_then(|stop| stop.next(since_boot()))
+        else {
             return;
         };
         match act {
@@ -231,7 +261,10 @@ impl Shim {
                 tree::kill(!has_terminal);
             }
             Act::GiveUp => {
-                let ended = self.attempt.take().map(|attempt| attempt.finish(tree::count()));
+                let ended = self
+                    .attempt
+                    .take()
+                    .map(|attempt| attempt.finish(tree::count()));
                 ended.into_iter().for_each(|ended| self.end(ended));
             }
         }

@@ -44,7 +44,12 @@ pub(super) enum Act {
 impl Ladder {
     /// Starts with the first signal at once.
     pub(super) fn new(rungs: Vec<Rung>, now: Span) -> Self {
-        Self { rungs: rungs.into(), due_ms: now.as_ms(), last_signal: None, killing: None }
+        Self {
+            rungs: rungs.into(),
+            due_ms: now.as_ms(),
+            last_signal: None,
+            killing: None,
+        }
     }
 
     /// The same, with SIGKILL at this time at the latest.
@@ -53,7 +58,10 @@ impl Ladder {
         let cut = |rung: Rung| {
             let wait_ms = rung.wait.as_ms().min(left_ms);
             left_ms -= wait_ms;
-            (wait_ms > 0).then_some(Rung { wait: Span::from_ms(wait_ms), ..rung })
+            (wait_ms > 0).then_some(Rung {
+                wait: Span::from_ms(wait_ms),
+                ..rung
+            })
         };
         Self::new(rungs.into_iter().map_while(cut).collect(), now)
     }
@@ -63,7 +71,13 @@ impl Ladder {
     /// second one as a request to abort.
     pub(super) fn of_leftovers(stop: Option<Self>, grace: Span, now: Span) -> Self {
         let Some(stop) = stop else {
-            return Self::new(vec![Rung { signal: SIGTERM, wait: grace }], now);
+            return Self::new(
+                vec![Rung {
+                    signal: SIGTERM,
+                    wait: grace,
+                }],
+                now,
+            );
         };
         if stop.killing.is_some() {
             return stop;
@@ -71,14 +85,28 @@ impl Ladder {
         let wait = grace.min(stop.left(now));
         if stop.last_signal == Some(SIGTERM) {
             let due_ms = now.as_ms().saturating_add(wait.as_ms());
-            return Self { rungs: VecDeque::new(), due_ms, ..stop };
+            return Self {
+                rungs: VecDeque::new(),
+                due_ms,
+                ..stop
+            };
         }
-        Self::new(vec![Rung { signal: SIGTERM, wait }], now)
+        Self::new(
+            vec![Rung {
+                signal: SIGTERM,
+                wait,
+            }],
+            now,
+        )
     }
 
     /// The one that kills earlier.
     pub(super) fn hurried(self, other: Self, now: Span) -> Self {
-        if other.left(now) < self.left(now) { other } else { self }
+        if other.left(now) < self.left(now) {
+            other
+        } else {
+            self
+        }
     }
 
     /// Time of the next action.
@@ -97,8 +125,10 @@ impl Ladder {
             self.last_signal = Some(rung.signal);
             return Some(Act::Signal(rung.signal));
         }
-        let killing =
-            self.killing.get_or_insert(Killing { since_ms: now_ms, pause_ms: PAUSE_MIN_MS });
+        let killing = self.killing.get_or_insert(Killing {
+            since_ms: now_ms,
+            pause_ms: PAUSE_MIN_MS,
+        });
         if now_ms - killing.since_ms >= KILLING_MAX.as_ms() {
             return Some(Act::GiveUp);
         }
@@ -129,7 +159,10 @@ mod tests {
     }
 
     fn rung(signal: i32, wait_ms: u64) -> Rung {
-        Rung { signal, wait: at(wait_ms) }
+        Rung {
+            signal,
+            wait: at(wait_ms),
+        }
     }
 
     #[test]
@@ -140,7 +173,10 @@ mod tests {
             .map(|now| ladder.next(at(now)))
             .collect();
         let told = |signal| Some(Act::Signal(signal));
-        assert_eq!(acts, [told(SIGINT), None, told(SIGTERM), None, Some(Act::Kill)]);
+        assert_eq!(
+            acts,
+            [told(SIGINT), None, told(SIGTERM), None, Some(Act::Kill)]
+        );
     }
 
     #[test]
@@ -149,7 +185,10 @@ mod tests {
         let acts = |ladder: &mut Ladder, moments: [u64; 3]| moments.map(|now| ladder.next(at(now)));
         let told = |signal| Some(Act::Signal(signal));
         let mut cut = Ladder::until(rungs(), at(1_000), 1_300);
-        assert_eq!(acts(&mut cut, [1_000, 1_100, 1_299]), [told(SIGINT), told(SIGTERM), None]);
+        assert_eq!(
+            acts(&mut cut, [1_000, 1_100, 1_299]),
+            [told(SIGINT), told(SIGTERM), None]
+        );
         assert_eq!(cut.next(at(1_300)), Some(Act::Kill));
         let mut too_late = Ladder::until(rungs(), at(2_000), 1_300);
         assert_eq!(too_late.next(at(2_000)), Some(Act::Kill));

@@ -30,9 +30,16 @@ pub(super) fn launch(
     let program = program::find(name.as_os_str(), &order.environment, &order.folder)?;
     let arguments: Vec<_> = arguments.iter().map(Word::as_os_str).collect();
     let mut command = command(&program, &arguments);
-    command.arg0(name.as_os_str()).env_clear().current_dir(&order.folder);
     command
-        .envs(order.environment.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str())));
+        .arg0(name.as_os_str())
+        .env_clear()
+        .current_dir(&order.folder);
+    command.envs(
+        order
+            .environment
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+    );
     connect_streams(&mut command, order, terminal, input).map_err(|error| {
         let note = format!("its output cannot go to {}: {error}", order.log.display());
         NotStarted::of(&error, note)
@@ -56,20 +63,36 @@ fn connect_streams(
     input: Option<OwnedFd>,
 ) -> io::Result<()> {
     if let (Input::Terminal, Some([input, output, errors])) = (order.input, terminal) {
-        command.stdin(input.try_clone()?).stdout(output.try_clone()?).stderr(errors.try_clone()?);
+        command
+            .stdin(input.try_clone()?)
+            .stdout(output.try_clone()?)
+            .stderr(errors.try_clone()?);
         return Ok(());
     }
     let log = open_log(&order.log)?;
     let input = input.map_or_else(Stdio::null, Stdio::from);
-    command.process_group(0).stdin(input).stdout(log.try_clone()?).stderr(log);
+    command
+        .process_group(0)
+        .stdin(input)
+        .stdout(log.try_clone()?)
+        .stderr(log);
     Ok(())
 }
 
 fn open_log(place: &Path) -> io::Result<File> {
-    let open = || OpenOptions::new().append(true).create(true).mode(0o600).open(place);
+    let open = || {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(place)
+    };
     match (open(), place.parent()) {
         (Err(error), Some(folder)) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
             open()
         }
         (opened, _) => opened,
@@ -86,12 +109,19 @@ fn why_not_started(program: &Path, folder: &Path, error: &io::Error) -> NotStart
     match error.kind() {
         io::ErrorKind::NotFound if place.exists() => NotStarted::new(
             CANNOT_BE_RUN,
-            format!("the interpreter that {} names is missing", program.display()),
+            format!(
+                "the interpreter that {} names is missing",
+                program.display()
+            ),
         ),
-        io::ErrorKind::NotFound => {
-            NotStarted::new(NO_SUCH_PROGRAM, format!("there is no program {}", program.display()))
-        }
-        _ => NotStarted::of(error, format!("{} cannot be run: {error}", program.display())),
+        io::ErrorKind::NotFound => NotStarted::new(
+            NO_SUCH_PROGRAM,
+            format!("there is no program {}", program.display()),
+        ),
+        _ => NotStarted::of(
+            error,
+            format!("{} cannot be run: {error}", program.display()),
+        ),
     }
 }
 
@@ -103,5 +133,11 @@ fn limit_files(nofile: Option<u64>) {
     let Some(nofile) = nofile else { return };
     let maximum = getrlimit(Resource::Nofile).maximum;
     // If the limit cannot be set, the agent could not have it either.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(nofile.max(FILES_MIN)), maximum });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(nofile.max(FILES_MIN)),
+            maximum,
+        },
+    );
 }

@@ -49,7 +49,9 @@ impl DeadlineGuard {
 
     /// Whether it is too late to start anything.
     pub(super) fn is_due(&self, now: Span) -> bool {
-        self.deadline.as_ref().is_some_and(|deadline| now.as_ms() >= deadline.stop_at_ms)
+        self.deadline
+            .as_ref()
+            .is_some_and(|deadline| now.as_ms() >= deadline.stop_at_ms)
     }
 
     /// The deadline, once, when it has passed.
@@ -68,13 +70,20 @@ mod tests {
     use super::*;
 
     fn deadline(stop_at_ms: u64) -> Deadline {
-        Deadline { stop_at_ms, kill_at_ms: stop_at_ms + 100, ladder: Vec::new() }
+        Deadline {
+            stop_at_ms,
+            kill_at_ms: stop_at_ms + 100,
+            ladder: Vec::new(),
+        }
     }
 
     #[test]
     fn a_deadline_comes_once_and_a_newer_one_puts_it_off() {
         let mut guard = DeadlineGuard::default();
-        assert_eq!((guard.due_ms(), guard.is_due(Span::from_ms(u64::MAX))), (None, false));
+        assert_eq!(
+            (guard.due_ms(), guard.is_due(Span::from_ms(u64::MAX))),
+            (None, false)
+        );
         guard.set(deadline(1_000));
         assert_eq!(guard.take_due(Span::from_ms(999)), None);
         guard.set(deadline(2_000));
@@ -82,6 +91,9 @@ mod tests {
         assert_eq!(guard.take_due(Span::from_ms(2_000)), Some(deadline(2_000)));
         assert_eq!(guard.take_due(Span::from_ms(2_001)), None);
         assert_eq!(guard.due_ms(), None);
-        assert!(guard.is_due(Span::from_ms(2_001)), "nothing is started any more");
+        assert!(
+            guard.is_due(Span::from_ms(2_001)),
+            "nothing is started any more"
+        );
     }
 }

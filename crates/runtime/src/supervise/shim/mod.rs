@@ -53,10 +53,16 @@ const LOCK_FD_MIN: i32 = 300;
 /// Errors are not reported; the supervisor sees its connection end.
 pub fn main() -> ExitCode {
     system::close_inherited_files();
-    let Some(folder) = std::env::args_os().nth(2) else { return ExitCode::from(2) };
+    let Some(folder) = std::env::args_os().nth(2) else {
+        return ExitCode::from(2);
+    };
     let folder = AgentFolder::at(folder.into());
     let lived = begin(folder).and_then(Shim::live);
-    if lived.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if lived.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn begin(folder: AgentFolder) -> io::Result<Shim> {
@@ -65,7 +71,12 @@ fn begin(folder: AgentFolder) -> io::Result<Shim> {
     // Moved away from standard input, so that agents cannot use the connection.
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    let Inheritance { lock, terminal, input, unread } = receive(&control)?;
+    let Inheritance {
+        lock,
+        terminal,
+        input,
+        unread,
+    } = receive(&control)?;
     control.set_nonblocking(true)?;
     if terminal.is_none() {
         rustix::process::setsid()?;
@@ -119,8 +130,17 @@ fn receive(control: &UnixStream) -> io::Result<Inheritance> {
     }
     let lock = handles.remove(0);
     let unread = bytes[..received.bytes].to_vec();
-    let input = if handles.len() == 1 { handles.pop() } else { None };
-    Ok(Inheritance { lock, terminal: handles.try_into().ok(), input, unread })
+    let input = if handles.len() == 1 {
+        handles.pop()
+    } else {
+        None
+    };
+    Ok(Inheritance {
+        lock,
+        terminal: handles.try_into().ok(),
+        input,
+        unread,
+    })
 }
 
 /// Binds the socket. We hold the lock, so an existing socket is stale.

@@ -43,7 +43,12 @@ pub(super) struct Peers {
 impl Peers {
     /// Starts with the first connection, from which data was already read.
     pub(super) fn new(listener: UnixListener, first: UnixStream, unread: Vec<u8>) -> Self {
-        let first = ShimPeer { stream: first, number: 0, unread, has_ended: false };
+        let first = ShimPeer {
+            stream: first,
+            number: 0,
+            unread,
+            has_ended: false,
+        };
         Self {
             listener,
             is_listening: true,
@@ -87,7 +92,12 @@ impl Peers {
         }
         self.numbers += 1;
         let number = self.numbers;
-        self.all.push(ShimPeer { stream, number, unread: Vec::new(), has_ended: false });
+        self.all.push(ShimPeer {
+            stream,
+            number,
+            unread: Vec::new(),
+            has_ended: false,
+        });
     }
 
     /// Reads what a connection sent.
@@ -116,7 +126,12 @@ impl Peers {
     /// Makes this connection the supervisor's, if its right is not older than another that was here.
     pub(super) fn admit(&mut self, number: u64, fence: Fence) -> bool {
         if fence < self.newest {
-            self.send_to(number, &ShimReport::Refused { newest: self.newest });
+            self.send_to(
+                number,
+                &ShimReport::Refused {
+                    newest: self.newest,
+                },
+            );
             self.close(number);
             return false;
         }
@@ -149,7 +164,9 @@ impl Peers {
     /// Reports are few and small. If a connection has no room for one, its reader stopped reading long
     /// ago.
     fn send_to(&mut self, number: u64, report: &ShimReport) {
-        let Some(peer) = self.find(number) else { return };
+        let Some(peer) = self.find(number) else {
+            return;
+        };
         let mut line = serde_json::to_vec(report).expect("a report is always JSON");
         line.push(b'\n');
         let is_sent = matches!(peer.stream.write(&line), Ok(len) if len == line.len());
@@ -177,7 +194,11 @@ impl ShimPeer {
     fn take_line(&mut self) -> io::Result<Option<Order>> {
         let Some(end) = memchr::memchr(b'\n', &self.unread) else {
             let is_too_long = self.unread.len() > LINE_LEN_MAX;
-            return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+            return if is_too_long {
+                Err(io::ErrorKind::InvalidData.into())
+            } else {
+                Ok(None)
+            };
         };
         let order = serde_json::from_slice(&self.unread[..end])?;
         self.unread.drain(..=end);

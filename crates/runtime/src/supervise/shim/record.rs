@@ -54,7 +54,10 @@ pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
 }
 
 fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
-    parse(&file::read_regular(&folder.exit_record(number), RECORD_BYTES_MAX)?)
+    parse(&file::read_regular(
+        &folder.exit_record(number),
+        RECORD_BYTES_MAX,
+    )?)
 }
 
 /// What the first line of a file says; none when it is not whole.

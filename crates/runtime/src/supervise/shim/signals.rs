@@ -31,7 +31,9 @@ pub(super) fn install() -> io::Result<UnixStream> {
 fn ignored_already() -> impl Iterator<Item = i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mask = mask
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
     // Above them are the real-time signals; the C library uses the first ones.
     (1..32).filter(move |signal| {
         let is_ours_to_take = ![SIGPIPE, SIGCHLD].contains(signal) && !FORBIDDEN.contains(signal);

@@ -1,7 +1,10 @@
 //! The calls of the product that need `unsafe`, because neither the standard library nor rustix has
 //! them: waiting for a child together with its resource usage, closing inherited descriptors, and a
 //! timer that continues a stopped process.
-#![expect(unsafe_code, reason = "C functions; the reason why each use is sound stands beside it")]
+#![expect(
+    unsafe_code,
+    reason = "C functions; the reason why each use is sound stands beside it"
+)]
 
 use std::io;
 
@@ -37,7 +40,15 @@ pub(super) fn reap() -> Reaped {
     // outlive the call.
     let (pid, used) = unsafe {
         let mut used: libc::rusage = std::mem::zeroed();
-        (libc::wait4(-1, &raw mut status, libc::WNOHANG | libc::__WALL, &raw mut used), used)
+        (
+            libc::wait4(
+                -1,
+                &raw mut status,
+                libc::WNOHANG | libc::__WALL,
+                &raw mut used,
+            ),
+            used,
+        )
     };
     match pid {
         0 => Reaped::NoneDead,
@@ -78,7 +89,11 @@ impl ContinueTimer {
             event.sigev_signo = libc::SIGCONT;
             libc::timer_create(libc::CLOCK_BOOTTIME, &raw mut event, &raw mut timer)
         };
-        if made == 0 { Ok(Self(timer)) } else { Err(io::Error::last_os_error()) }
+        if made == 0 {
+            Ok(Self(timer))
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 
     /// Continues this process at this boot time, and again and again from then on, because it may be
@@ -89,12 +104,19 @@ impl ContinueTimer {
             tv_nsec: i64::try_from(ms % 1_000 * 1_000_000).unwrap_or(0),
         };
         // Zero would switch it off.
-        let spec =
-            libc::itimerspec { it_interval: time(CONTINUE_EVERY_MS), it_value: time(at_ms.max(1)) };
+        let spec = libc::itimerspec {
+            it_interval: time(CONTINUE_EVERY_MS),
+            it_value: time(at_ms.max(1)),
+        };
         // SAFETY: the timer was made by `new` and is never deleted; the pointer is to a local that outlives
         // the call.
         let _ = unsafe {
-            libc::timer_settime(self.0, libc::TIMER_ABSTIME, &raw const spec, std::ptr::null_mut())
+            libc::timer_settime(
+                self.0,
+                libc::TIMER_ABSTIME,
+                &raw const spec,
+                std::ptr::null_mut(),
+            )
         };
     }
 }

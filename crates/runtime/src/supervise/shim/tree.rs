@@ -65,7 +65,9 @@ pub(super) fn count() -> u32 {
 /// adopts what loses its parent, so nothing escapes meanwhile.
 pub(in crate::supervise) fn kill_below(shim: &ProcessIdentity) {
     for _ in 0..LOOKS_MAX {
-        let Ok(Some(handle)) = pidfd::open_identified(shim) else { return };
+        let Ok(Some(handle)) = pidfd::open_identified(shim) else {
+            return;
+        };
         let mut found = Vec::new();
         collect(shim.pid, Some(&handle), 0, &mut found);
         for descendant in &found {
@@ -78,7 +80,10 @@ pub(in crate::supervise) fn kill_below(shim: &ProcessIdentity) {
 }
 
 fn living(found: &[Descendant]) -> u32 {
-    let alive = found.iter().filter(|descendant| descendant.stat.is_alive()).count();
+    let alive = found
+        .iter()
+        .filter(|descendant| descendant.stat.is_alive())
+        .count();
     u32::try_from(alive).unwrap_or(u32::MAX)
 }
 
@@ -86,8 +91,14 @@ fn living(found: &[Descendant]) -> u32 {
 /// being reused.
 fn kill_groups(found: &[Descendant]) {
     let own = process::stat(std::process::id()).map(|stat| stat.group);
-    let groups: BTreeSet<u32> = found.iter().map(|descendant| descendant.stat.group).collect();
-    for group in groups.into_iter().filter(|group| *group > 1 && Some(*group) != own) {
+    let groups: BTreeSet<u32> = found
+        .iter()
+        .map(|descendant| descendant.stat.group)
+        .collect();
+    for group in groups
+        .into_iter()
+        .filter(|group| *group > 1 && Some(*group) != own)
+    {
         if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
             // One that is gone is what we want; one that refuses is told one by one below.
             let _ = kill_process_group(group, Signal::KILL);
@@ -96,7 +107,9 @@ fn kill_groups(found: &[Descendant]) {
 }
 
 fn tell(descendant: &Descendant, signal: Signal) {
-    let Ok(handle) = pidfd::open(descendant.pid) else { return };
+    let Ok(handle) = pidfd::open(descendant.pid) else {
+        return;
+    };
     let is_the_same =
         process::stat(descendant.pid).is_some_and(|stat| stat.start == descendant.stat.start);
     if is_the_same {
@@ -114,8 +127,12 @@ fn descendants() -> Vec<Descendant> {
 /// `handle` is on the parent; none where this process is the shim.
 fn collect(parent: u32, handle: Option<&OwnedFd>, depth: usize, found: &mut Vec<Descendant>) {
     for pid in process::children(parent) {
-        let Ok(child_handle) = pidfd::open(pid) else { continue };
-        let Some(stat) = process::stat(pid) else { continue };
+        let Ok(child_handle) = pidfd::open(pid) else {
+            continue;
+        };
+        let Some(stat) = process::stat(pid) else {
+            continue;
+        };
         let parent_lives = handle.is_none_or(|handle| !pidfd::has_ended(handle));
         if stat.parent != parent || !parent_lives {
             continue;

@@ -51,16 +51,28 @@ pub async fn current_brief(
     let last = match about.agent {
         Some(agent) => {
             let agent = Some(agent.clone());
-            let query = AttemptQuery { agent, ended: true, before: None, limit: 1 };
+            let query = AttemptQuery {
+                agent,
+                ended: true,
+                before: None,
+                limit: 1,
+            };
             engine.store().attempts(query).await?.into_iter().next()
         }
         None => None,
     };
     let before = last.as_ref().and_then(|last| {
         let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
-        Some(Interrupted { number: last.number, ended, post_mortem, head_at_begin: None })
+        Some(Interrupted {
+            number: last.number,
+            ended,
+            post_mortem,
+            head_at_begin: None,
+        })
     });
-    let own = view.as_ref().and_then(|view| view.task.context.get("workspace"));
+    let own = view
+        .as_ref()
+        .and_then(|view| view.task.context.get("workspace"));
     let workspace = about.workspace.map(|folder| own.map_or(folder, Path::new));
     let git = workspace.and_then(git_facts);
     let place = workspace.map(Path::to_string_lossy).unwrap_or_default();
@@ -72,7 +84,9 @@ pub async fn current_brief(
         agent: about.agent.filter(|_| last.is_some()),
         attempt_number: last.as_ref().map_or(1, |last| last.number + 1),
         before,
-        task: view.as_ref().map(|view| (&view.task, view.steps.as_slice())),
+        task: view
+            .as_ref()
+            .map(|view| (&view.task, view.steps.as_slice())),
         git: git.as_ref().map(|git| (&*place, git)),
         host: None,
     };
@@ -86,11 +100,21 @@ async fn open_task(
     let found = match agent {
         Some(agent) => {
             let (agent, limit) = (Some(agent.clone()), Some(1));
-            let query = TaskQuery { statuses: OPEN.to_vec(), agent, limit, ..TaskQuery::default() };
+            let query = TaskQuery {
+                statuses: OPEN.to_vec(),
+                agent,
+                limit,
+                ..TaskQuery::default()
+            };
             engine.store().tasks(query).await?.pop()
         }
         None => match &unfinished(engine).await?[..] {
-            [Unfinished { task, is_held: false }] if task.agent.is_none() => Some(task.clone()),
+            [
+                Unfinished {
+                    task,
+                    is_held: false,
+                },
+            ] if task.agent.is_none() => Some(task.clone()),
             _ => None,
         },
     };
@@ -111,7 +135,10 @@ pub struct Unfinished {
 
 /// All unfinished tasks, for a reader without a name: it may have begun any of them.
 pub async fn unfinished(engine: &Engine) -> Result<Vec<Unfinished>, ActError> {
-    let query = TaskQuery { statuses: OPEN.to_vec(), ..TaskQuery::default() };
+    let query = TaskQuery {
+        statuses: OPEN.to_vec(),
+        ..TaskQuery::default()
+    };
     let mut found = engine.store().tasks(query).await?;
     found.retain(|task| task.starts > 0);
     let leases = found.iter().filter_map(|task| task.lease.held.as_ref());

@@ -92,9 +92,12 @@ pub fn dirty_files(workspace: &Path, wait: Span, asker: &Asker) -> Option<DirtyF
 
 /// Found in our own `PATH`, never in the workspace; git itself gets none.
 fn status_of(repository: &Repository, private: &Private, asker: &Asker) -> Option<Command> {
-    let path = environment::variables().into_iter().filter(|(name, _)| name == "PATH");
-    let path: Vec<(Word, Word)> =
-        path.map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into())).collect();
+    let path = environment::variables()
+        .into_iter()
+        .filter(|(name, _)| name == "PATH");
+    let path: Vec<(Word, Word)> = path
+        .map(|(name, value)| (name.as_os_str().into(), value.as_os_str().into()))
+        .collect();
     let program = program::find(OsStr::new("git"), &path, Path::new("/")).ok()?;
     let mut command = process::command(program, &ARGUMENTS);
     command
@@ -122,7 +125,9 @@ struct Private(PathBuf);
 
 impl Private {
     fn of(repository: &Repository, asker: &Asker) -> io::Result<Self> {
-        let own = asker.user.filter(|(user, _)| *user != rustix::process::geteuid().as_raw());
+        let own = asker
+            .user
+            .filter(|(user, _)| *user != rustix::process::geteuid().as_raw());
         let above = match own {
             None => asker.folder.path().to_owned(),
             // The folder of the agent is closed to the agent's user.
@@ -130,7 +135,11 @@ impl Private {
         };
         let number = u64::from_ne_bytes(random::bytes());
         let name = format!("{PRIVATE}.tmp-{}-{number}", std::process::id());
-        let folder = above.join(if own.is_some() { format!("relight-{name}") } else { name });
+        let folder = above.join(if own.is_some() {
+            format!("relight-{name}")
+        } else {
+            name
+        });
         std::fs::DirBuilder::new().mode(0o750).create(&folder)?;
         let private = Self(folder);
         let group = own.map(|(_, group)| group);
@@ -215,14 +224,22 @@ fn comes_before(first: BorrowedFd<'_>, timer: BorrowedFd<'_>) -> bool {
 
 fn timer(wait: Span) -> rustix::io::Result<OwnedFd> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let never = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     let wait = wait.as_duration();
-    let it_value =
-        Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
+    let it_value = Timespec {
+        tv_sec: wait.as_secs().cast_signed(),
+        tv_nsec: wait.subsec_nanos().into(),
+    };
     timerfd_settime(
         &timer,
         TimerfdTimerFlags::empty(),
-        &Itimerspec { it_interval: never, it_value },
+        &Itimerspec {
+            it_interval: never,
+            it_value,
+        },
     )?;
     Ok(timer)
 }
@@ -232,7 +249,9 @@ fn parse(status: &[u8]) -> DirtyFiles {
     let mut found = DirtyFiles::default();
     let mut entries = status.split(|byte| *byte == 0);
     while let Some(entry) = entries.next() {
-        let Some((letters, name)) = entry.split_at_checked(3) else { continue };
+        let Some((letters, name)) = entry.split_at_checked(3) else {
+            continue;
+        };
         if letters.starts_with(b"R") || letters.starts_with(b"C") {
             entries.next();
         }

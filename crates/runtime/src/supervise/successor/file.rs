@@ -71,10 +71,16 @@ pub(super) fn read_state(path: &Path) -> Option<ActiveState> {
 /// Removes what killed writers left beside the two: a file that is not in its place after so long will
 /// not come there any more. What cannot be removed stays until the next time.
 pub fn sweep(folder: &AgentFolder) {
-    let Ok(entries) = std::fs::read_dir(folder.path()) else { return };
+    let Ok(entries) = std::fs::read_dir(folder.path()) else {
+        return;
+    };
     let now_ms = clock::now().as_ms();
     for entry in entries.take(ENTRIES_MAX).filter_map(Result::ok) {
-        let written_ms = entry.metadata().and_then(|file| file.modified()).ok().and_then(ms_of);
+        let written_ms = entry
+            .metadata()
+            .and_then(|file| file.modified())
+            .ok()
+            .and_then(ms_of);
         let is_old = written_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) > LEFT_AFTER_MS);
         let name = entry.file_name();
         if is_old && is_beside(&name, &["brief", "active_state"]) {
@@ -91,7 +97,9 @@ fn is_beside(name: &OsStr, stems: &[&str]) -> bool {
         return false;
     };
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let is_numbered = rest.split_once('-').is_some_and(|(pid, n)| is_number(pid) && is_number(n));
+    let is_numbered = rest
+        .split_once('-')
+        .is_some_and(|(pid, n)| is_number(pid) && is_number(n));
     is_numbered && stems.contains(&stem)
 }
 
@@ -116,7 +124,9 @@ fn exchange(path: &Path, text: &str) -> io::Result<()> {
 /// Beside, then put in its place; 0600.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (beside, mut file) = create_beside(path)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| put_in_place(&beside, path));
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| put_in_place(&beside, path));
     // Here is now the old file, or what could not be put in place; the caller hears of that.
     let _ = std::fs::remove_file(&beside);
     written
@@ -138,7 +148,12 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     for _ in 0..CREATE_TRIES_MAX {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let beside = path.with_extension(format!("tmp-{}-{number}", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside) {
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&beside)
+        {
             Ok(file) => return Ok((beside, file)),
             // Left by a dead process that had our pid.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,

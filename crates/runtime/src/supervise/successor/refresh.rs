@@ -48,13 +48,17 @@ pub async fn refresh_state(
     let Some(tag) = holding_attempt(task) else {
         return refresh_task_state(home, engine, &task.id).await;
     };
-    let Some(agent) = agent_of(engine, &tag).await? else { return Ok(false) };
+    let Some(agent) = agent_of(engine, &tag).await? else {
+        return Ok(false);
+    };
     let folder = AgentFolder::of(home, &agent.name);
     let reason = last_reason(engine, &folder, &agent, &tag).await?;
     let mut has_changed = false;
     let mut written_seq = None;
     for _ in 0..ROUNDS_MAX {
-        let Some(task) = engine.store().task(&task.id).await? else { break };
+        let Some(task) = engine.store().task(&task.id).await? else {
+            break;
+        };
         let is_current = written_seq == Some(task.seq);
         if is_current || holding_attempt(&task).as_ref() != Some(&tag) {
             break;
@@ -72,7 +76,8 @@ pub async fn refresh_state(
 
 /// Where the state of a task is that no supervised attempt works on.
 pub fn task_state_file(home: &Path, task: &TaskId) -> PathBuf {
-    home.join("states").join(format!("{}.json", encoded_name(task.as_str())))
+    home.join("states")
+        .join(format!("{}.json", encoded_name(task.as_str())))
 }
 
 /// Writes the state of a task that is worked on outside of `relight run`; its file.
@@ -83,7 +88,10 @@ pub async fn write_task_state(
 ) -> Result<PathBuf, RefreshError> {
     let path = task_state_file(home, task);
     let folder = path.parent().expect("it lies in a folder");
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder);
     made.map_err(|source| file_error(folder, source))?;
     write_task_file(engine, &path, task).await?;
     Ok(path)
@@ -128,7 +136,10 @@ async fn write_task_file(
 }
 
 fn file_error(path: &Path, source: io::Error) -> RefreshError {
-    RefreshError::File { path: path.display().to_string(), source }
+    RefreshError::File {
+        path: path.display().to_string(),
+        source,
+    }
 }
 
 fn holding_attempt(task: &Task) -> Option<AttemptTag> {
@@ -155,8 +166,15 @@ async fn last_reason(
     if let Some(there) = there.filter(|there| there.attempt.as_ref() == Some(tag)) {
         return Ok(there.reason);
     }
-    let query =
-        AttemptQuery { agent: Some(agent.name.clone()), ended: true, limit: 1, before: None };
+    let query = AttemptQuery {
+        agent: Some(agent.name.clone()),
+        ended: true,
+        limit: 1,
+        before: None,
+    };
     let newest = engine.store().attempts(query).await?.into_iter().next();
-    Ok(newest.and_then(|attempt| attempt.ended).as_ref().map(reason))
+    Ok(newest
+        .and_then(|attempt| attempt.ended)
+        .as_ref()
+        .map(reason))
 }

@@ -35,7 +35,14 @@ fn agent_folder() -> (TempDir, AgentFolder) {
 fn state(at_ms: i64, reason: Option<&str>) -> ActiveState {
     let (agent, at) = (agent(), Time::from_ms(at_ms));
     let tag = AttemptTag::new(&agent, 2, 7);
-    ActiveState::new(Some(&agent), Some(&tag), None, None, reason.map(str::to_owned), at)
+    ActiveState::new(
+        Some(&agent),
+        Some(&tag),
+        None,
+        None,
+        reason.map(str::to_owned),
+        at,
+    )
 }
 
 #[test]
@@ -45,8 +52,15 @@ fn a_brief_is_private_and_written_only_when_it_changed() {
     assert!(!write_brief(&folder, "one\n").unwrap());
     assert!(write_brief(&folder, "two\n").unwrap());
     assert_eq!(fs::read_to_string(folder.brief()).unwrap(), "two\n");
-    assert_eq!(fs::metadata(folder.brief()).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the brief and the folder of logs");
+    assert_eq!(
+        fs::metadata(folder.brief()).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "the brief and the folder of logs"
+    );
 }
 
 #[test]
@@ -90,17 +104,27 @@ fn what_a_killed_writer_left_goes_once_it_is_old() {
     let (_home, folder) = agent_folder();
     let at = |name: &str| folder.path().join(name);
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
-    for name in ["brief.tmp-12-0", "active_state.tmp-345-67", "brief.md", "brief.tmp-mine"] {
+    for name in [
+        "brief.tmp-12-0",
+        "active_state.tmp-345-67",
+        "brief.md",
+        "brief.tmp-mine",
+    ] {
         fs::write(at(name), "x").unwrap();
         let file = fs::OpenOptions::new().write(true).open(at(name)).unwrap();
         file.set_modified(long_ago).unwrap();
     }
     fs::write(at("brief.tmp-12-1"), "being written").unwrap();
     sweep(&folder);
-    let mut left: Vec<_> =
-        fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    let mut left: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|it| it.unwrap().file_name())
+        .collect();
     left.sort();
-    assert_eq!(left, ["brief.md", "brief.tmp-12-1", "brief.tmp-mine", "log"]);
+    assert_eq!(
+        left,
+        ["brief.md", "brief.tmp-12-1", "brief.tmp-mine", "log"]
+    );
     let mut home = folder.path().to_owned();
     home.push("absent");
     sweep(&AgentFolder::at(home));
@@ -113,7 +137,10 @@ fn what_was_left_of_a_question_to_git_goes_too() {
     fs::create_dir(&left).unwrap();
     fs::write(left.join("config"), "x").unwrap();
     let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
-    fs::File::open(&left).unwrap().set_modified(long_ago).unwrap();
+    fs::File::open(&left)
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
     sweep(&folder);
     assert!(!left.exists());
 }
@@ -128,14 +155,26 @@ fn a_folder_that_is_not_there_is_an_error() {
 /// For whom git is asked in a test; with the folder of that agent.
 fn asker() -> (TempDir, Asker) {
     let (home, folder) = agent_folder();
-    (home, Asker { folder, user: None, tag: AttemptTag::new(&agent(), 2, 7), cgroup: None })
+    (
+        home,
+        Asker {
+            folder,
+            user: None,
+            tag: AttemptTag::new(&agent(), 2, 7),
+            cgroup: None,
+        },
+    )
 }
 
 /// The changed files of a workspace, asked for an agent without a user of its own.
 fn dirty(workspace: &Path) -> Option<DirtyFiles> {
     let (_home, asker) = asker();
     let found = dirty_files(workspace, WHILE, &asker);
-    assert_eq!(fs::read_dir(asker.folder.path()).unwrap().count(), 1, "nothing is left behind");
+    assert_eq!(
+        fs::read_dir(asker.folder.path()).unwrap().count(),
+        1,
+        "nothing is left behind"
+    );
     found
 }
 
@@ -143,13 +182,23 @@ fn dirty(workspace: &Path) -> Option<DirtyFiles> {
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut command = process::command("git", arguments);
     command.current_dir(folder).env_clear().stdin(Stdio::null());
-    command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", folder);
-    for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"]
-    {
+    command
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", folder);
+    for name in [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ] {
         command.env(name, "a@example.org");
     }
     let output = command.output().expect("git is installed where tests run");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -157,7 +206,10 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 fn repository() -> TempDir {
     let folder = TempDir::new().unwrap();
     git(folder.path(), &["init", "-q", "-b", "main"]);
-    git(folder.path(), &["commit", "-q", "--allow-empty", "-m", "first"]);
+    git(
+        folder.path(),
+        &["commit", "-q", "--allow-empty", "-m", "first"],
+    );
     folder
 }
 
@@ -184,22 +236,35 @@ fn packed_refs_detached_heads_and_branches_without_a_commit_are_understood() {
     git(folder.path(), &["checkout", "-q", "--detach"]);
     let facts = git_facts(folder.path()).unwrap();
     assert_eq!((facts.branch, facts.head), (None, Some(commit)));
-    git(folder.path(), &["checkout", "-q", "--orphan", "feature/new"]);
+    git(
+        folder.path(),
+        &["checkout", "-q", "--orphan", "feature/new"],
+    );
     let facts = git_facts(folder.path()).unwrap();
-    assert_eq!((facts.branch.as_deref(), facts.head), (Some("feature/new"), None));
+    assert_eq!(
+        (facts.branch.as_deref(), facts.head),
+        (Some("feature/new"), None)
+    );
 }
 
 #[test]
 fn a_linked_worktree_has_its_own_branch_lock_and_changes() {
     let folder = repository();
     let linked = folder.path().join("linked");
-    git(folder.path(), &["worktree", "add", "-q", "-b", "fix", "linked"]);
+    git(
+        folder.path(),
+        &["worktree", "add", "-q", "-b", "fix", "linked"],
+    );
     git(&linked, &["commit", "-q", "--allow-empty", "-m", "second"]);
     fs::write(folder.path().join(".git/worktrees/linked/index.lock"), "").unwrap();
     let facts = git_facts(&linked).unwrap();
     assert_eq!(facts.branch.as_deref(), Some("fix"));
     assert_eq!(facts.head, Some(git(&linked, &["rev-parse", "HEAD"])));
-    assert!(facts.index_lock_age.is_some_and(|age| age < Span::from_secs(60)));
+    assert!(
+        facts
+            .index_lock_age
+            .is_some_and(|age| age < Span::from_secs(60))
+    );
     assert_eq!(dirty(&linked).unwrap().count, 0);
     assert_eq!(git_facts(folder.path()).unwrap().index_lock_age, None);
 }
@@ -226,10 +291,16 @@ fn asking_git_writes_nothing_and_runs_nothing_of_the_repository() {
     let script = folder.path().join(".git/monitor");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\n", trace.display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    git(folder.path(), &["config", "core.fsmonitor", script.to_str().unwrap()]);
+    git(
+        folder.path(),
+        &["config", "core.fsmonitor", script.to_str().unwrap()],
+    );
     fs::write(folder.path().join(".git/index.lock"), "").unwrap();
-    let index =
-        || fs::metadata(folder.path().join(".git/index")).and_then(|file| file.modified()).ok();
+    let index = || {
+        fs::metadata(folder.path().join(".git/index"))
+            .and_then(|file| file.modified())
+            .ok()
+    };
     let before = index();
     assert!(dirty(folder.path()).is_some());
     assert!(!trace.exists());
@@ -239,7 +310,11 @@ fn asking_git_writes_nothing_and_runs_nothing_of_the_repository() {
 /// A script in `.git` that leaves a mark when it is run; its path, and the mark.
 fn trap(folder: &Path, name: &str) -> (String, std::path::PathBuf) {
     let (script, mark) = (folder.join(".git").join(name), folder.join(".git/ran"));
-    fs::write(&script, format!("#!/bin/sh\necho {name} >>'{}'\ncat\n", mark.display())).unwrap();
+    fs::write(
+        &script,
+        format!("#!/bin/sh\necho {name} >>'{}'\ncat\n", mark.display()),
+    )
+    .unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     (script.to_str().unwrap().to_owned(), mark)
 }
@@ -250,7 +325,10 @@ fn plant_traps(folder: &Path) -> std::path::PathBuf {
     let ssh = format!("{script} ssh");
     for (key, value) in [
         ("core.fsmonitor", &*script),
-        ("core.hooksPath", folder.join(".git/traps").to_str().unwrap()),
+        (
+            "core.hooksPath",
+            folder.join(".git/traps").to_str().unwrap(),
+        ),
         ("core.sshCommand", &ssh),
         ("core.pager", &script),
         ("core.editor", &script),
@@ -275,7 +353,11 @@ fn plant_traps(folder: &Path) -> std::path::PathBuf {
     }
     let hooks = folder.join(".git/traps");
     fs::create_dir(&hooks).unwrap();
-    for hook in ["post-index-change", "fsmonitor-watchman", "reference-transaction"] {
+    for hook in [
+        "post-index-change",
+        "fsmonitor-watchman",
+        "reference-transaction",
+    ] {
         fs::copy(&script, hooks.join(hook)).unwrap();
     }
     fs::write(folder.join(".git/info/attributes"), "* filter=x diff=x\n").unwrap();
@@ -285,7 +367,11 @@ fn plant_traps(folder: &Path) -> std::path::PathBuf {
 #[test]
 fn nothing_that_the_repository_names_is_run() {
     let folder = repository();
-    fs::write(folder.path().join(".gitattributes"), "*.txt filter=x diff=x\n").unwrap();
+    fs::write(
+        folder.path().join(".gitattributes"),
+        "*.txt filter=x diff=x\n",
+    )
+    .unwrap();
     fs::write(folder.path().join("a.txt"), "a\n").unwrap();
     let inner = folder.path().join("inner");
     fs::create_dir(&inner).unwrap();
@@ -300,7 +386,11 @@ fn nothing_that_the_repository_names_is_run() {
     let mark = plant_traps(folder.path());
     // A tree that only a promisor remote would have.
     let tree = git_without_traps(folder.path(), &["rev-parse", "HEAD^{tree}"]);
-    let object = folder.path().join(".git/objects").join(&tree[..2]).join(&tree[2..]);
+    let object = folder
+        .path()
+        .join(".git/objects")
+        .join(&tree[..2])
+        .join(&tree[2..]);
     let kept = folder.path().join(".git/kept");
     // Of the same length, so that only its content tells.
     fs::write(folder.path().join("a.txt"), "b\n").unwrap();
@@ -314,7 +404,12 @@ fn nothing_that_the_repository_names_is_run() {
 
 /// Asks git about a repository with traps, past them.
 fn git_without_traps(folder: &Path, arguments: &[&str]) -> String {
-    let past = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
+    let past = [
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+    ];
     git(folder, &[&past, arguments].concat())
 }
 
@@ -335,7 +430,10 @@ fn settings_that_run_nothing_count() {
 #[test]
 fn repositories_of_the_newer_hash_and_without_a_commit_are_asked() {
     let folder = TempDir::new().unwrap();
-    git(folder.path(), &["init", "-q", "-b", "main", "--object-format=sha256"]);
+    git(
+        folder.path(),
+        &["init", "-q", "-b", "main", "--object-format=sha256"],
+    );
     fs::write(folder.path().join("a"), "a\n").unwrap();
     assert_eq!(dirty(folder.path()).unwrap().names, ["a"]);
     git(folder.path(), &["add", "."]);
@@ -348,7 +446,12 @@ fn endless() -> (TempDir, std::path::PathBuf) {
     let folder = repository();
     let index = folder.path().join(".git/index");
     let _ = fs::remove_file(&index);
-    rustix::fs::mkfifoat(rustix::fs::CWD, &index, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &index,
+        rustix::fs::Mode::from_raw_mode(0o600),
+    )
+    .unwrap();
     (folder, index)
 }
 
@@ -364,7 +467,10 @@ fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        let moment = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 5_000_000,
+        };
         let _ = rustix::event::poll(&mut [], Some(&moment));
     }
     panic!("never: {what}");
@@ -375,7 +481,11 @@ fn a_git_that_does_not_answer_is_killed_in_time() {
     let (folder, index) = endless();
     let (_home, asker) = asker();
     assert_eq!(dirty_files(folder.path(), Span::from_ms(300), &asker), None);
-    assert_eq!(open_pipe(&index).unwrap_err(), rustix::io::Errno::NXIO, "nobody reads any more");
+    assert_eq!(
+        open_pipe(&index).unwrap_err(),
+        rustix::io::Errno::NXIO,
+        "nobody reads any more"
+    );
 }
 
 #[test]
@@ -390,10 +500,16 @@ fn git_carries_the_tag_of_the_attempt_and_is_in_its_cgroup() {
     let workspace = folder.path().to_owned();
     let asked = std::thread::spawn(move || dirty_files(&workspace, WHILE, &asker));
     let moved = until("git is moved", || {
-        fs::read_to_string(cgroup.join("cgroup.procs")).ok().filter(|pid| !pid.is_empty())
+        fs::read_to_string(cgroup.join("cgroup.procs"))
+            .ok()
+            .filter(|pid| !pid.is_empty())
     });
     let environment = fs::read(format!("/proc/{moved}/environ")).unwrap();
-    assert!(environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()));
+    assert!(
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == wanted.as_bytes())
+    );
     // An index of nothing, which is none that git takes: it ends.
     drop(until("git reads its index", || open_pipe(&index).ok()));
     let _ = asked.join().unwrap();
@@ -411,10 +527,18 @@ fn git_has_the_rights_of_the_agents_user() {
     let (_home, mut asker) = asker();
     asker.user = Some((STRANGER, STRANGER));
     let found = dirty_files(folder.path(), WHILE, &asker);
-    assert_eq!(found.unwrap().names, ["a"], "what everybody can read is told");
+    assert_eq!(
+        found.unwrap().names,
+        ["a"],
+        "what everybody can read is told"
+    );
     let objects = folder.path().join(".git/objects");
     fs::set_permissions(&objects, fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(dirty_files(folder.path(), WHILE, &asker), None, "what it cannot read is not");
+    assert_eq!(
+        dirty_files(folder.path(), WHILE, &asker),
+        None,
+        "what it cannot read is not"
+    );
     assert!(dirty(folder.path()).is_some(), "though root can");
 }
 
@@ -430,7 +554,12 @@ fn without_a_repository_there_is_nothing_to_tell() {
 fn a_repository_that_points_elsewhere_tells_nothing_wrong() {
     let folder = repository();
     let head = folder.path().join(".git/HEAD");
-    for text in ["ref: ../../../../etc/passwd", "ref: refs/heads/../../HEAD", "not a hash", ""] {
+    for text in [
+        "ref: ../../../../etc/passwd",
+        "ref: refs/heads/../../HEAD",
+        "not a hash",
+        "",
+    ] {
         fs::write(&head, text).unwrap();
         assert_eq!(git_head(folder.path()), None, "{text:?}");
     }

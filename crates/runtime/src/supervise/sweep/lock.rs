@@ -42,9 +42,17 @@ impl Lock {
         let file = std::fs::metadata(path)?;
         let program = std::fs::metadata("/proc/self/exe")?;
         let program = (program.dev(), program.ino());
-        let path = std::fs::read_link("/proc/self/exe")?.into_os_string().into_encoded_bytes();
+        let path = std::fs::read_link("/proc/self/exe")?
+            .into_os_string()
+            .into_encoded_bytes();
         let program_path = without_mark(&path).to_vec();
-        Ok(Self { device: file.dev(), inode: file.ino(), users, program, program_path })
+        Ok(Self {
+            device: file.dev(),
+            inode: file.ino(),
+            users,
+            program,
+            program_path,
+        })
     }
 
     /// Whether a process holds it; not when it is gone, another user's, or a part of Relight.
@@ -111,14 +119,21 @@ struct HowHeld {
 }
 
 fn how_held(process: &OwnedFd, number: &CStr) -> Result<HowHeld, Errno> {
-    let folder = openat(process, c"fdinfo", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let folder = openat(
+        process,
+        c"fdinfo",
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let info = match read_small(&folder, number) {
         Err(Errno::NOENT) => return Ok(HowHeld::default()),
         info => info?,
     };
     let mut held = HowHeld::default();
     for line in info.split(|byte| *byte == b'\n') {
-        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut words = line
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
         match words.next() {
             Some(b"lock:") => held.is_locked |= words.nth(1) == Some(b"FLOCK"),
             Some(b"flags:") => {
@@ -133,7 +148,12 @@ fn how_held(process: &OwnedFd, number: &CStr) -> Result<HowHeld, Errno> {
 }
 
 fn read_small(folder: &OwnedFd, name: &CStr) -> Result<Vec<u8>, Errno> {
-    let file = openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = openat(
+        folder,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let mut bytes = vec![0; INFO_BYTES];
     let mut length = 0;
     while length < bytes.len() {

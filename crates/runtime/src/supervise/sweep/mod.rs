@@ -122,7 +122,10 @@ impl SeenProcesses {
     fn swept(&self, left: Vec<TaggedProcess>) -> SweepOutcome {
         let survivors: Vec<_> = left.into_iter().map(|one| one.process).collect();
         let stopped = self.0.len().saturating_sub(survivors.len());
-        SweepOutcome { stopped: u32::try_from(stopped).unwrap_or(u32::MAX), survivors }
+        SweepOutcome {
+            stopped: u32::try_from(stopped).unwrap_or(u32::MAX),
+            survivors,
+        }
     }
 }
 
@@ -191,15 +194,24 @@ fn still_there(there: Vec<BorrowedFd<'_>>, time: Duration) -> Result<Vec<Borrowe
     if there.is_empty() {
         return Ok(there);
     }
-    let mut polled: Vec<PollFd<'_>> =
-        there.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let time = Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+    let mut polled: Vec<PollFd<'_>> = there
+        .iter()
+        .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+        .collect();
+    let time = Timespec::try_from(time).unwrap_or(Timespec {
+        tv_sec: i64::MAX,
+        tv_nsec: 0,
+    });
     match poll(&mut polled, Some(&time)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error),
     }
     let is_there: Vec<bool> = polled.iter().map(|fd| fd.revents().is_empty()).collect();
-    Ok(there.into_iter().zip(is_there).filter_map(|(fd, is)| is.then_some(fd)).collect())
+    Ok(there
+        .into_iter()
+        .zip(is_there)
+        .filter_map(|(fd, is)| is.then_some(fd))
+        .collect())
 }
 
 /// Scans all processes; `met` is called for each match at once.
@@ -225,10 +237,15 @@ fn look_by(
     mut met: impl FnMut(&TaggedProcess),
 ) -> io::Result<ProcessScan> {
     let own = std::process::id();
-    let mut scan = ProcessScan { proof: proof.clone(), ..ProcessScan::default() };
+    let mut scan = ProcessScan {
+        proof: proof.clone(),
+        ..ProcessScan::default()
+    };
     for entry in Dir::read_from(&proc.folder)? {
         let entry = entry?;
-        let Some(pid) = pid_of(entry.file_name().to_bytes()) else { continue };
+        let Some(pid) = pid_of(entry.file_name().to_bytes()) else {
+            continue;
+        };
         if pid == own {
             continue;
         }
@@ -258,7 +275,9 @@ fn prove(
     if !is_ours(pid)? {
         return Ok(None);
     }
-    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Ok(None);
+    };
     let pidfd = match pidfd_open(number, PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
         Err(Errno::SRCH | Errno::INVAL) => return Ok(None),
@@ -268,7 +287,9 @@ fn prove(
     if !is_ours(pid)? {
         return Ok(None);
     }
-    let Some(process) = process::identity(pid) else { return Ok(None) };
+    let Some(process) = process::identity(pid) else {
+        return Ok(None);
+    };
     let is_there = !still_there(vec![pidfd.as_fd()], Duration::ZERO)?.is_empty();
     Ok(is_there.then_some(TaggedProcess { pidfd, process }))
 }
@@ -297,6 +318,9 @@ impl Proc {
             return Ok(Self { folder });
         }
         // Its pids would be those of another namespace.
-        Err(io::Error::new(io::ErrorKind::Unsupported, "/proc belongs to another pid namespace"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "/proc belongs to another pid namespace",
+        ))
     }
 }

@@ -119,14 +119,19 @@ impl<'a> Tagged<'a> {
 
 /// Whether this is the complete environment. Zombies and kernel threads have none.
 fn is_settled(pid: u32, length: usize) -> bool {
-    let Some(stat) = StatFields::of(pid) else { return true };
+    let Some(stat) = StatFields::of(pid) else {
+        return true;
+    };
     let (begin, end) = stat.environment();
     let is_whole = end != 0 && end.saturating_sub(begin) == length as u64;
     stat.is_dead() || stat.is_kernels() || is_whole || length >= ENVIRONMENT_BYTES_MAX
 }
 
 fn wait_a_moment() -> Result<(), Errno> {
-    let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let moment = Timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
     match poll(&mut [], Some(&moment)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error),
@@ -148,7 +153,9 @@ impl StatFields {
     fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         let name_end = memchr::memrchr(b')', &stat)?;
-        Some(Self(String::from_utf8_lossy(&stat[name_end + 1..]).into_owned()))
+        Some(Self(
+            String::from_utf8_lossy(&stat[name_end + 1..]).into_owned(),
+        ))
     }
 
     fn number(&self, at: usize) -> Option<u64> {
@@ -156,15 +163,21 @@ impl StatFields {
     }
 
     fn is_dead(&self) -> bool {
-        matches!(self.0.split_ascii_whitespace().next(), Some("Z" | "X") | None)
+        matches!(
+            self.0.split_ascii_whitespace().next(),
+            Some("Z" | "X") | None
+        )
     }
 
     fn is_kernels(&self) -> bool {
-        self.number(6).is_none_or(|flags| flags & Self::KERNEL_THREAD != 0)
+        self.number(6)
+            .is_none_or(|flags| flags & Self::KERNEL_THREAD != 0)
     }
 
     fn is_forked(&self) -> bool {
-        self.number(6).is_some_and(|flags| flags & Self::FORKED != 0) && !self.is_kernels()
+        self.number(6)
+            .is_some_and(|flags| flags & Self::FORKED != 0)
+            && !self.is_kernels()
     }
 
     fn age_ms(&self) -> u64 {

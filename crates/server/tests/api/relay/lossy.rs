@@ -44,7 +44,11 @@ impl Lossy {
 fn lose(mut client: UnixStream, mut daemon: UnixStream) {
     daemon.write_all(&message(&mut client)).unwrap();
     let answer = message(&mut daemon);
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
 }
 
 fn carry(mut client: UnixStream, mut daemon: UnixStream) {
@@ -69,7 +73,9 @@ fn message(stream: &mut UnixStream) -> Vec<u8> {
         bytes.push(byte[0]);
     }
     let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.unwrap().trim().parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
     [bytes, body].concat()

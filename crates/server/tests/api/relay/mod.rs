@@ -53,8 +53,18 @@ impl Daemon {
         let key = relight_runtime::mark_key_beside(home.path()).unwrap();
         let engine = Engine::new(Arc::new(memory.clone()), Redactor::new(key));
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let server = Some(serve(home.path(), &engine, Settings::default(), false, &asked));
-        Self { memory: memory.clone(), home, server }
+        let server = Some(serve(
+            home.path(),
+            &engine,
+            Settings::default(),
+            false,
+            &asked,
+        ));
+        Self {
+            memory: memory.clone(),
+            home,
+            server,
+        }
     }
 
     fn socket(&self) -> PathBuf {
@@ -69,7 +79,10 @@ impl Daemon {
 #[async_trait]
 impl Harness for Daemon {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(Whole { relayed: self.store(), direct: self.memory.clone() })
+        Arc::new(Whole {
+            relayed: self.store(),
+            direct: self.memory.clone(),
+        })
     }
 
     async fn advance(&self, span: Span) {
@@ -91,18 +104,36 @@ fn started(id: &str) -> Commit {
         expires_at: None,
         checkpoint: None,
     };
-    let holder = Holder::Time { by: "somebody".to_owned() };
+    let holder = Holder::Time {
+        by: "somebody".to_owned(),
+    };
     let changes = vec![
         Change::Created(Box::new(new)),
-        Change::LeaseTaken { holder, ttl: Some(Span::from_secs(600)) },
+        Change::LeaseTaken {
+            holder,
+            ttl: Some(Span::from_secs(600)),
+        },
     ];
-    Commit { task: task(id), guard: Guard::default(), at: clock::now(), changes }
+    Commit {
+        task: task(id),
+        guard: Guard::default(),
+        at: clock::now(),
+        changes,
+    }
 }
 
 /// Gives the lease back, after which its fence is worth nothing.
 fn ended(id: &str) -> Commit {
-    let guard = Guard { fence: Some(Fence(1)), seq: None };
-    Commit { task: task(id), guard, at: clock::now(), changes: vec![Change::LeaseEnded] }
+    let guard = Guard {
+        fence: Some(Fence(1)),
+        seq: None,
+    };
+    Commit {
+        task: task(id),
+        guard,
+        at: clock::now(),
+        changes: vec![Change::LeaseEnded],
+    }
 }
 
 async fn events_of(store: &dyn Store) -> usize {
@@ -143,7 +174,10 @@ async fn a_commit_whose_answer_was_lost_with_its_daemon_is_read_back() {
         // What was refused and never made stays refused.
         let line = Lossy::new(next.home.path(), vec![daemon.socket(), next.socket()]);
         let store = RelayedStore::open(&line.socket).unwrap();
-        let later = Commit { at: commit.at.plus(Span::from_ms(1)), ..commit };
+        let later = Commit {
+            at: commit.at.plus(Span::from_ms(1)),
+            ..commit
+        };
         let refused = store.commit(later).await.unwrap_err();
         assert!(
             matches!(refused, CommitError::Exists(_) | CommitError::Fenced { .. }),
@@ -164,7 +198,13 @@ async fn the_change_of_a_session_whose_answer_was_lost_with_its_daemon_is_read_b
         told: Vec::new(),
         renews: false,
     };
-    assert_eq!(store.commit_sessions(vec![change], clock::now()).await.unwrap(), [true]);
+    assert_eq!(
+        store
+            .commit_sessions(vec![change], clock::now())
+            .await
+            .unwrap(),
+        [true]
+    );
     assert_eq!(line.lost(), 1);
 }
 
@@ -175,7 +215,12 @@ async fn a_daemon_that_stays_away_is_told_of() {
     let store = RelayedStore::open_with_patience(&socket, Duration::from_millis(30)).unwrap();
     let error = store.tasks(TaskQuery::default()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
-    assert!(error.to_string().contains("relight up on this node starts it"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("relight up on this node starts it"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -204,7 +249,10 @@ async fn whoever_waits_for_a_change_does_not_hold_up_the_end_of_the_daemon() {
     tokio::task::yield_now().await;
     tokio::time::timeout(LIMIT, server.stop()).await.unwrap();
     // Told that it ended, or that it is away: both in less than a wait for a change.
-    let _ = tokio::time::timeout(LIMIT * 2, waiting).await.unwrap().unwrap();
+    let _ = tokio::time::timeout(LIMIT * 2, waiting)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -213,21 +261,48 @@ async fn what_only_daemons_do_is_refused() {
     let (store, now) = (daemon.store(), clock::now());
     let agent = AgentName::new("a").unwrap();
     let node = NodeName::new("n").unwrap();
-    let commit =
-        AgentCommit { agent: agent.clone(), guard: Guard::default(), at: now, changes: vec![] };
+    let commit = AgentCommit {
+        agent: agent.clone(),
+        guard: Guard::default(),
+        at: now,
+        changes: vec![],
+    };
     let refused = [
         store.commit_agent(commit).await.unwrap_err().to_string(),
-        store.forget_agent(&agent, 1, now).await.unwrap_err().to_string(),
-        store.drain_node(&node, true, now).await.unwrap_err().to_string(),
+        store
+            .forget_agent(&agent, 1, now)
+            .await
+            .unwrap_err()
+            .to_string(),
+        store
+            .drain_node(&node, true, now)
+            .await
+            .unwrap_err()
+            .to_string(),
         store.forget_node(&node, now).await.unwrap_err().to_string(),
-        store.forget(vec![(task("t"), 1)], now).await.unwrap_err().to_string(),
+        store
+            .forget(vec![(task("t"), 1)], now)
+            .await
+            .unwrap_err()
+            .to_string(),
         store.forget_events(now).await.unwrap_err().to_string(),
         store.forget_attempts(now).await.unwrap_err().to_string(),
         store.forget_sessions(vec![]).await.unwrap_err().to_string(),
-        store.keep("boots", None, json!(1)).await.unwrap_err().to_string(),
-        store.keep_and_tell("audit", None, json!(1), vec![]).await.unwrap_err().to_string(),
+        store
+            .keep("boots", None, json!(1))
+            .await
+            .unwrap_err()
+            .to_string(),
+        store
+            .keep_and_tell("audit", None, json!(1), vec![])
+            .await
+            .unwrap_err()
+            .to_string(),
     ];
-    assert!(refused.iter().all(|text| text.contains("cannot be used")), "{refused:#?}");
+    assert!(
+        refused.iter().all(|text| text.contains("cannot be used")),
+        "{refused:#?}"
+    );
     assert_eq!(events_of(&daemon.memory).await, 0);
     assert_eq!(daemon.memory.kept("boots").await.unwrap(), None);
 }
@@ -248,8 +323,15 @@ fn nobody_is_served_over_tcp() {
     let ground = Ground::new();
     let question = json!({"version": 1, "call": {"read": "newest_event"}});
     assert_eq!(ground.post("/relay", &question).status, 404);
-    assert_eq!(ground.ask("POST", "/relay").json(&question).send().status, 401);
-    let asked = ground.ask("POST", "/relay").over_socket().json(&question).send();
+    assert_eq!(
+        ground.ask("POST", "/relay").json(&question).send().status,
+        401
+    );
+    let asked = ground
+        .ask("POST", "/relay")
+        .over_socket()
+        .json(&question)
+        .send();
     assert_eq!(asked.text, r#"{"again":false,"answer":{"Ok":0}}"#);
 }
 
@@ -257,12 +339,19 @@ fn nobody_is_served_over_tcp() {
 fn a_relight_of_another_version_is_told_so() {
     let ground = Ground::new();
     let ask = |question: Value| {
-        let answer = ground.ask("POST", "/relay").over_socket().json(&question).send();
+        let answer = ground
+            .ask("POST", "/relay")
+            .over_socket()
+            .json(&question)
+            .send();
         (answer.status, answer.text)
     };
     let (status, text) = ask(json!({"version": 2, "call": {"dance": {}}}));
     assert_eq!(status, 409);
-    assert!(text.contains("other_version") && text.contains("restart the daemon"), "{text}");
+    assert!(
+        text.contains("other_version") && text.contains("restart the daemon"),
+        "{text}"
+    );
     let (status, text) = ask(json!({"version": 1, "call": {"dance": {}}}));
     assert_eq!(status, 422, "{text}");
     assert!(text.contains("does not understand"), "{text}");

@@ -36,11 +36,15 @@ impl PostgresExporter {
         let db = Arc::clone(&line.db);
         let look = async move {
             // The first read fixes the snapshot.
-            db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+            db.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                .await?;
             crate::postgres::journal::newest(&db).await
         };
         match line.background.run_blocking(LONG_WAIT, look) {
-            Some(Ok(newest)) => Ok(Self { newest_event: newest.cast_signed(), line }),
+            Some(Ok(newest)) => Ok(Self {
+                newest_event: newest.cast_signed(),
+                line,
+            }),
             Some(Err(failure)) => Err(failure.into_store_error(&line.place)),
             None => {
                 let (place, why) = (line.place.to_string(), "no answer".to_owned());
@@ -67,15 +71,21 @@ impl Exporter for PostgresExporter {
 
     async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
         let after = after.clone();
-        self.line.run(move |db| async move { page(&db, table, after).await }).await
+        self.line
+            .run(move |db| async move { page(&db, table, after).await })
+            .await
     }
 
     async fn integrity(&mut self) -> Result<Vec<String>, StoreError> {
-        self.line.run(|db| async move { integrity(&db).await }).await
+        self.line
+            .run(|db| async move { integrity(&db).await })
+            .await
     }
 
     async fn touch(&mut self) -> Result<(), StoreError> {
-        self.line.run(|db| async move { db.batch("SELECT 1").await }).await
+        self.line
+            .run(|db| async move { db.batch("SELECT 1").await })
+            .await
     }
 
     async fn written_since(&mut self) -> Result<u64, StoreError> {
@@ -127,13 +137,18 @@ async fn page(db: &Connection, table: Table, after: Cell) -> Result<Vec<Row>, Po
         (Cell::None | Cell::Bytes(_), ColumnKind::Text) => Box::new(String::new()),
         (Cell::None | Cell::Bytes(_), _) => Box::new(i64::MIN),
     };
-    let rows_max = if table == Table::Journal { PAGE_ROWS_MAX } else { WIDE_ROWS_MAX };
+    let rows_max = if table == Table::Journal {
+        PAGE_ROWS_MAX
+    } else {
+        WIDE_ROWS_MAX
+    };
     let mut all = values![0_i64];
     all.push(after);
     all.extend(values![rows_max as i64, PAGE_BYTES_MAX as i64]);
     let rows = db.query_within(LONG_WAIT, &select(table), &all).await?;
     let read = rows.iter().map(|row| read_row(row, table.columns()));
-    read.collect::<Result<_, _>>().map_err(|bad| db.damaged(&bad))
+    read.collect::<Result<_, _>>()
+        .map_err(|bad| db.damaged(&bad))
 }
 
 pub(super) fn read_row(row: &SqlRow, columns: &[Column]) -> Result<Row, BadValue> {
@@ -154,8 +169,14 @@ pub(super) fn read_row(row: &SqlRow, columns: &[Column]) -> Result<Row, BadValue
 
 async fn integrity(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
     let strays = [
-        ("bodies of no task", "task_body b WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = b.n)"),
-        ("leases of no task", "lease l WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = l.n)"),
+        (
+            "bodies of no task",
+            "task_body b WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = b.n)",
+        ),
+        (
+            "leases of no task",
+            "lease l WHERE NOT EXISTS (SELECT 1 FROM task WHERE n = l.n)",
+        ),
     ];
     let mut found = Vec::new();
     for (what, condition) in strays {

@@ -27,7 +27,10 @@ impl PostgresImporter {
     /// Opens the schema, which is empty or half copied; creates it if missing. Blocks until the server has
     /// answered.
     pub fn open(url: &PostgresUrl) -> Result<Self, StoreError> {
-        Ok(Self { line: TransferConnection::open(url, Expected::HalfCopied)?, mark: None })
+        Ok(Self {
+            line: TransferConnection::open(url, Expected::HalfCopied)?,
+            mark: None,
+        })
     }
 
     /// All or nothing, and only while no other copy has taken over. If the answer to the commit is lost,
@@ -42,7 +45,11 @@ impl PostgresImporter {
             }
             done
         });
-        if done.await? { Ok(()) } else { Err(CopyError::TakenOver(self.place())) }
+        if done.await? {
+            Ok(())
+        } else {
+            Err(CopyError::TakenOver(self.place()))
+        }
     }
 
     /// For a last commit that failed, or whose answer was lost. Uses a new connection, because the old one
@@ -51,7 +58,9 @@ impl PostgresImporter {
         let Ok(line) = TransferConnection::open(&self.line.url, Expected::HalfCopied) else {
             return false;
         };
-        line.run(|db| async move { is_whole(&db).await }).await.unwrap_or(false)
+        line.run(|db| async move { is_whole(&db).await })
+            .await
+            .unwrap_or(false)
     }
 }
 
@@ -86,7 +95,9 @@ async fn read_mark(db: &Connection) -> Result<Option<CopyMark>, PostgresFailure>
 }
 
 fn mark_of(db: &Connection, row: Option<SqlRow>) -> Result<Option<CopyMark>, PostgresFailure> {
-    let mark = row.map(|row| from_json(get(&row, 0)?, "kept.body")).transpose();
+    let mark = row
+        .map(|row| from_json(get(&row, 0)?, "kept.body"))
+        .transpose();
     mark.map_err(|bad| db.damaged(&bad))
 }
 
@@ -109,7 +120,10 @@ enum ImportStart {
 async fn begin(db: &Connection, place: &str, from: &str) -> Result<ImportStart, PostgresFailure> {
     // Waits for running writers, whose rows are seen. Later writers wait and are then refused.
     let wait = open::WAIT_FOR_WRITERS;
-    db.batch(&format!("BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE")).await?;
+    db.batch(&format!(
+        "BEGIN; {wait}; SELECT 1 FROM meta WHERE one FOR UPDATE"
+    ))
+    .await?;
     let before = read_mark(db).await?;
     let goes_on = before.is_some();
     if !goes_on && let Some(what) = content(db).await? {
@@ -121,8 +135,10 @@ async fn begin(db: &Connection, place: &str, from: &str) -> Result<ImportStart, 
     };
     let keep = "INSERT INTO kept (name, body) VALUES ($1, $2)
                 ON CONFLICT (name) DO UPDATE SET body = excluded.body";
-    db.query(keep, &values![MARK.to_owned(), to_json(&mark)]).await?;
-    db.batch(&format!("{}; COMMIT", open::mark_half_copied())).await?;
+    db.query(keep, &values![MARK.to_owned(), to_json(&mark)])
+        .await?;
+    db.batch(&format!("{}; COMMIT", open::mark_half_copied()))
+        .await?;
     Ok(ImportStart::Marked { mark, goes_on })
 }
 
@@ -155,7 +171,10 @@ impl Importer for PostgresImporter {
             begun
         });
         match begun.await? {
-            ImportStart::NotEmpty(what) => Err(CopyError::NotEmpty { place: self.place(), what }),
+            ImportStart::NotEmpty(what) => Err(CopyError::NotEmpty {
+                place: self.place(),
+                what,
+            }),
             ImportStart::Refused(refused) => Err(refused),
             ImportStart::Marked { mark, goes_on } => {
                 self.mark = Some(mark);
@@ -169,7 +188,10 @@ impl Importer for PostgresImporter {
         let sql = format!("SELECT MAX({key}) FROM {table}{}", but_the_mark(table));
         let found = self.line.run(move |db| async move {
             let rows = db.query_within(LONG_WAIT, &sql, &[]).await?;
-            let cell = rows.first().map(|row| read_row(row, &table.columns()[..1])).transpose();
+            let cell = rows
+                .first()
+                .map(|row| read_row(row, &table.columns()[..1]))
+                .transpose();
             let mut cell = cell.map_err(|bad| db.damaged(&bad))?.unwrap_or_default();
             Ok(cell.pop().unwrap_or(Cell::None))
         });
@@ -177,9 +199,12 @@ impl Importer for PostgresImporter {
     }
 
     async fn write(&mut self, table: Table, rows: Vec<Row>) -> Result<(), CopyError> {
-        let columns = lists(table.columns(), rows)
-            .map_err(|bad| CopyError::Unkept { why: bad.to_string() })?;
-        self.change(vec![(insert(table), columns)]).await.map_err(CopyError::of_a_row)
+        let columns = lists(table.columns(), rows).map_err(|bad| CopyError::Unkept {
+            why: bad.to_string(),
+        })?;
+        self.change(vec![(insert(table), columns)])
+            .await
+            .map_err(CopyError::of_a_row)
     }
 
     async fn clear(&mut self, table: Table) -> Result<(), CopyError> {
@@ -198,9 +223,20 @@ impl Importer for PostgresImporter {
     }
 
     async fn finish(&mut self) -> Result<(), CopyError> {
-        let numbered = [Table::Task, Table::Agent, Table::Attempt, Table::Session, Table::Journal];
-        let mut change: Vec<_> = numbered.map(|table| (next_number(table), Vec::new())).into();
-        change.push(("DELETE FROM kept WHERE name = $1".to_owned(), values![MARK.to_owned()]));
+        let numbered = [
+            Table::Task,
+            Table::Agent,
+            Table::Attempt,
+            Table::Session,
+            Table::Journal,
+        ];
+        let mut change: Vec<_> = numbered
+            .map(|table| (next_number(table), Vec::new()))
+            .into();
+        change.push((
+            "DELETE FROM kept WHERE name = $1".to_owned(),
+            values![MARK.to_owned()],
+        ));
         change.push((open::mark_whole(), Vec::new()));
         if let Err(error) = self.change(change).await
             && !self.is_finished().await
@@ -211,7 +247,10 @@ impl Importer for PostgresImporter {
         // The statistics are from empty tables. Without this, autovacuum would update them later.
         let tables = Table::ALL.map(Table::name).join(", ");
         let analyze = format!("ANALYZE {tables}, task_body, lease");
-        let _ = self.line.run(move |db| async move { db.batch(&analyze).await }).await;
+        let _ = self
+            .line
+            .run(move |db| async move { db.batch(&analyze).await })
+            .await;
         Ok(())
     }
 }
@@ -245,5 +284,8 @@ fn insert(table: Table) -> String {
         (_, name) => format!("u.{name}"),
     });
     let (values, names) = (values.collect::<Vec<_>>().join(", "), names(columns));
-    format!("INSERT INTO {table} ({names}) SELECT {values} FROM {}", unnest(columns, 1))
+    format!(
+        "INSERT INTO {table} ({names}) SELECT {values} FROM {}",
+        unnest(columns, 1)
+    )
 }

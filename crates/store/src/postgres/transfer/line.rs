@@ -32,7 +32,12 @@ impl TransferConnection {
         };
         let place = Arc::clone(&server.place);
         match background.run_blocking(AS_LONG_AS_IT_TAKES, opening) {
-            Some(Ok(db)) => Ok(Self { url: url.clone(), place, db: Arc::new(db), background }),
+            Some(Ok(db)) => Ok(Self {
+                url: url.clone(),
+                place,
+                db: Arc::new(db),
+                background,
+            }),
             Some(Err(failure)) => Err(PostgresFailure::into_store_error(failure, &place)),
             None => Err(server.unreachable("no answer")),
         }

@@ -24,9 +24,12 @@ pub fn raise_numbers(
     let (db, least, told) = (Arc::clone(&line.db), least.cast_signed(), to_json(told));
     let raise = async move {
         let mut script = String::from("BEGIN;");
-        for (table, column) in
-            [("task", "fence"), ("agent", "fence"), ("session", "generation"), ("node", "epoch")]
-        {
+        for (table, column) in [
+            ("task", "fence"),
+            ("agent", "fence"),
+            ("session", "generation"),
+            ("node", "epoch"),
+        ] {
             script += &format!("UPDATE {table} SET {column} = GREATEST({column} + 1, {least});");
         }
         db.batch(&script).await?;

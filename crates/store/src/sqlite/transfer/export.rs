@@ -31,7 +31,10 @@ impl SqliteExporter {
     /// Begins to read a file that must be there.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
-            let (place, why) = (path.display().to_string(), "there is no such file".to_owned());
+            let (place, why) = (
+                path.display().to_string(),
+                "there is no such file".to_owned(),
+            );
             return Err(StoreError::Unreachable { place, why });
         }
         open::refuse_older(path)?;
@@ -43,11 +46,18 @@ impl SqliteExporter {
         let newest = || {
             // The first read fixes what all later ones see.
             db.execute_batch("BEGIN DEFERRED")?;
-            db.query_row("SELECT COALESCE(MAX(id), 0) FROM journal", [], |row| row.get(0))
+            db.query_row("SELECT COALESCE(MAX(id), 0) FROM journal", [], |row| {
+                row.get(0)
+            })
         };
         let newest_event = newest().map_err(|error| store_error(path, error))?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, db, clock: SqliteLeaseClock::start(), newest_event })
+        Ok(Self {
+            path,
+            db,
+            clock: SqliteLeaseClock::start(),
+            newest_event,
+        })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> SqlResult<T>) -> Result<T, StoreError> {
@@ -69,7 +79,11 @@ impl Exporter for SqliteExporter {
 
     async fn page(&mut self, table: Table, after: &Cell) -> Result<Vec<Row>, StoreError> {
         let now = self.clock.now();
-        let values = [Cell::Number(now.ms), Cell::Number(now.boot), key_value(table, after)];
+        let values = [
+            Cell::Number(now.ms),
+            Cell::Number(now.boot),
+            key_value(table, after),
+        ];
         self.read(|db| page(db, table, &values))
     }
 
@@ -118,7 +132,11 @@ fn select(table: Table) -> String {
         Table::Journal => ("journal j LEFT JOIN output o ON o.id = j.output", "j.id"),
         other => (other.name(), other.columns()[0].0),
     };
-    let but = if table == Table::Kept { " AND name != 'store copy'" } else { "" };
+    let but = if table == Table::Kept {
+        " AND name != 'store copy'"
+    } else {
+        ""
+    };
     let columns = columns(table);
     format!("SELECT {columns} FROM {from} WHERE {key} > ?3{but} ORDER BY {key}")
 }
@@ -162,8 +180,14 @@ fn integrity(db: &Connection) -> SqlResult<Vec<String>> {
     let mut found: Vec<String> = rows.collect::<SqlResult<_>>()?;
     found.retain(|line| line != "ok");
     let strays = [
-        ("bodies of no task", "task_body WHERE n NOT IN (SELECT n FROM task)"),
-        ("leases of no task", "lease WHERE n NOT IN (SELECT n FROM task)"),
+        (
+            "bodies of no task",
+            "task_body WHERE n NOT IN (SELECT n FROM task)",
+        ),
+        (
+            "leases of no task",
+            "lease WHERE n NOT IN (SELECT n FROM task)",
+        ),
         (
             "outputs of no step",
             "output WHERE id NOT IN (SELECT output FROM journal WHERE output IS NOT NULL)",

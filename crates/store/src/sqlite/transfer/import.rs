@@ -29,7 +29,12 @@ impl SqliteImporter {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let db = open::open_half_copied(path)?;
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path, db, clock: SqliteLeaseClock::start(), mark: None })
+        Ok(Self {
+            path,
+            db,
+            clock: SqliteLeaseClock::start(),
+            mark: None,
+        })
     }
 
     /// All or nothing, and only while no other copy has taken over.
@@ -67,7 +72,10 @@ impl SqliteImporter {
         let before = read_mark(&self.db).map_err(failed)?;
         let goes_on = before.is_some();
         if !goes_on && let Some(what) = content(&self.db).map_err(failed)? {
-            return Err(CopyError::NotEmpty { place: self.place(), what });
+            return Err(CopyError::NotEmpty {
+                place: self.place(),
+                what,
+            });
         }
         let mark = CopyMark::next(before, &self.place(), from)?;
         let write = || {
@@ -111,7 +119,10 @@ impl Importer for SqliteImporter {
 
     async fn write(&mut self, table: Table, page: Vec<Row>) -> Result<(), CopyError> {
         let now = self.clock.now();
-        let lease = table.columns().iter().position(|(name, _)| *name == LEASE_LEFT);
+        let lease = table
+            .columns()
+            .iter()
+            .position(|(name, _)| *name == LEASE_LEFT);
         let insert = |db: &Connection, mut row: Row| {
             if let Some(Cell::Number(left)) = lease.map(|at| &mut row[at]) {
                 *left = left.saturating_add(now.ms);
@@ -162,7 +173,8 @@ fn but_the_mark(table: Table) -> &'static str {
 
 fn read_mark(db: &Connection) -> SqlResult<Option<CopyMark>> {
     let read = |row: &SqlRow<'_>| rows::read(row, |row| row.json("kept.body"));
-    db.query_row("SELECT body FROM kept WHERE name = ?1", [MARK], read).optional()
+    db.query_row("SELECT body FROM kept WHERE name = ?1", [MARK], read)
+        .optional()
 }
 
 /// From where a store is copied that is marked as half copied.

@@ -11,16 +11,22 @@ use crate::sqlite::open::{self, Use};
 /// with a later state of the store is taken for a writer of this one. The holders stay.
 pub fn raise_numbers(path: &Path, least: u64, told: &serde_json::Value) -> Result<(), StoreError> {
     if !path.exists() {
-        let (place, why) = (path.display().to_string(), "there is no such file".to_owned());
+        let (place, why) = (
+            path.display().to_string(),
+            "there is no such file".to_owned(),
+        );
         return Err(StoreError::Unreachable { place, why });
     }
     let db = open::open(path, Use::Short)?;
     let least = least.cast_signed();
     let raise = || {
         db.execute_batch("BEGIN IMMEDIATE")?;
-        for (table, column) in
-            [("task", "fence"), ("agent", "fence"), ("session", "generation"), ("node", "epoch")]
-        {
+        for (table, column) in [
+            ("task", "fence"),
+            ("agent", "fence"),
+            ("session", "generation"),
+            ("node", "epoch"),
+        ] {
             let sql = format!("UPDATE {table} SET {column} = MAX({column} + 1, ?1)");
             db.execute(&sql, [least])?;
         }

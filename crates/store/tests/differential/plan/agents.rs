@@ -42,35 +42,77 @@ impl Plan {
             changes.push(self.agent_lease());
         }
         // Without a fence: `verify` reports events under a fence that the agent never had.
-        let guard = Guard { fence: None, ..self.agent_guard(None) };
+        let guard = Guard {
+            fence: None,
+            ..self.agent_guard(None)
+        };
         let agent = self.agent();
-        pair.commit_agent(AgentCommit { agent, guard, at: self.now, changes }).await;
+        pair.commit_agent(AgentCommit {
+            agent,
+            guard,
+            at: self.now,
+            changes,
+        })
+        .await;
     }
 
     /// What the table makes of a random event.
     async fn decided_agent(&mut self, pair: &mut Pair<'_>) {
         let name = self.agent();
-        let Some(agent) = pair.agent(&name).await else { return };
-        let moment =
-            AgentDecisionInput { now: self.now, jitter: 0.5, chance: self.dice.roll(), task: None };
+        let Some(agent) = pair.agent(&name).await else {
+            return;
+        };
+        let moment = AgentDecisionInput {
+            now: self.now,
+            jitter: 0.5,
+            chance: self.dice.roll(),
+            task: None,
+        };
         let changes = decide(&agent, self.agent_event(), moment).changes;
-        let guard = Guard { fence: None, seq: Some(agent.seq) };
-        let guard = if self.dice.chance(70) { guard } else { self.agent_guard(Some(&agent)) };
-        pair.commit_agent(AgentCommit { agent: name, guard, at: self.now, changes }).await;
+        let guard = Guard {
+            fence: None,
+            seq: Some(agent.seq),
+        };
+        let guard = if self.dice.chance(70) {
+            guard
+        } else {
+            self.agent_guard(Some(&agent))
+        };
+        pair.commit_agent(AgentCommit {
+            agent: name,
+            guard,
+            at: self.now,
+            changes,
+        })
+        .await;
     }
 
     /// Changes that nobody decided, under a guard that may be wrong.
     async fn raw_agent(&mut self, pair: &mut Pair<'_>) {
         let name = self.agent();
         let agent = pair.agent(&name).await;
-        let query = AttemptQuery { agent: Some(name.clone()), limit: 1, ..all_attempts() };
-        let number = pair.attempts(query).await.first().map_or(0, |newest| newest.number);
+        let query = AttemptQuery {
+            agent: Some(name.clone()),
+            limit: 1,
+            ..all_attempts()
+        };
+        let number = pair
+            .attempts(query)
+            .await
+            .first()
+            .map_or(0, |newest| newest.number);
         let mut changes = Vec::new();
         for _ in 0..self.dice.below(4) {
             changes.push(self.agent_change(&name, number));
         }
         let guard = self.agent_guard(agent.as_ref());
-        pair.commit_agent(AgentCommit { agent: name, guard, at: self.now, changes }).await;
+        pair.commit_agent(AgentCommit {
+            agent: name,
+            guard,
+            at: self.now,
+            changes,
+        })
+        .await;
     }
 
     async fn forget_agent(&mut self, pair: &mut Pair<'_>) {
@@ -83,7 +125,11 @@ impl Plan {
     async fn keep(&mut self, pair: &mut Pair<'_>) {
         let name = *self.dice.pick(&RECORDS);
         let before = pair.kept(name).await;
-        let before = if self.dice.chance(80) { before } else { Some(json!("another")) };
+        let before = if self.dice.chance(80) {
+            before
+        } else {
+            Some(json!("another"))
+        };
         let now = json!({"n": self.dice.roll(), "text": self.text()});
         pair.keep(name, before, now).await;
     }
@@ -121,7 +167,9 @@ impl Plan {
             4 => AgentEvent::Due,
             5 => AgentEvent::HoldBack,
             6 => AgentEvent::Progress,
-            7 => AgentEvent::RoundOver { finished: self.dice.chance(30) },
+            7 => AgentEvent::RoundOver {
+                finished: self.dice.chance(30),
+            },
             _ => AgentEvent::Died {
                 death: Box::new(self.ended().death),
                 post_mortem: Box::default(),
@@ -173,10 +221,19 @@ impl Plan {
         let ending = self.dice.maybe(|_| StopReason::Hung);
         let until = self.dice.maybe(|_| at);
         match self.dice.below(5) {
-            0 => AgentState::Running { attempt, since: at, ending },
+            0 => AgentState::Running {
+                attempt,
+                since: at,
+                ending,
+            },
             1 => AgentState::Crashed { again_at: until },
-            2 => AgentState::Suspended { why: Pause::Deferred, until },
-            3 => AgentState::Stopped { by: Stopper::Person },
+            2 => AgentState::Suspended {
+                why: Pause::Deferred,
+                until,
+            },
+            3 => AgentState::Stopped {
+                by: Stopper::Person,
+            },
             _ => AgentState::Terminated { why },
         }
     }
@@ -189,13 +246,24 @@ impl Plan {
     fn agent_plan(&mut self) -> AgentPlan {
         let command = (0..self.dice.below(3)).map(|_| self.text()).collect();
         let iterations_max = self.dice.maybe(|dice| dice.below(3) as u32);
-        AgentPlan { command, folder: self.text(), iterations_max, ..AgentPlan::default() }
+        AgentPlan {
+            command,
+            folder: self.text(),
+            iterations_max,
+            ..AgentPlan::default()
+        }
     }
 
     fn ended(&mut self) -> RecordedDeath {
         let how = HowEnded::Code(self.dice.below(256) as i32);
-        let death = Death { how, ..Death::lost(self.around_now(), self.text()) };
-        RecordedDeath { cause: *self.dice.pick(&Cause::ALL), death }
+        let death = Death {
+            how,
+            ..Death::lost(self.around_now(), self.text())
+        };
+        RecordedDeath {
+            cause: *self.dice.pick(&Cause::ALL),
+            death,
+        }
     }
 
     fn agent_guard(&mut self, agent: Option<&Agent>) -> Guard {

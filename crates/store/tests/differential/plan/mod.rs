@@ -41,7 +41,10 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(dice: Dice) -> Self {
-        Self { dice, now: Time::from_ms(START_MS) }
+        Self {
+            dice,
+            now: Time::from_ms(START_MS),
+        }
     }
 
     /// One operation.
@@ -73,7 +76,8 @@ impl Plan {
             let (holder, ttl) = self.holder();
             changes.push(Change::LeaseTaken { holder, ttl });
         }
-        pair.commit(self.commit(new.id, Guard::default(), changes)).await;
+        pair.commit(self.commit(new.id, Guard::default(), changes))
+            .await;
     }
 
     async fn decided(&mut self, pair: &mut Pair<'_>) {
@@ -122,7 +126,9 @@ impl Plan {
     /// shortcut for.
     async fn hold_steps(&mut self, pair: &mut Pair<'_>) {
         let id = self.task_id();
-        let Some(task) = pair.task(&id).await else { return };
+        let Some(task) = pair.task(&id).await else {
+            return;
+        };
         let mut changes = Vec::new();
         for _ in 0..1 + self.dice.below(3) {
             let key = self.step_key();
@@ -133,7 +139,10 @@ impl Plan {
             );
         }
         let seq = self.dice.chance(20).then(|| self.near(Fence(task.seq)).0);
-        let guard = Guard { fence: Some(self.near(task.lease.fence)), seq };
+        let guard = Guard {
+            fence: Some(self.near(task.lease.fence)),
+            seq,
+        };
         pair.commit(self.commit(id, guard, changes)).await;
     }
 
@@ -155,17 +164,23 @@ impl Plan {
         for commit in all {
             pair.commit_deferred(commit);
         }
-        let note =
-            vec![Change::Noted(EventKind::CheckpointImported, json!({"n": self.dice.roll()}))];
+        let note = vec![Change::Noted(
+            EventKind::CheckpointImported,
+            json!({"n": self.dice.roll()}),
+        )];
         assert!(
-            pair.commit(self.commit(beacon, Guard::default(), note)).await,
+            pair.commit(self.commit(beacon, Guard::default(), note))
+                .await,
             "nothing refuses it"
         );
     }
 
     async fn renew(&mut self, pair: &mut Pair<'_>) {
         let id = self.task_id();
-        let newest = pair.task(&id).await.map_or(Fence(0), |task| task.lease.fence);
+        let newest = pair
+            .task(&id)
+            .await
+            .map_or(Fence(0), |task| task.lease.fence);
         let fence = self.near(newest);
         pair.renew(&id, fence).await;
     }
@@ -226,7 +241,9 @@ impl Plan {
         let query = EventQuery {
             task: self.dice.chance(50).then(|| self.task_id()),
             agent: self.dice.chance(25).then(|| self.agent()),
-            kinds: (0..self.dice.below(4)).map(|_| *self.dice.pick(&EventKind::ALL)).collect(),
+            kinds: (0..self.dice.below(4))
+                .map(|_| *self.dice.pick(&EventKind::ALL))
+                .collect(),
             limit: self.dice.below(20) as usize,
             newest: self.dice.chance(50),
             before: self.dice.chance(25).then(|| self.dice.below(300)),
@@ -239,12 +256,21 @@ impl Plan {
 
     fn tick(&mut self) {
         let (forth, back) = (self.dice.below(5_000), self.dice.below(20_000));
-        let ms = if self.dice.chance(3) { -(back as i64) } else { forth as i64 };
+        let ms = if self.dice.chance(3) {
+            -(back as i64)
+        } else {
+            forth as i64
+        };
         self.now = Time::from_ms(self.now.as_ms() + ms);
     }
 
     fn commit(&self, task: TaskId, guard: Guard, changes: Vec<Change>) -> Commit {
-        Commit { task, guard, at: self.now, changes }
+        Commit {
+            task,
+            guard,
+            at: self.now,
+            changes,
+        }
     }
 
     fn event(&mut self, id: &TaskId, key: StepKey) -> TaskEvent {
@@ -255,34 +281,77 @@ impl Plan {
                 let (steal, limits) = (self.dice.chance(30), StartLimits::Forced);
                 let ann = || AgentName::new("ann").expect("a good name");
                 let starter = steal.then(|| Starter::Planned(ann()));
-                TaskEvent::Start { holder, ttl, steal, starter, limits }
+                TaskEvent::Start {
+                    holder,
+                    ttl,
+                    steal,
+                    starter,
+                    limits,
+                }
             }
             1 => {
                 let limits = StartLimits::Policy(TaskPolicy::default());
-                TaskEvent::Start { holder, ttl, steal: false, starter: None, limits }
+                TaskEvent::Start {
+                    holder,
+                    ttl,
+                    steal: false,
+                    starter: None,
+                    limits,
+                }
             }
             2 => {
                 let claimant = Claimant::new(self.agent());
-                TaskEvent::Claim { claimant, holder, ttl, policy: TaskPolicy::default() }
+                TaskEvent::Claim {
+                    claimant,
+                    holder,
+                    ttl,
+                    policy: TaskPolicy::default(),
+                }
             }
             3 => TaskEvent::Set(self.context()),
             4 => TaskEvent::Review,
-            5 => TaskEvent::Done { force: self.dice.chance(50) },
+            5 => TaskEvent::Done {
+                force: self.dice.chance(50),
+            },
             6 => TaskEvent::Fail { reason },
-            7 => TaskEvent::Block { reason, is_told: false },
-            8 => TaskEvent::Defer { until: self.around_now(), reason: Some(reason) },
-            9 if self.dice.chance(30) => TaskEvent::Cancel { reason: Some(reason) },
-            9 | 10 => TaskEvent::Retry { agent: self.maybe_agent(), force: self.dice.chance(50) },
-            11 => TaskEvent::Release { force: self.dice.chance(50) },
+            7 => TaskEvent::Block {
+                reason,
+                is_told: false,
+            },
+            8 => TaskEvent::Defer {
+                until: self.around_now(),
+                reason: Some(reason),
+            },
+            9 if self.dice.chance(30) => TaskEvent::Cancel {
+                reason: Some(reason),
+            },
+            9 | 10 => TaskEvent::Retry {
+                agent: self.maybe_agent(),
+                force: self.dice.chance(50),
+            },
+            11 => TaskEvent::Release {
+                force: self.dice.chance(50),
+            },
             12 => TaskEvent::SetCheckpoint(self.door()),
-            13 => TaskEvent::StepResolve { key, happened: self.dice.chance(50) },
+            13 => TaskEvent::StepResolve {
+                key,
+                happened: self.dice.chance(50),
+            },
             14 if self.dice.chance(30) => TaskEvent::StepSkip { key, reason },
-            14 => TaskEvent::Move { to: self.status(), reason: Some(reason) },
+            14 => TaskEvent::Move {
+                to: self.status(),
+                reason: Some(reason),
+            },
             15 => TaskEvent::Declare(self.declared()),
-            16 if self.dice.chance(50) => {
-                TaskEvent::Replace(Box::new(NewTask { id: id.clone(), ..self.new_task() }))
-            }
-            16..=18 => TaskEvent::StepEnd { key, outcome: self.outcome(), output: self.output() },
+            16 if self.dice.chance(50) => TaskEvent::Replace(Box::new(NewTask {
+                id: id.clone(),
+                ..self.new_task()
+            })),
+            16..=18 => TaskEvent::StepEnd {
+                key,
+                outcome: self.outcome(),
+                output: self.output(),
+            },
             _ => TaskEvent::StepBegin {
                 key,
                 rule: *self.dice.pick(&RepeatRule::ALL),
@@ -294,9 +363,10 @@ impl Plan {
     fn change(&mut self, id: &TaskId) -> Change {
         let (holder, ttl) = self.holder();
         match self.dice.below(16) {
-            0 => {
-                Change::Status { to: self.status(), reason: self.dice.maybe(|_| "raw".to_owned()) }
-            }
+            0 => Change::Status {
+                to: self.status(),
+                reason: self.dice.maybe(|_| "raw".to_owned()),
+            },
             1 => Change::Assigned(self.maybe_agent()),
             2 => Change::Retried,
             3 | 4 => Change::LeaseTaken { holder, ttl },
@@ -306,10 +376,14 @@ impl Plan {
             8 => Change::NotBefore(Some(self.around_now())),
             9 => Change::StepsDeclared(self.declared()),
             10 => Change::Noted(EventKind::CheckpointDamaged, json!({"why": self.text()})),
-            11 => Change::Replaced(Box::new(NewTask { id: id.clone(), ..self.new_task() })),
-            12 => {
-                Change::Spent(Usage { cost_micros: self.dice.below(9), turns: self.dice.below(3) })
-            }
+            11 => Change::Replaced(Box::new(NewTask {
+                id: id.clone(),
+                ..self.new_task()
+            })),
+            12 => Change::Spent(Usage {
+                cost_micros: self.dice.below(9),
+                turns: self.dice.below(3),
+            }),
             13 => Change::Tally(TaskTally {
                 recoveries: self.dice.below(4) as u32,
                 given_up: self.dice.chance(20),
@@ -335,9 +409,19 @@ impl Plan {
         };
         match self.dice.below(4) {
             0 => Change::StepBegun(mark),
-            1 => Change::StepEnded { mark, outcome: self.outcome(), output: self.output() },
-            2 => Change::StepSkipped { mark, reason: self.text() },
-            _ => Change::StepResolved { mark, happened: self.dice.chance(50) },
+            1 => Change::StepEnded {
+                mark,
+                outcome: self.outcome(),
+                output: self.output(),
+            },
+            2 => Change::StepSkipped {
+                mark,
+                reason: self.text(),
+            },
+            _ => Change::StepResolved {
+                mark,
+                happened: self.dice.chance(50),
+            },
         }
     }
 
@@ -383,13 +467,18 @@ impl Plan {
             spec: TaskSpec {
                 title: self.dice.chance(50).then(|| self.text()),
                 steps: self.declared(),
-                payload: self.dice.maybe(|dice| json!({"n": dice.roll(), "list": [1, "x", null]})),
+                payload: self
+                    .dice
+                    .maybe(|dice| json!({"n": dice.roll(), "list": [1, "x", null]})),
                 strategy: self.dice.maybe(|_| "resume".to_owned()),
                 max_retries: self.dice.maybe(|dice| dice.below(4) as u32),
                 key: self.dice.chance(50).then(|| self.key()),
                 ttl_ms: None,
                 priority: self.dice.below(5) as i32 - 2,
-                needs: self.dice.maybe(|_| vec!["rust".to_owned()]).unwrap_or_default(),
+                needs: self
+                    .dice
+                    .maybe(|_| vec!["rust".to_owned()])
+                    .unwrap_or_default(),
                 observed: false,
                 spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
             },
@@ -414,7 +503,14 @@ impl Plan {
             0 => (Holder::Process(self.process()), None),
             1 => {
                 let (attempt, shim) = (format!("attempt {number}"), self.process());
-                (Holder::Attempt { process: None, attempt, shim }, None)
+                (
+                    Holder::Attempt {
+                        process: None,
+                        attempt,
+                        shim,
+                    },
+                    None,
+                )
             }
             _ => {
                 let by = format!("person {number}");
@@ -425,7 +521,12 @@ impl Plan {
 
     fn process(&mut self) -> ProcessIdentity {
         let start = self.dice.below(3);
-        ProcessIdentity { pid: start as u32, start, boot: "boot".to_owned(), node: None }
+        ProcessIdentity {
+            pid: start as u32,
+            start,
+            boot: "boot".to_owned(),
+            node: None,
+        }
     }
 
     fn ticks(&mut self, end: u64) -> Span {
@@ -438,7 +539,11 @@ impl Plan {
             body.extend(dice.roll().to_le_bytes());
             let stderr = dice.roll().to_string();
             let redacted = dice.chance(20);
-            Output { stderr, redacted, ..Output::keep(dice.below(5) as i32 - 2, body) }
+            Output {
+                stderr,
+                redacted,
+                ..Output::keep(dice.below(5) as i32 - 2, body)
+            }
         })
     }
 
@@ -450,16 +555,25 @@ impl Plan {
     }
 
     fn declared(&mut self) -> Vec<StepName> {
-        (0..self.dice.below(4)).map(|_| self.step_key().name).collect()
+        (0..self.dice.below(4))
+            .map(|_| self.step_key().name)
+            .collect()
     }
 
     fn step_key(&mut self) -> StepKey {
         let name = StepName::new(*self.dice.pick(&STEPS)).expect("a valid name");
-        StepKey { name, occurrence: if self.dice.chance(80) { 1 } else { 2 } }
+        StepKey {
+            name,
+            occurrence: if self.dice.chance(80) { 1 } else { 2 },
+        }
     }
 
     fn outcome(&mut self) -> StepOutcome {
-        if self.dice.chance(50) { StepOutcome::Done } else { StepOutcome::Failed }
+        if self.dice.chance(50) {
+            StepOutcome::Done
+        } else {
+            StepOutcome::Failed
+        }
     }
 
     fn status(&mut self) -> TaskStatus {
@@ -467,7 +581,10 @@ impl Plan {
     }
 
     fn text(&mut self) -> String {
-        (*self.dice.pick(&["", "why not", "größer\n'; --", "\u{1b}[31m"])).to_owned()
+        (*self
+            .dice
+            .pick(&["", "why not", "größer\n'; --", "\u{1b}[31m"]))
+        .to_owned()
     }
 
     fn folder(&mut self) -> String {

@@ -29,9 +29,17 @@ impl Plan {
         let key = self.session_key();
         let session = pair.session(&key).await;
         let event = self.session_event(session.as_ref());
-        let life = if self.dice.chance(50) { HolderLife::Alive } else { HolderLife::Gone };
-        let scene =
-            SessionDecisionInput { key: &key, session: session.as_ref(), life, now: self.now };
+        let life = if self.dice.chance(50) {
+            HolderLife::Alive
+        } else {
+            HolderLife::Gone
+        };
+        let scene = SessionDecisionInput {
+            key: &key,
+            session: session.as_ref(),
+            life,
+            now: self.now,
+        };
         if let Ok(Some(change)) = decide(scene, event) {
             pair.commit_sessions(vec![change], self.now).await;
         }
@@ -40,9 +48,15 @@ impl Plan {
     /// All that there are, as a gateway does that starts.
     async fn sessions_recovered(&mut self, pair: &mut Pair<'_>) {
         let policy = *self.dice.pick(&Policy::ALL);
-        let rules = Rules { policy, freshness: TICK, window: TICK };
+        let rules = Rules {
+            policy,
+            freshness: TICK,
+            window: TICK,
+        };
         let all = pair.sessions(SessionQuery::default()).await;
-        let found = all.iter().filter_map(|s| recover(s, HolderLife::Gone, &rules, self.now));
+        let found = all
+            .iter()
+            .filter_map(|s| recover(s, HolderLife::Gone, &rules, self.now));
         pair.commit_sessions(found.collect(), self.now).await;
     }
 
@@ -55,8 +69,15 @@ impl Plan {
         next.deaths_in_a_row = self.dice.below(9) as u32;
         next.context.insert(self.text(), self.text());
         let renews = self.dice.chance(50);
-        pair.commit_sessions(vec![SessionChange { next, told: Vec::new(), renews }], self.now)
-            .await;
+        pair.commit_sessions(
+            vec![SessionChange {
+                next,
+                told: Vec::new(),
+                renews,
+            }],
+            self.now,
+        )
+        .await;
     }
 
     async fn look_at_sessions(&mut self, pair: &mut Pair<'_>) {
@@ -65,9 +86,17 @@ impl Plan {
         let after = self.dice.chance(30).then(|| self.session_key());
         let limit = self.dice.maybe(|dice| dice.below(4) as usize);
         let count = self.dice.below(3);
-        let states = (0..count).map(|_| *self.dice.pick(&SessionStateKind::ALL)).collect();
+        let states = (0..count)
+            .map(|_| *self.dice.pick(&SessionStateKind::ALL))
+            .collect();
         let seen = self.dice.chance(30);
-        pair.sessions(SessionQuery { states, seen, after, limit }).await;
+        pair.sessions(SessionQuery {
+            states,
+            seen,
+            after,
+            limit,
+        })
+        .await;
     }
 
     fn session_event(&mut self, session: Option<&Session>) -> SessionEvent {
@@ -77,8 +106,15 @@ impl Plan {
         match self.dice.below(12) {
             0..4 => {
                 let (owner, ttl) = self.holder();
-                let context = (0..self.dice.below(3)).map(|_| (self.text(), self.text())).collect();
-                SessionEvent::Begin { session_id, owner, ttl, context }
+                let context = (0..self.dice.below(3))
+                    .map(|_| (self.text(), self.text()))
+                    .collect();
+                SessionEvent::Begin {
+                    session_id,
+                    owner,
+                    ttl,
+                    context,
+                }
             }
             4..7 => SessionEvent::End { generation },
             7 => {
@@ -86,13 +122,20 @@ impl Plan {
                 SessionEvent::Touch { session_id, at, by }
             }
             8 => SessionEvent::Resume,
-            9 => SessionEvent::Suspend { reason: self.dice.chance(50).then(|| self.text()) },
+            9 => SessionEvent::Suspend {
+                reason: self.dice.chance(50).then(|| self.text()),
+            },
             10 => SessionEvent::Renew { generation },
             _ => {
                 let owner = self.dice.chance(50).then(|| self.holder());
                 let generation = self.dice.chance(50).then_some(generation.next());
                 let started_at = self.around_now();
-                SessionEvent::Import { session_id, started_at, generation, owner }
+                SessionEvent::Import {
+                    session_id,
+                    started_at,
+                    generation,
+                    owner,
+                }
             }
         }
     }

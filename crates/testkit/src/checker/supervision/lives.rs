@@ -7,8 +7,17 @@ use crate::world::shown::ShownDeath;
 use crate::world::tally::{Promise, Violation};
 
 /// Every cause that there is.
-const CAUSES: [&str; 9] =
-    ["completed", "failed", "signal", "oom", "hung", "timeout", "stopped", "lost", "deferred"];
+const CAUSES: [&str; 9] = [
+    "completed",
+    "failed",
+    "signal",
+    "oom",
+    "hung",
+    "timeout",
+    "stopped",
+    "lost",
+    "deferred",
+];
 /// Causes that no budget is charged for: a success that is to be repeated is progress.
 const FREE: [&str; 3] = ["completed", "stopped", "deferred"];
 
@@ -43,7 +52,12 @@ pub struct Lives {
 pub fn check_lives(lives: &Lives) -> Vec<Violation> {
     let mut found = check_numbers(lives);
     found.extend(check_births(lives));
-    found.extend(lives.deaths.iter().filter_map(|death| check_cause(lives, death)));
+    found.extend(
+        lives
+            .deaths
+            .iter()
+            .filter_map(|death| check_cause(lives, death)),
+    );
     found.extend(check_charges(lives));
     found.extend(check_told(lives));
     found
@@ -62,7 +76,10 @@ fn check_numbers(lives: &Lives) -> Vec<Violation> {
         found.push(record(lives, &format!("attempt {number} has no death")));
     }
     for number in known.range(newest + 1..) {
-        found.push(record(lives, &format!("attempt {number} ended and the newest is {newest}")));
+        found.push(record(
+            lives,
+            &format!("attempt {number} ended and the newest is {newest}"),
+        ));
     }
     found
 }
@@ -74,13 +91,17 @@ fn check_births(lives: &Lives) -> Vec<Violation> {
     for birth in &lives.births {
         let Birth { number, pid, .. } = birth;
         if *number <= last {
-            let text =
-                format!("{}: attempt {number} (pid {pid}) was started after {last}", lives.name);
+            let text = format!(
+                "{}: attempt {number} (pid {pid}) was started after {last}",
+                lives.name
+            );
             found.push(Violation::new(Promise::Doubled, text));
         }
         if *number > lives.attempt_number {
-            let text =
-                format!("attempt {number} lived and the product knows {}", lives.attempt_number);
+            let text = format!(
+                "attempt {number} lived and the product knows {}",
+                lives.attempt_number
+            );
             found.push(record(lives, &text));
         }
         last = last.max(*number);
@@ -91,11 +112,17 @@ fn check_births(lives: &Lives) -> Vec<Violation> {
 fn check_cause(lives: &Lives, death: &ShownDeath) -> Option<Violation> {
     let ShownDeath { number, cause } = death;
     if !CAUSES.contains(&cause.as_str()) {
-        return Some(record(lives, &format!("attempt {number} died of {cause:?}")));
+        return Some(record(
+            lives,
+            &format!("attempt {number} died of {cause:?}"),
+        ));
     }
     // What the prover saw when it struck may be two lives old.
     let near = |attempts: &BTreeSet<u32>| {
-        attempts.range(number.saturating_sub(2)..=number + 2).count() > 0
+        attempts
+            .range(number.saturating_sub(2)..=number + 2)
+            .count()
+            > 0
     };
     let was_born = lives.births.iter().any(|birth| birth.number == *number);
     let is_possible = match cause.as_str() {
@@ -123,7 +150,10 @@ fn check_told(lives: &Lives) -> Vec<Violation> {
     let cause_of = |number: u32| lives.deaths.iter().find(|death| death.number == number);
     let wrong = |(number, told): &(u32, String)| {
         let death = cause_of(number.checked_sub(1)?)?;
-        let text = format!("attempt {number} was told {told:?}, on record is {:?}", death.cause);
+        let text = format!(
+            "attempt {number} was told {told:?}, on record is {:?}",
+            death.cause
+        );
         (death.cause != *told).then(|| record(lives, &text))
     };
     lives.causes_told.iter().filter_map(wrong).collect()
@@ -138,11 +168,19 @@ mod tests {
     use super::*;
 
     fn birth(number: u32) -> Birth {
-        Birth { number, pid: 100 + number, at_ns: 0, tag: format!("a.{number}.ff") }
+        Birth {
+            number,
+            pid: 100 + number,
+            at_ns: 0,
+            tag: format!("a.{number}.ff"),
+        }
     }
 
     fn death(number: u32, cause: &str) -> ShownDeath {
-        ShownDeath { number, cause: cause.to_owned() }
+        ShownDeath {
+            number,
+            cause: cause.to_owned(),
+        }
     }
 
     /// Killed twice, then told to end.
@@ -163,7 +201,10 @@ mod tests {
     fn found(change: impl Fn(&mut Lives)) -> String {
         let mut lives = true_lives();
         change(&mut lives);
-        check_lives(&lives).iter().map(|violation| format!("{violation}\n")).collect()
+        check_lives(&lives)
+            .iter()
+            .map(|violation| format!("{violation}\n"))
+            .collect()
     }
 
     #[test]
@@ -184,13 +225,19 @@ mod tests {
     #[test]
     fn a_number_born_twice_is_a_double() {
         let found = found(|lives| lives.births.insert(2, birth(2)));
-        assert_eq!(found, "Doubled: a: attempt 2 (pid 102) was started after 2\n");
+        assert_eq!(
+            found,
+            "Doubled: a: attempt 2 (pid 102) was started after 2\n"
+        );
     }
 
     #[test]
     fn a_death_that_is_not_on_record_is_found() {
         let found = found(|lives| drop(lives.deaths.remove(1)));
-        assert!(found.contains("Record: a: attempt 2 has no death"), "{found}");
+        assert!(
+            found.contains("Record: a: attempt 2 has no death"),
+            "{found}"
+        );
     }
 
     #[test]
@@ -205,8 +252,14 @@ mod tests {
     #[test]
     fn a_cause_that_nothing_led_to_is_found() {
         let found = found(|lives| lives.deaths[0].cause = "hung".into());
-        assert!(found.contains("attempt 1 is said to have died of hung"), "{found}");
-        assert!(found.contains("attempt 2 was told \"signal\", on record is \"hung\""), "{found}");
+        assert!(
+            found.contains("attempt 1 is said to have died of hung"),
+            "{found}"
+        );
+        assert!(
+            found.contains("attempt 2 was told \"signal\", on record is \"hung\""),
+            "{found}"
+        );
     }
 
     #[test]
@@ -227,7 +280,10 @@ mod tests {
     fn a_restart_charged_twice_or_never_is_found() {
         for charged in [1, 3] {
             let found = found(|lives| lives.restarts = Some(charged));
-            assert_eq!(found, format!("Record: a: {charged} restarts are charged for 2 deaths\n"));
+            assert_eq!(
+                found,
+                format!("Record: a: {charged} restarts are charged for 2 deaths\n")
+            );
         }
     }
 }

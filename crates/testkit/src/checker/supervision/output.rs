@@ -33,17 +33,23 @@ struct Place {
 impl Output {
     /// Of this agent; nothing is read yet.
     pub fn of(name: &str) -> Self {
-        Self { name: name.to_owned(), ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
     }
 
     /// Reads what has come since.
     pub fn read(&mut self, folder: &Path) -> anyhow::Result<()> {
-        let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return Ok(());
+        };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|ending| ending == "log"));
         paths.sort();
         for path in paths {
-            self.read_file(&path).with_context(|| path.display().to_string())?;
+            self.read_file(&path)
+                .with_context(|| path.display().to_string())?;
         }
         Ok(())
     }
@@ -81,7 +87,11 @@ impl Output {
             }
             place.offset += count as u64;
             place.begun.extend_from_slice(&chunk[..count]);
-            let whole = place.begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let whole = place
+                .begun
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1);
             let lines: Vec<u8> = place.begun.drain(..whole).collect();
             for line in String::from_utf8_lossy(&lines).lines() {
                 self.take(line);
@@ -131,7 +141,11 @@ mod tests {
     impl Logs {
         fn append(&self, file: &str, text: &str) {
             let path = self.0.path().join(file);
-            let mut file = File::options().create(true).append(true).open(path).unwrap();
+            let mut file = File::options()
+                .create(true)
+                .append(true)
+                .open(path)
+                .unwrap();
             file.write_all(text.as_bytes()).unwrap();
         }
     }
@@ -147,13 +161,19 @@ mod tests {
     fn found(logs: &Logs, output: &mut Output, written: &[(u32, u64)]) -> String {
         output.read(logs.0.path()).unwrap();
         let found = output.check(written.iter().copied());
-        found.iter().map(|violation| format!("{violation}\n")).collect()
+        found
+            .iter()
+            .map(|violation| format!("{violation}\n"))
+            .collect()
     }
 
     #[test]
     fn lines_are_read_once_as_they_come_across_files() {
         let (logs, mut output) = logs();
-        logs.append("000001.log", &(line(1, 1) + "something else\n" + &line(1, 2)[..9]));
+        logs.append(
+            "000001.log",
+            &(line(1, 1) + "something else\n" + &line(1, 2)[..9]),
+        );
         assert_eq!(found(&logs, &mut output, &[(1, 1)]), "");
         logs.append("000001.log", &line(1, 2)[9..]);
         logs.append("000002.log", &line(2, 1));
@@ -165,7 +185,10 @@ mod tests {
     fn a_missing_line_is_lost() {
         let (logs, mut output) = logs();
         logs.append("000001.log", &(line(1, 1) + &line(1, 3)));
-        assert_eq!(found(&logs, &mut output, &[]), "Lost: a attempt 1: line 3 comes after 1\n");
+        assert_eq!(
+            found(&logs, &mut output, &[]),
+            "Lost: a attempt 1: line 3 comes after 1\n"
+        );
     }
 
     #[test]
@@ -189,7 +212,10 @@ mod tests {
     #[test]
     fn a_cut_line_is_forgiven_before_a_new_attempt_and_damage_otherwise() {
         let (logs, mut output) = logs();
-        logs.append("000001.log", &(line(1, 1) + &line(1, 2)[..22] + &line(2, 1)));
+        logs.append(
+            "000001.log",
+            &(line(1, 1) + &line(1, 2)[..22] + &line(2, 1)),
+        );
         assert_eq!(found(&logs, &mut output, &[(1, 1), (2, 1)]), "");
         logs.append("000001.log", &(line(2, 2)[..22].to_owned() + &line(2, 2)));
         assert!(found(&logs, &mut output, &[]).starts_with("Damage: a: "));

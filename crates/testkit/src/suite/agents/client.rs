@@ -35,8 +35,14 @@ pub enum Client {
 
 impl Client {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Kimi, Self::Qwen];
+    pub const ALL: [Self; 6] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Gemini,
+        Self::Opencode,
+        Self::Kimi,
+        Self::Qwen,
+    ];
 
     /// Its name, which is that of its program and of its hooks.
     pub fn name(self) -> &'static str {
@@ -57,7 +63,11 @@ impl Client {
 
     /// The preset for it.
     pub(super) fn preset(self) -> &'static str {
-        if self == Self::Claude { "claude-code" } else { self.name() }
+        if self == Self::Claude {
+            "claude-code"
+        } else {
+            self.name()
+        }
     }
 
     fn package(self) -> (&'static str, &'static str) {
@@ -110,12 +120,24 @@ impl Client {
                 "--dangerously-bypass-approvals-and-sandbox",
                 "--dangerously-bypass-hook-trust",
             ],
-            Self::Gemini => &["gemini", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p"],
+            Self::Gemini => &[
+                "gemini",
+                "--yolo",
+                "--skip-trust",
+                "-m",
+                "gemini-2.5-flash",
+                "-p",
+            ],
             Self::Opencode => &["opencode", "run", "-m", "stub/m"],
             Self::Kimi => &["kimi", "-p"],
             Self::Qwen => &["qwen", "--yolo", "--auth-type", "openai", "-p"],
         };
-        words.iter().copied().chain([prompt]).map(str::to_owned).collect()
+        words
+            .iter()
+            .copied()
+            .chain([prompt])
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Whether its hooks are installed for the user; else for the project.
@@ -200,7 +222,10 @@ impl Client {
             ],
             Self::Codex => vec![("STUB_KEY", text("k"))],
             Self::Gemini => {
-                vec![("GOOGLE_GEMINI_BASE_URL", base), ("GEMINI_API_KEY", text("k"))]
+                vec![
+                    ("GOOGLE_GEMINI_BASE_URL", base),
+                    ("GEMINI_API_KEY", text("k")),
+                ]
             }
             Self::Opencode => vec![
                 ("OPENCODE_DISABLE_MODELS_FETCH", text("1")),
@@ -221,12 +246,17 @@ impl Client {
         let own = clis.join(format!("{}-{}", self.name(), self.version()));
         let node = clis.join(format!("node-{NODE_VERSION}/node_modules/{node}/bin"));
         let own = own.join("node_modules/.bin");
-        format!("{}:{}:/usr/local/bin:/usr/bin:/bin", own.display(), node.display())
+        format!(
+            "{}:{}:/usr/local/bin:/usr/bin:/bin",
+            own.display(),
+            node.display()
+        )
     }
 
     pub(super) fn is_installed(self, clis: &Path) -> bool {
         let plugin = clis.join(format!("{}-{}", PLUGIN.0, PLUGIN.2));
-        clis.join(format!("{}-{}", self.name(), self.version())).exists()
+        clis.join(format!("{}-{}", self.name(), self.version()))
+            .exists()
             && clis.join(format!("node-{NODE_VERSION}")).exists()
             && (self != Self::Opencode || plugin.exists())
     }
@@ -244,7 +274,11 @@ impl Client {
 }
 
 fn node_package() -> (String, &'static str) {
-    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let machine = if cfg!(target_arch = "aarch64") {
+        "arm64"
+    } else {
+        "x64"
+    };
     (format!("node-linux-{machine}"), NODE_VERSION)
 }
 
@@ -259,7 +293,14 @@ fn install(clis: &Path, name: &str, package: &str, version: &str) -> anyhow::Res
     fs::create_dir_all(&partial)?;
     let place = partial.display().to_string();
     let what = format!("{package}@{version}");
-    let mut npm = npm(&["install", "--no-audit", "--no-fund", "--prefix", &place, &what]);
+    let mut npm = npm(&[
+        "install",
+        "--no-audit",
+        "--no-fund",
+        "--prefix",
+        &place,
+        &what,
+    ]);
     let answer = finish(&mut npm).context("npm")?;
     if answer.code != 0 {
         fs::remove_dir_all(&partial)?;

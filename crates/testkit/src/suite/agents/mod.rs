@@ -83,10 +83,15 @@ pub fn install(clients: &[Client], clis: &Path) {
 /// Runs the suite in this network.
 pub fn run(product: &Product, work: &Path, options: &Options, tally: &Tally) -> anyhow::Result<()> {
     let clis = clis_of(product);
-    let (clients, missing): (Vec<Client>, Vec<Client>) =
-        options.clients.iter().partition(|client| client.is_installed(&clis));
+    let (clients, missing): (Vec<Client>, Vec<Client>) = options
+        .clients
+        .iter()
+        .partition(|client| client.is_installed(&clis));
     for client in missing {
-        tally.skip(&format!("agents: {}", client.name()), "it could not be installed from npm");
+        tally.skip(
+            &format!("agents: {}", client.name()),
+            "it could not be installed from npm",
+        );
     }
     match options.random_kills {
         Some(kills) => at_random(product, &clis, work, options, &clients, kills, tally),
@@ -112,7 +117,9 @@ fn at_moments(
     let play = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&(client, moment)) = all.get(at) else { return };
+            let Some(&(client, moment)) = all.get(at) else {
+                return;
+            };
             // It has no transcript that could be torn, but a database.
             if (client, moment) == (Client::Opencode, Moment::Torn) {
                 continue;
@@ -143,8 +150,10 @@ fn at_moments(
 }
 
 fn print_table(moments: &[Moment], clients: &[Client], cells: &[&str]) {
-    let head: Vec<String> =
-        clients.iter().map(|client| format!("{} {}", client.name(), client.version())).collect();
+    let head: Vec<String> = clients
+        .iter()
+        .map(|client| format!("{} {}", client.name(), client.version()))
+        .collect();
     println!("\n| moment | {} |", head.join(" | "));
     println!("|---|{}", "---|".repeat(clients.len()));
     for (row, moment) in cells.chunks(clients.len().max(1)).zip(moments) {
@@ -176,7 +185,10 @@ fn at_random(
                 let seed = Seed::of_trial(options.seed, number);
                 let played = random::conversation(product, clis, &root, *client, seed);
                 let (struck, found) = played.unwrap_or_else(|error| {
-                    (0, vec![Violation::new(Promise::Answer, format!("{error:#}"))])
+                    (
+                        0,
+                        vec![Violation::new(Promise::Answer, format!("{error:#}"))],
+                    )
                 });
                 let all = kills.fetch_add(struck, Ordering::Relaxed) + struck;
                 if number % 20 == 19 {

@@ -82,13 +82,22 @@ impl Moment {
             Self::Second => ("second", "the second tool runs, after its effect"),
             Self::FinalStream => ("final", "half of the last answer has arrived"),
             Self::End => ("end", "the last answer is complete"),
-            Self::Again => ("again", "as `effect`, and the successor at its first request"),
+            Self::Again => (
+                "again",
+                "as `effect`, and the successor at its first request",
+            ),
             Self::Frozen => ("frozen", "SIGSTOP at the second request"),
-            Self::Supervisor => ("supervisor", "as `effect`, but only `relight run` is killed"),
+            Self::Supervisor => (
+                "supervisor",
+                "as `effect`, but only `relight run` is killed",
+            ),
             Self::Everything => ("everything", "as `effect`, with the shim and `relight run`"),
             Self::Limit => ("429", "the provider's limit, with Retry-After"),
             Self::Refused => ("401", "the key is refused"),
-            Self::Torn => ("torn", "as `everything`, and the transcript ends in half a line"),
+            Self::Torn => (
+                "torn",
+                "as `everything`, and the transcript ends in half a line",
+            ),
         }
     }
 
@@ -144,14 +153,25 @@ impl Moment {
     pub(super) fn act_in_doubt(self) -> Option<usize> {
         match self {
             Self::Supervisor => None,
-            _ => self.act().filter(|(place, _)| *place != "ended").map(|(_, act)| act),
+            _ => self
+                .act()
+                .filter(|(place, _)| *place != "ended")
+                .map(|(_, act)| act),
         }
     }
 
     pub(super) fn refusals(self) -> Option<Refusals> {
         match self {
-            Self::Limit => Some(Refusals { from: 1, count: 2, status: 429 }),
-            Self::Refused => Some(Refusals { from: 0, count: usize::MAX >> 1, status: 401 }),
+            Self::Limit => Some(Refusals {
+                from: 1,
+                count: 2,
+                status: 429,
+            }),
+            Self::Refused => Some(Refusals {
+                from: 0,
+                count: usize::MAX >> 1,
+                status: 401,
+            }),
             _ => None,
         }
     }

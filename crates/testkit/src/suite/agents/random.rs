@@ -55,7 +55,9 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
         }
         clock::pause(seed.moment(LIFE));
         let now = living();
-        let Some((_, tag)) = now.first().cloned() else { continue };
+        let Some((_, tag)) = now.first().cloned() else {
+            continue;
+        };
         // The whole tree, or only the program: the supervisor ends the rest.
         match seed.below(3) {
             0 => processes::kill(now.iter().map(|(pid, _)| *pid).min().unwrap_or_default()),
@@ -68,7 +70,10 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
     let has_ended = run.try_wait()?.is_some() || ends_within(Pid::from_child(&run), END_MAX)?;
     if !has_ended {
         run.kill()?;
-        found.push(Violation::new(Promise::Lost, format!("not done: {}", trial.log_end())));
+        found.push(Violation::new(
+            Promise::Lost,
+            format!("not done: {}", trial.log_end()),
+        ));
     }
     let code = run.wait()?.code();
     if code != Some(0) {
@@ -78,7 +83,10 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
     for act in 1..=ACTS {
         match trial.effects(act) {
             1 => {}
-            0 => found.push(Violation::new(Promise::Lost, format!("act {act} did not happen"))),
+            0 => found.push(Violation::new(
+                Promise::Lost,
+                format!("act {act} did not happen"),
+            )),
             times => {
                 let text = format!("act {act} happened {times} times");
                 found.push(Violation::new(Promise::Repeated, text));
@@ -93,9 +101,15 @@ fn strike(trial: &Trial<'_>, seed: &mut Seed) -> anyhow::Result<(u64, Vec<Violat
 fn silent_effects(trial: &Trial<'_>, found: &mut Vec<Violation>) -> anyhow::Result<()> {
     let effects = fs::read_to_string(trial.root.join("work/effects")).unwrap_or_default();
     // The newest event of each step is its state.
-    let steps: BTreeMap<String, String> =
-        trial.step_events()?.into_iter().map(|(kind, step)| (step, kind)).collect();
-    for act in effects.lines().filter_map(|line| line.strip_prefix("effect ")) {
+    let steps: BTreeMap<String, String> = trial
+        .step_events()?
+        .into_iter()
+        .map(|(kind, step)| (step, kind))
+        .collect();
+    for act in effects
+        .lines()
+        .filter_map(|line| line.strip_prefix("effect "))
+    {
         let call = format!("./act do {act} ");
         let of_act = || steps.iter().filter(|(step, _)| step.contains(&call));
         if !of_act().any(|(_, kind)| matches!(kind.as_str(), "step.begun" | "step.done")) {

@@ -105,10 +105,14 @@ impl<'a> Trial<'a> {
         for folder in ["work/hold", "work/secrets", "home"] {
             fs::create_dir_all(root.join(folder))?;
         }
-        let secrets: Vec<String> =
-            (1..=acts).map(|act| format!("result-{act}-{:x}", seed.draw() >> 24)).collect();
+        let secrets: Vec<String> = (1..=acts)
+            .map(|act| format!("result-{act}-{:x}", seed.draw() >> 24))
+            .collect();
         for (at, secret) in secrets.iter().enumerate() {
-            fs::write(work.join(format!("secrets/{}", at + 1)), format!("{secret}\n"))?;
+            fs::write(
+                work.join(format!("secrets/{}", at + 1)),
+                format!("{secret}\n"),
+            )?;
         }
         if let Some((place, act)) = moment.and_then(Moment::act) {
             fs::write(work.join(format!("hold/{place}-{act}")), "")?;
@@ -145,7 +149,11 @@ impl<'a> Trial<'a> {
             happenings,
             has_task: false,
         };
-        let scope = if client.has_user_hooks() { "--user" } else { "--project" };
+        let scope = if client.has_user_hooks() {
+            "--user"
+        } else {
+            "--project"
+        };
         let words = ["setup", "hooks", "--for", client.name(), scope];
         let answer = finish(&mut trial.relight(&words))?;
         anyhow::ensure!(answer.code == 0, "setup hooks: {}", answer.stderr);
@@ -155,8 +163,12 @@ impl<'a> Trial<'a> {
     /// A verb of the product in the program's environment.
     pub(super) fn relight(&self, words: &[&str]) -> Command {
         let mut command = self.product.relight(&self.root.join("state"), words);
-        command.env("HOME", self.root.join("home")).env("PATH", self.client.path(self.clis));
-        command.envs(self.client.variables(self.port)).current_dir(self.root.join("work"));
+        command
+            .env("HOME", self.root.join("home"))
+            .env("PATH", self.client.path(self.clis));
+        command
+            .envs(self.client.variables(self.port))
+            .current_dir(self.root.join("work"));
         command
     }
 
@@ -166,9 +178,20 @@ impl<'a> Trial<'a> {
         let task = if self.has_task { &task[..] } else { &[] };
         let words = self.client.words(&self.prompt);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let run = ["run", "--name", &self.name, "--preset", self.client.preset()];
+        let run = [
+            "run",
+            "--name",
+            &self.name,
+            "--preset",
+            self.client.preset(),
+        ];
         let all = [&run[..], &["--defer", "2s"], options, task, &["--"], &words].concat();
-        let log = || OpenOptions::new().create(true).append(true).open(self.root.join("log"));
+        let log = || {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(self.root.join("log"))
+        };
         let mut command = self.relight(&all);
         command.stdin(Stdio::null()).stdout(log()?).stderr(log()?);
         command.spawn().context("cannot start `relight run`")
@@ -176,7 +199,11 @@ impl<'a> Trial<'a> {
 
     fn strike(&self, moment: Moment) -> anyhow::Result<Vec<Violation>> {
         // Long enough for a start on a busy machine.
-        let silence = if moment == Moment::Frozen { "25s" } else { "3m" };
+        let silence = if moment == Moment::Frozen {
+            "25s"
+        } else {
+            "3m"
+        };
         let options = ["--silence-max", silence, "--cooldown", "1s"];
         let mut run = self.start(&options)?;
         let blow = moment.blow();
@@ -184,7 +211,10 @@ impl<'a> Trial<'a> {
             let _ = run.kill();
             run.wait()?;
             let log = self.log_end();
-            return Ok(vec![Violation::new(Promise::Answer, format!("it never came: {log}"))]);
+            return Ok(vec![Violation::new(
+                Promise::Answer,
+                format!("it never came: {log}"),
+            )]);
         }
         let asked_before = self.worker.asked().len();
         match blow {
@@ -207,7 +237,11 @@ impl<'a> Trial<'a> {
                 run.wait()?;
                 // The tool goes on while nobody supervises.
                 let gate = self.root.join("work/gate");
-                OpenOptions::new().read(true).write(true).open(gate)?.write_all(b"go\n")?;
+                OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .open(gate)?
+                    .write_all(b"go\n")?;
                 run = self.start(&options)?;
             }
             Blow::KillEverything | Blow::Tear => {
@@ -242,7 +276,11 @@ impl<'a> Trial<'a> {
         }
         let end = clock::now() + MOMENT_MAX;
         while clock::now() < end {
-            if self.happenings.recv_timeout(Duration::from_millis(500)).is_ok() {
+            if self
+                .happenings
+                .recv_timeout(Duration::from_millis(500))
+                .is_ok()
+            {
                 return Ok(true);
             }
             if run.try_wait()?.is_some() {
@@ -288,31 +326,49 @@ impl<'a> Trial<'a> {
         if moment == Moment::Refused {
             let said: String = deaths.iter().map(Value::to_string).collect();
             if code == Some(0) || deaths.len() != 1 {
-                say(Promise::Record, format!("exit {code:?} after {} deaths", deaths.len()));
+                say(
+                    Promise::Record,
+                    format!("exit {code:?} after {} deaths", deaths.len()),
+                );
             }
             let note = |death: &Value| format!("{} {}", death["how"], death["note"]);
             if !deaths.iter().any(|death| note(death).contains("401")) {
                 let notes: Vec<String> = deaths.iter().map(note).collect();
-                say(Promise::Record, format!("no death says 401: {}", notes.join("; ")));
+                say(
+                    Promise::Record,
+                    format!("no death says 401: {}", notes.join("; ")),
+                );
             }
             if !said.contains("API key") {
-                say(Promise::Record, "the provider's reason is not kept".to_owned());
+                say(
+                    Promise::Record,
+                    "the provider's reason is not kept".to_owned(),
+                );
             }
             return Ok(found);
         }
         if code != Some(0) {
-            say(Promise::Answer, format!("exit {code:?}: {}", self.log_end()));
+            say(
+                Promise::Answer,
+                format!("exit {code:?}: {}", self.log_end()),
+            );
         }
         for act in 1..=self.worker.acts {
             match self.effects(act) {
                 1 => {}
                 0 => say(Promise::Lost, format!("act {act} did not happen")),
-                times => say(Promise::Repeated, format!("act {act} happened {times} times")),
+                times => say(
+                    Promise::Repeated,
+                    format!("act {act} happened {times} times"),
+                ),
             }
         }
         let steps = self.step_events()?;
         for act in 1..=self.worker.acts {
-            if !steps.iter().any(|(_, step)| step.contains(&format!("./act do {act}"))) {
+            if !steps
+                .iter()
+                .any(|(_, step)| step.contains(&format!("./act do {act}")))
+            {
                 say(Promise::Record, format!("no hook recorded act {act}"));
             }
         }
@@ -323,13 +379,19 @@ impl<'a> Trial<'a> {
                 self.look_at_successor(moment, &asked[..asked_before], successor, say);
             }
             None if matches!(moment, Moment::End) => {}
-            None => say(Promise::Lost, "the successor never asked the model".to_owned()),
+            None => say(
+                Promise::Lost,
+                "the successor never asked the model".to_owned(),
+            ),
         }
         if moment == Moment::Limit {
             let charged = self.json(&["ps", "--json"])?;
             let charged = charged["items"][0]["recoveries_in_a_row"].as_u64();
             if charged.is_none_or(|count| count > 0) {
-                found.push(Violation::new(Promise::Record, format!("charged {charged:?}")));
+                found.push(Violation::new(
+                    Promise::Record,
+                    format!("charged {charged:?}"),
+                ));
             }
         }
         let left = processes::tagged(|agent| agent == self.name);
@@ -348,10 +410,20 @@ impl<'a> Trial<'a> {
         mut say: impl FnMut(Promise, String),
     ) {
         let has = |asked: &Asked, what: &str| {
-            asked.texts.iter().any(|text| text.contains(what) && !is_brief(text))
+            asked
+                .texts
+                .iter()
+                .any(|text| text.contains(what) && !is_brief(text))
         };
-        if !successor.texts.iter().any(|text| text.contains(&self.prompt)) {
-            say(Promise::Lost, "the successor was not told the prompt".to_owned());
+        if !successor
+            .texts
+            .iter()
+            .any(|text| text.contains(&self.prompt))
+        {
+            say(
+                Promise::Lost,
+                "the successor was not told the prompt".to_owned(),
+            );
         }
         for (at, secret) in self.worker.secrets.iter().enumerate() {
             // Some write their transcript a moment later than they act: what was never written is lost, but
@@ -360,14 +432,20 @@ impl<'a> Trial<'a> {
             let is_known = successor.texts.iter().any(|text| text.contains(&call));
             let had = before.iter().any(|asked| has(asked, secret));
             if had && !has(successor, secret) && !is_known {
-                say(Promise::Lost, format!("nothing of act {} is in its history", at + 1));
+                say(
+                    Promise::Lost,
+                    format!("nothing of act {} is in its history", at + 1),
+                );
             }
         }
         if moment.act().is_some() && !has(successor, &self.prompt) {
             say(Promise::Lost, "it is another conversation".to_owned());
         }
         if let Some(act) = moment.act_in_doubt()
-            && !successor.texts.iter().any(|text| is_named_in_doubt(text, act))
+            && !successor
+                .texts
+                .iter()
+                .any(|text| is_named_in_doubt(text, act))
         {
             say(Promise::Rule, format!("act {act} is not named in doubt"));
         }
@@ -376,7 +454,10 @@ impl<'a> Trial<'a> {
     /// How often an act happened.
     pub(super) fn effects(&self, act: usize) -> usize {
         let effects = fs::read_to_string(self.root.join("work/effects")).unwrap_or_default();
-        effects.lines().filter(|line| *line == format!("effect {act}")).count()
+        effects
+            .lines()
+            .filter(|line| *line == format!("effect {act}"))
+            .count()
     }
 
     /// What the journal says about steps, in order: the kind of the event and the step.
@@ -400,7 +481,10 @@ impl<'a> Trial<'a> {
     /// The last lines of what the supervisor said, without the program's output.
     pub(super) fn log_end(&self) -> String {
         let log = fs::read_to_string(self.root.join("log")).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().filter(|line| line.starts_with("relight:")).collect();
+        let lines: Vec<&str> = log
+            .lines()
+            .filter(|line| line.starts_with("relight:"))
+            .collect();
         lines[lines.len().saturating_sub(6)..].join(" | ")
     }
 
@@ -414,10 +498,19 @@ impl<'a> Trial<'a> {
 fn listen(work: &Path, to: Sender<Happening>) -> anyhow::Result<()> {
     for name in ["moments", "gate"] {
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, work.join(name), rustix::fs::FileType::Fifo, mode, 0)?;
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            work.join(name),
+            rustix::fs::FileType::Fifo,
+            mode,
+            0,
+        )?;
     }
     // Also for writing: there is always a writer, and so no end.
-    let moments = OpenOptions::new().read(true).write(true).open(work.join("moments"))?;
+    let moments = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(work.join("moments"))?;
     std::thread::spawn(move || {
         for _line in BufReader::new(moments).lines().map_while(Result::ok) {
             if to.send(Happening::Moment).is_err() {
@@ -429,7 +522,9 @@ fn listen(work: &Path, to: Sender<Happening>) -> anyhow::Result<()> {
 }
 
 fn files_below(folder: &Path, depth: usize) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
     let mut files = Vec::new();
     for path in entries.flatten().map(|entry| entry.path()) {
         match path.symlink_metadata() {

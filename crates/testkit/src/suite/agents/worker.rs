@@ -75,7 +75,10 @@ impl Worker {
     }
 
     fn is_main(&self, asked: &Asked) -> bool {
-        self.client.tools().iter().all(|tool| asked.tools.iter().any(|name| name == tool))
+        self.client
+            .tools()
+            .iter()
+            .all(|tool| asked.tools.iter().any(|name| name == tool))
     }
 
     fn next(&self, asked: &Asked) -> Answer {
@@ -103,7 +106,11 @@ impl Mind for Worker {
             state.asked.len() - 1
         };
         match self.refusals {
-            Some(Refusals { from, count, status }) if (from..from + count).contains(&number) => {
+            Some(Refusals {
+                from,
+                count,
+                status,
+            }) if (from..from + count).contains(&number) => {
                 let (wait, text) = match status {
                     429 => (Some(3), "Rate limit reached, too many requests"),
                     _ => (None, "incorrect API key"),
@@ -115,11 +122,17 @@ impl Mind for Worker {
     }
 
     fn reached(&self, asked: &Asked, answer: &Answer, point: Point) {
-        let Some(hold) = self.hold.filter(|hold| hold.point == point && self.is_main(asked)) else {
+        let Some(hold) = self
+            .hold
+            .filter(|hold| hold.point == point && self.is_main(asked))
+        else {
             return;
         };
         let mut state = self.lock();
-        let number = state.asked.iter().position(|known| known.number == asked.number);
+        let number = state
+            .asked
+            .iter()
+            .position(|known| known.number == asked.number);
         let is_it = match hold.answer {
             Which::Number(wanted) => number == Some(wanted),
             Which::Final => matches!(answer, Answer::Say(_)),
@@ -147,7 +160,10 @@ enum Knowledge {
 fn knowledge(asked: &Asked, act: usize, secret: &str) -> Knowledge {
     let texts = || asked.texts.iter().enumerate();
     let last = |is_it: &dyn Fn(&str) -> bool| {
-        texts().filter(|(_, text)| is_it(text)).map(|(at, _)| at).last()
+        texts()
+            .filter(|(_, text)| is_it(text))
+            .map(|(at, _)| at)
+            .last()
     };
     // Quoted output in a brief is not a result.
     let done = last(&|text| text.contains(secret) && !is_brief(text));
@@ -162,7 +178,11 @@ fn knowledge(asked: &Asked, act: usize, secret: &str) -> Knowledge {
         (None, _) => Knowledge::ToDo,
         (Some(doubt), Some(checked)) if checked > doubt => {
             let says_yes = asked.texts[checked].contains(&format!("check-{act}-yes"));
-            if says_yes { Knowledge::Done } else { Knowledge::ToDo }
+            if says_yes {
+                Knowledge::Done
+            } else {
+                Knowledge::ToDo
+            }
         }
         (Some(_), _) => Knowledge::Doubt,
     }
@@ -176,5 +196,6 @@ pub(super) fn is_brief(text: &str) -> bool {
 /// Whether it says that the outcome of an act is unknown.
 pub(super) fn is_named_in_doubt(text: &str, act: usize) -> bool {
     let call = format!("./act do {act}");
-    text.lines().any(|line| line.contains(&call) && line.contains("outcome is unknown"))
+    text.lines()
+        .any(|line| line.contains(&call) && line.contains("outcome is unknown"))
 }

@@ -69,9 +69,17 @@ impl Arena {
         let log = FleetLog::at(make.folder.join("records"))?;
         let network = Network::make()?;
         let namespace = network.file();
-        let place = Place { namespace, address: SERVER.to_owned(), callers: EVERYBODY.to_owned() };
-        let Some(cluster) = Cluster::start_in(place, Durability::Unsynced) else { return Ok(None) };
-        let agents: Vec<String> = (1..=make.agents).map(|number| format!("a{number}")).collect();
+        let place = Place {
+            namespace,
+            address: SERVER.to_owned(),
+            callers: EVERYBODY.to_owned(),
+        };
+        let Some(cluster) = Cluster::start_in(place, Durability::Unsynced) else {
+            return Ok(None);
+        };
+        let agents: Vec<String> = (1..=make.agents)
+            .map(|number| format!("a{number}"))
+            .collect();
         let mut arena = Self {
             nodes: Vec::new(),
             cluster,
@@ -107,9 +115,13 @@ impl Arena {
         node.machine.boot(seed)?;
         node.start(&self.relight)?;
         let driver = self.driver.display().to_string();
-        let (url, folder) = (self.cluster.url(URL_END), self.log.folder().display().to_string());
+        let (url, folder) = (
+            self.cluster.url(URL_END),
+            self.log.folder().display().to_string(),
+        );
         for kind in ["by-process", "by-clock"] {
-            node.machine.start(&[&driver, "fleet-worker", kind, &url, &folder])?;
+            node.machine
+                .start(&[&driver, "fleet-worker", kind, &url, &folder])?;
         }
         Ok(())
     }
@@ -128,7 +140,9 @@ impl Arena {
         &self,
         act: impl AsyncFnOnce(Relight) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async { act(Relight::open(&self.cluster.socket_url()).await?).await })
     }
 
@@ -145,7 +159,9 @@ impl Arena {
         let folder = self.log.folder().display().to_string();
         for agent in &self.agents {
             let entry = Entry::at_once(agent, &[&driver, "fleet-agent", &folder, agent]);
-            let entry = entry.with("restart", "\"on-failure\"").with("task", &format!("{agent:?}"));
+            let entry = entry
+                .with("restart", "\"on-failure\"")
+                .with("task", &format!("{agent:?}"));
             text.push_str(&entry.toml());
         }
         text
@@ -171,12 +187,25 @@ impl Arena {
                 ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
             ]);
         }
-        let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let variables = variables
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
         let driver = make.product.driver.clone();
-        let blueprint = Blueprint { home, driver, variables: variables.collect() };
+        let blueprint = Blueprint {
+            home,
+            driver,
+            variables: variables.collect(),
+        };
         let machine = Machine::new(blueprint, self.network.plug(number)?);
         let (trouble, started_at, frozen_from_ns) = (None, clock::now(), 0);
-        Ok(Node { name, machine, clock_file, trouble, started_at, frozen_from_ns })
+        Ok(Node {
+            name,
+            machine,
+            clock_file,
+            trouble,
+            started_at,
+            frozen_from_ns,
+        })
     }
 
     /// Waits until every agent has done a step.
@@ -186,13 +215,18 @@ impl Arena {
             let lines = self.log.lines()?;
             let has_acted = |agent: &String| {
                 let is_ack = |deed: &Deed| matches!(deed, Deed::Ack { .. });
-                lines.iter().any(|line| line.agent == *agent && is_ack(&line.deed))
+                lines
+                    .iter()
+                    .any(|line| line.agent == *agent && is_ack(&line.deed))
             };
             if self.agents.iter().all(has_acted) {
                 return Ok(Vec::new());
             }
             if clock::now() > end {
-                let text = format!("not all agents work after {BEGIN_MAX:?}: {}", self.last_said());
+                let text = format!(
+                    "not all agents work after {BEGIN_MAX:?}: {}",
+                    self.last_said()
+                );
                 return Ok(vec![Violation::new(Promise::Lost, text)]);
             }
             self.mind()?;
@@ -251,7 +285,9 @@ impl Arena {
         self.becomes(limit, |arena| {
             let lines = arena.log.lines()?;
             let is_done = |agent: &String| {
-                lines.iter().any(|line| line.agent == *agent && line.deed == Deed::Done)
+                lines
+                    .iter()
+                    .any(|line| line.agent == *agent && line.deed == Deed::Done)
             };
             let is_empty = async |relight| checker::queue::is_over(&relight, arena.tasks).await;
             Ok(arena.agents.iter().all(is_done) && arena.with_store(is_empty)?)

@@ -63,7 +63,11 @@ impl Arena {
             (Trouble::NodeFrozen, _) => {
                 node.machine.thaw(seed);
                 let (from_ns, until_ns) = (node.frozen_from_ns, clock::wall_ns());
-                self.freezes.push(Freeze { node: node.name.clone(), from_ns, until_ns });
+                self.freezes.push(Freeze {
+                    node: node.name.clone(),
+                    from_ns,
+                    until_ns,
+                });
                 Ok(())
             }
             (Trouble::Cut(cut), Part::Begin) => network.cut(&mut node.machine.cable, cut),
@@ -166,7 +170,10 @@ impl Arena {
     /// The node with most agents is gone for good, and only its lease tells of it.
     pub(super) fn lose_one(&mut self) -> anyhow::Result<()> {
         let network = &self.network;
-        let node = self.nodes.iter_mut().max_by_key(|node| node.machine.agents());
+        let node = self
+            .nodes
+            .iter_mut()
+            .max_by_key(|node| node.machine.agents());
         let node = node.context("a fleet has nodes")?;
         node.trouble = Some(Trouble::NodeKilled);
         network.cut(&mut node.machine.cable, Cut::BothWays)?;

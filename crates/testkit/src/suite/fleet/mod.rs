@@ -107,8 +107,12 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
     };
     let began = clock::now();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.at_once).map(|_| scope.spawn(|| run.work())).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        let workers: Vec<_> = (0..options.at_once)
+            .map(|_| scope.spawn(|| run.work()))
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     run.report(began.elapsed());
     Ok(())
@@ -118,7 +122,10 @@ impl Run<'_> {
     fn work(&self) -> anyhow::Result<()> {
         loop {
             let trial = self.next.fetch_add(1, Ordering::Relaxed);
-            let end = self.options.only_trial.map_or(self.options.trials, |only| only + 1);
+            let end = self
+                .options
+                .only_trial
+                .map_or(self.options.trials, |only| only + 1);
             if trial >= end || clock::now() > self.options.until {
                 return Ok(());
             }
@@ -147,7 +154,10 @@ impl Run<'_> {
             clock_library: self.clock_library.as_deref(),
         };
         let Some(mut arena) = Arena::make(make, &mut seed)? else {
-            self.tally.skip("fleet", "there is no PostgreSQL (install the package postgresql)");
+            self.tally.skip(
+                "fleet",
+                "there is no PostgreSQL (install the package postgresql)",
+            );
             return Ok(Vec::new());
         };
         let mut found = arena.begin()?;
@@ -173,7 +183,10 @@ impl Run<'_> {
         let finished = arena.finish(LATE_MAX)?;
         found.extend(self.too_late("all work was finished", "a node was lost", finished, &arena));
         if !clock::becomes(GONE_MAX, || Ok(arena.live_agents() == 0))? {
-            let text = format!("{} agents live though all work is done", arena.live_agents());
+            let text = format!(
+                "{} agents live though all work is done",
+                arena.live_agents()
+            );
             found.push(Violation::new(Promise::LeftBehind, text));
         }
         let lines = arena.log.lines()?;
@@ -194,7 +207,10 @@ impl Run<'_> {
         let text = match took {
             Some(took) if took <= LEASE * 2 => return None,
             Some(took) => format!("{what} only {took:.1?} after {after}"),
-            None => format!("not {what} {LATE_MAX:?} after {after}: {}", arena.last_said()),
+            None => format!(
+                "not {what} {LATE_MAX:?} after {after}: {}",
+                arena.last_said()
+            ),
         };
         let slowdown = clock::slowdown();
         if took.is_some() && slowdown > SLOWDOWN_MAX {
@@ -273,7 +289,10 @@ impl Run<'_> {
         );
         let wanted = self.options.only_trial.map_or(self.options.trials, |_| 1);
         if figures.trials < wanted && clock::now() > self.options.until {
-            self.tally.skip("fleet", &format!("time was up after {} fleets", figures.trials));
+            self.tally.skip(
+                "fleet",
+                &format!("time was up after {} fleets", figures.trials),
+            );
         }
     }
 }
@@ -303,12 +322,23 @@ fn check_store(arena: &Arena, lines: &[Line]) -> anyhow::Result<Vec<Violation>> 
         for agent in &arena.agents {
             let id = TaskId::new(agent.clone())?;
             let Some(task) = store.task(&id).await? else {
-                found.push(Violation::new(Promise::Lost, format!("task {agent} is not there")));
+                found.push(Violation::new(
+                    Promise::Lost,
+                    format!("task {agent} is not there"),
+                ));
                 continue;
             };
             let (task_id, kinds, agent) = (Some(id), vec![], None);
             let (after, before, limit, newest) = (0, None, EVENTS_MAX, false);
-            let query = EventQuery { after, before, task: task_id, agent, kinds, limit, newest };
+            let query = EventQuery {
+                after,
+                before,
+                task: task_id,
+                agent,
+                kinds,
+                limit,
+                newest,
+            };
             found.extend(check_task(&task, &store.events(query).await?, lines));
         }
         Ok(found)

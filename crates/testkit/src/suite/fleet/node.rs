@@ -29,12 +29,24 @@ pub(super) struct Node {
 impl Node {
     /// Starts its daemon.
     pub(super) fn start(&mut self, relight: &Path) -> anyhow::Result<()> {
-        let configuration = self.machine.home().parent().context("a home has a folder")?;
+        let configuration = self
+            .machine
+            .home()
+            .parent()
+            .context("a home has a folder")?;
         let configuration = configuration.join("relight.toml").display().to_string();
         let relight = relight.display().to_string();
         // Power cuts are what this is about: nobody is to wait for a person after the third.
-        let words = [&relight, "up", "--config", &configuration, "--no-http", "--resume-anyway"];
-        self.machine.start(&[&words[..], &["--node", &self.name]].concat())?;
+        let words = [
+            &relight,
+            "up",
+            "--config",
+            &configuration,
+            "--no-http",
+            "--resume-anyway",
+        ];
+        self.machine
+            .start(&[&words[..], &["--node", &self.name]].concat())?;
         self.started_at = clock::now();
         Ok(())
     }

@@ -86,18 +86,21 @@ impl Trouble {
     /// How long it lasts.
     fn lasts(self, seed: &mut Seed, lease: Duration) -> Duration {
         let part = |percent: u32| lease * percent / 100;
-        let (least, most) =
-            match self {
-                Self::DaemonFrozen | Self::NodeFrozen => (110, 160),
-                Self::Cut(_) => (30, 180),
-                Self::Flapping => (60, 150),
-                Self::ClockTurned => (0, 1),
-                Self::ConnectionsKilled => (20, 60),
-                // Back in time, or too late.
-                Self::NodeKilled | Self::DaemonKilled | Self::DatabaseKilled => {
-                    if seed.below(2) == 0 { (5, 50) } else { (110, 160) }
+        let (least, most) = match self {
+            Self::DaemonFrozen | Self::NodeFrozen => (110, 160),
+            Self::Cut(_) => (30, 180),
+            Self::Flapping => (60, 150),
+            Self::ClockTurned => (0, 1),
+            Self::ConnectionsKilled => (20, 60),
+            // Back in time, or too late.
+            Self::NodeKilled | Self::DaemonKilled | Self::DatabaseKilled => {
+                if seed.below(2) == 0 {
+                    (5, 50)
+                } else {
+                    (110, 160)
                 }
-            };
+            }
+        };
         seed.between(part(least), part(most))
     }
 
@@ -150,13 +153,28 @@ fn befall(
     lease: Duration,
 ) -> Duration {
     let end = at + trouble.lasts(seed, lease);
-    acts.push(Act { at, lane, trouble, part: Part::Begin });
+    acts.push(Act {
+        at,
+        lane,
+        trouble,
+        part: Part::Begin,
+    });
     let mut again = at + seed.between(BEAT.0, BEAT.1);
     while trouble.is_again_and_again() && again < end {
-        acts.push(Act { at: again, lane, trouble, part: Part::Again });
+        acts.push(Act {
+            at: again,
+            lane,
+            trouble,
+            part: Part::Again,
+        });
         again += seed.between(BEAT.0, BEAT.1);
     }
-    acts.push(Act { at: end, lane, trouble, part: Part::End });
+    acts.push(Act {
+        at: end,
+        lane,
+        trouble,
+        part: Part::End,
+    });
     end
 }
 
@@ -198,7 +216,10 @@ mod tests {
     fn every_trouble_comes_within_a_minute_and_freezes_outlast_the_lease() {
         let acts = drawn(7);
         let kinds: BTreeSet<Trouble> = acts.iter().map(|act| act.trouble).collect();
-        assert_eq!(kinds.len(), LASTING.len() + PASSING.len() + OF_DATABASES.len());
+        assert_eq!(
+            kinds.len(),
+            LASTING.len() + PASSING.len() + OF_DATABASES.len()
+        );
         let frozen = |part: Part| {
             let is_it = |act: &&Act| act.trouble == Trouble::NodeFrozen && act.part == part;
             acts.iter().find(is_it).expect("a node is frozen").at

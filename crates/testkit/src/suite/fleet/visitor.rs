@@ -25,7 +25,9 @@ impl Arena {
         for (agent, fence) in self.overtaken()? {
             let path = format!("/api/tasks/{agent}/steps/late/begin");
             let body = json!({"fence": fence});
-            let Some(answered) = self.ask_somebody("POST", &path, Some(&body)) else { continue };
+            let Some(answered) = self.ask_somebody("POST", &path, Some(&body)) else {
+                continue;
+            };
             match (answered.status, answered.body["error"]["code"].as_str()) {
                 (409, Some("fenced")) => self.late_refused += 1,
                 (503 | 408, _) => continue,
@@ -51,8 +53,14 @@ impl Arena {
         body: Option<&Value>,
     ) -> Option<client::DaemonResponse> {
         self.asked += 1;
-        let well: Vec<&Node> = self.nodes.iter().filter(|node| node.trouble.is_none()).collect();
-        let node = well.get(self.asked % well.len().max(1)).filter(|_| self.is_database_up)?;
+        let well: Vec<&Node> = self
+            .nodes
+            .iter()
+            .filter(|node| node.trouble.is_none())
+            .collect();
+        let node = well
+            .get(self.asked % well.len().max(1))
+            .filter(|_| self.is_database_up)?;
         let socket = node.machine.home().join("relight.sock");
         client::send(&socket, method, path, body, ASK_MAX).ok()
     }
@@ -83,15 +91,24 @@ impl Arena {
         let Some(blocked) = self.ask_somebody("GET", "/api/tasks?status=blocked", None) else {
             return Ok(());
         };
-        let tasks = blocked.body["items"].as_array().cloned().unwrap_or_default();
+        let tasks = blocked.body["items"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         for id in tasks.iter().filter_map(|task| task["id"].as_str()) {
             let path = format!("/api/tasks/{id}");
-            let Some(task) = self.ask_somebody("GET", &path, None) else { continue };
-            let Some(step) = task.body["in_doubt"][0].as_str() else { continue };
+            let Some(task) = self.ask_somebody("GET", &path, None) else {
+                continue;
+            };
+            let Some(step) = task.body["in_doubt"][0].as_str() else {
+                continue;
+            };
             let lines = self.log.lines()?;
             let is_its =
                 |deed: &Deed| matches!(deed, Deed::Effect { step: its, .. } if its == step);
-            let happened = lines.iter().any(|line| line.agent == id && is_its(&line.deed));
+            let happened = lines
+                .iter()
+                .any(|line| line.agent == id && is_its(&line.deed));
             let path = format!("{path}/steps/{step}/resolve");
             let answered = self.ask_somebody("POST", &path, Some(&json!({"happened": happened})));
             self.resolved += u64::from(answered.is_some_and(|answered| answered.status == 200));

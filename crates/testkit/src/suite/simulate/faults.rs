@@ -38,9 +38,15 @@ struct Rate {
 
 impl Rate {
     const fn new(an_hour: f64, shortest_ms: u64, longest_ms: u64) -> Self {
-        let (shortest, longest) =
-            (Duration::from_millis(shortest_ms), Duration::from_millis(longest_ms));
-        Self { an_hour, shortest, longest }
+        let (shortest, longest) = (
+            Duration::from_millis(shortest_ms),
+            Duration::from_millis(longest_ms),
+        );
+        Self {
+            an_hour,
+            shortest,
+            longest,
+        }
     }
 
     /// The moments in this span, each with how long it lasts.
@@ -73,9 +79,15 @@ pub(super) fn draw(options: &Options, seed: &mut Seed) -> Vec<(Moment, Duration,
     };
     let nodes = options.nodes;
     let any = move |seed: &mut Seed| seed.below(nodes as u64) as usize;
-    add(Rate::new(tenth, 20_000, 300_000), seed, &mut |seed| Fault::Crash(any(seed)));
-    add(Rate::new(tenth, 300, 20_000), seed, &mut |seed| Fault::DaemonGone(any(seed)));
-    add(Rate::new(tenth, 300, 30_000), seed, &mut |seed| Fault::Freeze(any(seed)));
+    add(Rate::new(tenth, 20_000, 300_000), seed, &mut |seed| {
+        Fault::Crash(any(seed))
+    });
+    add(Rate::new(tenth, 300, 20_000), seed, &mut |seed| {
+        Fault::DaemonGone(any(seed))
+    });
+    add(Rate::new(tenth, 300, 30_000), seed, &mut |seed| {
+        Fault::Freeze(any(seed))
+    });
     add(Rate::new(tenth * 2.0, 200, 60_000), seed, &mut |seed| {
         let one = any(seed);
         Fault::Cut(one..one + 1)
@@ -85,11 +97,17 @@ pub(super) fn draw(options: &Options, seed: &mut Seed) -> Vec<(Moment, Duration,
         let first = any(seed).min(nodes - rack);
         Fault::Cut(first..first + rack)
     });
-    add(Rate::new(2.0, 3_000, 40_000), seed, &mut |_| Fault::Cut(0..nodes / 2));
-    let jump_ms = options.clock_jump_max.as_millis() as u64;
-    add(Rate::new(options.failovers_an_hour, 500, 20_000), seed, &mut |seed| {
-        // Each server is off by half of it at most, so two of them by all of it.
-        Fault::StoreAway(seed.below(jump_ms + 1).cast_signed() - (jump_ms / 2).cast_signed())
+    add(Rate::new(2.0, 3_000, 40_000), seed, &mut |_| {
+        Fault::Cut(0..nodes / 2)
     });
+    let jump_ms = options.clock_jump_max.as_millis() as u64;
+    add(
+        Rate::new(options.failovers_an_hour, 500, 20_000),
+        seed,
+        &mut |seed| {
+            // Each server is off by half of it at most, so two of them by all of it.
+            Fault::StoreAway(seed.below(jump_ms + 1).cast_signed() - (jump_ms / 2).cast_signed())
+        },
+    );
     all
 }

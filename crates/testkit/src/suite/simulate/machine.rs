@@ -132,7 +132,9 @@ impl Machine {
 
     /// Tells the shims of what it supervises until when they may let it live.
     pub(super) fn guard(&mut self, now: Moment) {
-        let Some(until_ms) = self.kill_at_ms() else { return };
+        let Some(until_ms) = self.kill_at_ms() else {
+            return;
+        };
         let now_ms = self.boot_ms(now);
         for copy in self.copies.values_mut().filter(|copy| copy.is_guided) {
             if now_ms < copy.kill_at_ms {
@@ -143,14 +145,25 @@ impl Machine {
 
     /// Supervises an agent from now on. False when one that had lived here was dead, or there was none.
     pub(super) fn supervise(&mut self, agent: usize, now: Moment) -> bool {
-        let Some(kill_at_ms) = self.kill_at_ms() else { return false };
+        let Some(kill_at_ms) = self.kill_at_ms() else {
+            return false;
+        };
         let now_ms = self.boot_ms(now);
-        let before = self.copies.insert(agent, Copy { kill_at_ms, is_guided: true });
+        let before = self.copies.insert(
+            agent,
+            Copy {
+                kill_at_ms,
+                is_guided: true,
+            },
+        );
         before.is_some_and(|copy| now_ms < copy.kill_at_ms)
     }
 
     fn kill_at_ms(&self) -> Option<u64> {
-        let ladder = vec![Rung { signal: 15, wait: GRACE }];
+        let ladder = vec![Rung {
+            signal: 15,
+            wait: GRACE,
+        }];
         match self.standing {
             Standing::Member(_, keeping) => Some(keeping.term().deadline(ladder).kill_at_ms),
             Standing::Down | Standing::Joins => None,
@@ -162,7 +175,9 @@ impl Machine {
         self.standing = Standing::Joins;
         self.awaited = None;
         self.asked.clear();
-        self.copies.values_mut().for_each(|copy| copy.is_guided = false);
+        self.copies
+            .values_mut()
+            .for_each(|copy| copy.is_guided = false);
     }
 
     /// Until when a copy could act, in true time, when killing its tree takes so long; none when there is

@@ -70,7 +70,10 @@ pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
         report.doubled
     );
     let unseen = Violation::new(Promise::Answer, "two copies at once were not seen");
-    let found: Vec<Violation> = (report.doubled == 0).then_some(unseen).into_iter().collect();
+    let found: Vec<Violation> = (report.doubled == 0)
+        .then_some(unseen)
+        .into_iter()
+        .collect();
     tally.trial(&format!("{replay} (red control)"), &found);
     Ok(())
 }
@@ -78,7 +81,10 @@ pub fn run(options: Options, tally: &Tally) -> anyhow::Result<()> {
 fn judge(report: &Report, options: &Options) -> Vec<Violation> {
     let mut found = Vec::new();
     if report.doubled > 0 {
-        let text = format!("{} agents were taken while the old copy could act", report.doubled);
+        let text = format!(
+            "{} agents were taken while the old copy could act",
+            report.doubled
+        );
         found.push(Violation::new(Promise::Doubled, text));
     }
     // Beyond what a busy store makes everybody wait.

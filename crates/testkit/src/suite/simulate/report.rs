@@ -20,12 +20,18 @@ impl Times {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let at = (sorted.len() as f64 * part).ceil() as usize;
-        sorted.get(at.saturating_sub(1)).copied().unwrap_or_default()
+        sorted
+            .get(at.saturating_sub(1))
+            .copied()
+            .unwrap_or_default()
     }
 
     fn text(&self) -> String {
         let [half, most, all] = [0.5, 0.99, 1.0].map(|part| self.at(part).as_secs_f64());
-        format!("{} (p50 {half:.2} s, p99 {most:.2} s, max {all:.2} s)", self.0.len())
+        format!(
+            "{} (p50 {half:.2} s, p99 {most:.2} s, max {all:.2} s)",
+            self.0.len()
+        )
     }
 }
 
@@ -67,8 +73,9 @@ impl Report {
             .map(|kind| format!("{} {:.0}", format!("{kind:?}").to_lowercase(), rate(kind)))
             .collect();
         let total: f64 = Kind::ALL.iter().map(rate).sum();
-        let closest =
-            self.closest.map_or("none".to_owned(), |span| format!("{} ms", span.as_millis()));
+        let closest = self
+            .closest
+            .map_or("none".to_owned(), |span| format!("{} ms", span.as_millis()));
         format!(
             "simulate: {} nodes, {} agents, {:.1} h, lease {}, {} faults (seed {})\n\
              \x20 takeovers after a machine died: {}\n\

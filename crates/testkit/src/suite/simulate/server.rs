@@ -48,8 +48,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Join, Self::Renew, Self::Glance, Self::Nodes, Self::Look, Self::Take];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Join,
+        Self::Renew,
+        Self::Glance,
+        Self::Nodes,
+        Self::Look,
+        Self::Take,
+    ];
 
     /// How long the server works for one. Rounded up from what one core of PostgreSQL takes.
     fn cost(self) -> Duration {
@@ -92,8 +98,9 @@ impl Server {
     pub(super) fn new(nodes: usize, agents: usize) -> anyhow::Result<Self> {
         let store = MemoryStore::new();
         store.advance(Span::from_ms(CLOCK_BEGINS_MS));
-        let names: Result<Vec<_>, _> =
-            (0..agents).map(|number| AgentName::new(format!("a{number:06}"))).collect();
+        let names: Result<Vec<_>, _> = (0..agents)
+            .map(|number| AgentName::new(format!("a{number:06}")))
+            .collect();
         let mut server = Self {
             store,
             clock_ms: 0,
@@ -110,7 +117,14 @@ impl Server {
         };
         for agent in 0..agents {
             let change = AgentChange::Created(Box::default());
-            server.commit_agent(agent, Guard { fence: None, seq: None }, change);
+            server.commit_agent(
+                agent,
+                Guard {
+                    fence: None,
+                    seq: None,
+                },
+                change,
+            );
         }
         Ok(server)
     }
@@ -122,7 +136,11 @@ impl Server {
     /// The moment at which something that arrives now is done, after what is before it.
     pub(super) fn done_at(&mut self, kind: Kind, now: Moment) -> Moment {
         *self.counts.entry(kind).or_default() += 1;
-        let first = self.busy.iter_mut().min().expect("a server has a processor");
+        let first = self
+            .busy
+            .iter_mut()
+            .min()
+            .expect("a server has a processor");
         let begun = (*first).max(now);
         *first = begun + kind.cost().as_micros() as u64;
         self.queue_longest = self.queue_longest.max(Duration::from_micros(begun - now));
@@ -169,10 +187,18 @@ impl Server {
             return Rc::clone(view);
         }
         let nodes = at_once(self.store.nodes()).expect("memory can be read");
-        let gone = nodes.iter().filter(|node| !node.is_live()).map(|node| number(&node.new.name));
+        let gone = nodes
+            .iter()
+            .filter(|node| !node.is_live())
+            .map(|node| number(&node.new.name));
         let gone = gone.collect();
         let machines = self.of_node.len();
-        let view = View { gone, nodes, machines, places: RefCell::default() };
+        let view = View {
+            gone,
+            nodes,
+            machines,
+            places: RefCell::default(),
+        };
         // Nobody comes back to an old mark for long.
         self.views.retain(|_, view| Rc::strong_count(view) > 1);
         let view = Rc::new(view);
@@ -184,22 +210,48 @@ impl Server {
     pub(super) fn free(&self, view: &View, asker: usize) -> Vec<Free> {
         let of = |node: usize| {
             let held = self.of_node[node].iter();
-            held.map(move |(agent, seq)| Free { agent: *agent, held_by: Some(node), seq: *seq })
+            held.map(move |(agent, seq)| Free {
+                agent: *agent,
+                held_by: Some(node),
+                seq: *seq,
+            })
         };
-        let gone = view.gone.iter().filter(|node| **node != asker).flat_map(|node| of(*node));
+        let gone = view
+            .gone
+            .iter()
+            .filter(|node| **node != asker)
+            .flat_map(|node| of(*node));
         let nobodys = self.unheld.iter().map(|agent| {
             let seq = self.held[*agent].1;
-            Free { agent: *agent, held_by: None, seq }
+            Free {
+                agent: *agent,
+                held_by: None,
+                seq,
+            }
         });
         gone.chain(nobodys).chain(of(asker)).collect()
     }
 
     /// Takes an agent for a node if it is still at this sequence number.
     pub(super) fn take(&mut self, agent: usize, seq: u64, node: usize, name: &NodeName) -> bool {
-        let process =
-            ProcessIdentity { pid: 1, start: 1, boot: name.to_string(), node: Some(name.clone()) };
-        let change = AgentChange::LeaseTaken { holder: Holder::Process(process), ttl: None };
-        if !self.commit_agent(agent, Guard { fence: None, seq: Some(seq) }, change) {
+        let process = ProcessIdentity {
+            pid: 1,
+            start: 1,
+            boot: name.to_string(),
+            node: Some(name.clone()),
+        };
+        let change = AgentChange::LeaseTaken {
+            holder: Holder::Process(process),
+            ttl: None,
+        };
+        if !self.commit_agent(
+            agent,
+            Guard {
+                fence: None,
+                seq: Some(seq),
+            },
+            change,
+        ) {
             return false;
         }
         if let Some(before) = self.held[agent].0.replace(node) {
@@ -228,7 +280,11 @@ impl Server {
     pub(super) fn is_as_kept(&self) -> bool {
         let agents = at_once(self.store.agents(AgentQuery::default())).expect("memory can be read");
         agents.iter().zip(&self.held).all(|(agent, (holder, seq))| {
-            let held = agent.lease.held.as_ref().and_then(|held| held.holder.node());
+            let held = agent
+                .lease
+                .held
+                .as_ref()
+                .and_then(|held| held.holder.node());
             held.map(number) == *holder && agent.seq == *seq
         })
     }
@@ -255,7 +311,9 @@ impl View {
 }
 
 fn number(name: &NodeName) -> usize {
-    name.as_str()[1..].parse().expect("the simulation's own name")
+    name.as_str()[1..]
+        .parse()
+        .expect("the simulation's own name")
 }
 
 /// The store in memory never waits.

@@ -75,7 +75,15 @@ impl Arena {
             let name = format!("{prefix}-{role}");
             let output = Output::of(&name);
             let (killed, shim_killed, told_to_end) = Default::default();
-            Actor { name, habit, is_alone, killed, shim_killed, told_to_end, output }
+            Actor {
+                name,
+                habit,
+                is_alone,
+                killed,
+                shim_killed,
+                told_to_end,
+                output,
+            }
         };
         let mut actors: Vec<Actor> = cast.up.iter().map(|habit| actor(*habit, false)).collect();
         actors.extend(cast.alone.map(|habit| actor(habit, true)));
@@ -98,7 +106,9 @@ impl Arena {
     }
 
     fn entry(&self, actor: &Actor) -> crate::world::daemon::Entry {
-        actor.habit.entry(&actor.name, &self.fake_agent, self.places.folder())
+        actor
+            .habit
+            .entry(&actor.name, &self.fake_agent, self.places.folder())
     }
 
     /// Starts `relight up` and waits until it answers.
@@ -117,7 +127,11 @@ impl Arena {
 
     /// One more `relight run` of the same agent.
     pub(super) fn run_alone(&self) -> anyhow::Result<Supervisor> {
-        let actor = self.actors.iter().find(|actor| actor.is_alone).context("one is alone")?;
+        let actor = self
+            .actors
+            .iter()
+            .find(|actor| actor.is_alone)
+            .context("one is alone")?;
         self.home.run(&self.entry(actor))
     }
 
@@ -129,7 +143,11 @@ impl Arena {
 
     /// The number of the newest attempt that was born.
     pub(super) fn newest(&self, name: &str) -> anyhow::Result<u32> {
-        Ok(self.places.births(name)?.last().map_or(0, |birth| birth.number))
+        Ok(self
+            .places
+            .births(name)?
+            .last()
+            .map_or(0, |birth| birth.number))
     }
 
     pub(super) fn is_ours(&self, name: &str) -> bool {
@@ -139,19 +157,31 @@ impl Arena {
     /// All that lives of the agents, and their shims.
     pub(super) fn pids(&self) -> Vec<u32> {
         let is_ours = |name: &str| self.is_ours(name);
-        let all = processes::tagged(is_ours).into_iter().chain(processes::shims(is_ours));
+        let all = processes::tagged(is_ours)
+            .into_iter()
+            .chain(processes::shims(is_ours));
         all.map(|(pid, _)| pid).collect()
     }
 
     /// Waits until the newest attempt of an agent is one that was not killed.
     pub(super) fn has_successor(&self, name: &str) -> anyhow::Result<Option<Violation>> {
-        let actor = self.actors.iter().find(|actor| actor.name == name).context("one of ours")?;
+        let actor = self
+            .actors
+            .iter()
+            .find(|actor| actor.name == name)
+            .context("one of ours")?;
         let is_back = clock::becomes(BACK_MAX, || {
             processes::reap_orphans();
-            Ok(self.leader(name)?.is_some_and(|birth| !actor.killed.contains(&birth.number)))
+            Ok(self
+                .leader(name)?
+                .is_some_and(|birth| !actor.killed.contains(&birth.number)))
         })?;
-        let text =
-            || format!("{name} has no successor after {BACK_MAX:?}: {}", self.home.last_said());
+        let text = || {
+            format!(
+                "{name} has no successor after {BACK_MAX:?}: {}",
+                self.home.last_said()
+            )
+        };
         Ok((!is_back).then(|| Violation::new(Promise::Lost, text())))
     }
 
@@ -178,8 +208,10 @@ impl Arena {
                 let shown = self.home.agents().map(|all| format!("{all:?}"));
                 let shown = shown.unwrap_or_else(|error| format!("{error:#}"));
                 let said = self.home.last_said();
-                let text =
-                    format!("{} is not back after {BACK_MAX:?}: {shown}; {said}", actor.name);
+                let text = format!(
+                    "{} is not back after {BACK_MAX:?}: {shown}; {said}",
+                    actor.name
+                );
                 found.push(Violation::new(Promise::Lost, text));
             }
         }
@@ -191,8 +223,12 @@ impl Arena {
         let complaints = self.places.complaints();
         let mut found: Vec<Violation> = complaints.iter().map(|line| complaint(line)).collect();
         for actor in &mut self.actors {
-            let numbers: Vec<u32> =
-                self.places.births(&actor.name)?.iter().map(|birth| birth.number).collect();
+            let numbers: Vec<u32> = self
+                .places
+                .births(&actor.name)?
+                .iter()
+                .map(|birth| birth.number)
+                .collect();
             let written = |number: u32| (number, self.places.written(&actor.name, number));
             let written: Vec<(u32, u64)> = numbers.into_iter().map(written).collect();
             actor.output.read(&self.home.logs(&actor.name))?;
@@ -205,7 +241,10 @@ impl Arena {
     pub(super) fn survivors(&self, of: impl Fn(&str) -> bool) -> anyhow::Result<Vec<Violation>> {
         let left = |text: String| Violation::new(Promise::LeftBehind, text);
         let mut found = Vec::new();
-        for mark in live_marks(&self.places)?.iter().filter(|mark| of(&mark.name)) {
+        for mark in live_marks(&self.places)?
+            .iter()
+            .filter(|mark| of(&mark.name))
+        {
             found.push(left(format!("{mark:?} lives")));
         }
         for (pid, tag) in processes::tagged(&of) {
@@ -222,7 +261,9 @@ impl Arena {
         }
         let shims = processes::shims(is_ours).into_iter();
         let left = |(pid, name)| format!("the shim of {name}, pid {pid}, lives");
-        Ok(shims.map(|shim| Violation::new(Promise::LeftBehind, left(shim))).collect())
+        Ok(shims
+            .map(|shim| Violation::new(Promise::LeftBehind, left(shim)))
+            .collect())
     }
 
     /// Attempts, deaths and counts of every agent as the product tells them.
@@ -238,7 +279,9 @@ impl Arena {
             };
             let births = self.places.births(&actor.name)?;
             let told = |birth: &Birth| {
-                let cause = self.places.variable(&actor.name, birth.number, "RELIGHT_DEATH_CAUSE");
+                let cause = self
+                    .places
+                    .variable(&actor.name, birth.number, "RELIGHT_DEATH_CAUSE");
                 cause.map(|cause| (birth.number, cause))
             };
             found.extend(check_lives(&Lives {
@@ -281,7 +324,13 @@ impl Arena {
     pub(super) fn volume(&self) -> anyhow::Result<(u64, u64)> {
         let lines = self.actors.iter().map(|actor| actor.output.lines()).sum();
         let births = |actor: &Actor| anyhow::Ok(self.places.births(&actor.name)?.len() as u64);
-        Ok((lines, self.actors.iter().map(births).sum::<anyhow::Result<u64>>()?))
+        Ok((
+            lines,
+            self.actors
+                .iter()
+                .map(births)
+                .sum::<anyhow::Result<u64>>()?,
+        ))
     }
 }
 
@@ -297,9 +346,13 @@ impl Drop for Arena {
 
 /// Whether that very attempt's process is this pid.
 pub(super) fn has_tag(pid: u32, tag: &str) -> bool {
-    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else {
+        return false;
+    };
     let wanted = format!("RELIGHT_ATTEMPT={tag}");
-    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    environment
+        .split(|byte| *byte == 0)
+        .any(|variable| variable == wanted.as_bytes())
 }
 
 fn complaint(line: &str) -> Violation {

@@ -21,11 +21,23 @@ const HARM: Duration = Duration::from_millis(700);
 
 pub(super) fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> {
     let folder = work.join("supervise-clock");
-    let cast = Cast { up: &[Habit::Steady, Habit::Beater, Habit::Waiter], alone: None };
+    let cast = Cast {
+        up: &[Habit::Steady, Habit::Beater, Habit::Waiter],
+        alone: None,
+    };
     let prefix = format!("p{}c", std::process::id());
-    let mut arena = Arena::make(&product.relight, &fake_agent(product), &folder, &prefix, cast)?;
+    let mut arena = Arena::make(
+        &product.relight,
+        &fake_agent(product),
+        &folder,
+        &prefix,
+        cast,
+    )?;
     let Some(library) = library() else {
-        tally.skip("supervise: clock jumps", "libfaketime (faketime) is missing");
+        tally.skip(
+            "supervise: clock jumps",
+            "libfaketime (faketime) is missing",
+        );
         return Ok(());
     };
     let clock_file = folder.join("clock");
@@ -38,7 +50,10 @@ pub(super) fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Resu
     .map(|(name, value)| (name.to_owned(), value))
     .to_vec();
     if !is_moved(&arena.home, &clock_file)? {
-        tally.skip("supervise: clock jumps", "libfaketime does not move this binary's clock");
+        tally.skip(
+            "supervise: clock jumps",
+            "libfaketime does not move this binary's clock",
+        );
         return Ok(());
     }
     let found = jump(arena, &clock_file)
@@ -50,8 +65,13 @@ pub(super) fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Resu
 
 /// What turns the wall clock of a process.
 pub(in crate::suite) fn library() -> Option<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
-    folders.map(|folder| folder.join("faketime/libfaketime.so.1")).find(|path| path.exists())
+    let folders = std::fs::read_dir("/usr/lib")
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    folders
+        .map(|folder| folder.join("faketime/libfaketime.so.1"))
+        .find(|path| path.exists())
 }
 
 /// Whether the product's own clock goes where the file says.
@@ -59,7 +79,13 @@ fn is_moved(home: &Home, clock_file: &Path) -> anyhow::Result<bool> {
     let year = |task: &str, offset: &str| {
         std::fs::write(clock_file, offset)?;
         let answer = home.call(&["task", "add", task, "--json"])?.json()?;
-        anyhow::Ok(answer["created_at"].as_str().unwrap_or_default().get(..4).map(str::to_owned))
+        anyhow::Ok(
+            answer["created_at"]
+                .as_str()
+                .unwrap_or_default()
+                .get(..4)
+                .map(str::to_owned),
+        )
     };
     Ok(year("now", "+0")? != year("later", "+400d")?)
 }
@@ -92,11 +118,17 @@ fn jump(mut arena: Arena, clock_file: &Path) -> anyhow::Result<Vec<Violation>> {
 }
 
 fn waiter_comes_back(arena: &Arena, offset: &str) -> anyhow::Result<Option<Violation>> {
-    let waiters = arena.actors.iter().filter(|actor| actor.habit == Habit::Waiter);
+    let waiters = arena
+        .actors
+        .iter()
+        .filter(|actor| actor.habit == Habit::Waiter);
     for waiter in waiters {
         let before = arena.newest(&waiter.name)?;
         if !clock::becomes(WAIT_MAX, || Ok(arena.newest(&waiter.name)? > before))? {
-            let text = format!("{} waits for more than {WAIT_MAX:?} at {offset}", waiter.name);
+            let text = format!(
+                "{} waits for more than {WAIT_MAX:?} at {offset}",
+                waiter.name
+            );
             return Ok(Some(Violation::new(Promise::Lost, text)));
         }
     }

@@ -20,10 +20,18 @@ const HARM: Duration = Duration::from_millis(300);
 
 pub(super) fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> {
     let folder = work.join("supervise-frozen");
-    let cast =
-        Cast { up: &[Habit::Steady, Habit::Daemonizer, Habit::Beater], alone: Some(Habit::Forker) };
+    let cast = Cast {
+        up: &[Habit::Steady, Habit::Daemonizer, Habit::Beater],
+        alone: Some(Habit::Forker),
+    };
     let prefix = format!("p{}f", std::process::id());
-    let arena = Arena::make(&product.relight, &fake_agent(product), &folder, &prefix, cast)?;
+    let arena = Arena::make(
+        &product.relight,
+        &fake_agent(product),
+        &folder,
+        &prefix,
+        cast,
+    )?;
     let found = freeze(arena, tally)
         .unwrap_or_else(|error| vec![Violation::new(Promise::Answer, format!("{error:#}"))]);
     println!("supervise: frozen supervisors, {} violations", found.len());
@@ -49,7 +57,9 @@ fn freeze(mut arena: Arena, tally: &Tally) -> anyhow::Result<Vec<Violation>> {
 
 /// `relight run` of an agent that a frozen `relight run` has.
 fn second_run_is_refused(arena: &Arena) -> anyhow::Result<Vec<Violation>> {
-    let Some(frozen) = &arena.alone else { return Ok(Vec::new()) };
+    let Some(frozen) = &arena.alone else {
+        return Ok(Vec::new());
+    };
     let before = arena.lasting_leaders()?;
     frozen.freeze()?;
     let code = arena.run_alone()?.end();
@@ -61,12 +71,15 @@ fn second_run_is_refused(arena: &Arena) -> anyhow::Result<Vec<Violation>> {
 
 fn take_over(arena: &mut Arena) -> anyhow::Result<Vec<Violation>> {
     let before = arena.lasting_leaders()?;
-    let Some(frozen) = arena.up.take() else { return Ok(Vec::new()) };
+    let Some(frozen) = arena.up.take() else {
+        return Ok(Vec::new());
+    };
     frozen.freeze()?;
     let mut found = is_held("relight up", arena.home.up(&[])?.end()?);
     arena.up = Some(arena.home.up(&["--take-over"])?);
-    let (steady, others): (Vec<_>, Vec<_>) =
-        before.into_iter().partition(|(name, _)| name.ends_with("-steady"));
+    let (steady, others): (Vec<_>, Vec<_>) = before
+        .into_iter()
+        .partition(|(name, _)| name.ends_with("-steady"));
     for (name, _) in &steady {
         arena.kill_leader(name)?;
         // Only the new one can bring it back.
@@ -90,5 +103,9 @@ fn take_over(arena: &mut Arena) -> anyhow::Result<Vec<Violation>> {
 
 fn is_held(what: &str, code: i32) -> Vec<Violation> {
     let text = format!("a second `{what}` ended with {code} instead of {HELD}");
-    if code == HELD { vec![] } else { vec![Violation::new(Promise::Fence, text)] }
+    if code == HELD {
+        vec![]
+    } else {
+        vec![Violation::new(Promise::Fence, text)]
+    }
 }

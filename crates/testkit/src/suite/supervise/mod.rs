@@ -89,8 +89,12 @@ pub fn run(product: &Product, work: &Path, options: Options, tally: &Tally) -> a
         strikes: Mutex::default(),
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.workers).map(|_| scope.spawn(|| run.work())).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker never panics"))
+        let workers: Vec<_> = (0..options.workers)
+            .map(|_| scope.spawn(|| run.work()))
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker never panics"))
     })?;
     run.report(began.elapsed());
     Ok(())
@@ -109,7 +113,10 @@ impl Run<'_> {
             let found = self.trial(trial, &folder).unwrap_or_else(|error| {
                 vec![Violation::new(Promise::Answer, format!("{error:#}"))]
             });
-            let replay = format!("./prove supervise --seed {} --trial {trial}", self.options.seed);
+            let replay = format!(
+                "./prove supervise --seed {} --trial {trial}",
+                self.options.seed
+            );
             self.tally.trial(&replay, &found);
             if found.is_empty() {
                 std::fs::remove_dir_all(&folder)?;
@@ -131,7 +138,10 @@ impl Run<'_> {
         let mut seed = Seed::of_trial(self.options.seed, trial);
         // Other proofs may run on this machine.
         let prefix = format!("p{}t{trial}", std::process::id());
-        let cast = Cast { up: &Habit::ALL, alone: Some(Habit::Daemonizer) };
+        let cast = Cast {
+            up: &Habit::ALL,
+            alone: Some(Habit::Daemonizer),
+        };
         let mut arena = Arena::make(self.relight, &self.fake_agent, folder, &prefix, cast)?;
         arena.start_up()?;
         arena.start_alone()?;
@@ -151,7 +161,8 @@ impl Run<'_> {
         }
         found.extend(arena.settle()?);
         found.extend(arena.close()?);
-        self.hides_charges.fetch_or(arena.hides_charges, Ordering::Relaxed);
+        self.hides_charges
+            .fetch_or(arena.hides_charges, Ordering::Relaxed);
         let (lines, attempts) = arena.volume()?;
         self.lines.fetch_add(lines, Ordering::Relaxed);
         self.attempts.fetch_add(attempts, Ordering::Relaxed);
@@ -159,7 +170,12 @@ impl Run<'_> {
     }
 
     fn count(&self, strike: Strike, kills: u64) {
-        *self.strikes.lock().expect("nothing panics here").entry(strike).or_default() += 1;
+        *self
+            .strikes
+            .lock()
+            .expect("nothing panics here")
+            .entry(strike)
+            .or_default() += 1;
         self.kills.fetch_add(kills, Ordering::Relaxed);
     }
 
@@ -173,8 +189,10 @@ impl Run<'_> {
         for (strike, count) in &*self.strikes.lock().expect("nothing panics here") {
             println!("  {count:>6} × {}", strike.as_str());
         }
-        let (lines, attempts) =
-            (self.lines.load(Ordering::Relaxed), self.attempts.load(Ordering::Relaxed));
+        let (lines, attempts) = (
+            self.lines.load(Ordering::Relaxed),
+            self.attempts.load(Ordering::Relaxed),
+        );
         println!(
             "supervise: {} ({attempts} attempts, {lines} lines, {:.0} s, seed {})",
             self.summary(),
@@ -183,11 +201,15 @@ impl Run<'_> {
         );
         let kills = self.kills.load(Ordering::Relaxed);
         if self.hides_charges.load(Ordering::Relaxed) {
-            self.tally.skip("supervise: counts of restarts", "`ps --json` does not tell them");
+            self.tally.skip(
+                "supervise: counts of restarts",
+                "`ps --json` does not tell them",
+            );
         }
         let is_short = self.options.kills.is_some_and(|wanted| kills < wanted);
         if is_short && self.options.only_trial.is_none() {
-            self.tally.skip("supervise", &format!("time was up after {kills} kills"));
+            self.tally
+                .skip("supervise", &format!("time was up after {kills} kills"));
         }
     }
 }

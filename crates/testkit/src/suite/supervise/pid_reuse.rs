@@ -39,23 +39,48 @@ while :; do read -r -t 0.1 -u 3 nothing; done
 /// Runs itself in a namespace of its own.
 pub fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> {
     let folder = work.join("supervise-pids");
-    let me = std::env::current_exe().context("own path")?.display().to_string();
-    let binaries = product.driver.parent().unwrap_or(Path::new(".")).display().to_string();
+    let me = std::env::current_exe()
+        .context("own path")?
+        .display()
+        .to_string();
+    let binaries = product
+        .driver
+        .parent()
+        .unwrap_or(Path::new("."))
+        .display()
+        .to_string();
     let folder = folder.display().to_string();
     let unshare = ["--pid", "--fork", "--mount-proc", "--kill-child"];
-    let tried = finish(&mut plain(Path::new("unshare"), &[&unshare[..], &["true"]].concat()));
+    let tried = finish(&mut plain(
+        Path::new("unshare"),
+        &[&unshare[..], &["true"]].concat(),
+    ));
     if !tried.is_ok_and(|answer| answer.code == 0) {
-        tally.skip("supervise: reused pids", "no PID namespace can be made here (root only)");
+        tally.skip(
+            "supervise: reused pids",
+            "no PID namespace can be made here (root only)",
+        );
         return Ok(());
     }
-    let words = [&unshare[..], &[&me, "--binaries", &binaries, "pid-reuse", &folder]].concat();
+    let words = [
+        &unshare[..],
+        &[&me, "--binaries", &binaries, "pid-reuse", &folder],
+    ]
+    .concat();
     let answer = finish(&mut plain(Path::new("unshare"), &words))?;
-    for line in answer.stdout.lines().filter(|line| line.starts_with("supervise:")) {
+    for line in answer
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("supervise:"))
+    {
         println!("{line}");
     }
     let text = || format!("exit {}: {} {}", answer.code, answer.stdout, answer.stderr);
-    let found =
-        if answer.code == 0 { vec![] } else { vec![Violation::new(Promise::Foreign, text())] };
+    let found = if answer.code == 0 {
+        vec![]
+    } else {
+        vec![Violation::new(Promise::Foreign, text())]
+    };
     tally.trial("./prove supervise (reused pids)", &found);
     Ok(())
 }
@@ -63,8 +88,17 @@ pub fn run(product: &Product, work: &Path, tally: &Tally) -> anyhow::Result<()> 
 /// What happens in the namespace, whose first process this is.
 pub fn inside(product: &Product, folder: &Path) -> anyhow::Result<Vec<Violation>> {
     std::fs::create_dir_all(folder)?;
-    let cast = Cast { up: &[Habit::Steady, Habit::Daemonizer], alone: None };
-    let mut arena = Arena::make(&product.relight, &fake_agent(product), folder, "reuse", cast)?;
+    let cast = Cast {
+        up: &[Habit::Steady, Habit::Daemonizer],
+        alone: None,
+    };
+    let mut arena = Arena::make(
+        &product.relight,
+        &fake_agent(product),
+        folder,
+        "reuse",
+        cast,
+    )?;
     arena.start_up()?;
     let mut found = arena.settle()?;
     let (everything, bystanders) = after_the_death_of_everything(&mut arena, folder)?;
@@ -76,7 +110,10 @@ pub fn inside(product: &Product, folder: &Path) -> anyhow::Result<Vec<Violation>
     let all: Vec<Bystander> = bystanders.into_iter().chain(more).collect();
     let count = all.len();
     found.extend(all.into_iter().filter_map(Bystander::unharmed));
-    println!("supervise: {count} bystanders with reused pids, {} violations", found.len());
+    println!(
+        "supervise: {count} bystanders with reused pids, {} violations",
+        found.len()
+    );
     Ok(found)
 }
 
@@ -92,7 +129,11 @@ fn after_the_death_of_everything(
     let bystanders = occupy(&pids, folder)?;
     arena.start_up()?;
     let mut found = arena.settle()?;
-    let names: Vec<String> = arena.actors.iter().map(|actor| actor.name.clone()).collect();
+    let names: Vec<String> = arena
+        .actors
+        .iter()
+        .map(|actor| actor.name.clone())
+        .collect();
     for name in names {
         arena.note_told(&name)?;
         found.extend(arena.ask(&["restart", &name])?);
@@ -109,8 +150,10 @@ fn behind_a_frozen_supervisor(
 ) -> anyhow::Result<(Vec<Violation>, Vec<Bystander>)> {
     let mut found = arena.settle()?;
     let name = arena.actors[0].name.clone();
-    let pids: Vec<u32> =
-        processes::tagged(|agent| agent == name).into_iter().map(|(pid, _)| pid).collect();
+    let pids: Vec<u32> = processes::tagged(|agent| agent == name)
+        .into_iter()
+        .map(|(pid, _)| pid)
+        .collect();
     if let Some(up) = &arena.up {
         up.freeze()?;
     }
@@ -131,7 +174,10 @@ fn occupy(pids: &[u32], folder: &Path) -> anyhow::Result<Vec<Bystander>> {
         processes::reap_orphans();
         Ok(pids.iter().all(is_free))
     })?;
-    anyhow::ensure!(all_free, "pids {pids:?} are not free {READY_MAX:?} after their death");
+    anyhow::ensure!(
+        all_free,
+        "pids {pids:?} are not free {READY_MAX:?} after their death"
+    );
     pids.iter().map(|pid| Bystander::on(*pid, folder)).collect()
 }
 
@@ -155,7 +201,14 @@ impl Bystander {
                 0,
             )?;
             let paths = [&record, &fifo, &ready].map(|path| path.display().to_string());
-            let words = ["-c", BYSTANDER, "bystander", &paths[0], &paths[1], &paths[2]];
+            let words = [
+                "-c",
+                BYSTANDER,
+                "bystander",
+                &paths[0],
+                &paths[1],
+                &paths[2],
+            ];
             let mut command = plain(Path::new("bash"), &words);
             // Somebody else's agent: a tag alone makes nobody ours.
             command.env("RELIGHT_ATTEMPT", "somebody-else.1.0123456789ab");

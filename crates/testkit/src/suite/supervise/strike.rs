@@ -108,7 +108,11 @@ impl Arena {
     ) -> anyhow::Result<Vec<Violation>> {
         let watched = strike.spares_agents() && seed.below(2) == 0;
         let mut found = if watched { self.settle()? } else { Vec::new() };
-        let before = if watched { self.lasting_leaders()? } else { Vec::new() };
+        let before = if watched {
+            self.lasting_leaders()?
+        } else {
+            Vec::new()
+        };
         let name = self.draw_name(seed);
         match strike {
             Strike::Leader => self.kill_leader(&name)?,
@@ -168,8 +172,12 @@ impl Arena {
 
     /// An agent of `relight up`.
     fn draw_name(&self, seed: &mut Seed) -> String {
-        let of_up: Vec<&str> =
-            self.actors.iter().filter(|actor| !actor.is_alone).map(|actor| &*actor.name).collect();
+        let of_up: Vec<&str> = self
+            .actors
+            .iter()
+            .filter(|actor| !actor.is_alone)
+            .map(|actor| &*actor.name)
+            .collect();
         of_up[seed.below(of_up.len() as u64) as usize].to_owned()
     }
 
@@ -216,7 +224,10 @@ impl Arena {
     }
 
     fn note_killed_by_tag(&mut self, name: &str, tag: &str) {
-        let number: Option<u32> = tag.rsplit('.').nth(1).and_then(|number| number.parse().ok());
+        let number: Option<u32> = tag
+            .rsplit('.')
+            .nth(1)
+            .and_then(|number| number.parse().ok());
         self.note(name, |actor| actor.killed.extend(number));
     }
 
@@ -231,13 +242,17 @@ impl Arena {
     }
 
     pub(super) fn kill_up(&mut self) -> anyhow::Result<()> {
-        let Some(up) = self.up.take() else { return Ok(()) };
+        let Some(up) = self.up.take() else {
+            return Ok(());
+        };
         self.kills += 1;
         up.kill()
     }
 
     fn kill_alone(&mut self) -> anyhow::Result<()> {
-        let Some(alone) = self.alone.take() else { return Ok(()) };
+        let Some(alone) = self.alone.take() else {
+            return Ok(());
+        };
         self.kills += 1;
         alone.kill()
     }
@@ -248,14 +263,18 @@ impl Arena {
         let shown = self.home.agents()?;
         for actor in &mut self.actors {
             let number = |agent: &&ShownAgent| agent.name == actor.name;
-            actor.shim_killed.extend(shown.iter().find(number).map(|agent| agent.attempt_number));
+            actor
+                .shim_killed
+                .extend(shown.iter().find(number).map(|agent| agent.attempt_number));
         }
         for name in &names {
             for (_, tag) in processes::tagged(|agent| agent == name) {
                 self.note_killed_by_tag(name, &tag);
             }
             // What is alive now has just lost its shim too.
-            self.note(name, |actor| actor.shim_killed.extend(actor.killed.last().copied()));
+            self.note(name, |actor| {
+                actor.shim_killed.extend(actor.killed.last().copied())
+            });
         }
         let supervisors = self.up.iter().chain(&self.alone).map(Supervisor::pid);
         let all: Vec<u32> = supervisors.chain(self.pids()).collect();
@@ -318,7 +337,11 @@ impl Arena {
         let mut found = Vec::new();
         if answer.code == 0 {
             found.extend(self.survivors(|agent| agent == name)?);
-            let state = self.home.agents()?.into_iter().find(|agent| agent.name == name);
+            let state = self
+                .home
+                .agents()?
+                .into_iter()
+                .find(|agent| agent.name == name);
             if state.as_ref().is_none_or(|agent| agent.state != "stopped") {
                 let text =
                     format!("{name} was stopped, and is {state:?} after a supervisor's death");
@@ -340,7 +363,10 @@ impl Arena {
     pub(super) fn lasting_leaders(&self) -> anyhow::Result<Vec<(String, u32)>> {
         let mut leaders = Vec::new();
         for actor in self.actors.iter().filter(|actor| actor.habit.is_lasting()) {
-            leaders.extend(self.leader(&actor.name)?.map(|birth| (actor.name.clone(), birth.pid)));
+            leaders.extend(
+                self.leader(&actor.name)?
+                    .map(|birth| (actor.name.clone(), birth.pid)),
+            );
         }
         Ok(leaders)
     }
@@ -379,7 +405,11 @@ impl Arena {
     /// The newest attempt by its own word, and by the product's.
     fn newest_numbers(&self, name: &str) -> anyhow::Result<[u32; 2]> {
         let born = self.newest(name)?;
-        let shown = self.home.agents()?.into_iter().find(|agent| agent.name == name);
+        let shown = self
+            .home
+            .agents()?
+            .into_iter()
+            .find(|agent| agent.name == name);
         Ok([born, shown.map_or(born, |agent| agent.attempt_number)])
     }
 

@@ -18,7 +18,10 @@ async fn a_watch_fires_once_however_much_is_written() {
         agent.write_all(b"more\n").unwrap();
     }
     last.write_all(b"x").unwrap();
-    assert_eq!((soon(growth.next()).await, soon(growth.next()).await), (7, LAST));
+    assert_eq!(
+        (soon(growth.next()).await, soon(growth.next()).await),
+        (7, LAST)
+    );
 }
 
 #[tokio::test]

@@ -18,19 +18,29 @@ struct Stage {
 }
 
 /// Small enough to be full soon.
-const LIMITS: LogLimits = LogLimits { file_bytes_max: 100_000, files_max: 10 };
+const LIMITS: LogLimits = LogLimits {
+    file_bytes_max: 100_000,
+    files_max: 10,
+};
 
 fn stage() -> Stage {
     let home = tempfile::tempdir().unwrap();
     let agent = AgentFolder::of(home.path(), &"writer".parse().unwrap());
-    Stage { log: AgentLog::of(&agent), _home: home }
+    Stage {
+        log: AgentLog::of(&agent),
+        _home: home,
+    }
 }
 
 impl Stage {
     /// The file as an agent has it.
     fn agent(&self, number: u64) -> File {
         std::fs::create_dir_all(self.log.folder()).unwrap();
-        OpenOptions::new().append(true).create(true).open(self.log.path(number)).unwrap()
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.log.path(number))
+            .unwrap()
     }
 
     /// An agent writes this.
@@ -51,5 +61,8 @@ fn numbered(number: u64) -> String {
 /// What it waits for comes, or the test fails.
 async fn soon<T>(wait: impl Future<Output = std::io::Result<T>>) -> T {
     let bound = Duration::from_secs(120);
-    tokio::time::timeout(bound, wait).await.expect("it comes within seconds").unwrap()
+    tokio::time::timeout(bound, wait)
+        .await
+        .expect("it comes within seconds")
+        .unwrap()
 }

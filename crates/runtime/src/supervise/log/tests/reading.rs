@@ -4,7 +4,10 @@ use super::{LogPosition, Stage, at, numbered, stage};
 use crate::supervise::log::{LINE_BYTES_MAX, LogLine};
 
 fn whole(text: impl AsRef<[u8]>) -> LogLine {
-    LogLine { bytes: text.as_ref().to_vec(), is_whole: true }
+    LogLine {
+        bytes: text.as_ref().to_vec(),
+        is_whole: true,
+    }
 }
 
 fn read_all(stage: &Stage, from: LogPosition) -> Vec<u8> {
@@ -15,7 +18,10 @@ fn read_all(stage: &Stage, from: LogPosition) -> Vec<u8> {
 
 fn last_lines(stage: &Stage, count: usize) -> Vec<String> {
     let lines = stage.log.last_lines(count, LogPosition::START).unwrap();
-    lines.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()).collect()
+    lines
+        .into_iter()
+        .map(|line| String::from_utf8(line.bytes).unwrap())
+        .collect()
 }
 
 #[test]
@@ -48,7 +54,10 @@ fn a_reader_finds_what_is_written_later() {
     stage.says(1, "two\n");
     stage.says(2, "three\n");
     reader.read_to_string(&mut text).unwrap();
-    assert_eq!((text.as_str(), reader.position()), ("one\ntwo\nthree\n", at(2, 6)));
+    assert_eq!(
+        (text.as_str(), reader.position()),
+        ("one\ntwo\nthree\n", at(2, 6))
+    );
 }
 
 #[test]
@@ -85,10 +94,16 @@ fn lines_are_given_when_they_are_ended() {
     let mut lines = stage.log.lines(LogPosition::START);
     assert_eq!(lines.next_line().unwrap(), Some(whole("one")));
     assert_eq!(lines.next_line().unwrap(), Some(whole("")));
-    assert_eq!((lines.next_line().unwrap(), lines.position()), (None, at(1, 5)));
+    assert_eq!(
+        (lines.next_line().unwrap(), lines.position()),
+        (None, at(1, 5))
+    );
     stage.says(1, "ee\nfour");
     assert_eq!(lines.next_line().unwrap(), Some(whole("three")));
-    assert_eq!((lines.next_line().unwrap(), lines.position()), (None, at(1, 11)));
+    assert_eq!(
+        (lines.next_line().unwrap(), lines.position()),
+        (None, at(1, 11))
+    );
     assert_eq!(lines.take_rest(), Some(whole("four")));
     assert_eq!(lines.take_rest(), None);
 }
@@ -115,10 +130,16 @@ fn an_endless_line_costs_bounded_memory() {
     stage.says(1, vec![b'a'; LINE_BYTES_MAX]);
     stage.says(1, "\n");
     let mut lines = stage.log.lines(LogPosition::START);
-    let cut = LogLine { bytes: vec![0xff; LINE_BYTES_MAX], is_whole: false };
+    let cut = LogLine {
+        bytes: vec![0xff; LINE_BYTES_MAX],
+        is_whole: false,
+    };
     assert_eq!(lines.next_line().unwrap(), Some(cut));
     assert_eq!(lines.next_line().unwrap(), Some(whole("next")));
-    assert_eq!(lines.next_line().unwrap(), Some(whole(vec![b'a'; LINE_BYTES_MAX])));
+    assert_eq!(
+        lines.next_line().unwrap(),
+        Some(whole(vec![b'a'; LINE_BYTES_MAX]))
+    );
     assert_eq!(lines.next_line().unwrap(), None);
 }
 
@@ -129,7 +150,10 @@ fn the_last_lines_of_many_are_the_last() {
     stage.says(1, &text[..700_000]);
     stage.says(2, &text[700_000..]);
     for count in [1, 200, 3_000, 3_001, 9_999, 10_000, 20_000] {
-        let wanted: Vec<&str> = text.lines().skip(10_000_usize.saturating_sub(count)).collect();
+        let wanted: Vec<&str> = text
+            .lines()
+            .skip(10_000_usize.saturating_sub(count))
+            .collect();
         assert_eq!(last_lines(&stage, count), wanted, "last {count}");
     }
 }
@@ -154,9 +178,15 @@ fn nothing_of_an_earlier_attempt_is_among_the_last() {
     let stage = stage();
     stage.says(1, "earlier\nfirst\nsecond\n");
     let since = at(1, 8);
-    assert_eq!(stage.log.last_lines(9, since).unwrap(), [whole("first"), whole("second")]);
+    assert_eq!(
+        stage.log.last_lines(9, since).unwrap(),
+        [whole("first"), whole("second")]
+    );
     assert_eq!(stage.log.last_bytes(99, since).unwrap(), b"first\nsecond\n");
-    assert_eq!(stage.log.last_lines(9, stage.log.end().unwrap()).unwrap(), []);
+    assert_eq!(
+        stage.log.last_lines(9, stage.log.end().unwrap()).unwrap(),
+        []
+    );
 }
 
 #[test]
@@ -167,5 +197,8 @@ fn the_last_bytes_are_taken_across_files() {
     stage.says(3, "def");
     let last = |count| stage.log.last_bytes(count, LogPosition::START).unwrap();
     let taken = [last(0), last(2), last(3), last(4), last(6), last(99)];
-    assert_eq!(taken, [&b""[..], b"ef", b"def", b"cdef", b"abcdef", b"abcdef"]);
+    assert_eq!(
+        taken,
+        [&b""[..], b"ef", b"def", b"cdef", b"abcdef", b"abcdef"]
+    );
 }

@@ -52,9 +52,15 @@ fn a_long_life_in_one_file_loses_its_head() {
     stage.says(1, &text);
     let trimmed = stage.log.trim(&LIMITS).unwrap();
     assert_eq!(trimmed.head, HeadOutcome::Freed);
-    assert_eq!(std::fs::metadata(stage.log.path(1)).unwrap().len(), 3_000_000);
+    assert_eq!(
+        std::fs::metadata(stage.log.path(1)).unwrap().len(),
+        3_000_000
+    );
     let kept = 3_000_000 - trimmed.head_bytes_freed;
-    assert!((900_000..900_000 + BLOCK_BYTES).contains(&kept), "{kept} bytes are kept");
+    assert!(
+        (900_000..900_000 + BLOCK_BYTES).contains(&kept),
+        "{kept} bytes are kept"
+    );
     assert!(blocks_bytes(&stage) <= LIMITS.total_bytes_max());
     assert_eq!(stage.log.trim(&LIMITS).unwrap(), Trimmed::default());
 
@@ -62,7 +68,12 @@ fn a_long_life_in_one_file_loses_its_head() {
     let (fragment, lines) = lines.split_first().unwrap();
     assert!(!fragment.is_whole && !fragment.bytes.contains(&0));
     let wanted: Vec<&str> = text.lines().skip(30_000 - lines.len()).collect();
-    assert!(lines.iter().map(|line| &line.bytes[..]).eq(wanted.iter().map(|line| line.as_bytes())));
+    assert!(
+        lines
+            .iter()
+            .map(|line| &line.bytes[..])
+            .eq(wanted.iter().map(|line| line.as_bytes()))
+    );
     let tail = stage.log.last_bytes(5_000_000, LogPosition::START).unwrap();
     assert_eq!(tail, &text.as_bytes()[text.len() - kept as usize..]);
 }
@@ -73,9 +84,19 @@ fn the_end_of_a_long_life_is_kept_when_the_next_attempt_begins_a_file() {
     stage.says(1, vec![b'x'; 1_000_000]);
     stage.says(2, vec![b'y'; 50_000]);
     let trimmed = stage.log.trim(&LIMITS).unwrap();
-    assert_eq!((trimmed.files_removed, trimmed.head), (0, HeadOutcome::Freed));
-    let kept = stage.log.last_bytes(2_000_000, LogPosition::START).unwrap().len() as u64;
-    assert!((850_000..=LIMITS.total_bytes_max()).contains(&kept), "{kept} bytes are kept");
+    assert_eq!(
+        (trimmed.files_removed, trimmed.head),
+        (0, HeadOutcome::Freed)
+    );
+    let kept = stage
+        .log
+        .last_bytes(2_000_000, LogPosition::START)
+        .unwrap()
+        .len() as u64;
+    assert!(
+        (850_000..=LIMITS.total_bytes_max()).contains(&kept),
+        "{kept} bytes are kept"
+    );
 }
 
 #[test]
@@ -96,11 +117,17 @@ fn a_file_system_without_holes_is_reported() {
     }
     stage.says(1, vec![b'x'; 2_000_000]);
     let trimmed = stage.log.trim(&LIMITS);
-    let kept = stage.log.last_bytes(3_000_000, LogPosition::START).map(|bytes| bytes.len());
+    let kept = stage
+        .log
+        .last_bytes(3_000_000, LogPosition::START)
+        .map(|bytes| bytes.len());
     stage.says(2, "the next attempt");
     let later = stage.log.trim(&LIMITS);
     assert!(mount(&["umount"]));
-    let cannot = Trimmed { head: HeadOutcome::CannotBeFreed, ..Trimmed::default() };
+    let cannot = Trimmed {
+        head: HeadOutcome::CannotBeFreed,
+        ..Trimmed::default()
+    };
     assert_eq!((trimmed.unwrap(), kept.unwrap()), (cannot, 2_000_000));
     assert_eq!(later.unwrap().files_removed, 1);
 }
@@ -130,7 +157,10 @@ fn check_lines(log: &AgentLog, is_written: &AtomicBool) -> u64 {
         let text = String::from_utf8(line.bytes).unwrap();
         let number: u64 = text[..12].parse().unwrap();
         assert_eq!(format!("{text}\n"), numbered(number));
-        assert!(number == expected || (may_jump && number > expected), "{expected}, then {number}");
+        assert!(
+            number == expected || (may_jump && number > expected),
+            "{expected}, then {number}"
+        );
         (count, expected, may_jump) = (count + 1, number + 1, false);
     }
 }
@@ -138,7 +168,10 @@ fn check_lines(log: &AgentLog, is_written: &AtomicBool) -> u64 {
 #[test]
 fn no_line_is_lost_while_a_fast_writer_is_trimmed() {
     let stage = stage();
-    let limits = LogLimits { file_bytes_max: 100_000, files_max: 5 };
+    let limits = LogLimits {
+        file_bytes_max: 100_000,
+        files_max: 5,
+    };
     let mut agent = stage.agent(1);
     let is_written = AtomicBool::new(false);
     std::thread::scope(|scope| {

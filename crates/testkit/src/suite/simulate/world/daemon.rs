@@ -29,7 +29,9 @@ impl World {
 
     pub(super) fn due(&mut self, node: usize) {
         let machine = &self.machines[node];
-        let Standing::Member(epoch, keeping) = machine.standing else { return };
+        let Standing::Member(epoch, keeping) = machine.standing else {
+            return;
+        };
         if machine.awaited.is_some() || machine.boot_ms(self.now) < keeping.due_ms() {
             return;
         }
@@ -90,7 +92,11 @@ impl World {
                 let keeping = Keeping::begun(question.sent_boot_ms, self.timing);
                 machine.standing = Standing::Member(epoch, keeping);
                 machine.trouble_since = None;
-                let settle = if machine.was_member { SETTLE_ANEW } else { SETTLE };
+                let settle = if machine.was_member {
+                    SETTLE_ANEW
+                } else {
+                    SETTLE
+                };
                 machine.settled = machine.boot(now) + settle;
                 machine.was_member = true;
                 self.ask_in_time(node, What::Glance, &keeping);

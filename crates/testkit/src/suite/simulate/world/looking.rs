@@ -65,7 +65,10 @@ impl World {
         let is_as_before = std::mem::replace(&mut machine.free_mark, glance.mark) == glance.mark;
         for one in free {
             let is_ours = one.held_by == Some(node);
-            let is_supervised = machine.copies.get(&one.agent).is_some_and(|copy| copy.is_guided);
+            let is_supervised = machine
+                .copies
+                .get(&one.agent)
+                .is_some_and(|copy| copy.is_guided);
             if (is_ours && is_supervised) || machine.asked.contains(&one.agent) {
                 continue;
             }
@@ -73,7 +76,9 @@ impl World {
             let since = before.map_or(boot, |(since, _)| since);
             if !is_ours && boot < machine.settled {
                 // Whose turn it is does not matter yet.
-                machine.free.insert(one.agent, (since, TakeoverTurn::Nobodys));
+                machine
+                    .free
+                    .insert(one.agent, (since, TakeoverTurn::Nobodys));
                 again = Some(again.map_or(machine.settled, |at| at.min(machine.settled)));
                 continue;
             }
@@ -91,7 +96,9 @@ impl World {
                 }
             };
             machine.free.insert(one.agent, (since, turn));
-            let Some(ripe) = turn.due_at(boot, machine.settled, since) else { continue };
+            let Some(ripe) = turn.due_at(boot, machine.settled, since) else {
+                continue;
+            };
             if ripe <= boot {
                 machine.asked.insert(one.agent);
                 takes.push(*one);

@@ -83,11 +83,15 @@ impl World {
         let drift = |seed: &mut Seed| {
             seed.below(2 * DRIFT_PPM_MAX + 1).cast_signed() - DRIFT_PPM_MAX.cast_signed()
         };
-        let machines: Vec<Machine> =
-            (0..options.nodes).map(|number| Machine::new(number, drift(&mut seed))).collect();
+        let machines: Vec<Machine> = (0..options.nodes)
+            .map(|number| Machine::new(number, drift(&mut seed)))
+            .collect();
         let mut world = Self {
             options,
-            timing: Timing { lease: options.lease, renew: options.renew },
+            timing: Timing {
+                lease: options.lease,
+                renew: options.renew,
+            },
             seed,
             now: 0,
             events: BinaryHeap::new(),
@@ -116,13 +120,18 @@ impl World {
             self.now = event.at;
             self.happen(event.what);
         }
-        assert!(self.server.is_as_kept(), "the simulation's books are the store's");
+        assert!(
+            self.server.is_as_kept(),
+            "the simulation's books are the store's"
+        );
         let lives = |agent: &usize| {
             let of = self.server.held[*agent].0.map(|node| &self.machines[node]);
             of.and_then(|machine| machine.could_act_until(*agent, Duration::ZERO))
                 .is_some_and(|until| until > end)
         };
-        self.report.unheld = (0..self.options.agents).filter(|agent| !lives(agent)).count();
+        self.report.unheld = (0..self.options.agents)
+            .filter(|agent| !lives(agent))
+            .count();
         self.report.counts = self.server.counts.clone();
         self.report.queue_longest = self.server.queue_longest;
         self.report
@@ -130,7 +139,11 @@ impl World {
 
     fn schedule(&mut self, at: Moment, what: Happening) {
         self.numbers += 1;
-        self.events.push(Event { at, order: self.numbers, what });
+        self.events.push(Event {
+            at,
+            order: self.numbers,
+            what,
+        });
     }
 
     fn happen(&mut self, what: Happening) {

@@ -92,7 +92,8 @@ impl World {
 
     pub(super) fn arrive(&mut self, question: Question) {
         if self.machines[question.node].cuts > 0 {
-            self.held_up.push((question.node, Happening::Arrives(question)));
+            self.held_up
+                .push((question.node, Happening::Arrives(question)));
         } else if self.server.is_up {
             let at = self.server.done_at(question.what.kind(), self.now);
             self.schedule(at, Happening::Performs(question));
@@ -109,7 +110,11 @@ impl World {
             let answer = Happening::Answers(question, Box::new(Answer::Failed));
             return self.schedule(self.now + trip_back, answer);
         }
-        let pause_ms = AGAIN_MS.get(question.tries).or(AGAIN_MS.last()).copied().unwrap_or(1);
+        let pause_ms = AGAIN_MS
+            .get(question.tries)
+            .or(AGAIN_MS.last())
+            .copied()
+            .unwrap_or(1);
         question.tries += 1;
         let at = self.now + trip_back + pause_ms * 1_000 + trip_there;
         self.schedule(at, Happening::Arrives(question));
@@ -170,7 +175,10 @@ impl World {
                 None => self.report.doubled += 1,
                 Some(after) => {
                     let after = Duration::from_micros(after);
-                    let closest = self.report.closest.map_or(after, |closest| closest.min(after));
+                    let closest = self
+                        .report
+                        .closest
+                        .map_or(after, |closest| closest.min(after));
                     self.report.closest = Some(closest);
                 }
             }
@@ -190,7 +198,9 @@ impl World {
     pub(super) fn answer(&mut self, question: Question, answer: Box<Answer>) {
         let (node, now) = (question.node, self.now);
         if self.machines[node].cuts > 0 {
-            return self.held_up.push((node, Happening::Answers(question, answer)));
+            return self
+                .held_up
+                .push((node, Happening::Answers(question, answer)));
         }
         let machine = &mut self.machines[node];
         if machine.life != question.life || matches!(machine.standing, Standing::Down) {
