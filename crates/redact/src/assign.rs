@@ -8,10 +8,9 @@ use super::extent::{self, Extent, Tie, is_quote, skip_blanks};
 use super::finding::{FoundSecret, Rank};
 use super::key::{Name, tie_behind};
 use super::names::{self, KeyName};
-use super::{formats, lines, untied, value};
+use super::{assigned_value, lines, untied, value};
 
 /// Numbers up to this long count something when the name is loose.
-const COUNT_LEN_MAX: usize = 12;
 /// How far a header's value is read to see what it is.
 const HEADER_HEAD_LEN: usize = 128;
 /// Lengths of `digest `, `signature ` and `aws4-hmac-sha256 `, which are followed by lists.
@@ -20,8 +19,6 @@ const ARRAY_LEN_MAX: usize = 256;
 const PHRASE_LEN_MAX: usize = 256;
 const LINE_LEN_MAX: usize = 512;
 const GLUED_LEN_MIN: usize = 20;
-/// Shorter values are not looked for again: they may be part of something else.
-const AGAIN_LEN_MIN: usize = 12;
 
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>) -> Option<usize> {
@@ -40,10 +37,15 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
             .is_some_and(|b| !is_quote(Some(b)) && *b > b' ');
     // `log("token:", token)`: the quote closes what the name stands in.
     let quote = skip_blanks(text, from);
-    let is_closing = tie == Tie::Colon
-        && !name_quoted
+    let behind = text.get(skip_blanks(text, quote + 1));
+    let is_closing = !name_quoted
         && is_quote(text.get(quote))
-        && text.get(quote + 1).is_none_or(|b| b",);]+".contains(b));
+        && match tie {
+            Tie::Colon => text.get(quote + 1).is_none_or(|b| b",);]+".contains(b)),
+            // `print("token=" + token)`.
+            Tie::Equals => matches!(behind, Some(b'+')) && quote == from,
+            _ => false,
+        };
     if key == KeyName::Plain || key == KeyName::Weak && is_glued || is_closing {
         return None;
     }
@@ -86,12 +88,12 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
         _ => extent::value_at(text, from, tie, name_quoted),
     };
     let secret = place.secret(text, extent)?;
-    let kind = kind_of(&text[secret.start..secret.end], name.bytes(text));
+    let kind = assigned_value::kind_of(&text[secret.start..secret.end], name.bytes(text));
     let mut finding = FoundSecret::new(secret.start, secret.end, kind, Rank::Context);
     let is_bare = !secret.quoted && secret == extent;
     finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
-    again(text, &finding, findings);
+    assigned_value::again(text, &finding, findings);
     if tie == Tie::Call {
         more_arguments(text, secret.end + 1, findings);
     }
@@ -120,13 +122,19 @@ fn glued(
     let secret = text
         .get(from..name.end)
         .filter(|secret| secret.len() >= GLUED_LEN_MIN)?;
+    // `SecretData_AcmeOAuth2Token` is a name of a program.
+    let is_generated = value::is_uuid(secret)
+        || value::is_token(secret)
+            && (value::is_random(secret)
+                || value::is_run(secret)
+                || value::is_scrambled(secret) && !secret.contains(&b'.'));
     let is_secret = matches!(text[from - 1], b'-' | b'.' | b'_')
-        && value::is_token(secret)
+        && is_generated
         && match names::judge(&text[name.start..from - 1]) {
             KeyName::Strong | KeyName::Loose => true,
             KeyName::Weak => {
                 let name = &text[name.start..from - 1];
-                names::has_capitals(name) || names::is_access(name)
+                names::has_capitals(name) || names::is_access(name) || value::is_uuid(secret)
             }
             KeyName::Plain => false,
         };
@@ -154,53 +162,6 @@ fn more_arguments(text: &[u8], mut at: usize, findings: &mut Vec<FoundSecret<'_>
             ));
         }
         at = next.end + 1;
-    }
-}
-
-/// The same value once more on its line: `token = 'x' | 'x'`.
-pub(super) fn again(text: &[u8], found: &FoundSecret<'_>, findings: &mut Vec<FoundSecret<'_>>) {
-    let secret = text[found.start..found.end].trim_ascii();
-    if secret.len() < AGAIN_LEN_MIN || secret.contains(&b' ') {
-        return;
-    }
-    let line = &text[found.end..text.len().min(found.end + secret.len() + LINE_LEN_MAX)];
-    let line = line.split(|b| *b == b'\n').next().unwrap_or_default();
-    for at in memmem::find_iter(line, secret) {
-        let start = found.end + at;
-        findings.push(FoundSecret::new(
-            start,
-            start + secret.len(),
-            "assignment",
-            Rank::Context,
-        ));
-    }
-}
-
-/// Whether a whole value under a secret key is harmless by its look.
-pub(super) fn is_harmless(key: KeyName, value: &[u8]) -> bool {
-    let is_count = value::is_number(value)
-        && match key {
-            KeyName::Plain | KeyName::Weak => !value::is_token(value),
-            KeyName::Loose => value.len() <= COUNT_LEN_MAX,
-            KeyName::Strong => value.len() < 4 || value.starts_with(b"0x"),
-        };
-    value::is_placeholder(value)
-        || is_count
-        || value::is_path(value)
-        || key == KeyName::Weak && !value::is_token(value)
-}
-
-/// Kind of a secret that was found by its name.
-pub(super) fn kind_of(secret: &[u8], name: &[u8]) -> &'static str {
-    let ends = |word: &str| {
-        name.len() >= word.len()
-            && name[name.len() - word.len()..].eq_ignore_ascii_case(word.as_bytes())
-    };
-    match formats::kind_of(secret) {
-        Some(kind) => kind,
-        None if ends("cookie") => "cookie",
-        None if ends("authorization") => "authorization",
-        None => "assignment",
     }
 }
 
@@ -241,7 +202,10 @@ impl AssignmentContext {
         if let Some(phrase) = self.phrase(text, extent) {
             return Some(phrase);
         }
-        if is_harmless(self.key, value) {
+        if self.is_literal_setting(text, extent) && !value::is_placeholder(value) {
+            return Some(extent);
+        }
+        if assigned_value::is_harmless(self.key, value) {
             return self
                 .behind_type(text, extent)
                 .or_else(|| self.wrapped(text, extent));
@@ -260,6 +224,37 @@ impl AssignmentContext {
         Some(extent)
     }
 
+    /// `PASSWORD=letmein` of a shell or a settings file, `;Password=letmein;` of a connection string: what
+    /// stands there is the value itself and not the name of one.
+    fn is_literal_setting(&self, text: &[u8], extent: Extent) -> bool {
+        let name = self.name.bytes(text);
+        let value = &text[extent.start..extent.end];
+        let in_value = |b: &u8| b.is_ascii_lowercase() || *b == b'_';
+        let is_constant = name.iter().all(|b| b.is_ascii_uppercase() || *b == b'_')
+            && value.iter().all(in_value)
+            && name.contains(&b'_')
+            && is_line_end(&text[extent.end..]);
+        let before = &text[..self.name.start];
+        // `Password=letmein` of a settings file: the arguments of a call are indented.
+        let is_line = matches!(before, [] | [.., b'\n'])
+            && value.iter().all(u8::is_ascii_lowercase)
+            && matches!(text.get(extent.end), None | Some(b'\n' | b'\r'));
+        let before = before.strip_suffix(b" ").unwrap_or(before);
+        let is_connection = before.ends_with(b";")
+            && matches!(text.get(extent.end), Some(b';' | b'"' | b'\''))
+            && value
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+            && before[..before.len() - 1]
+                .rsplit(|b| matches!(b, b';' | b'\n'))
+                .next()
+                .is_some_and(|pair| pair.contains(&b'='));
+        self.key == KeyName::Strong
+            && matches!(self.tie, Tie::Equals)
+            && value.len() >= 4
+            && (is_constant || is_line || is_connection)
+    }
+
     /// `auth=("ann", "x")`, `auth("ann", "x")`: the second of two literals.
     fn of_user(&self, text: &[u8], extent: Extent, is_tuple: bool) -> Option<Extent> {
         let first = if is_tuple {
@@ -273,7 +268,7 @@ impl AssignmentContext {
             _ => first,
         };
         let value = &text[password.start..password.end];
-        (!is_harmless(self.key, value)).then_some(password)
+        (!assigned_value::is_harmless(self.key, value)).then_some(password)
     }
 
     /// `define('X_PASSWORD', 'x')`, `.put("token", "x")`, and not `["password", "email"]`.
@@ -321,7 +316,7 @@ impl AssignmentContext {
         let name = self.name.bytes(text);
         let is_phrase_name = names::holds_phrases(name);
         let tied = self.tie == Tie::Colon || !name.to_ascii_lowercase().ends_with(b"word");
-        if !is_phrase_name || !tied || self.name_quoted || !self.name.starts_line(text) {
+        if !is_phrase_name || !tied || self.name_quoted || !self.name.starts_line_with_word(text) {
             return None;
         }
         let line = &text[extent.start..text.len().min(extent.start + PHRASE_LEN_MAX)];
@@ -360,14 +355,15 @@ impl AssignmentContext {
 
     fn generated(&self, text: &[u8], literal: Extent) -> Option<Extent> {
         let value = &text[literal.start..literal.end];
-        (value::is_generated(value) && !is_harmless(self.key, value)).then_some(literal)
+        (value::is_generated(value) && !assigned_value::is_harmless(self.key, value))
+            .then_some(literal)
     }
 
     fn quoted_secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
         let value = &text[extent.start..extent.end];
         let start = extent.start + scheme_len(value);
         let value = &text[start..extent.end];
-        let is_compared = is_parser_token(self.name.bytes(text), value)
+        let is_compared = assigned_value::is_parser_token(self.name.bytes(text), value)
             || value::is_word(value) && self.is_of_other_member(text);
         let is_message = self.key == KeyName::Loose
             && !names::may_be_phrase(self.name.bytes(text))
@@ -377,11 +373,13 @@ impl AssignmentContext {
         }
         if value::is_name_of_secret(value, names::holds_no_words(self.name.bytes(text)))
             || self.is_list_of_headers(text, value)
+            || self.is_own_name(text, value)
+            || self.is_letter(text, value)
             || self.is_phrase_or_type(text, value)
         {
             return None;
         }
-        (!is_harmless(self.key, value)).then_some(Extent { start, ..extent })
+        (!assigned_value::is_harmless(self.key, value)).then_some(Extent { start, ..extent })
     }
 
     /// `["authorization", "x-api-version"]`: names of headers, and no credential.
@@ -391,14 +389,33 @@ impl AssignmentContext {
             && value.iter().all(|b| b.is_ascii_lowercase() || *b == b'-')
     }
 
+    /// `accesskey="h"`, `'CREDENTIALS_CODE': 'e'`: a key of the keyboard, a code. In JSON it could be anything.
+    fn is_letter(&self, text: &[u8], value: &[u8]) -> bool {
+        value.len() <= 2 && !(self.name_quoted && self.name.before(text) != Some(b'\''))
+    }
+
+    /// `InvalidApiKey: "invalid-api-key"`, `'Cookie': 'http.cookies'`: a code under its own name, a module.
+    fn is_own_name(&self, text: &[u8], value: &[u8]) -> bool {
+        let letters = |bytes: &[u8]| {
+            let letters = bytes.iter().filter(|b| b.is_ascii_alphanumeric());
+            letters.map(u8::to_ascii_lowercase).collect::<Vec<u8>>()
+        };
+        let name = self.name.bytes(text);
+        let is_compound = names::is_compound(name);
+        let is_module = names::holds_no_words(name) && value::is_member(value);
+        let is_same = is_compound
+            && names::is_compound(value)
+            && value.len() < 64
+            && letters(name).ends_with(&letters(value));
+        is_module || is_same
+    }
+
     /// `'Clear authentication': 'Anmeldung löschen'`, `"AWS::IAM::AccessKey": "…"`: a text and its
     /// translation, a type and what belongs to it.
     fn is_phrase_or_type(&self, text: &[u8], value: &[u8]) -> bool {
         let before = &text[..self.name.start];
         let is_text = value.contains(&b' ') || !value.is_ascii();
-        self.name_quoted
-            && (before.ends_with(b" ") && is_text
-                || before.ends_with(b"::") && !value::is_token_body(value))
+        self.name_quoted && (before.ends_with(b" ") && is_text || before.ends_with(b"::"))
     }
 
     /// `Bearer x`, `Digest a=b, c=d`, `a=b; c=d`: header values hold blanks.
@@ -555,13 +572,6 @@ impl AssignmentContext {
     }
 }
 
-/// `token == "else"`: a parser compares its tokens with short words and signs.
-pub(super) fn is_parser_token(name: &[u8], value: &[u8]) -> bool {
-    let is_short_word = value::is_word(value) && value.len() <= 16;
-    let is_sign = !value.iter().any(u8::is_ascii_alphanumeric);
-    names::holds_no_words(name) && (is_short_word || is_sign)
-}
-
 const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
 
 /// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`: the literal for a variable that is not set.
@@ -661,11 +671,11 @@ fn in_array(
             break;
         };
         let secret = &text[extent.start..extent.end];
-        if !is_harmless(key, secret) {
+        if !assigned_value::is_harmless(key, secret) {
             findings.push(FoundSecret::new(
                 extent.start,
                 extent.end,
-                kind_of(secret, b""),
+                assigned_value::kind_of(secret, b""),
                 Rank::Context,
             ));
             last_end = Some(extent.end);

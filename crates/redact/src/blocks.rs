@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use memchr::memmem;
 
 use super::finding::{FoundSecret, Rank};
-use super::{formats, value};
+use super::{format_match, formats, value};
 
 const PEM_LABEL_LEN_MAX: usize = 64;
 /// Keys of 16,384 bits fit.
@@ -121,7 +121,7 @@ pub(super) fn scheme(text: &[u8], start: usize) -> Option<FoundSecret<'static>> 
     if blanks + percent == 0 || !is_secret {
         return None;
     }
-    let kind = formats::kind_of(token).unwrap_or(if is_bearer { "bearer" } else { "basic" });
+    let kind = format_match::kind_of(token).unwrap_or(if is_bearer { "bearer" } else { "basic" });
     Some(FoundSecret::new(
         from,
         from + token.len(),

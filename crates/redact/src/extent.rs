@@ -48,6 +48,7 @@ pub(super) fn value_at(text: &[u8], from: usize, tie: Tie, name_quoted: bool) ->
         return element_at(text, from);
     }
     let start = skip_blanks(text, from);
+    let start = skip_tag(text, start);
     let start = start
         + if text[start..].starts_with(b"%22") {
             3
@@ -66,6 +67,23 @@ pub(super) fn value_at(text: &[u8], from: usize, tie: Tie, name_quoted: bool) ->
         start,
         end,
         quoted: false,
+    }
+}
+
+/// Behind `!!str ` of YAML.
+fn skip_tag(text: &[u8], start: usize) -> usize {
+    let Some(tag) = text[start..].strip_prefix(b"!!") else {
+        return start;
+    };
+    let len = tag
+        .iter()
+        .take(16)
+        .take_while(|b| b.is_ascii_lowercase())
+        .count();
+    if tag.get(len) == Some(&b' ') && len > 0 {
+        skip_blanks(text, start + 2 + len)
+    } else {
+        start
     }
 }
 

@@ -1,11 +1,7 @@
-//! Token formats that providers publish: a prefix, an alphabet and a length.
+//! Token formats that providers publish: a prefix, an alphabet and a length. `format_match.rs` finds them
+//! in a text.
 //!
 //! Prefixes are compared with case. Longer prefixes stand before shorter ones of the same start.
-
-use memchr::memmem;
-
-use super::checksum::has_github_checksum;
-use super::value;
 
 /// Characters that a token's body is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +33,8 @@ pub(super) enum Alphabet {
     Crypt,
     /// With `_ - . + / = :`.
     Pair,
+    /// With `_ - . !`.
+    Session,
     /// With `_ - . / $ @ * : =`, as Kerberos tickets are written for guessing.
     Ticket,
 }
@@ -57,9 +55,9 @@ pub(super) enum Trust {
 pub(super) struct SecretFormat {
     pub(super) prefix: &'static str,
     pub(super) kind: &'static str,
-    alphabet: Alphabet,
-    len_min: usize,
-    trust: Trust,
+    pub(super) alphabet: Alphabet,
+    pub(super) len_min: usize,
+    pub(super) trust: Trust,
 }
 
 /// What several prefixes have in common, and these.
@@ -85,8 +83,8 @@ const fn row(
 }
 
 use Alphabet::{
-    Alphanumeric, Base64, Crypt, Digit, Dotted, Hex, Pair, Path, Percent, Ticket, Tilde, Upper,
-    UpperDash, Url, Wide, Word,
+    Alphanumeric, Base64, Crypt, Digit, Dotted, Hex, Pair, Path, Percent, Session, Ticket, Tilde,
+    Upper, UpperDash, Url, Wide, Word,
 };
 
 /// The table: kind, alphabet, least length, trust and the prefixes. Minimal lengths are below the
@@ -127,6 +125,7 @@ const ROWS: &[Row] = &[
     row("google", Upper, 20, Trust::Random, &["GOOG"]),
     row("google", Url, 30, Trust::Random, &["AQ.Ab8"]),
     row("alibaba", Alphanumeric, 12, Trust::Random, &["LTAI"]),
+    row("alibaba", Alphanumeric, 30, Trust::Random, &["STS."]),
     row("tencent", Alphanumeric, 32, Trust::Random, &["AKID"]),
     row("volcengine", Url, 40, Trust::Random, &["AKLT"]),
     row("jdcloud", Upper, 24, Trust::Random, &["JDC_"]),
@@ -140,12 +139,12 @@ const ROWS: &[Row] = &[
     row("fly", Url, 40, Trust::Random, &["fo1_"]),
     row("fly", Base64, 60, Trust::Random, &["fm1a_", "fm1r_", "fm2_"]),
     row("netlify", Alphanumeric, 36, Trust::Prefix, &["nfp_", "nfc_", "nfo_", "nfu_", "nfb_"]),
-    row("vercel", Alphanumeric, 24, Trust::Random, &["vcp_", "vci_", "vca_", "vcr_", "vck_"]),
+    row("vercel", Url, 24, Trust::Random, &["vcp_", "vci_", "vca_", "vcr_", "vck_"]),
     row("vercel", Word, 30, Trust::Prefix, &["vercel_blob_rw_"]),
     row("render", Alphanumeric, 28, Trust::Random, &["rnd_"]),
     row("cloudflare", Url, 140, Trust::Word, &["v1.0-"]),
     row("cloudflare", Alphanumeric, 36, Trust::Random, &["cfut_", "cfat_", "cfk_"]),
-    row("supabase", Word, 36, Trust::Random, &["sbp_"]),
+    row("supabase", Url, 36, Trust::Random, &["sbp_"]),
     row("supabase", Url, 16, Trust::Word, &["sb_secret_", "sb_publishable_"]),
     row("neon", Alphanumeric, 40, Trust::Random, &["napi_"]),
     row("cockroach", Word, 36, Trust::Word, &["CCDB1_"]),
@@ -157,6 +156,7 @@ const ROWS: &[Row] = &[
     row("confluent", Base64, 50, Trust::Random, &["cflt"]),
     row("docker", Url, 16, Trust::Prefix, &["dckr_pat_", "dckr_oat_"]),
     row("docker-swarm", Url, 60, Trust::Prefix, &["SWMTKN-1-"]),
+    row("docker-swarm", Base64, 36, Trust::Prefix, &["SWMKEY-1-"]),
     row("k3s", Hex, 40, Trust::Word, &["K10"]),
     row("openshift", Url, 40, Trust::Prefix, &["sha256~"]),
     row("deno", Alphanumeric, 36, Trust::Random, &["ddp_", "ddw_", "ddo_"]),
@@ -175,7 +175,7 @@ const ROWS: &[Row] = &[
     row("octopus", Upper, 26, Trust::Random, &["API-"]),
     row("1password", UpperDash, 32, Trust::Word, &["A3-"]),
     row("1password", Base64, 100, Trust::Prefix, &["ops_eyJ"]),
-    row("endor", Alphanumeric, 14, Trust::Random, &["endr+"]),
+    row("endor", Url, 14, Trust::Random, &["endr+"]),
     row("anthropic", Url, 16, Trust::Prefix, &["sk-ant-"]),
     row("openai", Url, 16, Trust::Prefix, &["sk-proj-", "sk-svcacct-"]),
     row("openai", Url, 20, Trust::Prefix, &["sk-admin-"]),
@@ -184,7 +184,7 @@ const ROWS: &[Row] = &[
     row("openai", Alphanumeric, 36, Trust::Random, &["sess-"]),
     row("huggingface", Alphanumeric, 30, Trust::Word, &["hf_", "api_org_"]),
     row("groq", Alphanumeric, 30, Trust::Word, &["gsk_"]),
-    row("xai", Word, 40, Trust::Word, &["xai-"]),
+    row("xai", Url, 40, Trust::Word, &["xai-"]),
     row("replicate", Url, 30, Trust::Word, &["r8_"]),
     row("perplexity", Alphanumeric, 30, Trust::Word, &["pplx-"]),
     row("nvidia", Url, 40, Trust::Word, &["nvapi-"]),
@@ -200,7 +200,7 @@ const ROWS: &[Row] = &[
     row("wandb", Word, 40, Trust::Prefix, &["wandb_v1_"]),
     row("e2b", Hex, 32, Trust::Word, &["e2b_"]),
     row("firecrawl", Hex, 32, Trust::Word, &["fc-"]),
-    row("runpod", Alphanumeric, 36, Trust::Random, &["rpa_"]),
+    row("runpod", Alphanumeric, 30, Trust::Random, &["rpa_"]),
     row("modal", Alphanumeric, 20, Trust::Random, &["ak-", "as-"]),
     row("elevenlabs", Hex, 40, Trust::Word, &["sk_"]),
     row("apify", Alphanumeric, 30, Trust::Prefix, &["apify_api_"]),
@@ -221,9 +221,11 @@ const ROWS: &[Row] = &[
     row("discord", Path, 30, Trust::Prefix, &[
         "discord.com/api/webhooks/", "discordapp.com/api/webhooks/",
     ]),
-    row("teams", Path, 60, Trust::Prefix, &[".webhook.office.com/webhookb2/"]),
+    row("teams", Path, 60, Trust::Prefix, &[
+        ".webhook.office.com/webhookb2/", "outlook.office.com/webhook/", "outlook.office365.com/webhook/",
+    ]),
     row("zapier", Path, 10, Trust::Prefix, &["hooks.zapier.com/hooks/catch/"]),
-    row("sendgrid", Dotted, 40, Trust::Word, &["SG."]),
+    row("sendgrid", Wide, 32, Trust::Word, &["SG."]),
     row("brevo", Url, 60, Trust::Prefix, &["xkeysib-", "xsmtpsib-"]),
     row("mailgun", Alphanumeric, 32, Trust::Word, &["pubkey-"]),
     row("mailgun", Alphanumeric, 32, Trust::Random, &["key-"]),
@@ -253,7 +255,7 @@ const ROWS: &[Row] = &[
     ]),
     row("razorpay", Alphanumeric, 14, Trust::Random, &["rzp_live_", "rzp_test_"]),
     row("ramp", Alphanumeric, 30, Trust::Word, &["ramp_sec_", "ramp_id_"]),
-    row("polar", Word, 36, Trust::Random, &["polar_"]),
+    row("polar", Url, 36, Trust::Random, &["polar_"]),
     row("brex", Alphanumeric, 36, Trust::Random, &["bxt_"]),
     row("paypal", Url, 80, Trust::Word, &["A21AA"]),
     row("braintree", Crypt, 30, Trust::Prefix, &[
@@ -267,7 +269,7 @@ const ROWS: &[Row] = &[
     row("shippo", Alphanumeric, 36, Trust::Prefix, &["shippo_live_", "shippo_test_"]),
     row("easypost", Alphanumeric, 50, Trust::Word, &["EZAK", "EZTK"]),
     row("duffel", Base64, 30, Trust::Prefix, &["duffel_test_", "duffel_live_"]),
-    row("onfido", Dotted, 30, Trust::Word, &[
+    row("onfido", Dotted, 18, Trust::Word, &[
         "api_live.", "api_sandbox.", "api_live_us.", "api_live_ca.",
     ]),
     row("npm", Alphanumeric, 30, Trust::Word, &["npm_"]),
@@ -275,7 +277,7 @@ const ROWS: &[Row] = &[
     row("crates-io", Alphanumeric, 32, Trust::Random, &["cio"]),
     row("rubygems", Alphanumeric, 40, Trust::Word, &["rubygems_"]),
     row("nuget", Alphanumeric, 43, Trust::Random, &["oy2"]),
-    row("mongodb", Url, 30, Trust::Prefix, &["mdb_sa_sk_"]),
+    row("mongodb", Url, 24, Trust::Prefix, &["mdb_sa_sk_", "mdb_sa_id_"]),
     row("flexport", Url, 36, Trust::Random, &["shltm_"]),
     row("portainer", Base64, 36, Trust::Random, &["ptr_"]),
     row("besttime", Hex, 32, Trust::Word, &["pri_"]),
@@ -301,14 +303,16 @@ const ROWS: &[Row] = &[
     row("launchdarkly", Url, 36, Trust::Random, &["sdk-", "mob-", "api-"]),
     row("adobe", Url, 28, Trust::Word, &["p8e-"]),
     row("lichess", Alphanumeric, 20, Trust::Random, &["lip_"]),
-    row("intra42", Alphanumeric, 60, Trust::Prefix, &["s-s4t2ud-", "s-s4t2af-"]),
+    row("intra42", Alphanumeric, 60, Trust::Prefix, &[
+        "s-s4t2ud-", "s-s4t2af-", "u-s4t2ud-", "u-s4t2af-",
+    ]),
     row("settlemint", Alphanumeric, 14, Trust::Word, &["sm_aat_", "sm_pat_", "sm_sat_"]),
     row("authress", Wide, 40, Trust::Random, &["authress_", "scauth_", "sc_", "ext_"]),
     row("samsara", Alphanumeric, 28, Trust::Word, &["samsara_api_"]),
-    row("persona", Url, 30, Trust::Word, &["persona_sandbox_", "persona_production_"]),
+    row("persona", Url, 20, Trust::Word, &["persona_sandbox_", "persona_production_"]),
     row("zuplo", Word, 40, Trust::Word, &["zpka_"]),
     row("cal", Alphanumeric, 30, Trust::Word, &["cal_live_"]),
-    row("posthog", Word, 40, Trust::Word, &["phx_", "phs_"]),
+    row("posthog", Url, 40, Trust::Word, &["phx_", "phs_", "phc_"]),
     row("sentry", Base64, 40, Trust::Word, &["sntrys_"]),
     row("sentry", Alphanumeric, 40, Trust::Word, &["sntryu_", "sntrya_", "sntryi_"]),
     row("grafana", Word, 30, Trust::Word, &["glsa_"]),
@@ -322,7 +326,7 @@ const ROWS: &[Row] = &[
     row("trufflehog", Alphanumeric, 14, Trust::Word, &["thog-key-"]),
     row("adafruit", Alphanumeric, 28, Trust::Word, &["aio_"]),
     row("pubnub", Url, 36, Trust::Random, &["pub-c-", "sub-c-", "sec-c-"]),
-    row("onesignal", Word, 40, Trust::Random, &["os_v2_"]),
+    row("onesignal", Word, 40, Trust::Word, &["os_v2_"]),
     row("pagerduty", Alphanumeric, 20, Trust::Random, &["PDU-"]),
     row("intercom", Base64, 50, Trust::Random, &["dG9rO"]),
     row("mandrill", Url, 22, Trust::Random, &["md-"]),
@@ -345,7 +349,7 @@ const ROWS: &[Row] = &[
     row("stytch", Base64, 30, Trust::Random, &["secret-live-", "secret-test-"]),
     row("statsig", Alphanumeric, 36, Trust::Random, &["secret-"]),
     row("unkey", Alphanumeric, 20, Trust::Random, &["unkey_"]),
-    row("devcycle", Word, 24, Trust::Random, &["dvc_server_"]),
+    row("devcycle", Url, 14, Trust::Random, &["dvc_server_", "dvc_client_", "dvc_mobile_"]),
     row("dbt", Url, 30, Trust::Random, &["dbtc_", "dbtu_", "dbts_"]),
     row("hex", Alphanumeric, 40, Trust::Random, &["hxtp_", "hxtw_"]),
     row("retool", Word, 24, Trust::Random, &["retool_"]),
@@ -367,6 +371,7 @@ const ROWS: &[Row] = &[
     row("nomic", Url, 40, Trust::Random, &["nk-"]),
     row("metabase", Base64, 36, Trust::Random, &["mb_"]),
     row("salesforce", Dotted, 60, Trust::Random, &["3MVG", "5Aep", "5AEP"]),
+    row("salesforce", Session, 60, Trust::Random, &["00D"]),
     row("age", Upper, 30, Trust::Prefix, &["AGE-SECRET-KEY-PQ-1", "AGE-SECRET-KEY-1"]),
     row("nats", Upper, 54, Trust::Word, &["SUA", "SAA"]),
     row("bip32", Alphanumeric, 100, Trust::Word, &["xprv9", "yprv", "zprv", "tprv"]),
@@ -375,6 +380,8 @@ const ROWS: &[Row] = &[
         "v4.local.", "v4.public.",
     ]),
     row("jwt", Base64, 60, Trust::Word, &["ZXlK"]),
+    row("ntlm", Base64, 60, Trust::Word, &["TlRMTVNTUAAD"]),
+    row("wundergraph", Hex, 32, Trust::Word, &["cosmo_"]),
     row("private-key", Base64, 100, Trust::Word, &["MHcCAQEEI", "MIGkAgEBBD", "MIGHAgEAMBMGByqGSM49AgEG"]),
     row("private-key", Base64, 40, Trust::Word, &["MC4CAQAwBQYDK2VwBCIEI", "MC4CAQAwBQYDK2VuBCIEI"]),
     row("softlayer", Alphanumeric, 50, Trust::Prefix, &[
@@ -386,7 +393,7 @@ const ROWS: &[Row] = &[
     row("pterodactyl", Alphanumeric, 36, Trust::Word, &["ptla_", "ptlc_"]),
     row("zenml", Wide, 40, Trust::Word, &["ZENPROKEY_", "ZENKEY_"]),
     row("wakatime", Url, 36, Trust::Word, &["waka_"]),
-    row("aikido", Word, 30, Trust::Word, &["AIK_SECRET_", "AIK_CI_"]),
+    row("aikido", Word, 24, Trust::Word, &["AIK_SECRET_", "AIK_CI_", "AIK_CLIENT_"]),
     row("fauna", Url, 32, Trust::Random, &["fnAE", "fnAD"]),
     row("mailersend", Alphanumeric, 48, Trust::Word, &["mlsn."]),
     row("kaggle", Alphanumeric, 28, Trust::Word, &["KGAT_"]),
@@ -407,7 +414,7 @@ const ROWS: &[Row] = &[
     row("zillow", Url, 12, Trust::Random, &["X1-ZWz"]),
     row("webhook", Path, 36, Trust::Prefix, &["ifttt.com/trigger/"]),
     row("infura", Alphanumeric, 32, Trust::Prefix, &["infura.io/v3/", "infura.io/ws/v3/"]),
-    row("alchemy", Url, 20, Trust::Prefix, &[".g.alchemy.com/v2/"]),
+    row("alchemy", Url, 20, Trust::Prefix, &[".g.alchemy.com/v2/", ".alchemyapi.io/v2/"]),
     row("healthchecks", Url, 36, Trust::Prefix, &["hc-ping.com/"]),
     row("quicknode", Alphanumeric, 36, Trust::Prefix, &["quiknode.pro/"]),
     row("api-key", Word, 24, Trust::Random, &["apikey_"]),
@@ -416,14 +423,14 @@ const ROWS: &[Row] = &[
     row("access-token", Url, 32, Trust::Random, &["pat-"]),
     row("secret-key", Alphanumeric, 24, Trust::Random, &["priv_", "pw_", "ek_"]),
     row("api-key", Alphanumeric, 28, Trust::Random, &["api_", "syn_"]),
-    row("secret-key", Word, 28, Trust::Random, &["sk_"]),
-    row("api-key", Word, 28, Trust::Random, &["pk_"]),
+    row("secret-key", Url, 28, Trust::Random, &["sk_"]),
+    row("api-key", Url, 28, Trust::Random, &["pk_"]),
     row("secret-key", Dotted, 40, Trust::Random, &["SK."]),
     row("api-key", Alphanumeric, 30, Trust::Random, &["dapp_", "dpt_", "crx_", "sbx_"]),
     row("checkmk", Alphanumeric, 24, Trust::Random, &["cmk_"]),
     row("linear", Alphanumeric, 24, Trust::Word, &["lin_wh_"]),
     row("terraform", Url, 50, Trust::Word, &["atlasv1."]),
-    row("buildkite", Word, 24, Trust::Random, &["bkct_", "bkpt_", "bkaj_"]),
+    row("buildkite", Url, 24, Trust::Random, &["bkct_", "bkpt_", "bkaj_"]),
     row("github", Alphanumeric, 30, Trust::Random, &["ghsr_"]),
     row("zerion", Alphanumeric, 24, Trust::Word, &["zk_prod_"]),
     row("keygen", Alphanumeric, 60, Trust::Word, &["admi-"]),
@@ -538,8 +545,8 @@ pub(super) struct Infix {
     /// Compared with case; `0` stands for any digit.
     pub(super) literal: &'static str,
     pub(super) kind: &'static str,
-    before: Run,
-    after: Run,
+    pub(super) before: Run,
+    pub(super) after: Run,
 }
 
 /// What several literals have in common, and these.
@@ -568,7 +575,7 @@ const fn infix(
 const INFIX_ROWS: &[InfixRow] = &[
     infix("telegram", (Digit, 8, 12), (Url, 30, 38), &[":AA"]),
     infix("azure", (Tilde, 3, 3), (Tilde, 31, 34), &["0Q~"]),
-    infix("facebook", (Digit, 11, 15), (Url, 27, 35), &["00|"]),
+    infix("facebook", (Digit, 11, 15), (Url, 27, 42), &["00|", "00%"]),
     infix("tableau", (Base64, 22, 22), (Alphanumeric, 32, 32), &["==:"]),
     infix("terraform", (Alphanumeric, 14, 14), (Wide, 50, 80), &[".atlasv1."]),
     infix("openai", (Url, 20, 200), (Url, 20, 200), &["T3BlbkFJ"]),
@@ -603,6 +610,7 @@ const INFIX_ROWS: &[InfixRow] = &[
     infix("newrelic", (Alphanumeric, 36, 36), (Alphanumeric, 0, 0), &["NRAL"]),
     infix("newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0), &["-NRMA"]),
     infix("salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200), &["!AQ", "!AR"]),
+    infix("jwt", (Url, 18, 400), (Dotted, 18, 4000), &[".ey"]),
     infix("webex", (Alphanumeric, 60, 70), (Url, 36, 36), &["_PF84_", "_P0A1_"]),
     infix("airtable", (Alphanumeric, 8, 24), (Dotted, 60, 400), &[".v1."]),
     infix("rapidapi", (Alphanumeric, 30, 38), (Alphanumeric, 12, 16), &["jsn"]),
@@ -620,171 +628,11 @@ const INFIX_ROWS: &[InfixRow] = &[
 pub(super) const INFIXES: &[Infix] =
     &one_by_one!(INFIX_ROWS, |common, literal| Infix { literal, ..common });
 
-const HEAD_LEN: usize = 256;
-const KEY_LEN_MAX: usize = 8000;
-const COLOUR_LEN_MAX: usize = 24;
-
-/// End of the n-th format's token that starts at `start`, where its prefix stands.
-pub(super) fn token_end(text: &[u8], start: usize, format: &SecretFormat) -> Option<usize> {
-    if format.trust != Trust::Prefix && !starts_word(text, start) {
-        return None;
-    }
-    let body_start = start + format.prefix.len();
-    let rest = &text[body_start..];
-    // Judged by a bounded head, so that a run that is no token costs little wherever it is tried.
-    let head = run(&rest[..rest.len().min(HEAD_LEN)], format.alphabet);
-    if head.len() < format.len_min || (is_id(format) && head.len() != format.len_min) {
-        return None;
-    }
-    let is_placeholder =
-        value::is_monotonous(head) && !has_github_checksum(head) || value::is_dummy(head);
-    let is_prose = format.trust == Trust::Random && !value::is_token_body(head);
-    let is_token = !is_placeholder && !is_prose;
-    // Two tokens of a kind may stand side by side.
-    let prefix = format.prefix.as_bytes();
-    let behind = &rest[format.len_min..rest.len().min(head.len() + prefix.len())];
-    let next = memmem::find(behind, prefix).filter(|_| prefix.len() > 3);
-    let len = || {
-        next.map_or_else(
-            || escaped_run(rest, format.alphabet),
-            |at| format.len_min + at,
-        )
-    };
-    is_token.then(|| body_start + len())
-}
-
-/// Length of a run in which the signs of base64 may be escaped: `%3D`, `\=`.
-fn escaped_run(text: &[u8], alphabet: Alphabet) -> usize {
-    const ESCAPES: &[&[u8]] = &[
-        b"%3D", b"%3d", b"%2B", b"%2b", b"%2F", b"%2f", b"\\=", b"\\/",
-    ];
-    let mut len = run(text, alphabet).len();
-    while matches!(alphabet, Base64 | Wide)
-        && let Some(escape) = ESCAPES
-            .iter()
-            .find(|escape| text[len..].starts_with(escape))
-    {
-        len += escape.len();
-        len += run(&text[len..], alphabet).len();
-    }
-    len
-}
-
-/// Place of the token whose literal stands at `at`.
-pub(super) fn around(text: &[u8], at: usize, infix: &Infix) -> Option<(usize, usize)> {
-    // Most places end here: what follows is too short.
-    let (alphabet, least, _) = infix.after;
-    let last = at + infix.literal.len() + least;
-    if least > 0 && !text.get(last - 1).is_some_and(|b| is_in(*b, alphabet)) {
-        return None;
-    }
-    let (alphabet, min, max) = infix.before;
-    let before = text[..at]
-        .iter()
-        .rev()
-        .take(max + 1)
-        .take_while(|b| is_in(**b, alphabet))
-        .count();
-    let start = at - before.min(max);
-    if before < min || before > max && !starts_word(text, start) {
-        return None;
-    }
-    let (alphabet, min, max) = infix.after;
-    let behind = &text[at + infix.literal.len()..];
-    let run = behind
-        .iter()
-        .take(max + 1)
-        .take_while(|b| is_in(**b, alphabet))
-        .count();
-    let after = run
-        - behind[..run]
-            .iter()
-            .rev()
-            .take_while(|b| **b == b'.')
-            .count();
-    let end = at + infix.literal.len() + after;
-    // `my_test_…` begins many names of functions.
-    let is_spoken = || {
-        min >= 20
-            && infix.literal.contains(['_', '-', '/', '.'])
-            && !value::is_random(&text[end - after..end])
-    };
-    let is_token =
-        (min..=max).contains(&after) && !value::is_monotonous(&text[start..end]) && !is_spoken();
-    is_token.then(|| (start, end + tail_len(&text[end..], infix)))
-}
-
-/// What belongs to the token although its alphabet has ended: further groups behind `_` and `-`, and the
-/// further lines of a private key.
-fn tail_len(text: &[u8], infix: &Infix) -> usize {
-    match infix.kind {
-        "private-key" => lines_len(text),
-        _ if infix.after.0 == Alphanumeric && infix.after.1 >= 20 => text
-            .iter()
-            .take(infix.after.2)
-            .take_while(|b| is_in(**b, Url))
-            .count(),
-        _ => 0,
-    }
-}
-
-/// Length of the lines of base64 that follow, also behind the `\n` of a literal.
-fn lines_len(text: &[u8]) -> usize {
-    let mut len = 0;
-    while len < KEY_LEN_MAX {
-        let rest = &text[len..];
-        let end = if rest.starts_with(b"\\n") {
-            2
-        } else {
-            usize::from(rest.starts_with(b"\n"))
-        };
-        let margin = rest[end..]
-            .iter()
-            .take(32)
-            .take_while(|b| matches!(b, b' ' | b'\t'))
-            .count();
-        let line = rest[end + margin..]
-            .iter()
-            .take(80)
-            .take_while(|b| is_in(**b, Base64))
-            .count();
-        let line_end = end + margin + line;
-        if end == 0 || line < 24 && !rest[..line_end].ends_with(b"=") {
-            break;
-        }
-        len += line_end;
-    }
-    len
-}
-
-/// Provider of a value that is one token from end to end.
-pub(super) fn kind_of(value: &[u8]) -> Option<&'static str> {
-    let whole = |format: &&SecretFormat| {
-        value.starts_with(format.prefix.as_bytes())
-            && token_end(value, 0, format) == Some(value.len())
-    };
-    FORMATS.iter().find(whole).map(|format| format.kind)
-}
-
+pub(super) const KEY_LEN_MAX: usize = 8000;
 /// Whether a format is of this kind.
 pub(super) fn has_kind(kind: &[u8]) -> bool {
     FORMATS.iter().any(|format| format.kind.as_bytes() == kind)
         || INFIXES.iter().any(|infix| infix.kind.as_bytes() == kind)
-}
-
-/// Access key ids of AWS have one length; longer runs in capitals are something else.
-fn is_id(format: &SecretFormat) -> bool {
-    format.kind == "aws" && format.alphabet == Upper
-}
-
-fn run(text: &[u8], alphabet: Alphabet) -> &[u8] {
-    let len = text.iter().take_while(|b| is_in(**b, alphabet)).count();
-    let trailing = text[..len]
-        .iter()
-        .rev()
-        .take_while(|b| matches!(b, b'.' | b'/'))
-        .count();
-    &text[..len - trailing]
 }
 
 pub(super) fn is_in(byte: u8, alphabet: Alphabet) -> bool {
@@ -803,10 +651,13 @@ pub(super) fn is_in(byte: u8, alphabet: Alphabet) -> bool {
         Percent => byte.is_ascii_alphanumeric() || byte == b'%',
         Wide => byte.is_ascii_alphanumeric() || b"_-.+/=".contains(&byte),
         Pair => byte.is_ascii_alphanumeric() || b"_-.+/=:".contains(&byte),
+        Session => byte.is_ascii_alphanumeric() || b"_-.!".contains(&byte),
         Ticket => byte.is_ascii_alphanumeric() || b"_-./$@*:=".contains(&byte),
         Crypt => byte.is_ascii_alphanumeric() || b"./$=,+-".contains(&byte),
     }
 }
+
+const COLOUR_LEN_MAX: usize = 24;
 
 /// Whether a word starts at `at`, also behind an escape such as `\n` or `%3D` and behind a colour
 /// sequence of a terminal.
@@ -854,24 +705,7 @@ pub(super) fn without_colour(text: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::checksum::crc32;
     use super::*;
-
-    #[test]
-    fn a_right_checksum_beats_a_monotonous_body() {
-        let zeros = [b'0'; 30];
-        let mut sum = [b'0'; 6];
-        let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-        let mut rest = crc32(&zeros) as usize;
-        for slot in sum.iter_mut().rev() {
-            *slot = digits[rest % 62];
-            rest /= 62;
-        }
-        let right = [b"ghp_".as_slice(), &zeros, &sum].concat();
-        let wrong = [b"ghp_".as_slice(), &zeros, b"000000"].concat();
-        assert_eq!(kind_of(&right), Some("github"));
-        assert_eq!(kind_of(&wrong), None);
-    }
 
     #[test]
     fn a_word_starts_behind_escapes() {

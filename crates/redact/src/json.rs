@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::names::{self, KeyName};
-use super::{Redactor, assign, command};
+use super::{Redactor, assigned_value, command};
 
 /// Redacts a value that stands under a key of this kind; answers whether anything changed.
 pub(super) fn redact(redactor: &Redactor, value: &mut Value, key: KeyName) -> bool {
@@ -12,7 +12,8 @@ pub(super) fn redact(redactor: &Redactor, value: &mut Value, key: KeyName) -> bo
         Value::Null | Value::Bool(_) => false,
         Value::Number(number) => {
             let digits = number.to_string();
-            let is_secret = key == KeyName::Strong && !assign::is_harmless(key, digits.as_bytes());
+            let is_secret =
+                key == KeyName::Strong && !assigned_value::is_harmless(key, digits.as_bytes());
             if is_secret {
                 *value = Value::String(redactor.whole(digits.as_bytes(), "assignment"));
             }

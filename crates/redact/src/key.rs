@@ -153,6 +153,20 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The same, or one word before it: `wifi password: x`, `seed phrase: x`.
+    pub(super) fn starts_line_with_word(&self, text: &[u8]) -> bool {
+        let before = text[..self.start].strip_suffix(b" ").unwrap_or_default();
+        let in_word = |b: &&u8| b.is_ascii_alphabetic() || matches!(b, b'-' | b'_');
+        let len = before.iter().rev().take(16).take_while(in_word).count();
+        let word = Self {
+            start: before.len() - len,
+            ..*self
+        };
+        self.starts_line(text) || len > 0 && word.starts_line(text)
+    }
+}
+
 /// The tie behind a name, where its value may start, and whether the name was quoted.
 pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)> {
     let escapes = escapes_before_quote(text, name.end);

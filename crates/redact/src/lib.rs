@@ -36,11 +36,13 @@
 //! variables and the known values. The time is linear in the length of the text.
 
 mod assign;
+mod assigned_value;
 mod blocks;
 mod checksum;
 mod command;
 mod extent;
 mod finding;
+mod format_match;
 mod formats;
 mod json;
 mod key;
@@ -203,7 +205,7 @@ impl Redactor {
             return self.text(value);
         }
         // Harmless by its look, yet holding a secret, is not harmless.
-        let kept = assign::is_harmless(key, bytes).then(|| self.text(value));
+        let kept = assigned_value::is_harmless(key, bytes).then(|| self.text(value));
         if let Some(kept @ Cow::Borrowed(_)) = kept {
             return kept;
         }
@@ -212,7 +214,10 @@ impl Redactor {
         let whole = known
             .iter()
             .find(|finding| finding.start == 0 && finding.end == bytes.len());
-        let kind = whole.map_or_else(|| assign::kind_of(bytes, name), |finding| finding.kind);
+        let kind = whole.map_or_else(
+            || assigned_value::kind_of(bytes, name),
+            |finding| finding.kind,
+        );
         Cow::Owned(self.whole(bytes, kind))
     }
 
@@ -308,7 +313,10 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             Rule::Call => shapes::called(text, start),
             Rule::Identified => shapes::identified_by(text, start),
             Rule::XmlKey => shapes::xml_key(text, start),
-            Rule::GoogleClient => shapes::google_client(text, start),
+            Rule::GoogleClient => {
+                shapes::google_client(text, start, findings);
+                return None;
+            }
             Rule::JsonWebKey => {
                 shapes::json_web_key(text, start, findings);
                 return None;
@@ -324,18 +332,18 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
 
 fn format_at(text: &[u8], start: usize, index: usize) -> Option<FoundSecret<'static>> {
     let format = &formats::FORMATS[index];
-    let end = formats::token_end(text, start, format)?;
+    let end = format_match::token_end(text, start, format)?;
     Some(FoundSecret::new(start, end, format.kind, Rank::Format))
 }
 
 fn infix_at(text: &[u8], at: usize, index: usize) -> Option<FoundSecret<'static>> {
     let infix = &formats::INFIXES[index];
-    let (start, end) = formats::around(text, at, infix)?;
+    let (start, end) = format_match::around(text, at, infix)?;
     Some(FoundSecret::new(start, end, infix.kind, Rank::Format))
 }
 
 fn url_at(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let (from, to) = url::password_at(text, start)?;
-    let kind = formats::kind_of(&text[from..to]).unwrap_or("url-password");
+    let kind = format_match::kind_of(&text[from..to]).unwrap_or("url-password");
     Some(FoundSecret::new(from, to, kind, Rank::Context))
 }

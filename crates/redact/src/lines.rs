@@ -4,10 +4,13 @@ use super::extent::{self, Tie, skip_blanks};
 use super::finding::{FoundSecret, Rank};
 use super::key::Name;
 use super::names::KeyName;
-use super::{assign, value};
+use super::{assigned_value, value};
 
 const BLOCK_LEN_MAX: usize = 16 * 1024;
 const ITEMS_MAX: usize = 256;
+const LINE_LEN_MAX: usize = 512;
+/// How far behind a name its sentence may end.
+const TOLD_LEN_MAX: usize = 48;
 
 /// The value below a name whose line ends behind the tie at `from`.
 pub(super) fn value_below(
@@ -21,22 +24,80 @@ pub(super) fn value_below(
         return None;
     }
     let at = skip_blanks(text, from);
+    if text[at..].starts_with(b"<<") {
+        return here_document(text, key, at);
+    }
     let is_block = tie == Tie::Colon && matches!(text.get(at), Some(b'|' | b'>'));
     let in_header = |b: &&u8| is_block && b"|>+-0123456789 ".contains(b);
     let header = text[at..].iter().take(8).take_while(in_header).count();
     let line = match text[at + header..] {
+        // An empty line in between sets the value off: an installer tells the first password like that.
+        [b'\n', b'\n', ..] if !is_block => at + header + 2,
         [b'\n', ..] => at + header + 1,
         [b'\r', b'\n', ..] => at + header + 2,
         _ => return None,
     };
+    let is_apart = text[..line].ends_with(b"\n\n");
     if is_block && !name.starts_line(text) {
         return None;
     }
     if is_block {
         block(text, name, line)
     } else {
-        next_line(text, name, key, tie, line)
+        let found = next_line(text, name, key, tie, line)?;
+        (!is_apart || value::is_token(&text[found.start..found.end])).then_some(found)
     }
+}
+
+/// `Access token` alone on its line, and a generated value alone on the next; behind `use this password to
+/// proceed:` an empty line may stand in between.
+pub(super) fn token_below(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
+    let rest = &text[name.end..text.len().min(name.end + TOLD_LEN_MAX)];
+    let end = rest.iter().position(|b| *b == b'\n')?;
+    let is_told = rest[..end].ends_with(b":");
+    if end > 0 && !is_told {
+        return None;
+    }
+    let line = name.end + end + 1;
+    let line = line + usize::from(is_told && text.get(line) == Some(&b'\n'));
+    let start = line + margin(text, line);
+    let token = &text[start..];
+    let token = &token[..token
+        .iter()
+        .take(LINE_LEN_MAX)
+        .take_while(|b| **b > b' ')
+        .count()];
+    let end = start + token.len();
+    let is_alone = matches!(text.get(end), None | Some(b'\n' | b'\r'));
+    let is_generated = value::is_random(token) || value::is_run(token);
+    let is_secret = is_alone && is_generated && value::is_token(token);
+    is_secret.then(|| {
+        let kind = assigned_value::kind_of(token, name.bytes(text));
+        FoundSecret::new(start, end, kind, Rank::Context)
+    })
+}
+
+/// `<<EOF` and the lines up to the word behind it.
+fn here_document(text: &[u8], key: KeyName, at: usize) -> Option<FoundSecret<'static>> {
+    let signs = text[at..]
+        .iter()
+        .take(4)
+        .take_while(|b| b"<-~'\"".contains(b))
+        .count();
+    let in_word = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
+    let word = at + signs;
+    let word = &text[word..word + text[word..].iter().take(32).take_while(in_word).count()];
+    let line = at + text[at..].iter().take(64).position(|b| *b == b'\n')? + 1;
+    let body = &text[line..text.len().min(line + BLOCK_LEN_MAX)];
+    let is_end = |place: &usize| body[..*place].trim_ascii_end().len() < *place || *place == 0;
+    let end = memchr::memmem::find_iter(body, word).find(is_end);
+    let body = &body[..end.filter(|_| !word.is_empty())?];
+    let start = line + body.len() - body.trim_ascii_start().len();
+    let secret = body.trim_ascii();
+    (!assigned_value::is_harmless(key, secret)).then(|| {
+        let kind = assigned_value::kind_of(secret, b"");
+        FoundSecret::new(start, start + secret.len(), kind, Rank::Context)
+    })
 }
 
 /// The items of a list below a name, `- x`, that look generated; answers where the last of them ends.
@@ -68,8 +129,8 @@ pub(super) fn items_below(
         let secret = &text[item.start..item.end];
         let is_alone = at - item.end == usize::from(item.quoted) && !secret.ends_with(b":");
         let is_secret = value::is_generated(secret) && !value::is_code(secret);
-        if is_alone && is_secret && !assign::is_harmless(key, secret) {
-            let kind = assign::kind_of(secret, b"");
+        if is_alone && is_secret && !assigned_value::is_harmless(key, secret) {
+            let kind = assigned_value::kind_of(secret, b"");
             findings.push(FoundSecret::new(item.start, item.end, kind, Rank::Context));
             last_end = Some(item.end);
         }
@@ -100,7 +161,7 @@ fn block(text: &[u8], name: &Name, first: usize) -> Option<FoundSecret<'static>>
     let mut finding = FoundSecret::new(
         start,
         end,
-        assign::kind_of(&text[start..end], b""),
+        assigned_value::kind_of(&text[start..end], b""),
         Rank::Context,
     );
     finding.reach = if at >= text.len() { text.len() } else { end };
@@ -127,7 +188,7 @@ fn next_line(
         let behind = skip_blanks(text, extent.end + 1);
         text.get(behind) != Some(&b':') && secret.len() < len
     } else {
-        let is_pair = secret.contains(&b'=') || secret.ends_with(b":");
+        let is_pair = secret.contains(&b'=') && !value::is_token(secret) || secret.ends_with(b":");
         let is_sign = secret
             .first()
             .is_none_or(|b| b"-{[<#}])/*|>&!@+".contains(b));
@@ -135,9 +196,9 @@ fn next_line(
         let is_told = name.starts_line(text) || value::is_generated(secret);
         is_alone && is_told && !is_pair && !is_sign && !is_word && (tie == Tie::Colon || is_deeper)
     };
-    let is_harmless = assign::is_harmless(key, secret) || value::is_code(secret);
+    let is_harmless = assigned_value::is_harmless(key, secret) || value::is_code(secret);
     (is_value && !is_harmless).then(|| {
-        let kind = assign::kind_of(secret, name.bytes(text));
+        let kind = assigned_value::kind_of(secret, name.bytes(text));
         FoundSecret::new(extent.start, extent.end, kind, Rank::Context)
     })
 }

@@ -122,6 +122,17 @@ pub(super) fn is_public(name: &[u8]) -> bool {
         .is_none_or(|last| is_any(last, DESCRIPTIONS) || is_any(last, PUBLIC))
 }
 
+/// `msg_x`, `resp_x`: what services and APIs of models call the things that they number, which are sent back to them.
+pub(super) fn is_of_an_id(name: &[u8]) -> bool {
+    #[rustfmt::skip]
+    const IDS: &[&str] = &[
+        "msg", "resp", "fc", "rs", "ws", "cu", "mcp", "ig", "ci", "call", "toolu", "srvtoolu", "chatcmpl", "cmpl",
+        "gen", "item", "event", "evt", "req", "request", "response", "message", "conv", "conversation", "thread",
+        "run", "step", "asst", "file", "batch", "vs", "sess", "session", "trace", "span", "group",
+    ];
+    is_any(name, IDS)
+}
+
 /// `k2sk`, `acme_pat_v1`: a part of the name says that a secret follows.
 pub(super) fn ends_in_secret(name: &[u8]) -> bool {
     const ENDS: &[&str] = &[
@@ -131,6 +142,11 @@ pub(super) fn ends_in_secret(name: &[u8]) -> bool {
         .all()
         .iter()
         .any(|segment| ends_with_any(segment, ENDS))
+}
+
+/// Whether the name has several words.
+pub(super) fn is_compound(name: &[u8]) -> bool {
+    Segments::split(name).all().len() > 1
 }
 
 /// Whether a service is called so.
@@ -203,11 +219,11 @@ fn is_strong(all: &[&[u8]]) -> bool {
                 || (is(before, "snmp") && is(segment, "community"))
                 || (is(segment, "phrase") && is_any(before, &["seed", "pass", "recovery"]))
         })
-        || (all.len() > 1 && is(last, "pat"))
+        || matches!(all, [.., owner, pat] if is(pat, "pat") && is_vendor(owner))
         || is_any(last, &["dsn", "psk"])
 }
 
-/// `passwd`, `PSSWRD`, `pasword`: however much of the word is left out.
+/// `passwd`, `PSSWRD`, `pasword`, `passworsd`: however much of the word is left out or written twice.
 fn is_password(segment: &[u8]) -> bool {
     let letters = segment
         .iter()
@@ -215,7 +231,7 @@ fn is_password(segment: &[u8]) -> bool {
         .filter(|b| !b"aor".contains(b));
     let mut left = letters.take(16).collect::<Vec<u8>>();
     left.dedup();
-    left == b"pswd" && segment.len() > 3
+    matches!(left.as_slice(), b"pswd" | b"pswsd" | b"pswdw" | b"pwsd" if segment.len() > 3)
 }
 
 fn is_loose(all: &[&[u8]]) -> bool {
@@ -255,6 +271,8 @@ fn is_weak(all: &[&[u8]]) -> bool {
         || is_key
             && before.is_some_and(|before| is_any(before, &["search", "query", "primary", "data"]))
             && all.iter().any(|segment| is_vendor(segment))
+        // `HEX_PAT` of a program is a pattern.
+        || all.len() > 1 && is(last, "pat")
         || is_any(last, &["api", "access", "private", "oauth"])
         || is_access(last)
         || has_vendor(all)
@@ -305,7 +323,7 @@ const BEFORE_PLAIN_KEY: &[&str] = &[
     "search", "index", "state", "candidate", "surrogate", "range", "shard", "event", "message",
     "item", "field", "column", "data", "dedupe", "dedup", "order", "trace", "span", "lock", "job",
     "task", "step", "commit", "digest", "content", "etag", "image", "layer", "blob", "query",
-    "react", "list", "press", "any", "by", "has", "get", "on", "is", "no", "known", "s3", "file",
+    "react", "list", "press", "by", "has", "get", "on", "is", "no", "known", "s3", "file",
     "test", "mark", "this", "the", "a", "each", "every", "last", "first", "next", "new", "old",
 ];
 

@@ -25,6 +25,10 @@ const MIXED_LEN_MIN: usize = 31;
 const ONE_CASE_LEN_MIN: usize = 32;
 /// In hexadecimal digits it may be a hash, and only some names tell that it is not.
 const LOWER_LEN_MIN: usize = 40;
+/// As long as this in letters of both cases and digits there is nothing but keys.
+const LONG_LEN_MIN: usize = 50;
+/// Prefix and body of a token with signs in it.
+const SIGNED_LEN_MIN: usize = 34;
 const RUN_LEN_MAX: usize = 256;
 const NAME_LEN_MAX: usize = 24;
 const GROUP_LEN_MAX: usize = 48;
@@ -85,8 +89,11 @@ fn discord_around(text: &[u8], dot: usize) -> Option<FoundSecret<'static>> {
 
 /// Runs of so many letters and digits in no order that they are neither hashes nor names, behind the name
 /// of a service: `acme_x`, `acme-x`, `acme = "x"`. Services make their tokens like that.
+///
+/// Not inlined, as `visit_slot`.
+#[inline(never)]
 pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
-    let in_run = |b: &u8| b.is_ascii_alphanumeric();
+    let in_word = |b: &u8| is_in(*b, Alphabet::Url);
     // What other rules found is theirs.
     let mut places: Vec<_> = findings
         .iter()
@@ -97,24 +104,72 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     let (mut at, mut taken) = (0, 0);
     // Looked at from its end, most of a text is stepped over.
     while let Some(window) = text.get(at..at + RUN_LEN_MIN) {
-        if let Some(sign) = window.iter().rposition(|b| !in_run(b)) {
+        if let Some(sign) = window.iter().rposition(|b| !in_word(b)) {
             at += sign + 1;
             continue;
         }
         let start = at;
-        at += text[at..].iter().take_while(|b| in_run(b)).count();
+        at += text[at..].iter().take_while(|b| in_word(b)).count();
         while let Some((_, end)) = places.next_if(|place| place.0 < at) {
             taken = taken.max(end);
         }
-        if taken > start || !(RUN_LEN_MIN..=RUN_LEN_MAX).contains(&(at - start)) {
+        if taken > start {
             continue;
         }
-        let found = with_id(text, start, at)
-            .or_else(|| prefixed(text, start, at))
-            .or_else(|| assigned(text, start, at));
-        at = found.map_or(at, |found| found.end.max(at));
-        findings.extend(found);
+        let mut run_start = start;
+        for run in text[start..at].split(|b| !b.is_ascii_alphanumeric()) {
+            let (from, to) = (run_start, run_start + run.len());
+            run_start = to + 1;
+            if from < taken || !(RUN_LEN_MIN..=RUN_LEN_MAX).contains(&run.len()) {
+                continue;
+            }
+            let found = with_id(text, from, to)
+                .or_else(|| vault(text, from, to))
+                .or_else(|| prefixed(text, from, to))
+                .or_else(|| numbered(text, from, to))
+                .or_else(|| assigned(text, from, to));
+            taken = found.map_or(taken, |found| found.end);
+            findings.extend(found);
+        }
+        if taken <= start {
+            findings.extend(signed(text, start, at));
+        }
+        at = at.max(taken);
     }
+}
+
+/// `acme_x-y_z`: a token with signs of base64 in it behind a prefix in small letters.
+fn signed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
+    // Behind a colour sequence and an escape.
+    let digits = text[start..end]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    let start = match text[..start].last() {
+        Some(b'%') => start + 2,
+        Some(b'\\') => start + 1,
+        _ if start + digits < end && formats::colour_len(text, start + digits + 1) > 0 => {
+            start + digits + 1
+        }
+        _ => start,
+    };
+    let word = &text[start..end];
+    if !(SIGNED_LEN_MIN..=RUN_LEN_MAX).contains(&word.len()) {
+        return None;
+    }
+    // Up to the last sign before the first capital or digit.
+    let in_prefix = |b: &&u8| b.is_ascii_lowercase() || matches!(b, b'_' | b'-');
+    let len = word.iter().take_while(in_prefix).count();
+    let prefix = word[..len].iter().rposition(|b| matches!(b, b'_' | b'-'))?;
+    let body = &word[prefix + 1..];
+    let is_token = (2..=NAME_LEN_MAX).contains(&prefix)
+        && word[0].is_ascii_lowercase()
+        && body.len() >= MIXED_LEN_MIN
+        && (value::is_shuffled(body) || value::is_letter_salad(body) && value::is_random(body))
+        && !names::is_public(&word[..prefix])
+        && !names::is_of_an_id(&word[..prefix])
+        && formats::starts_word(text, start);
+    is_token.then(|| FoundSecret::new(start, end, "access-token", Rank::Shape))
 }
 
 /// `9f86…d015.x`, `9f86…d015-5eeb6406-757a4247`: a secret behind the id of its key, 32 hexadecimal digits
@@ -128,7 +183,7 @@ fn with_id(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>
     let len = behind.iter().take(65).take_while(in_secret).count();
     let secret = &behind[..len];
     let is_secret = match text[end] {
-        b'.' => (16..=64).contains(&len) && value::is_random(secret) && has_cases(secret),
+        b'.' => (16..=64).contains(&len) && value::is_mixed(secret) && has_cases(secret),
         b'-' => {
             let in_group = |(at, b): (usize, &u8)| {
                 if at == 8 {
@@ -142,6 +197,16 @@ fn with_id(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>
         _ => false,
     };
     is_secret.then(|| FoundSecret::new(start, end + 1 + len, "access-token", Rank::Shape))
+}
+
+/// `s.` and 24 letters and digits: a token of Vault before it gave them a longer prefix.
+fn vault(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
+    let is_token = end - start == 24
+        && text[..start].ends_with(b"s.")
+        && formats::starts_word(text, start - 2)
+        && !matches!(text.get(end), Some(b'(' | b'.' | b'['))
+        && (value::is_mixed(&text[start..end]) || value::is_random(&text[start..end]));
+    is_token.then(|| FoundSecret::new(start - 2, end, "vault", Rank::Format))
 }
 
 fn has_cases(run: &[u8]) -> bool {
@@ -187,6 +252,7 @@ fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
     let is_spoken = || {
         (2..=NAME_LEN_MAX).contains(&name.len())
             && name[0].is_ascii_alphabetic()
+            && !names::is_of_an_id(name)
             && (!names::is_public(name) || names::ends_in_secret(name) && has_cases(run))
     };
     let is_name = formats::starts_word(text, name_start) && (is_spoken() || is_group());
@@ -203,6 +269,23 @@ fn prefixed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
             _ => (is_group() || names::ends_in_secret(name)) && is_mixed(),
         };
     is_body.then(|| FoundSecret::new(name_start, end, "access-token", Rank::Shape))
+}
+
+/// `10-x`: a long key behind its number.
+fn numbered(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
+    let before = text[..start].strip_suffix(b"-")?;
+    let digits = before
+        .iter()
+        .rev()
+        .take(5)
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    let from = before.len() - digits;
+    let is_key = (1..=4).contains(&digits)
+        && end - start >= LONG_LEN_MIN
+        && value::is_shuffled(&text[start..end])
+        && formats::starts_word(text, from);
+    is_key.then(|| FoundSecret::new(from, end, "access-token", Rank::Shape))
 }
 
 /// `acme = "x"`: the whole value of a setting.
@@ -250,18 +333,17 @@ fn assigned(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static
         .then(|| FoundSecret::new(start, end, "assignment", Rank::Context))
 }
 
-/// An API key of Twilio: `SK` and 32 letters and digits.
+/// An API key of Twilio, `SK` and 32 letters and digits, or the id of an account, `AC` and 32
+/// hexadecimal digits.
 pub(super) fn twilio(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
+    let is_account = text[start..].starts_with(b"AC");
+    if !is_account && !text[start..].starts_with(b"SK") || !formats::starts_word(text, start) {
+        return None;
+    }
     let digits = &text[start + 2..];
-    let len = digits
-        .iter()
-        .take(33)
-        .take_while(|b| b.is_ascii_alphanumeric())
-        .count();
-    let is_key = len == 32
-        && text[start..].starts_with(b"SK")
-        && formats::starts_word(text, start)
-        && value::is_random(&digits[..len]);
+    let in_key = |b: &&u8| b.is_ascii_alphanumeric() && (!is_account || b.is_ascii_hexdigit());
+    let len = digits.iter().take(33).take_while(in_key).count();
+    let is_key = len == 32 && value::is_random(&digits[..len]);
     is_key.then(|| FoundSecret::new(start, start + 34, "twilio", Rank::Format))
 }
 
@@ -280,15 +362,26 @@ pub(super) fn paired_secret(
     }
 }
 
-/// The secret behind a client id of Google, whose `.apps.googleusercontent.com` stands at `start`.
-pub(super) fn google_client(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
-    let id = FoundSecret::new(
-        start,
-        start + b".apps.googleusercontent.com".len(),
-        "google",
-        Rank::Format,
-    );
-    paired(text, &id, b"_-", 24)
+/// A client id of Google, whose `.apps.googleusercontent.com` stands at `start`, and the secret behind it.
+pub(super) fn google_client(text: &[u8], start: usize, findings: &mut Vec<FoundSecret<'_>>) {
+    let end = start + b".apps.googleusercontent.com".len();
+    let in_id = |b: &&u8| is_in(**b, Alphabet::Url);
+    let len = text[..start]
+        .iter()
+        .rev()
+        .take(64)
+        .take_while(in_id)
+        .count();
+    // An escape may stand before the number.
+    let is_start = |at: &usize| {
+        formats::starts_word(text, *at) && text[*at..*at + 6].iter().all(u8::is_ascii_digit)
+    };
+    let id_start = (start - len..start.saturating_sub(24))
+        .take(8)
+        .find(is_start);
+    let id = FoundSecret::new(id_start.unwrap_or(start), end, "google", Rank::Format);
+    findings.extend(paired(text, &id, b"_-", 24));
+    findings.extend(id_start.map(|_| id));
 }
 
 fn paired(
@@ -367,31 +460,39 @@ pub(super) fn kubernetes(text: &[u8], kind: usize, findings: &mut Vec<FoundSecre
     let first = kind.saturating_sub(LINES_LEN_MAX);
     let start = memmem::rfind(&text[first..kind], b"\n---").map_or(first, |at| first + at + 1);
     let behind = &text[kind..text.len().min(kind + LINES_LEN_MAX)];
-    let section_end = kind + memmem::find(behind, b"\n---").unwrap_or(behind.len());
-    let document = &text[start..section_end];
-    for section in [b"data:".as_slice(), b"stringData:"] {
-        let starts_line = |at: &usize| *at == 0 || document[at - 1] == b'\n';
-        let Some(at) = memmem::find_iter(document, section).find(starts_line) else {
+    let document_end = kind + memmem::find(behind, b"\n---").unwrap_or(behind.len());
+    let margin = |line: &[u8]| line.len() - line.trim_ascii_start().len();
+    // How deep the keys of the section are indented, and those of its values.
+    let (mut section, mut keys): (Option<usize>, Option<usize>) = (None, None);
+    let mut at = start;
+    for line in text[start..document_end].split_inclusive(|b| *b == b'\n') {
+        let (from, body) = (at + margin(line), line.trim_ascii());
+        at += line.len();
+        if body.is_empty() || body.starts_with(b"#") {
             continue;
-        };
-        let mut at = start + at + section.len();
-        while let Some(len) = memchr(b'\n', &text[at..section_end]) {
-            let line = at + len + 1;
-            let line_end = memchr(b'\n', &text[line..]).map_or(text.len(), |len| line + len);
-            if !text.get(line).is_some_and(|b| matches!(b, b' ' | b'\t')) {
-                break;
-            }
-            let colon = memmem::find(&text[line..line_end], b": ");
-            if let Some(colon) = colon {
-                let extent = extent::value_at(text, line + colon + 2, extent::Tie::Colon, false);
-                let secret = &text[extent.start..extent.end];
-                let is_block = matches!(secret.first(), Some(b'|' | b'>'));
-                if !is_block && !value::is_placeholder(secret) && extent.end <= line_end {
-                    let (start, end) = (extent.start, extent.end);
-                    findings.push(FoundSecret::new(start, end, "kubernetes", Rank::Context));
-                }
-            }
-            at = line;
+        }
+        if matches!(body, b"data:" | b"stringData:") {
+            (section, keys) = (Some(margin(line)), None);
+            continue;
+        }
+        if section.is_none_or(|section| margin(line) <= section) {
+            section = None;
+            continue;
+        }
+        // Deeper than its key stands a block: all of it is the value.
+        let depth = *keys.get_or_insert(margin(line));
+        let colon = memmem::find(body, b":").filter(|_| margin(line) <= depth);
+        let value_at = from + colon.map_or(0, |colon| colon + 1);
+        let value = extent::value_at(text, value_at, extent::Tie::Colon, false);
+        let secret = &text[value.start..value.end];
+        let is_block = matches!(secret.first(), None | Some(b'|' | b'>'));
+        if !is_block && !value::is_placeholder(secret) && value.end <= at {
+            findings.push(FoundSecret::new(
+                value.start,
+                value.end,
+                "kubernetes",
+                Rank::Context,
+            ));
         }
     }
 }

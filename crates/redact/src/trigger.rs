@@ -69,7 +69,7 @@ const GROUPS: &[(Rule, &[&str])] = &[
         "pass", "pwd", "secret", "cred", "authorization", "authentication", "cookie", "dsn",
         "sessid", "sessionid", "sig=", "nature=", "sig%3d", "nature%3d", "mnemonic",
         "connectionstring", "connection_string", "connection-string", "connection.string", "_pat",
-        "pw", "pw:", "psw", "pssw", "pasw", "psk", "contrase", "bundle_", "kennwort", "senha",
+        "pw", "pw:", "psw", "pssw", "pasw", "paas", "psk", "contrase", "bundle_", "kennwort", "senha",
         "mdp", "haslo", "heslo", "jelszo", "sifre", "losenord", "adgangskode", "salasana", "snmp",
         "code=", "dockerc", "wachtwoord", "phrase", "jwt",
     ]),
@@ -94,8 +94,10 @@ const GROUPS: &[(Rule, &[&str])] = &[
         "connect(", "connection(", "login(", "authenticate(", "basic(", "mysqli(", "pdo(",
         "directoryentry(",
     ]),
-    (Rule::Twilio, &["sk0", "ska", "skb", "skc", "skd", "ske", "skf"]),
-    (Rule::KubernetesSecret, &["kind: secret"]),
+    (Rule::Twilio, &[
+        "sk0", "ska", "skb", "skc", "skd", "ske", "skf", "ac0", "aca", "acb", "acc", "acd", "ace", "acf",
+    ]),
+    (Rule::KubernetesSecret, &["kind: secret", "kind: 'secret", "kind: \"secret"]),
     (Rule::PuttyKey, &["private-lines: "]),
     (Rule::Pgpass, &[":5432:"]),
     (Rule::Identified, &[
@@ -238,7 +240,8 @@ pub(super) fn may_be_secret_name(name: &[u8]) -> bool {
     found
 }
 
-#[inline]
+/// Not inlined: the walk over the text keeps its registers then.
+#[inline(never)]
 fn visit_slot(
     text: &[u8],
     start: usize,

@@ -7,7 +7,7 @@ use super::extent::{self, Tie, is_quote, skip_blanks};
 use super::finding::{FoundSecret, Rank};
 use super::key::Name;
 use super::names::KeyName;
-use super::{assign, names, value};
+use super::{assigned_value, lines, names, value};
 
 /// How far before a name its keyword may stand.
 const BEFORE_LEN: usize = 256;
@@ -34,13 +34,22 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>
         findings.push(compared);
         return None;
     }
+    let is_secret_name = matches!(key, KeyName::Strong | KeyName::Loose)
+        || names::is_opening_key(name.with_word_before_key(text));
+    let below = || {
+        is_secret_name
+            .then(|| lines::token_below(text, name))
+            .flatten()
+    };
     let found = named_value(text, name, key)
+        .or_else(|| default_in_block(text, name, key))
         .or_else(|| of_somebody(text, name))
         .or_else(|| typed(text, name, key))
         .or_else(|| spaced(text, name, key))
-        .or_else(|| in_prose(text, name, key))?;
+        .or_else(|| in_prose(text, name, key))
+        .or_else(below)?;
     findings.push(found);
-    assign::again(text, &found, findings);
+    assigned_value::again(text, &found, findings);
     Some(found.end)
 }
 
@@ -85,12 +94,12 @@ fn compared_before(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret
     let start = inner.len() - len;
     let is_literal = start > 0 && inner[start - 1] == *quote;
     let secret = &inner[start..];
-    let is_parsed = assign::is_parser_token(name.bytes(text), secret);
-    (is_literal && !is_parsed && !assign::is_harmless(key, secret)).then(|| {
+    let is_parsed = assigned_value::is_parser_token(name.bytes(text), secret);
+    (is_literal && !is_parsed && !assigned_value::is_harmless(key, secret)).then(|| {
         FoundSecret::new(
             start,
             inner.len(),
-            assign::kind_of(secret, b""),
+            assigned_value::kind_of(secret, b""),
             Rank::Context,
         )
     })
@@ -124,7 +133,7 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
         .find(|end| behind.starts_with(end));
     if let Some(lines) = lines.filter(|_| is_named) {
         let field = extent::value_at(text, name.end + 1 + lines.len(), Tie::Flag, false);
-        let is_secret = !assign::is_harmless(key, &text[field.start..field.end]);
+        let is_secret = !assigned_value::is_harmless(key, &text[field.start..field.end]);
         return is_secret
             .then(|| FoundSecret::new(field.start, field.end, "assignment", Rank::Context));
     }
@@ -149,14 +158,37 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
     };
     let extent = extent::value_at(text, sign + 1, tie, false);
     let secret = &text[extent.start..extent.end];
-    (!assign::is_harmless(key, secret)).then(|| {
+    (!assigned_value::is_harmless(key, secret)).then(|| {
         FoundSecret::new(
             extent.start,
             extent.end,
-            assign::kind_of(secret, b""),
+            assigned_value::kind_of(secret, b""),
             Rank::Context,
         )
     })
+}
+
+/// `variable "db_password" { default = "x" }` of Terraform, over several lines.
+fn default_in_block(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
+    let open = skip_blanks(
+        text,
+        name.end + usize::from(text.get(name.end) == Some(&b'"')),
+    );
+    if text.get(open) != Some(&b'{') || name.before(text) != Some(b'"') {
+        return None;
+    }
+    let block = &text[open..text.len().min(open + BEFORE_LEN)];
+    let block = block.split(|b| *b == b'}').next()?;
+    let default = open + memmem::find(block, b"default")? + b"default".len();
+    let sign = skip_blanks(text, default);
+    if text.get(sign) != Some(&b'=') {
+        return None;
+    }
+    let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
+    let secret = &text[extent.start..extent.end];
+    let is_secret = !assigned_value::is_harmless(key, secret);
+    let kind = assigned_value::kind_of(secret, b"");
+    is_secret.then(|| FoundSecret::new(extent.start, extent.end, kind, Rank::Context))
 }
 
 /// `var token string = "x"`: the type stands behind the name.
@@ -179,11 +211,11 @@ fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>>
     }
     let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
     let secret = &text[extent.start..extent.end];
-    (!assign::is_harmless(key, secret)).then(|| {
+    (!assigned_value::is_harmless(key, secret)).then(|| {
         FoundSecret::new(
             extent.start,
             extent.end,
-            assign::kind_of(secret, b""),
+            assigned_value::kind_of(secret, b""),
             Rank::Context,
         )
     })
@@ -196,10 +228,7 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>
         .get(from)
         .filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
     let word = name.bytes(text).to_ascii_lowercase();
-    let is_password = matches!(
-        word.as_slice(),
-        b"password" | b"passwd" | b"passphrase" | b"pwd" | b"psk"
-    );
+    let is_password = is_password_word(&word);
     let is_declared =
         is_behind_keyword(text, name) || matches!(word.as_slice(), b"requirepass" | b"masterauth");
     let is_netrc = is_password && is_in_netrc(text, name);
@@ -216,12 +245,13 @@ fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>
     if !is_declared && !is_netrc && !is_statement {
         return None;
     }
-    let is_secret = !assign::is_harmless(key, secret) && !value::is_code(secret);
+    let is_secret =
+        !assigned_value::is_harmless(key, secret) && (extent.quoted || !value::is_code(secret));
     is_secret.then(|| {
         FoundSecret::new(
             extent.start,
             extent.end,
-            assign::kind_of(secret, b""),
+            assigned_value::kind_of(secret, b""),
             Rank::Context,
         )
     })
@@ -256,13 +286,32 @@ fn is_behind_keyword(text: &[u8], name: &Name) -> bool {
     KEYWORDS.iter().any(|keyword| before.ends_with(keyword))
 }
 
+fn is_password_word(name: &[u8]) -> bool {
+    [
+        b"password".as_slice(),
+        b"passwd",
+        b"passphrase",
+        b"pwd",
+        b"psk",
+    ]
+    .iter()
+    .any(|word| name.eq_ignore_ascii_case(word))
+}
+
 /// `machine h login u password x`, on one line or several, with or without `account a`.
 fn is_in_netrc(text: &[u8], name: &Name) -> bool {
     let before = &text[name.start.saturating_sub(BEFORE_LEN)..name.start];
-    let Some(machine) = memmem::rfind(before, b"machine ") else {
+    if !is_password_word(name.bytes(text)) {
+        return false;
+    }
+    let Some(login) = memmem::rfind(before, b"login ") else {
         return false;
     };
-    let entry = &before[machine..];
+    let start = memmem::rfind(&before[..login], b"machine ");
+    let Some(start) = start.or_else(|| memmem::rfind(&before[..login], b"default ")) else {
+        return false;
+    };
+    let entry = &before[start..];
     let words: Vec<&[u8]> = entry
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
@@ -270,6 +319,7 @@ fn is_in_netrc(text: &[u8], name: &Name) -> bool {
     let host = match words.as_slice() {
         [_, host, b"login", _] | [_, host, b"login", _, b"account", _] => *host,
         [_, host, b"account", _, b"login", _] => *host,
+        [b"default", b"login", _] => b"localhost",
         _ => return false,
     };
     // Of words on one line only a host tells an entry from prose.
@@ -307,7 +357,16 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     }
     let start = skip_blanks(text, at);
     let start = start + usize::from(start > at && is_quote(text.get(start)));
-    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || b"_-+/=.~".contains(b);
+    // `my passphrase is "a b c d"`.
+    if links > 0
+        && names::holds_phrases(name.bytes(text))
+        && let Some(literal) = extent::quoted_at(text, at, Tie::List)
+        && value::is_phrase(&text[literal.start..literal.end])
+    {
+        let (from, to) = (literal.start, literal.end);
+        return Some(FoundSecret::new(from, to, "assignment", Rank::Context));
+    }
+    let in_token = |b: &&u8| b.is_ascii_alphanumeric() || b"_-+/=.~%".contains(b);
     let len = text[start..].iter().take(512).take_while(in_token).count();
     let token = &text[start..start + len];
     let word = name.bytes(text).to_ascii_lowercase();
@@ -321,7 +380,10 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     let is_device = is_secret && is_numbered
         || (is_secret || names::is_owned_key(full_name))
             && value::is_jumbled(&text[start..told_end(text, start)]);
-    if (is_password || is_device)
+    let is_told_plainly = links > 0
+        && matches!(key, KeyName::Strong | KeyName::Loose)
+        && is_code_word(&text[start..told_end(text, start)]);
+    if (is_password || is_device || is_told_plainly)
         && start > at
         && (links > 0 || is_setting(text, start))
         && is_told(text, start)
@@ -342,7 +404,8 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
         || is_owned
         || names::is_access(name.bytes(text));
     let is_key_of_vendor = is_vendor && is_quoted
-        || matches!(len, 32 | 64) && names::is_keyed_vendor(name.bytes(text));
+        || (matches!(len, 32 | 64) || value::is_uuid(token))
+            && names::is_keyed_vendor(name.bytes(text));
     let is_digest = links == 0
         && !is_secret
         && !is_key_of_vendor
@@ -355,15 +418,26 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
         || value::is_licence(token);
     let is_generated = value::is_random(token)
         || (is_secret || is_vendor) && is_run
-        || (is_constant || is_secret) && value::is_unspoken(token);
+        || (is_constant || is_secret) && value::is_unspoken(token)
+        || is_secret && is_short_token(token);
     let is_token = start > at && is_generated && !is_digest && (!is_file || is_constant);
     // `mixpanel x`: hashes and ids are hexadecimal.
     let is_named = is_secret || is_quoted || is_vendor;
     if !is_token || key == KeyName::Weak && links == 0 && !is_named {
         return None;
     }
-    let kind = assign::kind_of(token, b"");
+    let kind = assigned_value::kind_of(token, b"");
     Some(FoundSecret::new(start, start + len, kind, Rank::Context))
+}
+
+/// Shorter than other tokens, or with a single digit.
+fn is_short_token(token: &[u8]) -> bool {
+    let is_plain = token.iter().all(u8::is_ascii_alphanumeric);
+    let has_digit = token.iter().any(u8::is_ascii_digit);
+    is_plain
+        && has_digit
+        && token.len() >= 14
+        && (value::is_mixed(token) || value::is_unpronounceable(token))
 }
 
 /// `enable password 7 x`: the last word of a line, with letters and digits.
@@ -432,6 +506,13 @@ fn is_told(text: &[u8], start: usize) -> bool {
     value.len() >= 6
         && !value::is_placeholder(value)
         && (is_quoted || (digits > 0 || is_signed) && letters > 0 && is_last && !is_spoken)
+}
+
+/// `hunter212`, `Tr0ub4dor&3`: no word of a sentence, nor the name of an algorithm.
+fn is_code_word(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    let is_signed = value.iter().any(|b| b"!#%^*~&@".contains(b));
+    value.len() >= 8 && (digits >= 3 || digits >= 1 && is_signed) && value::is_generated(value)
 }
 
 fn told_end(text: &[u8], start: usize) -> usize {

@@ -95,6 +95,7 @@ pub(super) fn is_dummy(value: &[u8]) -> bool {
         "inherit",
         "redacted",
         "insecure",
+        "stringvalue",
     ];
     const ENDS: &[&str] = &[
         "key",
@@ -199,9 +200,18 @@ pub(super) fn is_path(value: &[u8]) -> bool {
 /// Letters only: a word or an identifier without digits.
 pub(super) fn is_word(value: &[u8]) -> bool {
     value.len() <= 24
+        && !is_letter_salad(value)
         && value
             .iter()
             .all(|b| b.is_ascii_alphabetic() || matches!(b, b'-' | b'_' | b'\''))
+}
+
+/// Letters of both cases in no order, shorter than `is_scrambled` asks for. `parseJSONFromURL` has longer
+/// runs of both.
+pub(super) fn is_letter_salad(value: &[u8]) -> bool {
+    let is_pair = |pair: &&[u8]| pair.iter().all(u8::is_ascii_uppercase);
+    let pairs = value.windows(2).filter(is_pair).count();
+    value.len() >= 12 && pairs >= 2 && changes(value) * 5 >= value.len() * 2
 }
 
 /// An expression of a program: a call, a path of names, a type, a name of a secret.
@@ -250,6 +260,8 @@ fn is_notation(value: &[u8]) -> bool {
         }
         [b'!', b'(', name @ ..] => name.iter().take(3).all(in_name),
         [b'!', name @ ..] => is_member(name) || name.ends_with(b")") && is_code(name),
+        // `<<EOF`: the value stands below.
+        [b'<', b'<', ..] => true,
         [b'{', b'"' | b'\'', ..] | [b'/', b'^' | b'*', ..] | [b'1', b'*', ..] => true,
         _ => false,
     }
@@ -280,7 +292,7 @@ fn is_number_type(value: &[u8]) -> bool {
 }
 
 /// `config.db.value`, `node?.dot2_token`: words between dots.
-fn is_member(ident: &[u8]) -> bool {
+pub(super) fn is_member(ident: &[u8]) -> bool {
     let is_part = |part: &[u8]| {
         let part = part.strip_suffix(b"?").unwrap_or(part);
         (1..=32).contains(&part.len())
@@ -302,7 +314,7 @@ pub(super) fn is_snake(value: &[u8]) -> bool {
 /// `password`, `self.token`, `args.api_key`: a name of a secret is not the secret.
 fn names_a_secret(ident: &[u8]) -> bool {
     let is_dotted = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.');
-    ident.iter().all(is_dotted) && names::judge(ident) != KeyName::Plain
+    ident.iter().all(is_dotted) && !is_letter_salad(ident) && names::judge(ident) != KeyName::Plain
 }
 
 /// `TestLogin`, `test_login_2`, `src/login.test.ts`: what a test is called. `hunter2` is a password.
@@ -446,7 +458,10 @@ pub(super) fn is_token(value: &[u8]) -> bool {
     // `1/1203456789012345:9f86d081884c7d65…` of Asana.
     let is_asana =
         value.get(1) == Some(&b'/') && value[0].is_ascii_digit() && value.contains(&b':');
-    let is_spoken = is_spoken && !is_asana;
+    // `9f86d081-884c-….9f86d081884c7d65…`: an id and its secret.
+    let is_pair = !value.contains(&b'/') && longest_run(value, u8::is_ascii_hexdigit) >= 32;
+    let is_base64 = value.len() >= 32 && value.iter().any(|b| matches!(b, b'+' | b'='));
+    let is_spoken = is_spoken && !is_asana && !is_pair && !is_base64;
     // Nothing is counted or dated with so many digits.
     let is_number = value.len() >= 24 && value.iter().all(u8::is_ascii_digit);
     (14..=512).contains(&value.len())
@@ -466,7 +481,7 @@ pub(super) fn is_token(value: &[u8]) -> bool {
 }
 
 /// Letters among which so few vowels stand that nobody could say them.
-fn is_unpronounceable(value: &[u8]) -> bool {
+pub(super) fn is_unpronounceable(value: &[u8]) -> bool {
     let is_consonant = |b: &u8| b.is_ascii_alphabetic() && !b"aeiouAEIOU".contains(b);
     let runs = value
         .split(|b| !is_consonant(b))
@@ -579,12 +594,13 @@ pub(super) fn is_token_body(value: &[u8]) -> bool {
     let has_cases =
         value.iter().any(u8::is_ascii_uppercase) && value.iter().any(u8::is_ascii_lowercase);
     is_random(value)
+        || is_uuid(value)
         || has_cases && (is_mixed(value) || is_scrambled(value))
-        || value.len() >= 20 && is_run(value)
+        || value.len() >= 20 && (is_run(value) || is_signed_run(value))
 }
 
 /// Letters and digits in no order; shorter ones than `is_random` asks for.
-fn is_mixed(value: &[u8]) -> bool {
+pub(super) fn is_mixed(value: &[u8]) -> bool {
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let letters = value.iter().filter(|b| b.is_ascii_alphabetic()).count();
     digits >= 1 && letters >= 2 && distinct(value) >= 8 && changes(value) * 5 >= digits + letters

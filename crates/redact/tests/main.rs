@@ -1,5 +1,6 @@
 //! What is redacted and what stays.
 
+mod contexts;
 mod json;
 mod known;
 mod properties;

@@ -77,6 +77,8 @@ const SHAPES: &[&str] = &[
     "nfp_{A36}", "{A14}.atlasv1.{b64}", "pul-{h40}", "pat{A14}.{h64}", "glsa_{A32}_{h8}", "sntrys_{B80}",
     "figd_{b40}", "ATATT3{b186}", "sq0csp-{b43}", "rubygems_{h48}", "dp.pt.{A43}", "LTAI{A20}",
     "{h32}-us14", "EAACEdEose0cBA{A120}", "EZAK{A54}", "duffel_live_{b43}", "dt0c01.{A24}.{A64}",
+    "s.{A24}", "SWMKEY-1-{B43}", "STS.{A40}", "00D{A12}!AQ{A90}", "{d2}-{A64}", "acme_{A14}-{A12}_{A20}", "acme-oat-{A16}_{A16}-{A16}",
+    "ey{A30}.ey{A60}.{b43}", "AC{h32}", "{d12}-{a32}.apps.googleusercontent.com",
 ];
 
 /// Tokens whose shapes were written down after the rules.
@@ -137,7 +139,9 @@ const TIES: &[&str] = &[
     "#define {n} \"{s}\"", "ENV {n} {s}", "setenv {n} {s}", "{\\\"{n}\\\":\\\"{s}\\\"}", "{n}:\n  {s}", "\"{n}\":\n  \"{s}\"", "{n}: |\n  {s}\nuser: ann",
     "- name: {n}\n  value: {s}", "{\"name\": \"{n}\", \"value\": \"{s}\"}", "<add key=\"{n}\" value=\"{s}\" />", "if {n} == \"{s}\":",
     "if (\"{s}\" != {n}) {", "char {n}[64] = \"{s}\";", "NSString *{n} = @\"{s}\";", "{n}%3D{s}", "\u{1b}[36m{n}\u{1b}[0m={s}", "{n}={s}&x=1",
-    "{n} = Some(\"{s}\")", "std::string {n}(\"{s}\");",
+    "{n} = Some(\"{s}\")", "std::string {n}(\"{s}\");", "{n}: !!str {s}", "{n} = <<EOF\n{s}\nEOF\n", "{n}=<<-'END'\n  {s}\n  END\n",
+    "variable \"{n}\" {\n  type = string\n  default = \"{s}\"\n}", "Server=h;Uid=a;{n}={s};", "{n}: >-\n    {s}\n", "[{n}={s}]", "- \"{n}={s}\"",
+    "\u{1b}[36m{n}\u{1b}[0m: \u{1b}[1;32m{s}\u{1b}[0m", "https://h/p?{n}={s}&x=1", "INFO {n}: {s}", "-{n}={s}",
 ];
 
 /// Names whose values are secrets.
@@ -166,6 +170,9 @@ const FILES: &[&str] = &[
     "machine api.example.com login ann password {s}", "machine h\n  login ann\n  password {s}\n", "db.example.com:5432:app:ann:{s}\n",
     "[Peer]\nPresharedKey = {s}\n", "kind: Secret\nmetadata:\n  name: x\ndata:\n  key1: {s}\n", "echo {s} | sudo -S apt update",
     "echo 'ann:{s}' | chpasswd", "CREATE USER ann IDENTIFIED BY '{s}';", "ALTER USER ann WITH PASSWORD '{s}';", "requirepass {s}",
+    "default login ann password {s}", "variable \"token\" {\n  default = \"{s}\"\n}", "the client secret is {s}.", "Access token\n{s}\n",
+    "Please use the following password to proceed:\n\n{s}\n\nIt is also in a file.",
+    "apiVersion: v1\ndata:\n\textra: '{s}'\nkind: 'Secret'\n", "kind: \"Secret\"\ndata:\n  .cfg: |\n    {s}\nmetadata:\n  name: x\n",
     "curl -u ann:{s} https://x", "mysql -uroot -p{s} db", "postgres://ann:{s}@db:5432/app", "jdbc:mysql://h/d?user=a&password={s}",
     "Server=h;User Id=a;Password={s};Timeout=3", "Authorization: Basic {s}", "Authorization: Bearer {s}", "Cookie: sid={s}; a=b",
     "docker login -u ann -p {s} registry", "sshpass -p {s} ssh h", "https://{s}@github.com/a/b", "Set-Cookie: session={s}; Path=/",
@@ -316,6 +323,28 @@ fn assignments_are_found() {
         }
     }
     score.assert_at_least(0.995);
+}
+
+#[test]
+fn phrases_of_several_words_are_found() {
+    const WORDS: &[&str] = &[
+        "correct", "horse", "battery", "staple", "purple", "orbit", "candle", "violin", "tiger",
+    ];
+    #[rustfmt::skip]
+    const PHRASES: &[&str] = &[
+        "passphrase: {s}", "passphrase = {s}", "PASSPHRASE=\"{s}\"", "password: '{s}'", "password: {s}", "mnemonic: {s}", "seed phrase: {s}",
+        "seed_phrase = \"{s}\"", "my passphrase is \"{s}\"", "recovery phrase: {s}", "passphrase: |\n  {s}\n", "wifi password: {s}",
+        "gpg_passphrase: {s}", "pass phrase: {s}",
+    ];
+    let (redactor, mut random, mut score) = (redactor(), Random(19), Score::default());
+    for phrase in PHRASES {
+        for len in [4, 6, 12] {
+            let words: Vec<&str> = (0..len).map(|_| *random.pick(WORDS)).collect();
+            let secret = words.join(" ");
+            score.count(&redactor, &phrase.replace("{s}", &secret), &secret);
+        }
+    }
+    score.assert_at_least(1.0);
 }
 
 #[test]

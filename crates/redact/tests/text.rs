@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use relight_redact::{MarkKey, Redactor};
 
-fn redactor() -> Redactor {
+pub(crate) fn redactor() -> Redactor {
     Redactor::new(MarkKey::new([42; 32]))
 }
 
@@ -32,14 +32,14 @@ fn without_digits(text: &str) -> String {
 }
 
 /// Letters and digits that look random and are the same each time.
-fn random(len: usize) -> String {
+pub(crate) fn random(len: usize) -> String {
     let alphabet = b"aZ3kQ9mVnB7sTx1Yp5LdR8wE2uJ6hG4cF0";
     (0..len)
         .map(|n| alphabet[(n * 7 + n / 5 + 3) % alphabet.len()] as char)
         .collect()
 }
 
-fn hex(len: usize) -> String {
+pub(crate) fn hex(len: usize) -> String {
     (0..len)
         .map(|n| b"0f9e3a7c1b5d2846"[(n * n + n / 3) % 16] as char)
         .collect()
@@ -49,7 +49,7 @@ fn upper(len: usize) -> String {
     random(len).to_ascii_uppercase()
 }
 
-fn check(table: &[(String, &str)]) {
+pub(crate) fn check(table: &[(String, &str)]) {
     let redactor = redactor();
     for (text, expected) in table {
         assert_eq!(picture(&redactor, text), *expected, "{text}");
@@ -63,7 +63,7 @@ fn check_plain(table: &[(&str, &str)]) {
     }
 }
 
-fn check_kept(texts: &[&str]) {
+pub(crate) fn check_kept(texts: &[&str]) {
     let redactor = redactor();
     for text in texts {
         assert!(
@@ -1160,6 +1160,20 @@ fn hashes_ids_and_build_output_stay() {
 }
 
 #[test]
+fn ids_that_apis_of_models_want_back_stay() {
+    check_kept(&[
+        "fc_68a7c1f2d4b08190a3c5e7f90b1d2c3e0f4a5b6c7d8e9f01",
+        "{\"id\": \"resp_68a7c1f2d4b08190a3c5e7f90b1d2c3e0f4a5b6c7d8e9f01\"}",
+        "msg_68a7c1f2d4b08190a3c5e7f90b1d2c3e0f4a5b6c7d8e9f01",
+        "msg_01XFDUDYJgAACzvnptvVoYEL and toolu_01A09q90qw90lq917835lq9",
+        "rs_68a7c1f2d4b08190a3c5e7f90b1d2c3e0f4a5b6c7d8e9f01 call_abcDEF1234567890ghIJKLmn",
+        "chatcmpl-B9MBs8CjcvOU2jLn4n570S5qMJKcT gen-1723045091-K1x2y3z4a5b6c7d8e9f0",
+        "conv_68a7c1f2d4b08190a3c5e7f90b1d2c3e0f4a5b6c7d8e9f01",
+        "thread_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V2w3X4",
+    ]);
+}
+
+#[test]
 fn what_programs_do_with_tokens_stays() {
     check_kept(&[
         "console.log(\"token:\", token)",
@@ -1894,7 +1908,7 @@ fn keys_and_pairs_are_read_by_their_structure() {
         ),
         (
             format!("{google}.apps.googleusercontent.com\n{short}\n"),
-            &format!("{google}.apps.googleusercontent.com\n[google]\n"),
+            "[google]\n[google]\n",
         ),
         (
             format!("new Client({aliyun}, {})", random(30)),
