@@ -12,7 +12,11 @@ use serde_json::{Value, json};
 use crate::ids::{AgentName, TaskId};
 use crate::shell::{shell_word, show_then_retry};
 use crate::step::StepKey;
-use crate::time::Span;
+use crate::time::{Span, Time};
+
+/// What to do when the budget of the store is spent.
+pub const OVERSPENT_HINT: &str = "relight start NAME lets one continue; a higher [budget] in relight.toml counts after SIGHUP to \
+     the daemon";
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -262,6 +266,14 @@ impl Alert {
         Self::new(AlertKind::BootLoop, Subject::Store, text)
             .hint("relight start NAME, or relight up --resume-anyway")
             .more(json!({"boots": boots}))
+    }
+
+    /// The budget of the store is spent.
+    pub fn store_overspent(why: &str, until: Time) -> Self {
+        let text = format!("nothing is started until {until}: {why}");
+        Self::new(AlertKind::Suspended, Subject::Store, text)
+            .hint(OVERSPENT_HINT)
+            .more(json!({"why": why, "until": until}))
     }
 
     /// The detail for the journal.

@@ -10,8 +10,9 @@ use crate::ids::{AgentName, StepName};
 use crate::lease::{Fence, HeldLease, Holder};
 use crate::status::TaskStatus;
 use crate::step::{Call, Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use crate::task::{CheckpointSettings, NewTask, Task, TaskTally, Usage};
+use crate::task::{CheckpointSettings, NewTask, Task, TaskTally};
 use crate::time::{Span, Time};
+use crate::usage::{Reading, Usage};
 
 /// One change of one task. A commit holds several and is atomic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,13 @@ pub enum Change {
     Tally(TaskTally),
     /// Usage is added to its budgets.
     Spent(Usage),
+    /// The same, found by reading counters.
+    Metered {
+        /// The readings.
+        readings: Vec<Reading>,
+        /// What they add.
+        spent: Usage,
+    },
     /// A new lease, with the next fence.
     LeaseTaken {
         /// The holder.
@@ -116,7 +124,7 @@ impl Change {
             | Self::NotBefore(_) => EventKind::TaskChanged,
             Self::Status { .. } => EventKind::TaskStatus,
             Self::Assigned(_) | Self::Pinned(_) | Self::Retried => EventKind::TaskAssigned,
-            Self::Tally(_) | Self::Spent(_) => EventKind::TaskBudget,
+            Self::Tally(_) | Self::Spent(_) | Self::Metered { .. } => EventKind::TaskBudget,
             Self::LeaseTaken { .. } => EventKind::LeaseTaken,
             Self::LeaseEnded => EventKind::LeaseEnded,
             Self::FenceRaised => EventKind::FenceRaised,
@@ -215,7 +223,7 @@ impl Change {
             Self::Pinned(pinned) => json!({"pinned": pinned}),
             Self::Retried => json!({"retries": before.map(|task| task.retries + 1)}),
             Self::Tally(tally) => json!({"tally": tally}),
-            Self::Spent(usage) => json!({"spent": usage}),
+            Self::Spent(usage) | Self::Metered { spent: usage, .. } => json!({"spent": usage}),
             Self::LeaseTaken { holder, ttl } => {
                 json!({"holder": holder, "ttl_ms": ttl.map(Span::as_ms)})
             }
@@ -256,7 +264,13 @@ impl Change {
             Self::Pinned(pinned) => task.pinned = *pinned,
             Self::Retried => task.retries += 1,
             Self::Tally(tally) => task.tally = tally.clone(),
-            Self::Spent(usage) => spend(&mut task.tally, *usage),
+            Self::Spent(usage) => spend(task, *usage),
+            Self::Metered { readings, spent } => {
+                spend(task, *spent);
+                for reading in readings {
+                    task.spec.meter.read(reading, Usage::default());
+                }
+            }
             Self::LeaseTaken { holder, ttl } => {
                 let (holder, ttl) = (holder.clone(), *ttl);
                 task.lease.fence = task.lease.fence.next();
@@ -330,7 +344,10 @@ fn replace(task: &mut Task, new: &NewTask) {
     task.tally = TaskTally::default();
     task.agent.clone_from(&new.agent);
     task.pinned = new.checkpoint.is_some();
+    // What was read before is not read again for the new one.
+    let readings = std::mem::take(&mut task.spec.meter.readings);
     task.spec = new.spec.clone();
+    task.spec.meter.readings = readings;
     task.context.clone_from(&new.context);
     task.expires_at = new.expires_at;
     task.checkpoint.clone_from(&new.checkpoint);
@@ -346,9 +363,16 @@ fn end_step(task: &mut Task, mark: &StepMark, done: bool, at: Time) {
     }
 }
 
-fn spend(tally: &mut TaskTally, usage: Usage) {
+/// Cost and turns have columns of their own.
+fn spend(task: &mut Task, usage: Usage) {
+    let (tally, tokens) = (&mut task.tally, &mut task.spec.meter.used);
     tally.cost_micros = tally.cost_micros.saturating_add(usage.cost_micros);
     tally.turns = tally.turns.saturating_add(usage.turns);
+    *tokens = tokens.plus(Usage {
+        cost_micros: 0,
+        turns: 0,
+        ..usage
+    });
 }
 
 fn summary(task: &Task) -> Value {

@@ -69,15 +69,33 @@ impl Refused {
             hint: Some(hint.into()),
         }
     }
+
+    /// One that leaves open what to do.
+    pub fn without_hint(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
 }
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $constant:ident = $name:literal, $exit:literal, $status:literal;)*) => {
+    ($(#[doc = $doc:literal] $constant:ident = $name:literal, $exit:literal, $status:literal;)*) => {
         impl ErrorCode {
-            $($(#[$doc])* pub const $constant: Self =
+            $(#[doc = $doc] pub const $constant: Self =
                 Self { name: $name, exit: $exit, status: $status };)*
 
-            const ALL: &[Self] = &[$(Self::$constant),*];
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$constant),*];
+
+            /// What it says, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$constant => $doc.trim_ascii(),)*
+                    _ => "",
+                }
+            }
         }
     };
 }
@@ -93,7 +111,7 @@ codes! {
     CONFLICT = "conflict", 1, 409;
     /// Others were faster every time.
     CONTENDED = "conflict", 75, 409;
-    /// The agent works on as many tasks as it may.
+    /// Not possible now: try later, or the agent works on as many tasks as it may.
     FULL = "busy", 75, 409;
     /// There is no such thing.
     NOT_FOUND = "not_found", 1, 404;
@@ -121,6 +139,8 @@ codes! {
     NOT_SUPERVISED = "not_supervised", 69, 409;
     /// A file or a row cannot be trusted.
     DAMAGED = "damaged", 65, 422;
+    /// The process was forked after it opened the store.
+    FORKED = "forked", 2, 409;
     /// The system did not read or write.
     IO = "io", 74, 503;
     /// The store cannot be used now.
@@ -153,6 +173,16 @@ codes! {
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 2, 415;
     /// Too many failed logins.
     RATE_LIMITED = "rate_limited", 75, 429;
+    /// A file or a text is damaged or not what it should be.
+    INVALID_DATA = "invalid_data", 65, 422;
+    /// Saved in the store, but its file copy could not be written.
+    FILE_COPY = "file_copy", 73, 500;
+    /// The configuration is wrong.
+    CONFIG = "config", 78, 500;
+    /// The program of a command may not be executed.
+    NOT_EXECUTABLE = "not_executable", 126, 422;
+    /// There is no program of that name.
+    NO_PROGRAM = "no_program", 127, 422;
 }
 
 const TOO_LARGE_HINT: &str = "write it to a file and give the file's name; nothing was stored";

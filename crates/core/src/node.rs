@@ -464,7 +464,7 @@ mod tests {
             preferred(&agent, &Placement::Any, &nodes),
             names.first().copied()
         );
-        let ripe = |own: &NodeName, held_by| {
+        let due_at = |own: &NodeName, held_by| {
             let turn = TakeoverTurn::of(own, &agent, &Placement::Any, held_by, &nodes);
             let [now, settled, free] = [9_000, 500, 2_000].map(Duration::from_millis);
             turn.due_at(now, settled, free).map(|at| at.as_millis())
@@ -472,18 +472,18 @@ mod tests {
         let [first, second, third] = names[..] else {
             panic!("three of them live: {names:?}")
         };
-        assert_eq!(ripe(first, AgentHeldBy::Nobody), Some(500));
-        assert_eq!(ripe(second, AgentHeldBy::Nobody), Some(2_400));
+        assert_eq!(due_at(first, AgentHeldBy::Nobody), Some(500));
+        assert_eq!(due_at(second, AgentHeldBy::Nobody), Some(2_400));
         assert_eq!(
-            ripe(third, AgentHeldBy::Nobody),
+            due_at(third, AgentHeldBy::Nobody),
             Some(2_800),
             "one after the other"
         );
-        assert_eq!(ripe(second, AgentHeldBy::Us), Some(9_000));
+        assert_eq!(due_at(second, AgentHeldBy::Us), Some(9_000));
         assert_eq!(
             [
-                ripe(first, AgentHeldBy::Another),
-                ripe(second, AgentHeldBy::Another)
+                due_at(first, AgentHeldBy::Another),
+                due_at(second, AgentHeldBy::Another)
             ],
             [None, None]
         );

@@ -1,8 +1,6 @@
 //! Tasks.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,6 +10,9 @@ use crate::lease::Lease;
 use crate::shell::{shell_word, show_then_retry};
 use crate::status::TaskStatus;
 use crate::time::Time;
+use crate::usage::UsageMeter;
+
+pub use crate::usage::{BadCost, Cost, Usage};
 
 /// Default number of reassignments after a failure.
 pub const MAX_RETRIES_DEFAULT: u32 = 1;
@@ -52,6 +53,9 @@ pub struct TaskSpec {
     /// Idempotency keys under which this id was already completed, newest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spent_keys: Vec<IdempotencyKey>,
+    /// Tokens that were used for it, and the counters that were read; cost and turns are in its tally.
+    #[serde(default, skip_serializing_if = "UsageMeter::is_unused")]
+    pub meter: UsageMeter,
 }
 
 /// Settings that only the checkpoint dialect uses.
@@ -81,47 +85,6 @@ pub struct TaskTally {
     pub turns: u64,
     /// Its strategy has given it up.
     pub given_up: bool,
-}
-
-/// A price in millionths, written as a decimal number: `0.25`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Cost(pub u64);
-
-/// Not a price.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a cost; write a number with at most six places, such as 0.25")]
-pub struct BadCost(String);
-
-impl FromStr for Cost {
-    type Err = BadCost;
-    fn from_str(text: &str) -> Result<Self, BadCost> {
-        let bad = || BadCost(text.chars().take(60).collect());
-        let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
-        let is_number =
-            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number(whole) || !is_number(places) || places.len() > 6 {
-            return Err(bad());
-        }
-        // A store's number is at most an `i64`.
-        let micros: i64 = format!("{whole}{places:0<6}").parse().map_err(|_| bad())?;
-        Ok(Self(micros.unsigned_abs()))
-    }
-}
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
-        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
-    }
-}
-
-/// What a piece of work has used, as its holder reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Cost in millionths.
-    pub cost_micros: u64,
-    /// Model turns.
-    pub turns: u64,
 }
 
 /// One unit of recoverable work.

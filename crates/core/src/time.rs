@@ -86,6 +86,11 @@ impl Time {
         Self::from_ms(self.0.saturating_add_unsigned(span.0))
     }
 
+    /// So long before.
+    pub fn minus(self, span: Span) -> Self {
+        Self::from_ms(self.0.saturating_sub_unsigned(span.0))
+    }
+
     /// How long after `earlier` this is; nothing when the clock went backwards.
     pub fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0).max(0).unsigned_abs())
@@ -175,6 +180,17 @@ impl Span {
     /// For the standard library's calls.
     pub const fn as_duration(self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0)
+    }
+}
+
+impl Span {
+    /// The largest unit only, for tables: `3h`, `12s`, `0s`.
+    pub fn rough(self) -> String {
+        let whole = Self(self.0 / 1_000 * 1_000).to_string();
+        match whole.split_once(' ') {
+            Some((largest, _)) => largest.to_owned(),
+            None => whole,
+        }
     }
 }
 

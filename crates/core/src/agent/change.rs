@@ -11,6 +11,7 @@ use crate::ids::{AgentName, TaskId};
 use crate::lease::{Fence, HeldLease, Holder, Lease, ProcessIdentity};
 use crate::restart_budget::Tally;
 use crate::time::{Span, Time};
+use crate::usage::AgentUsage;
 
 /// One change of one agent. A commit holds several and is atomic.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,8 @@ pub enum AgentChange {
     State(AgentState),
     /// Usage of its budgets changes.
     Tally(Tally),
+    /// What its attempts have used changes.
+    Usage(Box<AgentUsage>),
     /// An attempt is begun, before its process is started.
     Begun {
         /// Its number.
@@ -80,7 +83,7 @@ impl AgentChange {
             Self::Created(_) => EventKind::AgentCreated,
             Self::Planned(_) | Self::Given(_) => EventKind::AgentChanged,
             Self::State(_) => EventKind::AgentState,
-            Self::Tally(_) | Self::Reserved(_) => EventKind::AgentBudget,
+            Self::Tally(_) | Self::Usage(_) | Self::Reserved(_) => EventKind::AgentBudget,
             Self::Begun { .. } => EventKind::AttemptBegun,
             Self::Spawned { .. } => EventKind::AttemptStarted,
             Self::Ended { .. } => EventKind::AttemptDied,
@@ -96,7 +99,7 @@ impl AgentChange {
     /// Whether it gets an event; pure counters do not.
     pub fn is_told(&self) -> bool {
         match self {
-            Self::Tally(_) | Self::Reserved(_) => false,
+            Self::Tally(_) | Self::Usage(_) | Self::Reserved(_) => false,
             Self::RemoteCommand(wish) => wish.progress != RemoteCommandProgress::Taken,
             _ => true,
         }
@@ -109,6 +112,7 @@ impl AgentChange {
             Self::Given(task) => json!({"task": task}),
             Self::State(state) => state_detail(before, state),
             Self::Tally(tally) => json!({"in_a_row": tally.in_a_row, "total": tally.total()}),
+            Self::Usage(usage) => json!({"used": usage.meter.used}),
             Self::Reserved(tag) => json!({"next": tag}),
             Self::Begun { number, tag } => json!({"number": number, "attempt": tag}),
             Self::Spawned {
@@ -146,6 +150,7 @@ impl AgentChange {
                 agent.state = state.clone();
             }
             Self::Tally(tally) => agent.tally = tally.clone(),
+            Self::Usage(usage) => agent.usage = (**usage).clone(),
             Self::Begun { number, tag } => {
                 agent.attempt_number = *number;
                 if agent.next_attempt.as_ref() == Some(tag) {
@@ -236,6 +241,7 @@ impl AgentChange {
             tally: Tally::default(),
             session: None,
             iteration: 0,
+            usage: AgentUsage::default(),
             state_since: Some(at),
             plan: plan.clone(),
             wish: None,

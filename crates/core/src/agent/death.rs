@@ -220,15 +220,16 @@ impl Death {
     /// report, the exit code.
     pub fn cause(&self, ending: Option<StopReason>) -> Cause {
         match ending {
-            Some(StopReason::Stop | StopReason::Shutdown | StopReason::Restart) => {
-                return Cause::Stopped;
-            }
+            Some(
+                StopReason::Stop | StopReason::Shutdown | StopReason::Restart | StopReason::Budget,
+            ) => return Cause::Stopped,
             // It waits for its limit, and has nothing to say meanwhile.
             Some(StopReason::Hung) if matches!(self.said, Some(ReportedEnd::Later(_))) => {
                 return Cause::Deferred;
             }
             Some(StopReason::Hung) => return Cause::Hung,
             Some(StopReason::Timeout) => return Cause::Timeout,
+            Some(StopReason::Incurable) => return Cause::Failed,
             None => {}
         }
         if self.oom {

@@ -26,7 +26,13 @@
 //! So an agent that always fails gets cooldowns and is terminated, and does not drain the queue.
 //!
 //! Agents that report their own heartbeats have a table of their own, in `reports`. For all others
-//! `reported` and `silent` do nothing.
+//! `reported` and `silent` do nothing. `used` adds up what an attempt has used, in every state, and
+//! ends a running attempt that has spent its limit without progress; it is then judged as a failure
+//! that no retry can cure.
+//!
+//! While the budget of the store is spent (`overspent.rs`), what would begin is suspended until it
+//! is not, and what runs is ended without a charge: *running, ending for the budget* begins again after
+//! its death, which is suspended in turn. Only a person's start begins an attempt meanwhile.
 
 use super::attempt::AttemptTag;
 use super::change::AgentChange;
@@ -37,7 +43,9 @@ use crate::event::EventKind;
 use crate::ids::TaskId;
 use crate::restart_budget::{self, RestartVerdict, Tally};
 use crate::status::TaskStatus;
+use crate::store_budget::spending_detail;
 use crate::time::{Span, Time};
+use crate::usage::{Reading, Usage};
 
 /// What happened to an agent, or was requested.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +75,19 @@ pub enum AgentEvent {
     HoldBack,
     /// It finished a step or was stable for a while.
     Progress,
+    /// Totals of what it has used were read.
+    Used {
+        /// The readings.
+        readings: Vec<Reading>,
+        /// A step or a task was finished since the last progress that its usage knows of.
+        made_progress: bool,
+        /// Its attempt still runs, and can be ended.
+        is_alive: bool,
+        /// A task was charged, which tells the journal.
+        is_charged: bool,
+    },
+    /// The budget of the store is spent.
+    Overspent,
     /// A loop's round succeeded, and the condition was checked.
     RoundOver {
         /// The condition of `--until` holds.
@@ -153,9 +174,26 @@ pub fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> Ag
         AgentEvent::Due => due(agent, input),
         AgentEvent::HoldBack => hold_back(agent),
         AgentEvent::Progress => progress(agent),
+        AgentEvent::Used {
+            readings,
+            made_progress,
+            is_alive,
+            is_charged,
+        } => {
+            let (mut usage, is_over) = used(agent, &readings, made_progress, input.now);
+            if !is_charged {
+                usage.changes.extend(spending(agent, &usage));
+            }
+            match is_over && is_alive {
+                true => usage.then(end(agent, StopReason::Incurable)),
+                false => usage,
+            }
+        }
         AgentEvent::RoundOver { finished } => round_over(agent, finished, input),
         AgentEvent::CannotAsk => cannot_ask(agent),
-        AgentEvent::Reported | AgentEvent::Silent { .. } => AgentDecision::default(),
+        AgentEvent::Reported | AgentEvent::Silent { .. } | AgentEvent::Overspent => {
+            AgentDecision::default()
+        }
     }
 }
 
@@ -184,7 +222,7 @@ pub fn decide_held(
     if is_wanted {
         decision
     } else {
-        decision.held(why)
+        decision.held(why, None)
     }
 }
 
@@ -193,6 +231,9 @@ fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
         AgentState::Created
         | AgentState::Stopped {
             by: Stopper::Shutdown,
+        } => begin(agent, input),
+        AgentState::Suspended {
+            why: Pause::Budget, ..
         } => begin(agent, input),
         AgentState::Crashed { again_at: Some(at) }
         | AgentState::Suspended {
@@ -229,10 +270,11 @@ fn wake(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
 }
 
 fn start(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
+    let anew = budget_anew(agent, input.now);
     match &agent.state {
         // It is already being stopped.
         AgentState::Running {
-            ending: Some(StopReason::Stop),
+            ending: Some(StopReason::Stop | StopReason::Budget),
             ..
         } => ending_by(agent, StopReason::Restart),
         AgentState::Running { .. } => AgentDecision::default(),
@@ -240,6 +282,7 @@ fn start(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
             by: Stopper::Person | Stopper::Itself,
         }
         | AgentState::Terminated { .. } => progress(agent)
+            .then(anew)
             .then(first_round(agent))
             .then(begin(agent, input)),
         AgentState::Created
@@ -247,7 +290,7 @@ fn start(agent: &Agent, input: AgentDecisionInput) -> AgentDecision {
         | AgentState::Suspended { .. }
         | AgentState::Stopped {
             by: Stopper::Shutdown,
-        } => progress(agent).then(begin(agent, input)),
+        } => progress(agent).then(anew).then(begin(agent, input)),
     }
 }
 
@@ -302,7 +345,7 @@ fn stop(agent: &Agent, by: Stopper) -> AgentDecision {
     }
 }
 
-fn end(agent: &Agent, ending: StopReason) -> AgentDecision {
+pub(super) fn end(agent: &Agent, ending: StopReason) -> AgentDecision {
     match &agent.state {
         AgentState::Running { ending: None, .. } => tell_to_end(agent, ending),
         AgentState::Running {
@@ -330,11 +373,14 @@ fn died(
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
+    let spent = agent.plan.spend.reached(agent.usage.since_progress());
+    let spent = spent.filter(|_| !death.made_progress);
     let charge = match &death.said {
         Some(ReportedEnd::SessionGone) if cause == Cause::Failed => Charge::Nothing,
         Some(ReportedEnd::Incurable(why)) if cause == Cause::Failed => {
             Charge::Incurable(why.clone())
         }
+        _ if spent.is_some() => Charge::Incurable(spent.unwrap_or_default()),
         _ if death.node_lost => Charge::Total,
         _ if advanced => Charge::RowAnew,
         _ => Charge::Row,
@@ -356,6 +402,9 @@ fn died(
         changes: vec![ended],
         effects: Vec::new(),
     };
+    if has_succeeded {
+        decision = decision.then(budget_anew(agent, input.now));
+    }
     if cause == Cause::Completed && agent.session.is_some() {
         decision.changes.push(AgentChange::Session(None));
     }
@@ -399,6 +448,7 @@ fn died(
                 by: Stopper::Shutdown,
             })
         }
+        (Some(StopReason::Budget), _, _) if !has_succeeded => begin(agent, input),
         (_, Cause::Deferred, _) => pause(Pause::Deferred, until),
         _ if has_succeeded && agent.plan.is_loop() => round_counted(agent).then(ask()),
         _ if has_succeeded && agent.plan.restart == RestartRule::Always => {
@@ -469,7 +519,11 @@ fn died_with_work(
             });
         }
         Some(StopReason::Shutdown) => return idle(agent),
-        Some(StopReason::Hung | StopReason::Timeout) | None => {}
+        Some(StopReason::Budget) if !end.has_succeeded => return begin(agent, input),
+        Some(
+            StopReason::Hung | StopReason::Timeout | StopReason::Incurable | StopReason::Budget,
+        )
+        | None => {}
     }
     // It would defer another task as well.
     if cause == Cause::Deferred {
@@ -659,6 +713,49 @@ fn progress(agent: &Agent) -> AgentDecision {
             .push(AgentChange::Tally(restart_budget::progress(
                 agent.tally.clone(),
             )));
+    }
+    decision
+}
+
+/// Adds up what it uses; whether it has reached its limit.
+fn used(
+    agent: &Agent,
+    readings: &[Reading],
+    made_progress: bool,
+    now: Time,
+) -> (AgentDecision, bool) {
+    let mut usage = if made_progress {
+        agent.usage.with_progress(now)
+    } else {
+        agent.usage.clone()
+    };
+    for reading in readings {
+        let news = usage.meter.news(reading, Usage::default());
+        usage.meter.read(reading, news);
+    }
+    let is_over = agent.plan.spend.reached(usage.since_progress()).is_some();
+    let mut decision = AgentDecision::default();
+    if usage != agent.usage {
+        decision.changes.push(AgentChange::Usage(Box::new(usage)));
+    }
+    (decision, is_over)
+}
+
+/// What an agent without a task has used, for the journal: the budget of the store counts it.
+fn spending(agent: &Agent, decision: &AgentDecision) -> Option<AgentChange> {
+    let used = decision.changes.iter().find_map(|change| match change {
+        AgentChange::Usage(usage) => Some(usage.meter.used.since(agent.usage.meter.used)),
+        _ => None,
+    })?;
+    (!used.is_nothing()).then(|| AgentChange::Noted(EventKind::AgentBudget, spending_detail(used)))
+}
+
+/// It may spend its whole limit again.
+fn budget_anew(agent: &Agent, now: Time) -> AgentDecision {
+    let mut decision = AgentDecision::default();
+    if !agent.usage.since_progress().is_nothing() {
+        let anew = Box::new(agent.usage.with_progress(now));
+        decision.changes.push(AgentChange::Usage(anew));
     }
     decision
 }
@@ -883,7 +980,7 @@ fn at_rest() -> AgentDecision {
 impl AgentDecision {
     /// Pauses instead of beginning an attempt. If the pause lasts until a person acts, later begins
     /// are paused too, and a loop checks its condition when it is woken next.
-    fn held(mut self, why: Pause) -> Self {
+    pub(super) fn held(mut self, why: Pause, until: Option<Time>) -> Self {
         let for_good = why == Pause::HeldBack;
         let begins = |effect: &AgentEffect| match effect {
             AgentEffect::Spawn { .. } => true,
@@ -897,7 +994,7 @@ impl AgentDecision {
                     AgentChange::Begun { .. } | AgentChange::Reserved(_) | AgentChange::State(_)
                 )
             });
-            let waits = AgentState::Suspended { why, until: None };
+            let waits = AgentState::Suspended { why, until };
             self.changes.push(AgentChange::State(waits));
         }
         let asks = |effect: &AgentEffect| for_good && matches!(effect, AgentEffect::AskUntil);

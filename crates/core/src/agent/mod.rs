@@ -10,6 +10,7 @@ pub mod brief;
 pub mod change;
 pub mod death;
 pub mod decide;
+pub mod overspent;
 pub mod plain;
 pub mod remote_command;
 mod reports;
@@ -25,7 +26,9 @@ use crate::ids::{AgentName, TaskId};
 use crate::lease::Lease;
 use crate::restart_budget::{RestartPolicy, Tally, is_due};
 use crate::shell::shell_word;
+use crate::store_budget::Overspent;
 use crate::time::{Span, Time};
+use crate::usage::{AgentUsage, SpendLimit};
 
 pub use attempt::{Attempt, AttemptTag};
 pub use death::{Cause, Death, PostMortem, RecordedDeath};
@@ -56,6 +59,9 @@ pub struct Agent {
     /// When its state last changed; unknown for agents of earlier versions.
     #[serde(default)]
     pub state_since: Option<Time>,
+    /// What its attempts have used.
+    #[serde(default, skip_serializing_if = "AgentUsage::is_unused")]
+    pub usage: AgentUsage,
     /// Its current plan.
     pub plan: AgentPlan,
     /// A command from another node to the holder of its lease.
@@ -181,6 +187,16 @@ impl AgentState {
 }
 
 impl Agent {
+    /// Whether the spent budget of the store stops it. One that a person started since may continue until the
+    /// limit is reached again; one that reports itself is not under a supervisor's control.
+    pub fn is_stopped_by(&self, overspent: &Overspent) -> bool {
+        let is_allowed = self
+            .usage
+            .allowed_at
+            .is_some_and(|at| at >= overspent.since);
+        !is_allowed && !self.plan.reports_itself()
+    }
+
     /// Whether it waits for a task of the queue.
     pub fn is_idle(&self) -> bool {
         self.plan.takes == Takes::Start
@@ -272,6 +288,11 @@ pub enum StopReason {
     Hung,
     /// The attempt exceeded its time limit.
     Timeout,
+    /// It cannot succeed before a person acts: it has spent its limit without progress, or it only
+    /// repeats a request that its provider refuses.
+    Incurable,
+    /// The budget of the store is spent.
+    Budget,
 }
 
 /// Who stopped an agent.
@@ -306,8 +327,10 @@ pub enum Pause {
     /// It waits for its turn: recovery is rate-limited.
     Turn,
     /// It failed with an error that no retry can cure: a wrong key, an unknown model or option, an
-    /// exhausted budget. A person starts it again.
+    /// exhausted budget of its provider or of its own. A person starts it again.
     Incurable,
+    /// The budget of the store is spent.
+    Budget,
 }
 
 /// When an agent is restarted after its end.
@@ -350,6 +373,9 @@ pub struct AgentPlan {
     /// Its budgets.
     #[serde(flatten)]
     pub policy: RestartPolicy,
+    /// What it may use without progress.
+    #[serde(flatten)]
+    pub spend: SpendLimit,
     /// How long all sources may be silent; unlimited when none.
     #[serde(rename = "silence_max_ms")]
     pub silence_max: Option<Span>,
@@ -416,6 +442,7 @@ impl Default for AgentPlan {
             task: None,
             restart: RestartRule::OnFailure,
             policy: RestartPolicy::default(),
+            spend: SpendLimit::default(),
             silence_max: Some(Span::from_secs(180)),
             step_silence_max: step_silence_max_default(),
             timeout: None,

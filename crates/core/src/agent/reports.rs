@@ -1,7 +1,7 @@
 //! Decisions about agents that report their own heartbeats. Nobody starts or stops their process,
-//! so an attempt begins with a report and ends with silence. Pure.
+//! so an attempt begins with a report and ends with silence, or with a report of its failure. Pure.
 //!
-//! | state \ event | reported | silent | start | end to restart | stop by a person |
+//! | state \ event | reported | silent, died | start | end to restart | stop by a person |
 //! |---|---|---|---|---|---|
 //! | created, suspended | begin | – | begin | begin | stopped |
 //! | running | – | charged | – | ended, begin | ended, stopped |
@@ -10,8 +10,8 @@
 //! | stopped by a person | – | – | begin, forgiven | begin, forgiven | – |
 //! | stopped otherwise | begin | – | begin, forgiven | begin, forgiven | stopped |
 //!
-//! *begin*: a new attempt, without spawning a process. *charged*: its attempt ended as hung, an alert is
-//! sent, and the restart budget decides as for other agents: `crashed` without a wait, `crashed` until
+//! *begin*: a new attempt, without spawning a process. *charged*: its attempt ended, an alert is sent if
+//! it was silent, and the restart budget decides as for other agents: `crashed` without a wait, `crashed` until
 //! its cooldown is over, or `terminated`; the caller passes its tasks to their strategy. *–*: nothing
 //! happens, as for every event that is not in the table.
 
@@ -23,7 +23,7 @@ use super::{Agent, AgentState, StopReason, Stopper};
 use crate::alert::Alert;
 use crate::event::EventKind;
 use crate::restart_budget::{self, RestartVerdict};
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// Decides how an agent that reports its own heartbeats reacts to an event.
 pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput) -> AgentDecision {
@@ -70,7 +70,27 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
                 ended.death.made_progress = made_progress;
             }
             let is_stable = agent.plan.policy.is_stable(input.now.since(*since));
-            charged(agent, died, silent, made_progress || is_stable, input)
+            let alert = Alert::agent_silent(&agent.name, silent);
+            charged(agent, died, Some(alert), made_progress || is_stable, input)
+        }
+        AgentEvent::Died {
+            death, post_mortem, ..
+        } => {
+            let AgentState::Running { since, .. } = &agent.state else {
+                return AgentDecision::default();
+            };
+            let is_stable = agent.plan.policy.is_stable(input.now.since(*since));
+            let advanced = death.made_progress || is_stable;
+            let cause = death.cause(None);
+            let died = AgentChange::Ended {
+                number: agent.attempt_number,
+                ended: Box::new(RecordedDeath {
+                    cause,
+                    death: *death,
+                }),
+                post_mortem,
+            };
+            charged(agent, died, None, advanced, input)
         }
         AgentEvent::Start | AgentEvent::End(StopReason::Restart) => {
             let is_running = matches!(agent.state, AgentState::Running { .. });
@@ -105,10 +125,11 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
         | AgentEvent::Work(_)
         | AgentEvent::Stop(Stopper::Shutdown | Stopper::Itself)
         | AgentEvent::End(_)
-        | AgentEvent::Died { .. }
         | AgentEvent::Due
         | AgentEvent::HoldBack
         | AgentEvent::Progress
+        | AgentEvent::Used { .. }
+        | AgentEvent::Overspent
         | AgentEvent::RoundOver { .. }
         | AgentEvent::CannotAsk => AgentDecision::default(),
     }
@@ -118,7 +139,7 @@ pub(super) fn decide(agent: &Agent, event: AgentEvent, input: AgentDecisionInput
 fn charged(
     agent: &Agent,
     died: AgentChange,
-    silent: Span,
+    alert: Option<Alert>,
     advanced: bool,
     input: AgentDecisionInput,
 ) -> AgentDecision {
@@ -129,7 +150,7 @@ fn charged(
         tally
     };
     let (tally, verdict) = restart_budget::next(&agent.plan.policy, tally, input.now, input.jitter);
-    let mut alerts = vec![Alert::agent_silent(&agent.name, silent)];
+    let mut alerts: Vec<Alert> = alert.into_iter().collect();
     let state = match verdict {
         RestartVerdict::AtOnce => AgentState::Crashed { again_at: None },
         RestartVerdict::At(at) => AgentState::Crashed { again_at: Some(at) },

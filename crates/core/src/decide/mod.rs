@@ -672,25 +672,9 @@ fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusa
 
 /// Refuses changes by another agent to a task that belongs to its own, also while nobody holds it.
 fn check_owner(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), Refusal> {
-    let Task {
-        id,
-        agent,
-        pinned,
-        checkpoint,
-        ..
-    } = input.task;
-    match (agent, input.caller, input.right) {
-        (Some(agent), Some(caller), Right::Unfenced)
-            if *pinned && checkpoint.is_none() && agent != caller && is_a_holders(event) =>
-        {
-            let (task, agent, starter) = (id.clone(), agent.clone(), caller.clone());
-            Err(Refusal::OtherAgent {
-                task,
-                agent,
-                starter,
-            })
-        }
-        _ => Ok(()),
+    match input.right == Right::Unfenced && is_a_holders(event) {
+        true => input.task.check_caller(input.caller),
+        false => Ok(()),
     }
 }
 
@@ -744,6 +728,22 @@ fn guard(input: &TaskDecisionInput<'_>, person: bool, changes: &[Change]) -> Gua
 }
 
 impl Task {
+    /// Refuses an agent to which the task does not belong. A workflow of the checkpoint dialect is for
+    /// whoever continues it.
+    pub fn check_caller(&self, caller: Option<&AgentName>) -> Result<(), Refusal> {
+        let is_owned = self.pinned && self.checkpoint.is_none();
+        match (&self.agent, caller) {
+            (Some(agent), Some(caller)) if is_owned && agent != caller => {
+                Err(Refusal::OtherAgent {
+                    task: self.id.clone(),
+                    agent: agent.clone(),
+                    starter: caller.clone(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a fence that is not the one of the present lease.
     pub fn check_fence(&self, ours: Fence) -> Result<(), Refusal> {
         if self.lease.admits(ours) {

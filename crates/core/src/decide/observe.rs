@@ -9,6 +9,7 @@ use crate::lease::{Holder, LEASE_DEFAULT};
 use crate::status::TaskStatus;
 use crate::step::{Call, Output, RepeatRule, StepKey, StepOutcome};
 use crate::task::{NewTask, TaskTally};
+use crate::usage::{Reading, Usage};
 
 /// What a hook observed.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,12 @@ pub enum Observed {
         /// With what.
         output: Option<Output>,
     },
+    /// What was used, as totals of counters. Also counts after the task has ended.
+    Used {
+        /// The readings, each with where its counter stood when the work on this task began, which
+        /// matters only for one that was never read.
+        readings: Vec<(Reading, Usage)>,
+    },
 }
 
 pub(super) fn observe(
@@ -55,6 +62,7 @@ pub(super) fn observe(
             outcome,
             output,
         } => Ok(ended(input, key, rule, outcome, output)),
+        Observed::Used { readings } => Ok(used(input, readings)),
     }
 }
 
@@ -64,7 +72,7 @@ fn turn(
     new: Box<NewTask>,
     holder: Holder,
 ) -> Result<Vec<Change>, Refusal> {
-    let task = input.task;
+    let (task, mut new) = (input.task, new);
     if !task.spec.observed {
         return Err(illegal(task, TaskStatus::InProgress));
     }
@@ -80,8 +88,9 @@ fn turn(
         .iter()
         .any(|change| matches!(change, Change::Status { .. }));
     if has_ended {
-        changes.push(Change::Replaced(new));
         // The usage of a conversation adds up over its turns.
+        new.spec.meter = task.spec.meter.clone();
+        changes.push(Change::Replaced(new));
         let TaskTally {
             cost_micros, turns, ..
         } = task.tally;
@@ -104,6 +113,20 @@ fn turn(
         });
     }
     Ok(changes)
+}
+
+fn used(input: &TaskDecisionInput<'_>, readings: Vec<(Reading, Usage)>) -> Vec<Change> {
+    let meter = &input.task.spec.meter;
+    let spent = readings
+        .iter()
+        .fold(Usage::default(), |sum, (reading, base)| {
+            sum.plus(meter.news(reading, *base))
+        });
+    if spent.is_nothing() {
+        return Vec::new();
+    }
+    let readings = readings.into_iter().map(|(reading, _)| reading).collect();
+    vec![Change::Metered { readings, spent }]
 }
 
 /// The same call observed twice counts once.

@@ -534,3 +534,28 @@ fn calls_in_doubt_are_told_with_what_to_check() {
     );
     assert!(!text.contains("- next"), "{text}");
 }
+
+/// The record of an ended call has no arguments.
+#[test]
+fn finished_calls_are_named() {
+    let task = task("t", &[]);
+    let ended = |name: &str| Step {
+        call: Some(Call::default()),
+        ..step(name, StepState::Done, RepeatRule::Once)
+    };
+    let steps = [
+        "Bash: make [c1]",
+        "Bash: make test [c2]",
+        "Read: a[1].rs [c3]",
+    ]
+    .map(ended);
+    let facts = BriefFacts {
+        agent: None,
+        task: Some((&task, &steps)),
+        ..first()
+    };
+    let text = brief(&facts).unwrap();
+    let last =
+        "- tool calls: 3 finished (the last: `Read: a[1].rs`, `Bash: make test`), 0 in doubt";
+    assert!(text.contains(last), "{text}");
+}

@@ -3,5 +3,7 @@
 
 mod brief;
 mod given;
+mod overspent;
 mod properties;
+mod spend;
 mod table;

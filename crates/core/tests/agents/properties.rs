@@ -9,6 +9,7 @@ use relight_core::agent::{
 use relight_core::ids::TaskId;
 use relight_core::restart_budget::RestartPolicy;
 use relight_core::time::{Span, Time};
+use relight_core::usage::{Reading, SpendLimit, Usage};
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, proptest};
 use proptest::prop_oneof;
@@ -167,7 +168,11 @@ proptest! {
                     AgentEffect::AskUntil => {
                         matches!(after.state, AgentState::Suspended { why: Pause::Asking, .. })
                     }
-                    AgentEffect::Alert(_) => matches!(after.state, AgentState::Terminated { .. }),
+                    AgentEffect::Alert(_) => matches!(
+                        after.state,
+                        AgentState::Terminated { .. }
+                        | AgentState::Suspended { why: Pause::Incurable, .. }
+                    ),
                     AgentEffect::AtRest => !matches!(after.state, AgentState::Running { .. }),
                 };
                 assert!(agrees, "{effect:?} in {:?}", after.state);
@@ -298,6 +303,10 @@ fn plans() -> impl Strategy<Value = AgentPlan> {
     let takes = select(vec![Takes::Claim, Takes::Claim, Takes::Start]);
     (rules, 0u32..4, 0u32..8, prop::option::of(0u32..3), takes).prop_map(
         |(restart, max_attempts, total_max, iterations_max, takes)| AgentPlan {
+            spend: SpendLimit {
+                cost_micros: Some(u64::from(max_attempts)),
+                tokens: None,
+            },
             restart,
             takes,
             iterations_max,
@@ -325,7 +334,22 @@ fn events() -> impl Strategy<Value = AgentEvent> {
         StopReason::Restart,
         StopReason::Hung,
         StopReason::Timeout,
+        StopReason::Incurable,
+        StopReason::Budget,
     ]);
+    let used = (1u64..9, any::<bool>()).prop_map(|(cost_micros, made_progress)| {
+        let source = "attempt".to_owned();
+        let total = Usage {
+            cost_micros,
+            ..Usage::default()
+        };
+        AgentEvent::Used {
+            readings: vec![Reading { source, total }],
+            made_progress,
+            is_alive: true,
+            is_charged: true,
+        }
+    });
     prop_oneof![
         2 => Just(AgentEvent::Wake),
         2 => Just(AgentEvent::Start),
@@ -335,6 +359,7 @@ fn events() -> impl Strategy<Value = AgentEvent> {
         3 => Just(AgentEvent::Due),
         1 => Just(AgentEvent::HoldBack),
         1 => Just(AgentEvent::Progress),
+        2 => used,
         4 => Just(AgentEvent::Work(TaskId::new("t").expect("a valid id"))),
         2 => any::<bool>().prop_map(|finished| AgentEvent::RoundOver { finished }),
     ]

@@ -1145,6 +1145,7 @@ fn an_agent_that_reports_by_itself_lives_by_its_reports() {
     let table = [
         ("reported", AgentEvent::Reported),
         ("silent", silent),
+        ("failed", died(death(HowEnded::Code(1)))),
         ("start", AgentEvent::Start),
         ("end to restart", AgentEvent::End(StopReason::Restart)),
         ("stop by a person", AgentEvent::Stop(Stopper::Person)),
@@ -1173,6 +1174,11 @@ fn an_agent_that_reports_by_itself_lives_by_its_reports() {
         -
     running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
         ended#4(hung) row=2 total=2 →crashed(in 1m) noted alert ! rest ! alert
+    ## failed
+    created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
+        -
+    running | running: stop | running: shutdown | running: restart | running: hung | running: timeout
+        ended#4(failed) row=2 total=2 →crashed(in 1m) ! rest
     ## start
     created | crashed, due | crashed, waits | crashed for good | deferred, due | deferred, waits | deferred for good | boot loop | asking | waits with its task | draining | waits for its turn | resting, due | resting, waits | stopped by a person | stopped with its supervisor | stopped by itself | terminated
         row=0 total=1 begun#5 (new tag) →running#5
@@ -1204,7 +1210,6 @@ fn nothing_else_happens_to_an_agent_that_reports_by_itself() {
             AgentEvent::Work(task_id("t")),
             AgentEvent::Progress,
             AgentEvent::Stop(Stopper::Shutdown),
-            died(death(HowEnded::Signal(9))),
         ] {
             assert_eq!(
                 decide(&agent, event, moment()),
@@ -1527,6 +1532,7 @@ fn short_change(before: &Agent, change: &AgentChange) -> String {
         | AgentChange::Session(_)
         | AgentChange::LeaseTaken { .. }
         | AgentChange::LeaseEnded
+        | AgentChange::Usage(_)
         | AgentChange::RemoteCommand(_) => format!("{change:?}"),
     }
 }

@@ -4,6 +4,7 @@
 mod given;
 mod properties;
 mod table;
+mod usage;
 
 use relight_core::decide::{Refusal, Right, TaskEvent, decide, decide_in_turn};
 use relight_core::lease::{Fence, HeldLease, Holder, HolderLife, Lease, ProcessIdentity};

@@ -290,6 +290,7 @@ fn cases() -> Vec<Case> {
             TaskEvent::Spend(Usage {
                 cost_micros: 1,
                 turns: 1,
+                ..Usage::default()
             }),
         ),
         Case::new(
@@ -437,6 +438,7 @@ fn short_change(change: &Change) -> String {
         Change::Tally(tally) if tally.given_up => "given up".to_owned(),
         Change::Tally(tally) => format!("recoveries={}", tally.recoveries),
         Change::Spent(_) => "spent".to_owned(),
+        Change::Metered { .. } => "metered".to_owned(),
         Change::LeaseTaken { .. } => "take".to_owned(),
         Change::LeaseEnded => "end".to_owned(),
         Change::FenceRaised => "raise".to_owned(),

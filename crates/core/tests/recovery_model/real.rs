@@ -110,6 +110,7 @@ impl Real {
         let spend = TaskEvent::Spend(Usage {
             cost_micros: cost,
             turns: 1,
+            ..Usage::default()
         });
         self.act(task, Right::Fence(Fence(fence)), spend)
     }

@@ -297,6 +297,17 @@ fn called(call: &Call) -> String {
     }
 }
 
+/// The record of an ended call has no arguments; its name has the beginning of them, and then the call's id.
+fn ended_call(step: &Step) -> String {
+    match &step.call {
+        Some(call) if !call.tool.is_empty() => called(call),
+        _ => {
+            let name = step.key.name.as_str();
+            code(name.rsplit_once(" [").map_or(name, |(name, _)| name))
+        }
+    }
+}
+
 /// What the death teaches whoever comes next.
 fn lesson(before: &Interrupted<'_>) -> Option<String> {
     let unfinished = before.ended.death.unfinished_task.as_deref();
@@ -352,10 +363,7 @@ fn tell_task(page: &mut BriefPage, facts: &BriefFacts<'_>, progress: Option<&Pro
     let (finished, open) = (count(StepState::Done), count(StepState::Begun));
     if finished + open > 0 {
         let done = steps.iter().rev().filter(calls(StepState::Done));
-        let last = done
-            .filter_map(|step| step.call.as_ref())
-            .take(CALLS_NAMED)
-            .map(called);
+        let last = done.take(CALLS_NAMED).map(ended_call);
         let last = last.collect::<Vec<_>>().join(", ");
         let last = if finished > 0 {
             format!(" (the last: {last})")
