@@ -8,6 +8,7 @@ use relight_core::lease::{Holder, Lease, ProcessIdentity};
 use relight_core::restart_budget::Tally;
 use relight_core::step::{Cut, Output};
 use relight_core::time::Time;
+use relight_core::usage::AgentUsage;
 use serde::{Deserialize, Serialize};
 
 /// Of an agent.
@@ -22,6 +23,8 @@ pub(crate) struct AgentBody {
     pub(crate) tally: Tally,
     pub(crate) session: Option<String>,
     pub(crate) iteration: u32,
+    #[serde(default, skip_serializing_if = "AgentUsage::is_unused")]
+    pub(crate) usage: AgentUsage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state_since: Option<Time>,
     pub(crate) plan: AgentPlan,
@@ -42,6 +45,7 @@ impl AgentBody {
             tally: agent.tally.clone(),
             session: agent.session.clone(),
             iteration: agent.iteration,
+            usage: agent.usage.clone(),
             state_since: agent.state_since,
             plan: agent.plan.clone(),
             wish: agent.wish.clone(),
@@ -61,6 +65,7 @@ impl AgentBody {
             tally: self.tally,
             session: self.session,
             iteration: self.iteration,
+            usage: self.usage,
             state_since: self.state_since,
             plan: self.plan,
             wish: self.wish,

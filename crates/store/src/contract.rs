@@ -33,7 +33,10 @@ use serde_json::Value;
 pub use self::error::StoreError;
 pub use self::inventory::{Inventory, Replication, Standby};
 pub use self::operation::{Operation, OperationReply, OperationResult, Removal};
-pub use self::query::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskGlance, TaskQuery};
+pub use self::query::{
+    AgentQuery, AttemptQuery, EventQuery, KeptRange, Rows, SessionQuery, TaskGlance, TaskQuery,
+    UnreadableRow,
+};
 pub use self::refusal::OperationRefusal;
 
 /// All changes of one decision about one task.
@@ -412,6 +415,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
             .await
             .map_err(OperationRefusal::of_store)?;
         Ok(done.changed())
+    }
+
+    /// The rows among these that cannot be read, which lists leave out.
+    async fn unreadable(&self, _of: Rows) -> Result<Vec<UnreadableRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Small records in the order of their names.
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError>;
+
+    /// Removes the small records of a range. Returns how many.
+    async fn forget_kept(&self, range: KeptRange) -> Result<u64, StoreError> {
+        Ok(self.remove(Removal::Kept(range)).await?.count())
     }
 
     /// Counts and settings; with `whole`, also checks every page.

@@ -19,15 +19,16 @@ mod memory;
 #[cfg_attr(not(feature = "postgres"), path = "postgres_absent.rs")]
 pub mod postgres;
 mod record;
+pub mod refused;
 pub mod sqlite;
 pub mod transfer;
 mod upgrading;
 
 pub use contract::{
     AgentCommit, AgentCommitError, AgentQuery, AttemptQuery, Commit, CommitError, Committed,
-    DeferredCommit, EventQuery, Inventory, Joined, Operation, OperationRefusal, OperationReply,
-    OperationResult, Removal, Replication, SessionQuery, Standby, Store, StoreError, StoreEvent,
-    TaskGlance, TaskQuery,
+    DeferredCommit, EventQuery, Inventory, Joined, KeptRange, Operation, OperationRefusal,
+    OperationReply, OperationResult, Removal, Replication, Rows, SessionQuery, Standby, Store,
+    StoreError, StoreEvent, TaskGlance, TaskQuery, UnreadableRow,
 };
 pub use memory::MemoryStore;
 pub use upgrading::{Upgrade, on_upgrade};

@@ -10,30 +10,32 @@ use crate::StoreError;
 use crate::memory::MemoryStore;
 use crate::sqlite::{SqliteExporter, SqliteImporter};
 
+pub use self::{NoPostgres as PostgresUrlError, NoPostgresUrl as PostgresUrl};
+
 /// There is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PostgresUrl(Infallible);
+pub struct NoPostgresUrl(Infallible);
 
 /// Every URL of PostgreSQL is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this build of Relight has no PostgreSQL; build it with the feature `postgres`")]
-pub struct PostgresUrlError;
+pub struct NoPostgres;
 
-impl FromStr for PostgresUrl {
-    type Err = PostgresUrlError;
+impl FromStr for NoPostgresUrl {
+    type Err = NoPostgres;
 
-    fn from_str(_: &str) -> Result<Self, PostgresUrlError> {
-        Err(PostgresUrlError)
+    fn from_str(_: &str) -> Result<Self, NoPostgres> {
+        Err(NoPostgres)
     }
 }
 
-impl fmt::Display for PostgresUrl {
+impl fmt::Display for NoPostgresUrl {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {}
     }
 }
 
-impl PostgresUrl {
+impl NoPostgresUrl {
     /// Never called.
     pub fn needs_password(&self) -> bool {
         match self.0 {}
@@ -54,7 +56,7 @@ macro_rules! never_opened {
 
         impl $name {
             /// Never called.
-            pub fn open(url: &PostgresUrl) -> Result<$other, StoreError> {
+            pub fn open(url: &NoPostgresUrl) -> Result<$other, StoreError> {
                 match url.0 {}
             }
         }
@@ -68,6 +70,6 @@ never_opened!(
 );
 
 /// Never called.
-pub fn raise_numbers(url: &PostgresUrl, _: u64, _: &Value) -> Result<(), StoreError> {
+pub fn raise_numbers(url: &NoPostgresUrl, _: u64, _: &Value) -> Result<(), StoreError> {
     match url.0 {}
 }

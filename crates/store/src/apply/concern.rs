@@ -87,9 +87,11 @@ impl<'o> Concern<'o> {
                 Change::Replaced(_) => (parts.body, parts.reason) = (true, true),
                 Change::CheckpointSettings(_)
                 | Change::ContextSet(_)
-                | Change::StepsDeclared(_) => {
+                | Change::StepsDeclared(_)
+                | Change::Metered { .. } => {
                     parts.body = true;
                 }
+                Change::Spent(usage) => parts.body |= usage.tokens() > 0,
                 Change::Status { .. } => parts.reason = true,
                 // Their events name the holder.
                 Change::LeaseEnded | Change::FenceRaised => parts.holder = true,

@@ -369,7 +369,11 @@ impl Touched {
             Change::Replaced(_) | Change::CheckpointSettings(_) => {
                 (self.body, self.queue) = (true, true);
             }
-            Change::ContextSet(_) | Change::StepsDeclared(_) => self.body = true,
+            Change::ContextSet(_) | Change::StepsDeclared(_) | Change::Metered { .. } => {
+                self.body = true;
+            }
+            // Tokens are kept with the specification.
+            Change::Spent(usage) => self.body |= usage.tokens() > 0,
             Change::Status { .. }
             | Change::Assigned(_)
             | Change::Pinned(_)
@@ -381,7 +385,6 @@ impl Touched {
             }
             Change::StepsCleared => self.cleared = true,
             Change::Created(_)
-            | Change::Spent(_)
             | Change::StepBegun(_)
             | Change::StepEnded { .. }
             | Change::StepResolved { .. }

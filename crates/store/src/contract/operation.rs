@@ -7,6 +7,7 @@ use relight_core::session::SessionChange;
 use relight_core::time::Time;
 use serde_json::Value;
 
+use super::query::KeptRange;
 use super::refusal::OperationRefusal;
 use super::{AgentCommit, Commit, Committed, Joined, StoreEvent};
 
@@ -61,6 +62,8 @@ pub enum Removal {
     Sessions(Vec<(SessionKey, u64)>),
     /// See [`Store::forget_agent`](super::Store::forget_agent).
     Agent(AgentName, u64, Time),
+    /// See [`Store::forget_kept`](super::Store::forget_kept).
+    Kept(KeptRange),
 }
 
 /// Result of a successful operation.

@@ -23,7 +23,14 @@ pub struct TaskQuery {
     pub held: bool,
     /// Only those with a step begun and not ended.
     pub in_doubt: bool,
-    /// Only those added after this one; for paging.
+    /// Only those whose id, title, declared or recorded steps contain this text; ASCII letters in any
+    /// case.
+    #[serde(default)]
+    pub find: Option<String>,
+    /// Newest first instead of in the order in which they were added.
+    #[serde(default)]
+    pub newest: bool,
+    /// Only those listed after this one; for paging.
     pub after: Option<TaskId>,
     /// At most so many; all when none.
     pub limit: Option<usize>,
@@ -96,6 +103,19 @@ pub struct SessionQuery {
     pub limit: Option<usize>,
 }
 
+/// Small records by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptRange {
+    /// The first name.
+    pub from: String,
+    /// The name after the last.
+    pub to: String,
+    /// From the last name to the first.
+    pub descending: bool,
+    /// At most so many; a removal takes all.
+    pub limit: Option<usize>,
+}
+
 /// Filter for events, oldest first unless `newest` is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventQuery {
@@ -113,4 +133,36 @@ pub struct EventQuery {
     pub limit: usize,
     /// Select the newest `limit` events instead of the oldest; still returned oldest first.
     pub newest: bool,
+}
+
+/// Rows that may be unreadable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rows {
+    /// All tasks, agents, attempts and sessions.
+    All,
+    /// The tasks of a list.
+    Tasks(TaskQuery),
+    /// The agents of a list.
+    Agents(AgentQuery),
+    /// The sessions of a list.
+    Sessions(SessionQuery),
+}
+
+/// A row that cannot be read; lists leave it out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableRow {
+    /// `task`, `agent`, `attempt` or `session`.
+    pub what: String,
+    /// Its id, name, tag or key.
+    pub name: String,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+impl std::fmt::Display for UnreadableRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, name, reason } = self;
+        write!(f, "{what} {name} cannot be read: {reason}")
+    }
 }

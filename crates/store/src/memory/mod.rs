@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, KeptRange, Operation,
     OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use state::MemoryState;
@@ -133,6 +133,10 @@ impl Store for MemoryStore {
 
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         Ok(self.state().kept(name))
+    }
+
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError> {
+        Ok(self.state().kept_in(&range))
     }
 
     async fn inventory(&self, _whole: bool) -> Result<Inventory, StoreError> {

@@ -17,9 +17,11 @@ use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use serde_json::{Value, json};
 
-use crate::apply::{AgentEntry, JournalEntry, SessionEntry, TaskEntry, WorkingSet, left};
+use crate::apply::{
+    AgentEntry, JournalEntry, RecordEntry, SessionEntry, TaskEntry, WorkingSet, left,
+};
 use crate::contract::{
-    AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, Operation,
+    AGENT_FORGOTTEN, AgentQuery, AttemptQuery, Commit, EventQuery, Inventory, KeptRange, Operation,
     OperationReply, OperationResult, Removal, SessionQuery, TaskGlance, TaskQuery,
 };
 use crate::record::newest_of_each;
@@ -104,6 +106,7 @@ impl MemoryState {
             Removal::Agent(name, seq, at) => {
                 OperationResult::Changed(self.forget_agent(name, *seq, *at))
             }
+            Removal::Kept(range) => OperationResult::Count(self.forget_kept(range)),
         }
     }
 
@@ -215,14 +218,20 @@ impl MemoryState {
 
     /// A page after an unknown task is empty, so that a pager stops instead of starting over.
     pub(super) fn tasks(&self, query: &TaskQuery) -> Vec<Task> {
-        let after = match &query.after {
-            None => 0,
-            Some(id) => self.set.tasks.get(id).map_or(i64::MAX, |entry| entry.n),
+        let place = |id| self.set.tasks.get(id).map(|entry| entry.n);
+        let is_listed_after = |n| match (&query.after, query.newest) {
+            (None, _) => true,
+            (Some(id), false) => place(id).is_some_and(|after| n > after),
+            (Some(id), true) => place(id).is_some_and(|after| n < after),
         };
+        let find = query.find.as_deref().map(str::to_ascii_lowercase);
         let folder = |task: &Task| task.checkpoint.as_ref().map(|door| door.folder.clone());
         let wanted = |entry: &&TaskEntry| {
             let task = &entry.task;
-            entry.n > after
+            is_listed_after(entry.n)
+                && find
+                    .as_deref()
+                    .is_none_or(|find| words(task).contains(find) || self.has_step(&task.id, find))
                 && (query.statuses.is_empty() || query.statuses.contains(&task.status))
                 && (query.agent.is_none() || query.agent == task.agent)
                 && (query.checkpoint_folder.is_none() || query.checkpoint_folder == folder(task))
@@ -233,7 +242,11 @@ impl MemoryState {
                 && (!query.held || task.lease.held.is_some())
                 && (!query.in_doubt || task.steps_open > 0)
         };
-        let found = self.in_order_added().into_iter().filter(wanted);
+        let mut listed = self.in_order_added();
+        if query.newest {
+            listed.reverse();
+        }
+        let found = listed.into_iter().filter(wanted);
         let limit = query.limit.unwrap_or(usize::MAX);
         found
             .take(limit)
@@ -353,6 +366,12 @@ impl MemoryState {
     }
 
     /// The records since the steps were last cleared.
+    /// Whether the name of a recorded step contains this text.
+    fn has_step(&self, task: &TaskId, find: &str) -> bool {
+        let mut steps = self.current(task).filter_map(StepRecord::step);
+        steps.any(|step| step.key.name.as_str().to_ascii_lowercase().contains(find))
+    }
+
     fn current(&self, task: &TaskId) -> std::slice::Iter<'_, StepRecord> {
         let records = self.records.get(task).map_or(&[][..], Vec::as_slice);
         let cleared = records
@@ -500,6 +519,26 @@ impl MemoryState {
             .get(name)
             .and_then(|entry| entry.value.clone())
     }
+
+    pub(super) fn kept_in(&self, range: &KeptRange) -> Vec<(String, Value)> {
+        let within = |(name, entry): (&String, &RecordEntry)| {
+            let is_within = range.from <= *name && *name < range.to;
+            Some((name.clone(), entry.value.clone().filter(|_| is_within)?))
+        };
+        let mut found: Vec<_> = self.set.records.iter().filter_map(within).collect();
+        if range.descending {
+            found.reverse();
+        }
+        found.truncate(range.limit.unwrap_or(usize::MAX));
+        found
+    }
+
+    fn forget_kept(&mut self, range: &KeptRange) -> u64 {
+        let before = self.set.records.len();
+        let is_within = |name: &String| range.from <= *name && *name < range.to;
+        self.set.records.retain(|name, _| !is_within(name));
+        (before - self.set.records.len()) as u64
+    }
 }
 
 /// Counts by kind; kinds without entries are left out.
@@ -556,6 +595,14 @@ fn is_free(task: &Task) -> bool {
         .held
         .as_ref()
         .is_none_or(|held| held.left == Some(Span::ZERO))
+}
+
+/// What a task is found by, in lower case.
+fn words(task: &Task) -> String {
+    let steps = task.spec.steps.iter().map(|step| step.as_str());
+    let title = task.spec.title.as_deref().unwrap_or_default();
+    let words: Vec<&str> = [task.id.as_str(), title].into_iter().chain(steps).collect();
+    words.join(" ").to_ascii_lowercase()
 }
 
 fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {

@@ -9,7 +9,7 @@ use relight_core::node::ChangeToken;
 use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
-use crate::contract::AgentQuery;
+use crate::contract::{AgentQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::{list_agents, read_agent};
 
@@ -54,15 +54,13 @@ pub(super) async fn mark(db: &Connection) -> Result<ChangeToken, PostgresFailure
     Ok([sum(0), sum(1), sum(2), sum(3), 0])
 }
 
-/// Unreadable agents with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(
-        db,
-        &format!("{} ORDER BY name", *SELECT),
-        ("agent", 1),
-        read_agent,
-    )
-    .await
+/// The agents of a list that cannot be read.
+pub(super) async fn unreadable(
+    db: &Connection,
+    query: &AgentQuery,
+) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    let list = list_agents(&SELECT, vec![0.into()], query);
+    rows::unreadable(db, list, ("agent", 1), read_agent).await
 }
 
 /// Locks these agents until the transaction ends.

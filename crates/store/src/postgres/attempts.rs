@@ -9,8 +9,8 @@ use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql};
 use super::text;
-use crate::contract::AttemptQuery;
-use crate::record::{BadValue, list_attempts, read_attempt};
+use crate::contract::{AttemptQuery, UnreadableRow};
+use crate::record::{BadValue, Statement, list_attempts, read_attempt};
 use crate::record::{Column, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -37,15 +37,13 @@ pub(super) async fn list(
     rows::list(db, list_attempts(&SELECT, query), read_attempt).await
 }
 
-/// Unreadable attempts with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(
-        db,
-        &format!("{} ORDER BY a.n", *SELECT),
-        ("attempt", 4),
-        read_attempt,
-    )
-    .await
+/// The attempts that cannot be read.
+pub(super) async fn unreadable(db: &Connection) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    let all = Statement {
+        sql: format!("{} ORDER BY a.n", *SELECT),
+        values: Vec::new(),
+    };
+    rows::unreadable(db, all, ("attempt", 4), read_attempt).await
 }
 
 /// The attempts of these numbers, and those with these tags, of any agent.

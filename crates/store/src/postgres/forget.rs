@@ -13,8 +13,9 @@ use super::connection::{Connection, LONG_WAIT, Script, get, values};
 use super::error::PostgresFailure;
 use super::journal;
 use super::open;
+use super::text;
 use crate::apply::JournalEntry;
-use crate::contract::AGENT_FORGOTTEN;
+use crate::contract::{AGENT_FORGOTTEN, KeptRange};
 use crate::record::parse;
 
 /// Maximum number of tasks removed per transaction.
@@ -207,6 +208,14 @@ pub(super) async fn sessions(
         count += counted(db, &SQL, values![keys, seqs]).await?;
     }
     Ok(count)
+}
+
+/// Removes the small records of a range.
+pub(super) async fn kept(db: &Connection, range: &KeptRange) -> Result<u64, PostgresFailure> {
+    let sql = "WITH gone AS (DELETE FROM kept WHERE name >= $1 AND name < $2 RETURNING 1)
+               SELECT COUNT(*) FROM gone";
+    let [from, to] = [&range.from, &range.to].map(|name| text::kept(name).into_owned());
+    counted(db, sql, values![from, to]).await
 }
 
 /// Runs a removal in its own transaction and counts the rows.

@@ -8,7 +8,9 @@ use super::connection::{Connection, LONG_WAIT, values};
 use super::error::PostgresFailure;
 use super::rows::count_by;
 use super::{agents, attempts, open, sessions, tasks};
-use crate::contract::{Inventory, Replication, Standby};
+use crate::contract::{
+    AgentQuery, Inventory, Replication, Rows, SessionQuery, Standby, UnreadableRow,
+};
 use crate::record::Table;
 use crate::record::state_from_code;
 
@@ -95,10 +97,26 @@ async fn replication(db: &Connection) -> Result<Replication, PostgresFailure> {
 }
 
 async fn check(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    let mut found = tasks::unreadable(db, DAMAGE_MAX as i64).await?;
-    found.extend(agents::unreadable(db).await?);
-    found.extend(attempts::unreadable(db).await?);
-    found.extend(sessions::unreadable(db).await?);
-    found.truncate(DAMAGE_MAX);
-    Ok(found)
+    let found = unreadable(db, &Rows::All).await?;
+    let texts = found.iter().map(ToString::to_string);
+    Ok(texts.take(DAMAGE_MAX).collect())
+}
+
+/// The rows among these that cannot be read.
+pub(super) async fn unreadable(
+    db: &Connection,
+    of: &Rows,
+) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    match of {
+        Rows::All => {
+            let mut found = tasks::all_unreadable(db).await?;
+            found.extend(agents::unreadable(db, &AgentQuery::default()).await?);
+            found.extend(attempts::unreadable(db).await?);
+            found.extend(sessions::unreadable(db, &SessionQuery::default()).await?);
+            Ok(found)
+        }
+        Rows::Tasks(query) => tasks::unreadable(db, query).await,
+        Rows::Agents(query) => agents::unreadable(db, query).await,
+        Rows::Sessions(query) => sessions::unreadable(db, query).await,
+    }
 }

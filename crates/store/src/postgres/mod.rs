@@ -63,8 +63,9 @@ pub use self::transfer::{PostgresExporter, PostgresImporter, raise_numbers};
 pub use self::url::{PostgresUrl, PostgresUrlError};
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
-    OperationReply, Removal, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, KeptRange, Operation,
+    OperationReply, Removal, Rows, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    UnreadableRow,
 };
 
 /// One schema of a PostgreSQL database.
@@ -293,6 +294,14 @@ impl Store for PostgresStore {
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         let name = name.to_owned();
         read!(self, |db, name| named_records::read(&db, &name))
+    }
+
+    async fn unreadable(&self, of: Rows) -> Result<Vec<UnreadableRow>, StoreError> {
+        read!(self, |db, of| inventory::unreadable(&db, &of))
+    }
+
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError> {
+        read!(self, |db, range| named_records::list(&db, &range))
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {

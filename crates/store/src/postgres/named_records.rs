@@ -8,12 +8,20 @@ use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, insert_sql, update_sql};
 use super::text;
-use crate::record::Table;
+use crate::contract::KeptRange;
+use crate::record::{Table, list_kept, read_kept};
 
 pub(super) async fn read(db: &Connection, name: &str) -> Result<Option<Json>, PostgresFailure> {
     let sql = "SELECT body FROM kept WHERE name = $1";
     let values = values![text::kept(name).into_owned()];
     rows::one(db, sql, &values, |row| row.json("kept.body")).await
+}
+
+pub(super) async fn list(
+    db: &Connection,
+    range: &KeptRange,
+) -> Result<Vec<(String, Json)>, PostgresFailure> {
+    rows::list(db, list_kept(range), read_kept).await
 }
 
 /// These records, held until the transaction ends.

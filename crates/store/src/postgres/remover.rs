@@ -75,6 +75,7 @@ impl Remover {
                 let forgotten = forget::agent(db, name, *seq, *at, self.journal_key).await?;
                 Ok(OperationResult::Changed(forgotten))
             }
+            Removal::Kept(range) => forget::kept(db, range).await.map(OperationResult::Count),
         }
     }
 }

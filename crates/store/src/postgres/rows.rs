@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::connection::{Connection, LONG_WAIT, Value, values};
+use super::connection::{Connection, LONG_WAIT, Value};
 use super::error::PostgresFailure;
 use super::lease_clock::NOW_MS;
 use super::text;
 use crate::bodies::to_json;
+use crate::contract::UnreadableRow;
 use crate::record::{BadValue, Cells, RowReader, Statement, bad_value, from_json};
 use crate::record::{Cell, Column, ColumnKind, LEASE_LEFT, Row, Table};
 use relight_core::error_code::with_causes;
@@ -87,6 +88,10 @@ pub(super) async fn list<T>(
     list: Statement,
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
 ) -> Result<Vec<T>, PostgresFailure> {
+    Ok(readable(&listed(db, list).await?, read_one))
+}
+
+async fn listed(db: &Connection, list: Statement) -> Result<Vec<SqlRow>, PostgresFailure> {
     let kind = |cell: &Cell| {
         if cell.text().is_some() {
             ColumnKind::Text
@@ -99,10 +104,7 @@ pub(super) async fn list<T>(
         .into_iter()
         .map(|cell| scalar(kind(&cell), cell))
         .collect();
-    Ok(readable(
-        &db.query(&list.sql.replace('?', "$"), &values).await?,
-        read_one,
-    ))
+    db.query(&list.sql.replace('?', "$"), &values).await
 }
 
 /// The number of rows by code.
@@ -119,27 +121,31 @@ pub(super) async fn count_by<T>(
     }))
 }
 
-/// The unreadable rows with the reason; `name` is the column to call them by.
+/// The unreadable rows of a list query; `name` is the column to call them by.
 pub(super) async fn unreadable<T>(
     db: &Connection,
-    sql: &str,
+    list: Statement,
+    named: (&str, usize),
+    read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
+) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    Ok(unreadable_of(&listed(db, list).await?, named, read_one))
+}
+
+/// The unreadable ones of these rows.
+pub(super) fn unreadable_of<T>(
+    rows: &[SqlRow],
     (what, name): (&str, usize),
     read_one: impl Fn(&mut RowReader<'_>) -> Result<T, BadValue>,
-) -> Result<Vec<String>, PostgresFailure> {
-    let values = if sql.contains("$1") {
-        values![0_i64]
-    } else {
-        Vec::new()
-    };
-    let rows = db.query_within(LONG_WAIT, sql, &values).await?;
+) -> Vec<UnreadableRow> {
     let bad = |row: &SqlRow| {
         let error = read(row, &read_one).err()?;
-        Some(format!(
-            "{what} {} cannot be read: {error}",
-            row.get::<_, String>(name)
-        ))
+        Some(UnreadableRow {
+            what: what.to_owned(),
+            name: row.get(name),
+            reason: error.to_string(),
+        })
     };
-    Ok(rows.iter().filter_map(bad).collect())
+    rows.iter().filter_map(bad).collect()
 }
 
 /// What `lease_left` is selected as.

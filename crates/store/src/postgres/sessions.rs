@@ -8,7 +8,7 @@ use relight_core::session::Session;
 use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, insert_sql, update_sql};
-use crate::contract::SessionQuery;
+use crate::contract::{SessionQuery, UnreadableRow};
 use crate::record::{Column, Table};
 use crate::record::{list_sessions, read_session};
 
@@ -47,15 +47,13 @@ pub(super) async fn list(
     .await
 }
 
-/// Unreadable sessions with the reason.
-pub(super) async fn unreadable(db: &Connection) -> Result<Vec<String>, PostgresFailure> {
-    rows::unreadable(
-        db,
-        &format!("{} ORDER BY key", *SELECT),
-        ("session", 1),
-        read_session,
-    )
-    .await
+/// The sessions of a list that cannot be read.
+pub(super) async fn unreadable(
+    db: &Connection,
+    query: &SessionQuery,
+) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    let list = list_sessions(&SELECT, vec![0.into()], query);
+    rows::unreadable(db, list, ("session", 1), read_session).await
 }
 
 /// Locks what a writer compares until the transaction ends.

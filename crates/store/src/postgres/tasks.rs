@@ -8,8 +8,10 @@ use relight_core::task::Task;
 use super::connection::{Connection, values};
 use super::error::PostgresFailure;
 use super::rows::{self, LeaseColumn, columns, names, some_columns, unnest, update_sql};
-use crate::contract::{TaskGlance, TaskQuery};
-use crate::record::{BODY, HOT, LEASE, REASON, UNFINISHED, list_tasks, read_glance, read_task};
+use crate::contract::{TaskGlance, TaskQuery, UnreadableRow};
+use crate::record::{
+    BODY, HOT, LEASE, REASON, TaskConditions, UNFINISHED, list_tasks, read_glance, read_task,
+};
 use crate::record::{Column, LEASE_LEFT, Table};
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -66,27 +68,42 @@ async fn one(
         .map(|entry| entry.task))
 }
 
+/// Title and steps are cut out as text: a body that is damaged, or holds a NUL, fails no query.
+const CONDITIONS: TaskConditions = TaskConditions {
+    held: "l.n IS NOT NULL",
+    words: r#"coalesce(substring(b.spec from '^\{"title":"(([^"\\]|\\.)*)"'), '') || ' ' ||
+              coalesce(split_part(split_part(b.spec, '"steps":[', 2), ']', 1), '')"#,
+};
+
 pub(super) async fn list(
     db: &Connection,
     query: &TaskQuery,
     ahead_ms: i64,
 ) -> Result<Vec<Task>, PostgresFailure> {
-    let list = list_tasks(&SELECT, vec![ahead_ms.into()], query, "l.n IS NOT NULL");
+    let list = list_tasks(&SELECT, vec![ahead_ms.into()], query, &CONDITIONS);
     rows::list(db, list, |row| Ok(read_task(row)?.task)).await
 }
 
-/// Unreadable tasks with the reason.
-pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>, PostgresFailure> {
-    let orphans = "SELECT id FROM task t WHERE NOT EXISTS
-                       (SELECT 1 FROM task_body b WHERE b.n = t.n) ORDER BY n LIMIT $1";
-    let rows = db
-        .query_within(super::connection::LONG_WAIT, orphans, &values![most])
-        .await?;
-    let mut found: Vec<String> = rows
-        .iter()
-        .map(|row| format!("task {} has no body", row.get::<_, String>(0)))
-        .collect();
-    let sql = format!("{} WHERE t.n > $2 ORDER BY t.n LIMIT 1000", *SELECT);
+/// As `SELECT`, also of tasks without a body: that is an empty specification, which cannot be read.
+static SELECT_ANY: LazyLock<String> = LazyLock::new(|| {
+    SELECT
+        .replacen("JOIN task_body", "LEFT JOIN task_body", 1)
+        .replacen("b.spec", "COALESCE(b.spec, '')", 1)
+});
+
+/// The tasks of a list that cannot be read.
+pub(super) async fn unreadable(
+    db: &Connection,
+    query: &TaskQuery,
+) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    let list = list_tasks(&SELECT_ANY, vec![0.into()], query, &CONDITIONS);
+    rows::unreadable(db, list, ("task", Table::Task.place("id")), read_task).await
+}
+
+/// All tasks that cannot be read, page by page: there may be many.
+pub(super) async fn all_unreadable(db: &Connection) -> Result<Vec<UnreadableRow>, PostgresFailure> {
+    let mut found = Vec::new();
+    let sql = format!("{} WHERE t.n > $2 ORDER BY t.n LIMIT 1000", *SELECT_ANY);
     let mut after = 0_i64;
     loop {
         let rows = db.query(&sql, &values![0_i64, after]).await?;
@@ -94,14 +111,8 @@ pub(super) async fn unreadable(db: &Connection, most: i64) -> Result<Vec<String>
             return Ok(found);
         };
         after = last.get(0);
-        for row in &rows {
-            if let Err(error) = rows::read(row, read_task) {
-                found.push(format!(
-                    "task {} cannot be read: {error}",
-                    row.get::<_, String>(Table::Task.place("id"))
-                ));
-            }
-        }
+        let named = ("task", Table::Task.place("id"));
+        found.extend(rows::unreadable_of(&rows, named, read_task));
     }
 }
 

@@ -2,10 +2,10 @@
 
 use relight_core::event::EventKind;
 use relight_core::session::SessionStateKind;
+use serde_json::Value;
 
-use super::Cell;
-use super::state_code;
-use crate::contract::{AgentQuery, AttemptQuery, EventQuery, SessionQuery, TaskQuery};
+use super::{BadValue, Cell, RowReader, state_code};
+use crate::contract::{AgentQuery, AttemptQuery, EventQuery, KeptRange, SessionQuery, TaskQuery};
 
 /// A statement with numbered parameters (`?3`, which PostgreSQL writes `$3`).
 pub(crate) struct Statement {
@@ -52,12 +52,20 @@ impl Statement {
     }
 }
 
-/// The tables are `task t`, `task_body b` and `lease l`; `held` is the database's condition for held tasks.
+/// What the databases write in different ways about tasks.
+pub(crate) struct TaskConditions {
+    /// It is held.
+    pub(crate) held: &'static str,
+    /// Title and declared steps as one text.
+    pub(crate) words: &'static str,
+}
+
+/// The tables are `task t`, `task_body b` and `lease l`.
 pub(crate) fn list_tasks(
     select: &str,
     values: Vec<Cell>,
     query: &TaskQuery,
-    held: &str,
+    sql: &TaskConditions,
 ) -> Statement {
     let mut list = Statement::new(select, values);
     list.among(
@@ -80,14 +88,39 @@ pub(crate) fn list_tasks(
         query.held_by.as_ref().map(|tag| tag.as_str()),
     );
     if query.held {
-        list.and(held);
+        list.and(sql.held);
     }
     if query.in_doubt {
         list.and("t.steps_open > 0");
     }
+    let find = query.find.as_deref().map(like);
+    let found = format!(
+        "(lower(t.id || ' ' || {}) LIKE ? ESCAPE '!' OR EXISTS (SELECT 1 FROM journal j
+            WHERE j.task = t.n AND j.name IS NOT NULL AND j.id > t.steps_from
+              AND lower(j.name) LIKE ? ESCAPE '!'))",
+        sql.words
+    );
+    list.compare(&found, find.as_deref());
     let after = query.after.as_ref().map(|after| after.as_str());
-    list.compare("t.n > (SELECT n FROM task WHERE id = ?)", after);
-    list.ordered("t.n", query.limit)
+    let (order, beyond) = if query.newest {
+        ("t.n DESC", "t.n < (SELECT n FROM task WHERE id = ?)")
+    } else {
+        ("t.n", "t.n > (SELECT n FROM task WHERE id = ?)")
+    };
+    list.compare(beyond, after);
+    list.ordered(order, query.limit)
+}
+
+/// The pattern of a text that contains this one.
+fn like(text: &str) -> String {
+    let mut pattern = String::from("%");
+    for letter in text.to_ascii_lowercase().chars() {
+        if matches!(letter, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(letter);
+    }
+    pattern + "%"
 }
 
 pub(crate) fn list_agents(select: &str, values: Vec<Cell>, query: &AgentQuery) -> Statement {
@@ -110,6 +143,23 @@ pub(crate) fn list_attempts(select: &str, query: &AttemptQuery) -> Statement {
     let before = format!("{order} < (SELECT {order} FROM attempt a WHERE a.tag = ?)");
     list.compare(&before, query.before.as_ref().map(|tag| tag.as_str()));
     list.ordered(&format!("{order} DESC"), Some(query.limit))
+}
+
+pub(crate) fn list_kept(range: &KeptRange) -> Statement {
+    let mut list = Statement::new("SELECT name, body FROM kept", Vec::new());
+    list.compare("name >= ?", Some(&range.from));
+    list.compare("name < ?", Some(&range.to));
+    let order = if range.descending {
+        "name DESC"
+    } else {
+        "name"
+    };
+    list.ordered(order, range.limit)
+}
+
+/// A row of `list_kept`.
+pub(crate) fn read_kept(row: &mut RowReader<'_>) -> Result<(String, Value), BadValue> {
+    Ok((row.text("kept.name")?.into_owned(), row.json("kept.body")?))
 }
 
 pub(crate) fn list_sessions(select: &str, values: Vec<Cell>, query: &SessionQuery) -> Statement {

@@ -26,7 +26,8 @@ pub(crate) use self::journal::{
     entry_row, newest_of_each, read_event, read_output, read_step, step_state,
 };
 pub(crate) use self::list::{
-    Statement, list_agents, list_attempts, list_events, list_sessions, list_tasks,
+    Statement, TaskConditions, list_agents, list_attempts, list_events, list_kept, list_sessions,
+    list_tasks, read_kept,
 };
 pub(crate) use self::node::{node_row, read_node};
 pub(crate) use self::session::{read_session, session_row};

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Result, params};
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
 use crate::apply::{AgentEntry, until};
-use crate::contract::AgentQuery;
+use crate::contract::{AgentQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::{agent_row, list_agents, read_agent};
 
@@ -45,10 +45,14 @@ pub(super) fn list(db: &Connection, query: &AgentQuery, now: LeaseNow) -> Result
     })
 }
 
-/// The agents that cannot be read, with the reason.
-pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
-    let sql = format!("{} ORDER BY name", *SELECT);
-    rows::unreadable(db, &sql, now, ("agent", 1), read_agent)
+/// The agents of a list that cannot be read.
+pub(super) fn unreadable(
+    db: &Connection,
+    query: &AgentQuery,
+    now: LeaseNow,
+) -> Result<Vec<UnreadableRow>> {
+    let list = list_agents(&SELECT, now.values(), query);
+    rows::unreadable(db, &list, ("agent", 1), read_agent)
 }
 
 /// A new one, or one that changed.

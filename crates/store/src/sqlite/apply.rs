@@ -242,6 +242,7 @@ fn remove(db: &Connection, removal: &Removal, now: LeaseNow) -> Result<Operation
         Removal::Agent(name, seq, at) => {
             OperationResult::Changed(forget_agent(db, name, *seq, *at, now)?)
         }
+        Removal::Kept(range) => OperationResult::Count(named_records::forget(db, range)?),
     })
 }
 

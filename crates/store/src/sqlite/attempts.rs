@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns};
-use crate::contract::AttemptQuery;
+use crate::contract::{AttemptQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::{Statement, attempt_row, list_attempts, read_attempt};
 
@@ -40,10 +40,13 @@ pub(super) fn list_sql(query: &AttemptQuery) -> Statement {
     list_attempts(&SELECT, query)
 }
 
-/// The attempts that cannot be read, with the reason.
-pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
-    let sql = format!("{} ORDER BY a.n", *SELECT);
-    rows::unreadable(db, &sql, now, ("attempt", 4), read_attempt)
+/// The attempts that cannot be read.
+pub(super) fn unreadable(db: &Connection) -> Result<Vec<UnreadableRow>> {
+    let all = Statement {
+        sql: format!("{} ORDER BY a.n", *SELECT),
+        values: Vec::new(),
+    };
+    rows::unreadable(db, &all, ("attempt", 4), read_attempt)
 }
 
 pub(super) fn write(db: &Connection, agent: i64, attempt: &Attempt, now: LeaseNow) -> Result<()> {

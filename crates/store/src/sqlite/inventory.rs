@@ -11,7 +11,7 @@ use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
 use super::rows::count_by;
 use super::{agents, attempts, sessions, tasks};
-use crate::contract::Inventory;
+use crate::contract::{AgentQuery, Inventory, Rows, SessionQuery, TaskQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::state_from_code;
 
@@ -65,9 +65,23 @@ fn check(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
     let rows = select.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = rows.collect::<Result<_>>()?;
     let pages = found.into_iter().filter(|line| line != "ok");
-    let mut rows = tasks::unreadable(db, now)?;
-    rows.extend(agents::unreadable(db, now)?);
-    rows.extend(attempts::unreadable(db, now)?);
-    rows.extend(sessions::unreadable(db, now)?);
+    let rows = unreadable(db, &Rows::All, now)?;
+    let rows = rows.iter().map(ToString::to_string);
     Ok(pages.chain(rows).take(DAMAGE_MAX).collect())
+}
+
+/// The rows among these that cannot be read.
+pub(super) fn unreadable(db: &Connection, of: &Rows, now: LeaseNow) -> Result<Vec<UnreadableRow>> {
+    match of {
+        Rows::All => {
+            let mut found = tasks::unreadable(db, &TaskQuery::default(), now)?;
+            found.extend(agents::unreadable(db, &AgentQuery::default(), now)?);
+            found.extend(attempts::unreadable(db)?);
+            found.extend(sessions::unreadable(db, &SessionQuery::default(), now)?);
+            Ok(found)
+        }
+        Rows::Tasks(query) => tasks::unreadable(db, query, now),
+        Rows::Agents(query) => agents::unreadable(db, query, now),
+        Rows::Sessions(query) => sessions::unreadable(db, query, now),
+    }
 }

@@ -52,8 +52,8 @@ use self::replaced_file::StoreFiles;
 pub use self::transfer::{SqliteExporter, SqliteImporter, raise_numbers};
 use crate::commit_guards;
 use crate::contract::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, Operation,
-    OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, KeptRange, Operation,
+    OperationReply, Rows, SessionQuery, Store, StoreError, TaskGlance, TaskQuery, UnreadableRow,
 };
 
 /// Idle reading connections that are kept.
@@ -229,6 +229,14 @@ impl Store for SqliteStore {
 
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         self.read(|db| named_records::read(db, name))
+    }
+
+    async fn unreadable(&self, of: Rows) -> Result<Vec<UnreadableRow>, StoreError> {
+        self.read(|db| inventory::unreadable(db, &of, self.clock.now()))
+    }
+
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError> {
+        self.read(|db| named_records::list(db, &range))
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, Result, Row as SqlRow, params_from_iter};
 
 use super::error::bad_row;
 use super::lease_clock::LeaseNow;
+use crate::contract::UnreadableRow;
 use crate::record::{BadValue, Cells, HOT, RowReader, Statement};
 use crate::record::{Cell, Column, LEASE_LEFT, Row, Table};
 
@@ -86,26 +87,23 @@ pub(super) fn count_by<T>(
     readable(select.query_map([], |row| read(row, count))?)
 }
 
-/// The unreadable rows with the reason; `name` is the column to call them by.
+/// The unreadable rows of a list query; `name` is the column to call them by.
 pub(super) fn unreadable<T>(
     db: &Connection,
-    sql: &str,
-    now: LeaseNow,
+    list: &Statement,
     (what, name): (&str, usize),
     read_one: impl Fn(&mut RowReader<'_>) -> std::result::Result<T, BadValue>,
-) -> Result<Vec<String>> {
-    let mut select = db.prepare(sql)?;
-    let values = [now.ms, now.boot]
-        .into_iter()
-        .take(select.parameter_count());
-    let mut rows = select.query(params_from_iter(values))?;
+) -> Result<Vec<UnreadableRow>> {
+    let mut select = db.prepare_cached(&list.sql)?;
+    let mut rows = select.query(params_from_iter(&list.values))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        if let Err(error) = read(row, &read_one) {
-            found.push(format!(
-                "{what} {} cannot be read: {error}",
-                row.get::<_, String>(name)?
-            ));
+        if let Err(error) = read_one(&mut RowReader::new(row)) {
+            found.push(UnreadableRow {
+                what: what.to_owned(),
+                name: row.get(name)?,
+                reason: error.to_string(),
+            });
         }
     }
     Ok(found)

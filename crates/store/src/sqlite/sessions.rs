@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, update_sql};
 use crate::apply::SessionEntry;
-use crate::contract::SessionQuery;
+use crate::contract::{SessionQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::{Statement, list_sessions, read_session, session_row};
 
@@ -32,10 +32,13 @@ pub(super) fn list_sql(query: &SessionQuery, now: LeaseNow) -> Statement {
     list_sessions(&SELECT, now.values(), query)
 }
 
-/// The sessions that cannot be read, with the reason.
-pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
-    let sql = format!("{} ORDER BY key", *SELECT);
-    rows::unreadable(db, &sql, now, ("session", 1), read_session)
+/// The sessions of a list that cannot be read.
+pub(super) fn unreadable(
+    db: &Connection,
+    query: &SessionQuery,
+    now: LeaseNow,
+) -> Result<Vec<UnreadableRow>> {
+    rows::unreadable(db, &list_sql(query, now), ("session", 1), read_session)
 }
 
 /// What the writer compares.

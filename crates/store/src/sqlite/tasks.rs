@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use super::lease_clock::LeaseNow;
 use super::rows::{self, columns, some_columns, update_sql};
 use crate::apply::{TaskEntry, TaskParts, until};
-use crate::contract::{TaskGlance, TaskQuery};
+use crate::contract::{TaskGlance, TaskQuery, UnreadableRow};
 use crate::record::Table;
 use crate::record::{
-    COUNTS, HOT, LEASE, REASON, Statement, UNFINISHED, body_row, counts_row, hot_row, lease_row,
-    list_tasks, read_glance, read_task, task_row,
+    COUNTS, HOT, LEASE, REASON, Statement, TaskConditions, UNFINISHED, body_row, counts_row,
+    hot_row, lease_row, list_tasks, read_glance, read_task, task_row,
 };
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
@@ -100,32 +100,33 @@ pub(super) fn id_with_key(db: &Connection, key: &IdempotencyKey) -> Result<Optio
         .optional()
 }
 
+/// A damaged body has no title, and fails no query.
+const CONDITIONS: TaskConditions = TaskConditions {
+    held: "t.n IN (SELECT n FROM lease)",
+    words: "CASE WHEN json_valid(b.spec) THEN coalesce(b.spec ->> '$.title', '') || ' ' ||
+            coalesce(b.spec ->> '$.steps', '') ELSE '' END",
+};
+
 pub(super) fn list(db: &Connection, query: &TaskQuery, now: LeaseNow) -> Result<Vec<Task>> {
     rows::list(db, &list_sql(query, now), |row| Ok(read_task(row)?.task))
 }
 
 pub(super) fn list_sql(query: &TaskQuery, now: LeaseNow) -> Statement {
-    list_tasks(&SELECT, now.values(), query, "t.n IN (SELECT n FROM lease)")
+    list_tasks(&SELECT, now.values(), query, &CONDITIONS)
 }
 
-/// Unreadable tasks with the reason.
-pub(super) fn unreadable(db: &Connection, now: LeaseNow) -> Result<Vec<String>> {
-    let mut ids = db.prepare("SELECT id FROM task ORDER BY n")?;
-    let ids = ids.query_map([], |row| row.get::<_, String>(0))?;
-    let mut found = Vec::new();
-    for id in ids {
-        let id = id?;
-        let sql = format!("{} WHERE t.id = ?3", *SELECT);
-        match one(db, &sql, &id, now) {
-            Ok(Some(_)) => {}
-            Ok(None) => found.push(format!("task {id} has no body")),
-            Err(error) if error.sqlite_error_code().is_none() => {
-                found.push(format!("task {id} cannot be read: {error}"));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(found)
+/// The tasks of a list that cannot be read, also for want of a body.
+pub(super) fn unreadable(
+    db: &Connection,
+    query: &TaskQuery,
+    now: LeaseNow,
+) -> Result<Vec<UnreadableRow>> {
+    // A body that is missing is an empty specification, which cannot be read.
+    let select = SELECT
+        .replacen("JOIN task_body", "LEFT JOIN task_body", 1)
+        .replacen("b.spec", "COALESCE(b.spec, '')", 1);
+    let list = list_tasks(&select, now.values(), query, &CONDITIONS);
+    rows::unreadable(db, &list, ("task", Table::Task.place("id")), read_task)
 }
 
 pub(super) fn unfinished(db: &Connection) -> Result<Vec<TaskGlance>> {

@@ -96,14 +96,19 @@ impl Plan {
             limit: 1,
             ..all_attempts()
         };
-        let number = pair
+        let mut newest = pair
             .attempts(query)
             .await
             .first()
             .map_or(0, |newest| newest.number);
         let mut changes = Vec::new();
         for _ in 0..self.dice.below(4) {
-            changes.push(self.agent_change(&name, number));
+            let change = self.agent_change(&name, newest);
+            // `verify` reports an attempt that is newer than its agent's last one.
+            if let AgentChange::Begun { number, .. } = &change {
+                newest = newest.max(*number);
+            }
+            changes.push(change);
         }
         let guard = self.agent_guard(agent.as_ref());
         pair.commit_agent(AgentCommit {

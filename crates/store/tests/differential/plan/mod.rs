@@ -19,6 +19,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use relight_core::task::{CheckpointSettings, NewTask, Task, TaskSpec, TaskTally, Usage};
 use relight_core::time::{Span, Time};
+use relight_core::usage::Reading;
 use relight_store::{Commit, EventQuery, TaskQuery};
 use serde_json::json;
 
@@ -232,6 +233,11 @@ impl Plan {
                 .then(|| AttemptTag::from_text(format!("attempt {}", self.dice.below(3)))),
             held: self.dice.chance(15),
             in_doubt: self.dice.chance(15),
+            find: self.dice.chance(15).then(|| {
+                let words = ["t", "T1", "a b", "%", "title", "plan", "MAIL"];
+                (*self.dice.pick(&words)).to_owned()
+            }),
+            newest: self.dice.chance(30),
             after: self.dice.chance(30).then(|| self.task_id()),
             limit: self.dice.maybe(|dice| dice.below(4) as usize),
         }
@@ -362,7 +368,7 @@ impl Plan {
 
     fn change(&mut self, id: &TaskId) -> Change {
         let (holder, ttl) = self.holder();
-        match self.dice.below(16) {
+        match self.dice.below(17) {
             0 => Change::Status {
                 to: self.status(),
                 reason: self.dice.maybe(|_| "raw".to_owned()),
@@ -383,6 +389,8 @@ impl Plan {
             12 => Change::Spent(Usage {
                 cost_micros: self.dice.below(9),
                 turns: self.dice.below(3),
+                input_tokens: self.dice.below(5),
+                ..Usage::default()
             }),
             13 => Change::Tally(TaskTally {
                 recoveries: self.dice.below(4) as u32,
@@ -390,6 +398,19 @@ impl Plan {
                 ..TaskTally::default()
             }),
             14 => Change::Pinned(self.dice.chance(50)),
+            15 => Change::Metered {
+                readings: vec![Reading {
+                    source: format!("attempt {}", self.dice.below(3)),
+                    total: Usage {
+                        output_tokens: self.dice.roll(),
+                        ..Usage::default()
+                    },
+                }],
+                spent: Usage {
+                    output_tokens: self.dice.below(9),
+                    ..Usage::default()
+                },
+            },
             _ => Change::StepsCleared,
         }
     }
@@ -479,8 +500,8 @@ impl Plan {
                     .dice
                     .maybe(|_| vec!["rust".to_owned()])
                     .unwrap_or_default(),
-                observed: false,
                 spent_keys: (0..self.dice.below(3)).map(|_| self.key()).collect(),
+                ..TaskSpec::default()
             },
             context: self.context(),
             expires_at: self.dice.chance(30).then(|| self.around_now()),
