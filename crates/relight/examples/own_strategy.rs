@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight::{
-    Answer, Decision, Ended, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, RunningTask,
-    Span, StrategyError, Task,
+    Decision, Ended, HolderDeath, RecoveryAnswer, RecoveryContext, RecoveryStrategy, Relight,
+    RunningTask, Span, StrategyError, Task,
 };
 
 /// Mail is patient: what cannot be sent is tried once more a little later, then a person is asked.
@@ -20,14 +20,13 @@ impl RecoveryStrategy for Patient {
         _task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
-    ) -> Result<Answer, StrategyError> {
+    ) -> Result<RecoveryAnswer, StrategyError> {
         if context.recoveries == 0 {
             let until = death.at.plus(Span::from_ms(50));
-            return Ok(
-                Answer::from(Decision::Defer { until }).because("the server may be back soon")
-            );
+            return Ok(RecoveryAnswer::from(Decision::Defer { until })
+                .because("the server may be back soon"));
         }
-        Ok(Answer::from(Decision::Suspend).because("it failed twice"))
+        Ok(RecoveryAnswer::from(Decision::Suspend).because("it failed twice"))
     }
 }
 

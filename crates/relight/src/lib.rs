@@ -42,7 +42,7 @@ pub use relight_core::time::{Span, Time};
 pub use relight_runtime::engine::ActError;
 pub use relight_runtime::sessions::SessionError;
 pub use relight_runtime::{
-    Answer, BeginError, End, EndError, Ended, OpenError, RecoveryStrategy, Relight, RelightBuilder,
-    RunningTask, SessionBuilder, StepBuilder, StepError, StepRun, StrategyError, TaskBuilder,
-    TaskQueue, Turn, Worked, Worker,
+    BeginError, End, EndError, Ended, OpenError, RecoveryAnswer, RecoveryStrategy, Relight,
+    RelightBuilder, RunningTask, SessionBuilder, StepBuilder, StepError, StepRun, StrategyError,
+    TaskBuilder, TaskQueue, Turn, Worked, Worker,
 };

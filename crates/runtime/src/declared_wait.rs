@@ -6,7 +6,6 @@
 //! heartbeats to the daemon for as long as it waits.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use relight_core::agent::Agent;
@@ -18,7 +17,7 @@ use serde_json::json;
 use tokio::task::AbortHandle;
 
 use crate::engine::Engine;
-use crate::os::{clock, environment, process};
+use crate::os::{clock, environment, process, random};
 use crate::supervise::daemon_client;
 use crate::supervise::notify::{self, NotifySign, WaitId};
 
@@ -28,9 +27,6 @@ const AGAIN: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_millis(500);
 /// What the daemon may take to hear a heartbeat.
 const HEARTBEAT_PATIENCE: Span = Span::from_secs(5);
-
-/// The waits of one process are told apart by it.
-static WAITS: AtomicU64 = AtomicU64::new(1);
 
 /// Waiting is declared for as long as this lives. Outside of an agent it does nothing.
 #[derive(Debug)]
@@ -63,7 +59,7 @@ impl DeclaredWait {
     fn announce(address: String, most: Option<Span>) -> Self {
         let id = WaitId {
             pid: 0,
-            number: WAITS.fetch_add(1, Ordering::Relaxed),
+            number: random::number(),
         };
         let longest = Span::from_ms(WAITING_MS_MAX);
         let most = most.map_or(longest, |most| most.min(longest));

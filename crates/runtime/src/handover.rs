@@ -24,7 +24,7 @@ pub struct HandedOver {
     pub from: String,
     /// Who gave it away: the strategy, or `a person`.
     pub by: String,
-    /// Why, in the words of whoever ended the earlier hold.
+    /// The reason that was given when the earlier hold ended.
     pub reason: Option<String>,
     /// Steps that were begun and may or may not have happened.
     pub in_doubt: Vec<String>,

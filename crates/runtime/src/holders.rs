@@ -2,6 +2,7 @@
 //! agents are over, which processes live.
 
 mod attempt_cache;
+mod holder_watch;
 mod node_leases;
 
 use std::collections::BTreeMap;
@@ -18,14 +19,18 @@ use relight_store::{AgentQuery, Store, StoreError};
 use tokio::time::Instant;
 
 use self::attempt_cache::{AttemptCache, KnownAttempt};
+pub(crate) use self::holder_watch::HolderWatch;
 use self::node_leases::{NodeLives, ProcessLocation, ReadTicket, place};
 use crate::os::{attempts, clock, fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
 const READ_ALL_FROM: usize = 16;
 
-/// How long the record of an attempt's start is waited for.
+/// How long the record of an attempt's start is waited for, where the store does not expect it.
 const RECORD_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The same where the store expects it: it comes however busy the disk is, unless the supervisor died.
+const EXPECTED_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Judges the holders of one store's leases, by what was learned so far.
 #[derive(Debug)]
@@ -195,6 +200,79 @@ impl Holders {
         }
     }
 
+    /// Adds what will end the lease of a live holder.
+    pub(crate) fn watch(&self, held: &HeldLease, watch: &mut HolderWatch) {
+        let end = held
+            .left
+            .and_then(|left| Instant::now().checked_add(left.as_duration()));
+        if let Some(end) = end {
+            watch.add_end(end);
+        }
+        match &held.holder {
+            Holder::Process(process) => self.watch_process(process, watch),
+            Holder::Attempt {
+                attempt,
+                shim,
+                process,
+            } => {
+                // Whose shim is gone ends with its leader.
+                match self.known(attempt) {
+                    Some(KnownAttempt::Leader(leader)) => self.watch_process(&leader, watch),
+                    Some(KnownAttempt::Over) | None => self.watch_process(shim, watch),
+                }
+                if let Some(process) = process {
+                    self.watch_process(process, watch);
+                }
+            }
+            Holder::Time { .. } => {}
+        }
+    }
+
+    fn watch_process(&self, process: &ProcessIdentity, watch: &mut HolderWatch) {
+        let is_shared = self.store.is_shared();
+        match place(process, fleet::node(), &process::boot_id(), is_shared) {
+            ProcessLocation::Here => watch.add_process(process),
+            ProcessLocation::Node(node) => {
+                let seen = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(end) = seen.ends_at(node) {
+                    watch.add_end(end);
+                }
+            }
+            ProcessLocation::Elsewhere => {}
+        }
+    }
+
+    /// The live attempt of a supervised agent, as a holder; none when it has none. An attempt whose
+    /// process is gone while its end is not recorded may already have a successor, which is waited for.
+    pub async fn live_attempt(&self, agent: &AgentName) -> Result<Option<Holder>, StoreError> {
+        let known = async {
+            loop {
+                let newest = self.store.newest_event().await?;
+                let found = self.store.agent(agent).await?;
+                let Some(agent) = found.filter(|agent| !agent.plan.reports_itself()) else {
+                    return Ok(None);
+                };
+                let AgentState::Running { attempt: tag, .. } = agent.state else {
+                    return Ok(None);
+                };
+                let found = self.store.attempt(&tag).await?;
+                let processes = found.and_then(|found| found.process.zip(found.shim));
+                if let Some((process, shim)) = processes
+                    && self.lives(&process)
+                {
+                    return Ok(Some(as_holder(&tag, shim)));
+                }
+                if !self.is_held(&agent.lease) {
+                    return Ok(None);
+                }
+                self.store.changed(newest).await?;
+            }
+        };
+        tokio::time::timeout(EXPECTED_WAIT_MAX, known)
+            .await
+            .unwrap_or(Ok(None))
+    }
+
     fn lives(&self, process: &ProcessIdentity) -> bool {
         match place(
             process,
@@ -209,45 +287,47 @@ impl Holders {
     }
 }
 
-/// The live attempt of a supervised agent, as a holder; none when it has none.
-pub async fn live_attempt(
-    store: &dyn Store,
-    agent: &AgentName,
-) -> Result<Option<Holder>, StoreError> {
-    let found = store
-        .agent(agent)
-        .await?
-        .filter(|agent| !agent.plan.reports_itself());
-    let Some(AgentState::Running { attempt: tag, .. }) = found.map(|agent| agent.state) else {
-        return Ok(None);
-    };
-    of_attempt(store, &tag).await
-}
-
 /// An attempt as a holder; none when it has ended or this store does not know it. Its process may be
 /// faster than the record that it was started, which is waited for.
 pub async fn of_attempt(store: &dyn Store, tag: &AttemptTag) -> Result<Option<Holder>, StoreError> {
-    let known = async {
-        loop {
-            let newest = store.newest_event().await?;
-            let found = store.attempt(tag).await?;
-            if found.as_ref().is_some_and(|found| found.ended.is_some()) {
-                return Ok(None);
-            }
-            if let Some(shim) = found.and_then(|found| found.shim) {
-                let attempt = tag.to_string();
-                return Ok(Some(Holder::Attempt {
-                    attempt,
-                    shim,
-                    process: None,
-                }));
-            }
-            store.changed(newest).await?;
+    let began = Instant::now();
+    loop {
+        let newest = store.newest_event().await?;
+        let found = store.attempt(tag).await?;
+        if found.as_ref().is_some_and(|found| found.ended.is_some()) {
+            return Ok(None);
         }
+        if let Some(shim) = found.as_ref().and_then(|found| found.shim.clone()) {
+            return Ok(Some(as_holder(tag, shim)));
+        }
+        let is_expected = found.is_some() || is_next(store, tag).await?;
+        let wait_max = match is_expected {
+            true => EXPECTED_WAIT_MAX,
+            false => RECORD_WAIT_MAX,
+        };
+        let left = wait_max.saturating_sub(began.elapsed());
+        match tokio::time::timeout(left, store.changed(newest)).await {
+            Ok(changed) => changed?,
+            Err(_) => return Ok(None),
+        };
+    }
+}
+
+/// Whether this is the tag that was allocated for the next attempt of its agent.
+async fn is_next(store: &dyn Store, tag: &AttemptTag) -> Result<bool, StoreError> {
+    let Some(agent) = tag.agent().and_then(|name| AgentName::new(name).ok()) else {
+        return Ok(false);
     };
-    tokio::time::timeout(RECORD_WAIT_MAX, known)
-        .await
-        .unwrap_or(Ok(None))
+    let found = store.agent(&agent).await?;
+    Ok(found.is_some_and(|agent| agent.next_attempt.as_ref() == Some(tag)))
+}
+
+fn as_holder(tag: &AttemptTag, shim: ProcessIdentity) -> Holder {
+    Holder::Attempt {
+        attempt: tag.to_string(),
+        shim,
+        process: None,
+    }
 }
 
 async fn read_agents(

@@ -28,6 +28,7 @@ pub mod meter;
 pub mod operations;
 pub mod os;
 pub mod presets;
+pub mod project;
 pub mod prune;
 pub mod queue;
 pub mod recovery;
@@ -35,6 +36,7 @@ pub mod redact_input;
 pub mod running_step;
 pub mod sessions;
 pub mod stale_check;
+pub mod state_location;
 pub mod store_url;
 pub mod supervise;
 #[cfg(feature = "otlp")]
@@ -42,11 +44,11 @@ pub mod telemetry;
 pub mod transcripts;
 
 pub use library::{
-    BeginError, End, EndError, Ended, OpenError, Relight, RelightBuilder, RunningTask,
-    SessionBuilder, StepBuilder, StepError, StepRun, TaskBuilder, TaskQueue, Turn, Worked, Worker,
-    mark_key_beside,
+    BeginError, End, EndError, Ended, EngineAccess, FinishedStep, OpenError, Relight,
+    RelightBuilder, RunningTask, SessionBuilder, StepBuilder, StepError, StepInProgress, StepRun,
+    StepStart, TaskBuilder, TaskQueue, Turn, Worked, Worker, mark_key_beside,
 };
-pub use recovery::{Answer, RecoveryStrategy, StrategyError};
+pub use recovery::{RecoveryAnswer, RecoveryStrategy, StrategyError};
 pub use relight_core as core;
 pub use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, TaskPolicy};
 pub use relight_store as store;

@@ -17,7 +17,7 @@ use self::dispatcher::{ClaimDispatcher, Offer};
 use crate::declared_wait::DeclaredWait;
 use crate::engine::{ActError, Started};
 use crate::os::clock;
-use crate::recovery::{Recoverer, TaskSweep};
+use crate::recovery::{Recoverer, SWEEP, SWEEP_MIN, TaskSweep};
 use crate::redact_input;
 
 /// Maximum number of lost races before a claim returns nothing.
@@ -31,6 +31,7 @@ const PASSED_OVER_MAX: usize = 8;
 pub struct Queue {
     recoverer: Recoverer,
     dispatcher: Arc<ClaimDispatcher>,
+    sweep: Span,
 }
 
 /// Result of a claim.
@@ -70,7 +71,15 @@ impl Queue {
         Self {
             recoverer,
             dispatcher: Arc::default(),
+            sweep: SWEEP,
         }
+    }
+
+    /// How often waiting claims search for dead holders that no event reports.
+    #[must_use]
+    pub fn with_sweep(mut self, sweep: Span) -> Self {
+        self.sweep = sweep.max(SWEEP_MIN);
+        self
     }
 
     /// The strategies and limits.
@@ -133,12 +142,10 @@ impl Queue {
         Ok(Claimed::Nothing)
     }
 
-    /// Like `claim`, and waits up to `wait` for a task: until the store changes, a task is due or
-    /// `sweep` has passed, because no event reports the death of holders.
+    /// Like `claim`, and waits up to `wait` for a task.
     pub async fn claim_within(
         &self,
         wait: Span,
-        sweep: Span,
         agent: &AgentName,
         skills: &[String],
         holder: &Holder,
@@ -158,17 +165,29 @@ impl Queue {
                 let engine = self.recoverer.engine();
                 declared = Some(DeclaredWait::begin(Some(wait), engine, Some(agent)).await);
             }
-            let pause = self.until_due(sweep).await?.as_duration().min(left);
-            if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
+            if let Ok(changed) = tokio::time::timeout(left, self.changed(newest)).await {
                 changed?;
             }
         }
     }
 
-    /// Time until the next task is due; at most `sweep`.
-    pub(crate) async fn until_due(&self, sweep: Span) -> Result<Span, StoreError> {
+    /// Waits until there may be work for a claim that found none: the store has changed after this event, or
+    /// a task is due. Meanwhile dead holders are found: a dead process by its pidfd, leases by time and nodes
+    /// by a timer, and what no event reports by a sweep now and then. What is found is a change of the store.
+    pub(crate) async fn changed(&self, after: u64) -> Result<(), StoreError> {
+        let store = self.recoverer.engine().store();
         let now = clock::now();
-        let due = self.recoverer.engine().store().next_due(now).await?;
-        Ok(due.map_or(sweep, |at| at.since(now).min(sweep)))
+        let due = store.next_due(now).await?;
+        let is_due = async {
+            match due {
+                Some(at) => tokio::time::sleep(at.since(now).as_duration()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = store.changed(after) => changed,
+            () = is_due => Ok(()),
+            () = self.dispatcher.keep_swept(&self.recoverer, self.sweep) => Ok(()),
+        }
     }
 }

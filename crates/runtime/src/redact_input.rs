@@ -106,6 +106,11 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
                 clean_output(redactor, output);
             }
         }
+        TaskEvent::Observe(Observed::Used { readings }) => {
+            for (reading, _) in readings {
+                clean_text(redactor, &mut reading.source);
+            }
+        }
         TaskEvent::Note(_, detail) => {
             redactor.json(detail);
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Refusal;
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, LEASE_DEFAULT};
+use relight_core::lease::{Fence, Holder, LEASE_DEFAULT};
 use relight_core::step::{Step, StepKey};
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -242,20 +242,28 @@ pub(crate) async fn is_left_without_lease(
     Ok(is_left)
 }
 
-/// A step that an orphan of the task's dead process is still at: a new lease would throw its result
-/// away. (A timed lease is renewed by a live runner; once it ran out, the runner is frozen, and waiting
-/// for it would be for ever.)
+/// A step that an orphan of the task's dead holder is still at: a new lease would throw its result away.
+/// A timed lease is renewed by a live runner; once it ran out, the runner is frozen or was killed. Its
+/// command is waited for while it acts, and a frozen one is not, which would be for ever. An attempt ends
+/// with all its processes.
 fn orphaned_step(engine: &Engine, task: &Task, steps: &[Step]) -> Option<StepKey> {
     let (home, held) = (engine.home()?, task.lease.held.as_ref()?);
-    if held.holder.process().is_none() || engine.holders().is_alive(held) {
+    if engine.holders().is_alive(held) {
         return None;
     }
+    let is_at = |key: &&StepKey| match &held.holder {
+        Holder::Process(_)
+        | Holder::Attempt {
+            process: Some(_), ..
+        } => RunningStep::is_taken(&home, &task.id, key),
+        Holder::Time { .. } => RunningStep::is_acting(&home, &task.id, key),
+        Holder::Attempt { process: None, .. } => Ok(false),
+    };
     let mut open = steps
         .iter()
         .filter(|step| step.is_open())
         .map(|step| &step.key);
-    open.find(|key| RunningStep::is_taken(&home, &task.id, key).unwrap_or(false))
-        .cloned()
+    open.find(|key| is_at(key).unwrap_or(false)).cloned()
 }
 
 impl Drop for RunningStep {
@@ -280,7 +288,7 @@ mod tests {
 
     use relight_core::decide::{Right, StartLimits, TaskEvent};
     use relight_core::ids::StepName;
-    use relight_core::lease::{Holder, ProcessIdentity};
+    use relight_core::lease::ProcessIdentity;
     use relight_core::step::RepeatRule;
     use relight_core::task::NewTask;
     use relight_redact::{MarkKey, Redactor};

@@ -9,10 +9,10 @@ use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::ids::TaskId;
 use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
-use relight_store::{Inventory, Store, StoreError, TaskGlance};
+use relight_store::{Rows, Store, StoreError, TaskGlance};
 
 use crate::checkpoint_files::{CheckpointFolder, ScannedFile, usual_folder};
-use crate::dialect::take_in_file;
+use crate::dialect::newer_file;
 use crate::engine::Engine;
 
 /// Why somebody should look.
@@ -50,7 +50,7 @@ pub struct CheckReport {
 }
 
 /// Looks at every unfinished task of the store, and for rows that cannot be read: lists leave them out.
-/// What another tool wrote to the file of a workflow counts before its age.
+/// What another tool wrote to the file of a workflow counts before its age; it is not taken in here.
 pub async fn check_store(
     engine: &Engine,
     stale: Span,
@@ -64,20 +64,21 @@ pub async fn check_store(
             continue;
         };
         let whole = store.task(&task.id).await?;
-        let is_news = match &whole {
-            Some(whole) => take_in_file(engine.clone(), whole).await,
-            None => false,
-        };
-        if !is_news {
+        let file = whole.as_ref().and_then(newer_file);
+        let is_well =
+            file.is_some_and(|(path, file)| file_alert(path, &file, stale, now).is_none());
+        if !is_well {
             alerts.push(alert);
         }
     }
-    let Inventory { place, damage, .. } = store.inventory(true).await?;
-    let damaged = |reason| CheckFinding::Damaged {
-        file: PathBuf::from(&place),
-        reason,
-    };
-    alerts.extend(damage.into_iter().map(damaged));
+    let damage = store.unreadable(Rows::All).await?;
+    if !damage.is_empty() {
+        let file = PathBuf::from(store.inventory(false).await?.place);
+        alerts.extend(damage.iter().map(|row| CheckFinding::Damaged {
+            file: file.clone(),
+            reason: row.to_string(),
+        }));
+    }
     Ok(CheckReport {
         alerts,
         checked: tasks.len(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relight_redact::{MarkKey, Redactor};
+use relight_runtime::EngineAccess as _;
 use relight_runtime::core::decide::{Refusal, Right, StartLimits, TaskEvent};
 use relight_runtime::core::ids::TaskId;
 use relight_runtime::core::lease::Holder;
@@ -11,8 +12,9 @@ use relight_runtime::core::status::TaskStatus;
 use relight_runtime::core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::os::clock;
+use relight_runtime::recovery::{Recoverer, Strategies};
 use relight_runtime::store::MemoryStore;
-use relight_runtime::{Relight, RunningTask, StepError};
+use relight_runtime::{Relight, RunningTask, StepError, TaskPolicy};
 
 type Never = std::convert::Infallible;
 
@@ -24,7 +26,11 @@ fn in_memory() -> (Arc<MemoryStore>, Relight) {
     let redactor = Redactor::new(MarkKey::new([0; 32]));
     (
         Arc::clone(&store),
-        Relight::with_engine(Engine::new(store, redactor)),
+        Relight::with_recoverer(Recoverer::new(
+            Engine::new(store, redactor),
+            Strategies::default(),
+            TaskPolicy::default(),
+        )),
     )
 }
 

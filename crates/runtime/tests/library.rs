@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use relight_runtime::EngineAccess as _;
 use relight_runtime::core::decide::Refusal;
 use relight_runtime::core::event::EventKind;
 use relight_runtime::core::ids::TaskId;

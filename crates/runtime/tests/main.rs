@@ -10,4 +10,5 @@ mod successor;
 mod sweep;
 #[cfg(feature = "otlp")]
 mod telemetry;
+mod waiting_claim;
 mod worker;

@@ -528,9 +528,15 @@ fn a_session_with_a_screen_keeps_it() {
         ("claude-code", "claude -p PROMPT", true),
         ("claude-code", "claude --print PROMPT", false),
         ("codex", "codex PROMPT", true),
+        ("codex", "codex --yolo", true),
+        ("codex", "codex resume --last PROMPT", true),
+        ("codex", "codex mcp list", true),
+        ("codex", "codex exec PROMPT", true),
         ("gemini", "gemini -i PROMPT", true),
         ("gemini", "gemini PROMPT", false),
         ("opencode", "opencode", true),
+        ("opencode", "opencode sub --prompt PROMPT -m a/b", true),
+        ("opencode", "opencode stats", true),
         ("kimi", "kimi --yolo", false),
         ("kimi", "kimi -p PROMPT", true),
     ] {
@@ -563,13 +569,25 @@ fn a_session_with_a_screen_keeps_it() {
         claude --output-format stream-json --verbose --session-id UUID --print PROMPT
         claude --output-format stream-json --verbose --resume ID --print 'go on'
     tty codex PROMPT
-    tty codex PROMPT
+    tty codex resume ID 'go on'
+    tty codex --yolo
+    tty codex --yolo resume ID 'go on'
+    tty codex resume --last PROMPT
+    tty codex resume ID 'go on'
+    tty codex mcp list
+    tty codex mcp list
+    tty codex exec PROMPT
+    tty codex exec resume ID 'go on'
     tty gemini -i PROMPT
     tty gemini --resume ID -i 'go on'
         gemini --output-format stream-json PROMPT
         gemini --output-format stream-json --resume ID 'go on'
     tty opencode
-    tty opencode
+    tty opencode --session ID --prompt 'go on'
+    tty opencode sub --prompt PROMPT -m a/b
+    tty opencode --session ID sub --prompt 'go on' -m a/b
+    tty opencode stats
+    tty opencode stats
         kimi --yolo
         kimi --session ID --yolo
     tty kimi -p PROMPT

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use relight_runtime::EngineAccess as _;
 use relight_runtime::Relight;
 use relight_runtime::core::ids::SessionKey;
 use relight_runtime::core::lease::{Holder, ProcessIdentity};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use relight_runtime::EngineAccess as _;
 use relight_runtime::core::change::Change;
 use relight_runtime::core::decide::Guard;
 use relight_runtime::core::event::EventKind;
@@ -14,8 +15,8 @@ use relight_runtime::os::clock;
 use relight_runtime::recovery::{Exec, Recovered};
 use relight_runtime::store::{Commit, EventQuery};
 use relight_runtime::{
-    Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, RelightBuilder,
-    StrategyError, TaskPolicy,
+    Decision, HolderDeath, RecoveryAnswer, RecoveryContext, RecoveryStrategy, Relight,
+    RelightBuilder, StrategyError, TaskPolicy,
 };
 
 /// A strategy made of a function.
@@ -23,14 +24,16 @@ struct Made<F>(F);
 
 impl<F> RecoveryStrategy for Made<F>
 where
-    F: Fn(&Task, &HolderDeath, &RecoveryContext) -> Result<Answer, StrategyError> + Send + Sync,
+    F: Fn(&Task, &HolderDeath, &RecoveryContext) -> Result<RecoveryAnswer, StrategyError>
+        + Send
+        + Sync,
 {
     fn recover(
         &self,
         task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
-    ) -> Result<Answer, StrategyError> {
+    ) -> Result<RecoveryAnswer, StrategyError> {
         (self.0)(task, death, context)
     }
 }
@@ -262,7 +265,7 @@ async fn a_strategy_of_ones_own_is_told_counts_and_its_reason_is_kept() {
         |task: &Task, death: &HolderDeath, context: &RecoveryContext| {
             assert_eq!((task.id.as_str(), context.attempts), ("t", 1));
             assert!(death.reason.starts_with("its holder is gone"));
-            Ok(Answer::from(Decision::GiveUp).because("not worth it"))
+            Ok(RecoveryAnswer::from(Decision::GiveUp).because("not worth it"))
         },
     );
     let relight = Relight::builder("memory:")

@@ -23,7 +23,7 @@ const LONG: Span = Span::from_secs(30);
 const SHORT: Span = Span::from_ms(50);
 
 fn tag() -> AttemptTag {
-    let chance = u64::from_le_bytes(random::bytes());
+    let chance = random::number();
     AttemptTag::new(&AgentName::new("sweep-test").unwrap(), 1, chance)
 }
 

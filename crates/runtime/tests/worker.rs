@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use relight_runtime::EngineAccess as _;
 use relight_runtime::core::event::EventKind;
 use relight_runtime::core::ids::TaskId;
 use relight_runtime::core::status::TaskStatus;
@@ -381,6 +382,7 @@ async fn what_it_costs_is_counted_for_good_and_ends_it_at_the_limit() {
         .spend(Usage {
             cost_micros: 3_000_000,
             turns: 2,
+            ..Usage::default()
         })
         .await
         .unwrap();
@@ -392,6 +394,7 @@ async fn what_it_costs_is_counted_for_good_and_ends_it_at_the_limit() {
         .spend(Usage {
             cost_micros: 2_000_000,
             turns: 1,
+            ..Usage::default()
         })
         .await
         .unwrap();
@@ -417,6 +420,7 @@ async fn each_decision_is_an_event_with_counts_and_without_what_was_said() {
         .spend(Usage {
             cost_micros: 70,
             turns: 3,
+            ..Usage::default()
         })
         .await
         .unwrap();
@@ -514,4 +518,32 @@ fn the_example_with_a_strategy_of_its_own_does_what_the_guide_says() {
     sent to ann
     sent to carl
     ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn nobody_claims_a_task_that_is_being_started_by_its_name() {
+    let (_folder, one, other) = two_sides().await;
+    let claims = tokio::spawn(async move {
+        let mut claimed = 0;
+        // A task that is added to the queue ends the search.
+        while let Some(task) = other.queue().claim_wait("w", &[], LONG).await? {
+            let is_last = task.id().as_str() == "last";
+            task.done().await?;
+            if is_last {
+                return Ok::<_, ActError>(claimed);
+            }
+            claimed += 1;
+        }
+        panic!("the last task was not seen");
+    });
+    for number in 0..200 {
+        let task = one.task(&format!("named-{number}")).unwrap();
+        let task = task
+            .start()
+            .await
+            .expect("nobody else takes what is started");
+        task.done().await.unwrap();
+    }
+    add(&one, &["last"]).await;
+    assert_eq!(claims.await.unwrap().unwrap(), 0);
 }

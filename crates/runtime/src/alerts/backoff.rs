@@ -35,7 +35,7 @@ impl AlertTiming {
     pub(super) fn next_try(&self, tries: u32, asked: Option<Span>, now: Time) -> Time {
         now.plus(match asked {
             Some(asked) => asked.min(self.give_up).max(self.retry),
-            None => spread(doubled(self.retry, tries), chance()),
+            None => spread(doubled(self.retry, tries), random::fraction()),
         })
     }
 
@@ -59,10 +59,6 @@ fn doubled(first: Span, tries: u32) -> Span {
 fn spread(wait: Span, chance: f64) -> Span {
     let more = wait.as_ms() as f64 / 5.0 * chance;
     Span::from_ms(wait.as_ms() + more as u64)
-}
-
-fn chance() -> f64 {
-    f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl Route {
             sink: Arc::new(sink),
             pace,
             report,
-            token: u64::from_le_bytes(random::bytes()),
+            token: random::number(),
             owner: process::identity(std::process::id()),
             looked: 0,
             is_forced: false,

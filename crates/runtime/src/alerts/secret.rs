@@ -140,10 +140,7 @@ pub fn read_or_make(folder: &Path) -> Result<String, SecretError> {
 /// Creates the file atomically; the first process wins.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let secret: [u8; 32] = random::bytes();
-    let beside = folder.join(format!(
-        ".{FILE_NAME}.{:016x}",
-        u64::from_le_bytes(random::bytes())
-    ));
+    let beside = folder.join(format!(".{FILE_NAME}.{:016x}", random::number()));
     let mut file = File::options()
         .write(true)
         .create_new(true)

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -12,6 +11,7 @@ use rustix::io::Errno;
 use super::CheckpointFolder;
 use super::directory::Directory;
 use super::file_name::shortened;
+use crate::os::random;
 
 const CREATE_TRIES_MAX: u32 = 100;
 
@@ -80,9 +80,7 @@ pub(super) fn create_new(directory: &Directory, name: &OsStr) -> io::Result<File
 }
 
 fn next_name(beside: &str) -> OsString {
-    // The name has the pid in it, so the number must be unique in the process.
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let number = random::number();
     let stem = shortened(beside.trim_end_matches(".json").as_bytes());
     let tail = format!(".json.tmp-{}-{number}", std::process::id());
     OsString::from_vec([b".", stem, tail.as_bytes()].concat())

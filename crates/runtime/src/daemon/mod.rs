@@ -34,7 +34,7 @@ use crate::supervise::control_server::{ControlCall, Reception};
 use crate::supervise::notices::{Notice, What};
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::supervisor::{
-    AcquireMode, AgentView, QueueSettings, StateChangeResult, Supervisor,
+    AcquireMode, AgentSnapshot, QueueSettings, StateChangeResult, Supervisor,
 };
 use crate::supervise::systemd::Systemd;
 
@@ -183,6 +183,7 @@ impl<H: Host> Daemon<H> {
     ) -> Result<(), StoreError> {
         let count = specs.len();
         self.supervisor.watch_drain().await?;
+        self.supervisor.watch_budget(queue.budget).await?;
         let store = self.supervisor.engine().store().as_ref();
         let boot = self.supervisor.boot_id();
         let forgive = self.settings.resume_anyway;
@@ -230,7 +231,7 @@ impl<H: Host> Daemon<H> {
 
     /// What would be done, were it not held back.
     async fn say_what_is_held_back(&self) -> Result<(), StoreError> {
-        let mut views: Vec<AgentView> = Vec::new();
+        let mut views: Vec<AgentSnapshot> = Vec::new();
         for name in self
             .supervisor
             .names()
@@ -240,7 +241,7 @@ impl<H: Host> Daemon<H> {
                 continue;
             };
             // One whose supervision ended meanwhile is shown as it was.
-            let has_settled = |view: &AgentView| view.at_rest || view.phase.is_some();
+            let has_settled = |view: &AgentSnapshot| view.at_rest || view.phase.is_some();
             let settled = timeout(SETTLE_MAX, view.wait_for(has_settled)).await;
             views.extend(settled.ok().and_then(Result::ok).map(|view| view.clone()));
         }
@@ -484,7 +485,7 @@ pub fn agents_live_on(error: &StoreError) -> String {
     format!("{error}; nothing can be recorded, so the agents are left running")
 }
 
-fn is_held_back(view: &AgentView) -> bool {
+fn is_held_back(view: &AgentSnapshot) -> bool {
     matches!(
         view.agent.state,
         AgentState::Suspended {

@@ -18,11 +18,11 @@ use rustix::io::Errno;
 
 use super::{Dialect, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
-use crate::engine::{ActError, TaskView, act_error};
+use crate::engine::{ActError, TaskSnapshot, act_error};
 use crate::os::clock;
 
 /// The dialect's document of a task.
-pub fn document(view: &TaskView) -> Checkpoint {
+pub fn document(view: &TaskSnapshot) -> Checkpoint {
     let (task, progress) = (&view.task, &view.progress);
     let settings = task.checkpoint.as_ref();
     let current = current(view);
@@ -57,7 +57,7 @@ pub fn document(view: &TaskView) -> Checkpoint {
 }
 
 /// The step that was begun last and not ended; else the first that is not finished.
-fn current(view: &TaskView) -> Option<String> {
+fn current(view: &TaskSnapshot) -> Option<String> {
     if view.task.status.is_terminal() {
         return None;
     }
@@ -72,7 +72,7 @@ fn current(view: &TaskView) -> Option<String> {
 }
 
 /// What is still to do beside the current step, in doubt or not begun.
-fn remaining(view: &TaskView, current: Option<&str>) -> Vec<String> {
+fn remaining(view: &TaskSnapshot, current: Option<&str>) -> Vec<String> {
     let progress = &view.progress;
     let mut names: Vec<String> = Vec::new();
     let all = progress
@@ -184,7 +184,7 @@ impl Dialect {
 /// not know, is set aside first.
 fn replace(
     folder: &CheckpointFolder,
-    view: &TaskView,
+    view: &TaskSnapshot,
     is_known: impl Fn(&Checkpoint) -> bool,
     set_aside: &mut Vec<SetAside>,
 ) -> io::Result<()> {
@@ -229,14 +229,18 @@ fn replace(
 /// Whether a file is not one that this store wrote for the task: it is in the form of another tool, was
 /// written after the last change, or says something else than the store had at that time. The number
 /// of commits proves nothing by itself, for every store counts its own.
-pub(super) fn is_from_elsewhere(file: &Checkpoint, view: &TaskView, redactor: &Redactor) -> bool {
+pub(super) fn is_from_elsewhere(
+    file: &Checkpoint,
+    view: &TaskSnapshot,
+    redactor: &Redactor,
+) -> bool {
     file.foreign
         || Time::from(file.updated_at) > view.task.updated_at
         || holds_more(file, view, redactor)
 }
 
 /// Whether another writer put something into a file that would be lost with it.
-fn holds_more(file: &Checkpoint, view: &TaskView, redactor: &Redactor) -> bool {
+fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bool {
     let ours = document(view);
     // What the store keeps is redacted.
     let differs = |theirs: &str, ours: &str| redactor.text(theirs) != ours;

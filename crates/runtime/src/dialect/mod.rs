@@ -20,10 +20,11 @@ use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointSettings, Task};
 
 use crate::checkpoint_files::{CheckpointFolder, ScannedFile};
-use crate::engine::{ActError, Engine, TaskView, WorkflowError};
+use crate::engine::{ActError, Engine, TaskSnapshot, WorkflowError};
 
 pub use copy::{document, remove, sweep};
 pub use import::Imported;
+pub(crate) use reconcile::newer_file;
 pub use reconcile::take_in_file;
 pub use resume::{ResumeRequest, Resumed};
 pub use start::StartOutcome;
@@ -41,7 +42,7 @@ pub struct Dialect {
 #[derive(Debug)]
 pub struct Saved {
     /// The workflow as it is now.
-    pub view: TaskView,
+    pub view: TaskSnapshot,
     /// Its file.
     pub file: PathBuf,
     /// Why the file could not be written. The store has everything.
@@ -62,7 +63,7 @@ impl Saved {
 
     /// The declared steps that a finished workflow left open.
     pub fn left_open(&self) -> Vec<String> {
-        let TaskView { task, steps, .. } = &self.view;
+        let TaskSnapshot { task, steps, .. } = &self.view;
         if task.status != TaskStatus::Completed {
             return Vec::new();
         }
@@ -116,7 +117,7 @@ impl Dialect {
     }
 
     /// One workflow as the store has it.
-    pub async fn view(&self, id: &TaskId) -> Result<TaskView, ActError> {
+    pub async fn view(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         match self.engine.view(id).await {
             Err(ActError::NoSuchTask(id)) => Err(WorkflowError::NotFound(id).into()),
             other => other,

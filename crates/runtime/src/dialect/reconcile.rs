@@ -17,8 +17,8 @@ use relight_store::Commit;
 
 use super::copy::{dialect_status, is_from_elsewhere};
 use super::{Dialect, UpdateRequest};
-use crate::checkpoint_files::ReadError;
-use crate::engine::{ActError, Engine, TaskView, WorkflowError, act_error};
+use crate::checkpoint_files::{CheckpointFolder, ReadError};
+use crate::engine::{ActError, Engine, TaskSnapshot, WorkflowError, act_error};
 use crate::os::clock;
 use crate::redact_input;
 
@@ -32,6 +32,13 @@ pub fn take_in_file(
     };
     let dialect = Dialect::new(engine, PathBuf::from(&settings.folder));
     Box::pin(async move { dialect.reconcile_before(task).await })
+}
+
+/// The good file of a workflow that was written no earlier than the store's record of it.
+pub(crate) fn newer_file(task: &Task) -> Option<(PathBuf, Checkpoint)> {
+    let folder = CheckpointFolder::at(PathBuf::from(&task.checkpoint.as_ref()?.folder));
+    let file = folder.read(task.id.as_str()).ok().flatten()?;
+    is_newer(&file, task).then(|| (folder.path_of(task.id.as_str()), file))
 }
 
 impl Dialect {
@@ -89,7 +96,7 @@ impl Dialect {
         &self,
         path: &Path,
         file: &Checkpoint,
-        view: &TaskView,
+        view: &TaskSnapshot,
         is_newer: bool,
     ) -> Result<(), ActError> {
         let id = &view.task.id;
@@ -102,7 +109,7 @@ impl Dialect {
         context.retain(|key, value| view.task.context.get(key) != Some(value));
         let has_context = is_newer && !context.is_empty() && !view.task.status.is_terminal();
         if has_context {
-            let plan = |_: &TaskView| Ok::<_, ActError>(vec![TaskEvent::Set(context.clone())]);
+            let plan = |_: &TaskSnapshot| Ok::<_, ActError>(vec![TaskEvent::Set(context.clone())]);
             self.engine.act_in_turn(id, Right::Dialect, plan).await?;
         }
         let has_news = request != UpdateRequest::default();
@@ -178,7 +185,7 @@ fn is_newer(file: &Checkpoint, task: &Task) -> bool {
 
 /// What a file has and the store has not. Finished steps always count; the rest only when the file
 /// was written last.
-fn news(file: &Checkpoint, view: &TaskView, is_newer: bool) -> Result<UpdateRequest, IdError> {
+fn news(file: &Checkpoint, view: &TaskSnapshot, is_newer: bool) -> Result<UpdateRequest, IdError> {
     let is_done = |step: &&String| view.progress.done_steps.contains(step);
     let complete: Vec<StepName> = file
         .completed_steps

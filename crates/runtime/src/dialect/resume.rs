@@ -10,7 +10,7 @@ use relight_core::time::{Span, Time};
 use relight_store::TaskQuery;
 
 use super::{Dialect, Saved, SetAside};
-use crate::engine::{ActError, Started, TaskView, WorkflowError};
+use crate::engine::{ActError, Started, TaskSnapshot, WorkflowError};
 use crate::os::clock;
 use crate::running_step::check_start;
 
@@ -173,7 +173,7 @@ impl Dialect {
                 .await?;
         }
         let starter = self.starter(&engine.task(id).await?, request).await?;
-        let plan = |view: &TaskView| {
+        let plan = |view: &TaskSnapshot| {
             let mut events = Vec::new();
             let is_for_person = match view.task.status {
                 TaskStatus::InReview => true,

@@ -160,7 +160,7 @@ impl Dialect {
         }
         self.engine.refuse_while_draining(&task).await?;
         let mark = first_mark(new);
-        let plan = |view: &crate::engine::TaskView| {
+        let plan = |view: &crate::engine::TaskSnapshot| {
             let mut new = new.clone();
             new.spec.spent_keys = spent_keys(&view.task);
             let key = mark.key.clone();

@@ -6,7 +6,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 
 use super::{Dialect, Saved};
-use crate::engine::{ActError, TaskView, WorkflowError};
+use crate::engine::{ActError, TaskSnapshot, WorkflowError};
 use crate::redact_input;
 
 /// What changed in a workflow.
@@ -49,13 +49,13 @@ impl Dialect {
         let names = request.complete.iter_mut().chain(&mut request.step);
         let names = names.chain(&mut request.remaining);
         names.for_each(|name| redact_input::clean_step_name(redactor, name));
-        let plan = |view: &TaskView| Ok::<_, ActError>(self.plan(view, &request));
+        let plan = |view: &TaskSnapshot| Ok::<_, ActError>(self.plan(view, &request));
         let right = right.fence().map_or(Right::Dialect, Right::Fence);
         let acted = self.engine.act_in_turn(workflow, right, plan).await;
         acted.map(|_| ()).map_err(no_such_workflow)
     }
 
-    fn plan(&self, view: &TaskView, request: &UpdateRequest) -> Vec<TaskEvent> {
+    fn plan(&self, view: &TaskSnapshot, request: &UpdateRequest) -> Vec<TaskEvent> {
         let mut events = Vec::new();
         let to = request.status.map(task_status);
         let works_on_steps = !request.complete.is_empty() || request.step.is_some();
@@ -117,7 +117,7 @@ fn no_such_workflow(error: ActError) -> ActError {
 }
 
 /// Steps that nobody declared ahead are added to the list.
-fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
+fn declare(view: &TaskSnapshot, request: &UpdateRequest) -> Option<TaskEvent> {
     let mut steps = view.task.spec.steps.clone();
     let known = steps.len();
     for name in request
@@ -133,7 +133,7 @@ fn declare(view: &TaskView, request: &UpdateRequest) -> Option<TaskEvent> {
     (steps.len() > known).then_some(TaskEvent::Declare(steps))
 }
 
-fn state(view: &TaskView, key: &StepKey) -> Option<StepState> {
+fn state(view: &TaskSnapshot, key: &StepKey) -> Option<StepState> {
     view.steps
         .iter()
         .find(|step| step.key == *key)
@@ -141,7 +141,7 @@ fn state(view: &TaskView, key: &StepKey) -> Option<StepState> {
 }
 
 /// A step that is finished already stays so; one that was never begun is begun and ended.
-fn finish(view: &TaskView, key: &StepKey) -> Vec<TaskEvent> {
+fn finish(view: &TaskSnapshot, key: &StepKey) -> Vec<TaskEvent> {
     match state(view, key) {
         Some(StepState::Done | StepState::Skipped) => Vec::new(),
         Some(StepState::Begun) => vec![end(key.clone())],
@@ -150,7 +150,7 @@ fn finish(view: &TaskView, key: &StepKey) -> Vec<TaskEvent> {
 }
 
 /// A step that is begun already is only named again.
-fn begin(view: &TaskView, request: &UpdateRequest, name: &StepName) -> Option<TaskEvent> {
+fn begin(view: &TaskSnapshot, request: &UpdateRequest, name: &StepName) -> Option<TaskEvent> {
     let key = StepKey::first(name.clone());
     let begun = state(view, &key) == Some(StepState::Begun);
     let finished_now = request.complete.contains(name);

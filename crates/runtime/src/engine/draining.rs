@@ -9,7 +9,7 @@ use relight_core::task::{NewTask, Task};
 use relight_core::time::Span;
 use relight_store::StoreError;
 
-use super::{ActError, Engine, Started, TaskView};
+use super::{ActError, Engine, Started, TaskSnapshot};
 use crate::drain;
 
 /// The reason of a task that was deferred because of a drain.
@@ -26,13 +26,24 @@ impl Engine {
         ttl: Option<Span>,
         limits: StartLimits,
     ) -> Result<Started, ActError> {
-        if drain::now(self.store.as_ref()).await?.is_some()
-            && !self.continues(&new.id, right, &holder).await?
-        {
-            let id = self.add_to_start(new.clone()).await?.task().id.clone();
-            self.defer_while_draining(&id).await?;
-        }
+        self.defer_new_while_draining(&new, right, &holder).await?;
         self.start(new, right, holder, ttl, limits).await
+    }
+
+    /// While draining, adds and defers a task that the holder does not hold already; the error says so.
+    pub(crate) async fn defer_new_while_draining(
+        &self,
+        new: &NewTask,
+        right: Right,
+        holder: &Holder,
+    ) -> Result<(), ActError> {
+        if drain::now(self.store.as_ref()).await?.is_none()
+            || self.continues(&new.id, right, holder).await?
+        {
+            return Ok(());
+        }
+        let id = self.add_to_start(new.clone()).await?.task().id.clone();
+        self.defer_while_draining(&id).await
     }
 
     /// Whether this holder, or a writer that shows this fence, has the task already.
@@ -62,8 +73,8 @@ impl Engine {
 
     /// Defers a task that is not started now, and returns the error that says so. A task that already
     /// waits for something else keeps its status; `start` refuses one that has ended or failed.
-    pub(crate) async fn defer_while_draining(&self, id: &TaskId) -> Result<(), ActError> {
-        let plan = |view: &TaskView| {
+    async fn defer_while_draining(&self, id: &TaskId) -> Result<(), ActError> {
+        let plan = |view: &TaskSnapshot| {
             let is_new = matches!(view.task.status, TaskStatus::Created | TaskStatus::Assigned);
             let is_free = view.task.lease.held.is_none();
             let reason = Some(DEFERRED_REASON.to_owned());

@@ -4,7 +4,7 @@
 use relight_core::agent::{Agent, Attempt};
 use relight_core::ids::{AgentName, NodeName, in_path};
 use relight_core::node::Node;
-use relight_core::time::Span;
+use relight_core::time::{Span, Time};
 use relight_store::{AttemptQuery, Store, StoreError};
 use serde::Deserialize;
 
@@ -25,6 +25,9 @@ pub struct FarLog {
     pub node: NodeName,
     /// The lines.
     pub lines: Vec<String>,
+    /// When each was written; shorter where that is not known.
+    #[serde(default)]
+    pub times: Vec<Option<Time>>,
     /// Earlier lines exist.
     pub truncated: bool,
     /// Why only the store's copy is available; none when the node answered.
@@ -35,6 +38,9 @@ pub struct FarLog {
 #[derive(Debug, Deserialize)]
 struct RemoteLogLines {
     lines: Vec<String>,
+    /// A node of an earlier version tells none.
+    #[serde(default)]
+    times: Vec<Option<Time>>,
     truncated: bool,
 }
 
@@ -90,9 +96,14 @@ pub async fn read(
         Err(why) => Err(why),
     };
     match asked {
-        Ok(RemoteLogLines { lines, truncated }) => Ok(FarLog {
+        Ok(RemoteLogLines {
+            lines,
+            times,
+            truncated,
+        }) => Ok(FarLog {
             node: node.clone(),
             lines,
+            times,
             truncated,
             note: None,
         }),
@@ -186,6 +197,7 @@ async fn kept(
     Ok(FarLog {
         node: node.clone(),
         lines,
+        times: Vec::new(),
         truncated: true,
         note: Some(note),
     })

@@ -10,6 +10,7 @@ mod lease_renewal;
 mod lease_term;
 mod member;
 mod node_cache;
+pub mod node_file;
 
 use std::collections::BTreeMap;
 

@@ -10,6 +10,7 @@ use relight_core::ids::NodeName;
 use relight_core::lease::ProcessIdentity;
 use relight_core::node::Node;
 use relight_core::time::Time;
+use tokio::time::Instant;
 
 /// Where a process runs, relative to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct NodeLives {
     by: u64,
     /// State of each node; none before the first read.
     lives: Option<BTreeMap<NodeName, NodeLife>>,
+    /// When the leases of live nodes end unless they are renewed.
+    ends: BTreeMap<NodeName, Instant>,
 }
 
 /// State of a node's lease.
@@ -65,10 +68,20 @@ impl NodeLives {
             .iter()
             .map(|node| (node.new.name.clone(), life(node)))
             .collect();
+        let live = nodes.iter().filter(|node| node.is_live());
+        let end = |node: &Node| {
+            let at = Instant::now().checked_add(node.left.as_duration())?;
+            Some((node.new.name.clone(), at))
+        };
         *self = Self {
             by: look.0,
             lives: Some(lives),
+            ends: live.filter_map(end).collect(),
         };
+    }
+
+    pub(super) fn ends_at(&self, name: &NodeName) -> Option<Instant> {
+        self.ends.get(name).copied()
     }
 
     pub(super) fn is_gone(&self, name: &NodeName) -> bool {

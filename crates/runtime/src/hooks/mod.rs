@@ -5,6 +5,7 @@
 //! task of its own, held by the program's process while a turn runs. Hooks only observe: nothing here holds a
 //! call back, and what cannot be recorded is reported to the caller, which continues.
 
+mod dispatch;
 mod payload;
 mod tell;
 
@@ -25,6 +26,7 @@ use crate::engine::{ActError, Engine};
 use crate::holders;
 use crate::os::{attempts, clock, fleet, process};
 
+pub use self::dispatch::{Observation, Telling};
 pub use self::payload::{Payload, ToolCall, session_task};
 pub use self::tell::{Settled, settle_edits};
 
@@ -81,8 +83,10 @@ impl FromStr for HookEvent {
     }
 }
 
-/// Repeat rules by the name of the tool. A `*` at the end matches anything; case does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Repeat rules by the name of the tool. A `*` at the end matches anything; case does not count. A list that
+/// is not given is the default one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(default = "ToolRules::usual", deny_unknown_fields)]
 pub struct ToolRules {
     /// Calls that are not recorded.
     pub ignored: Vec<String>,
@@ -95,6 +99,25 @@ pub struct ToolRules {
 }
 
 impl ToolRules {
+    /// Those of `[hooks]` in `relight.toml` where nothing is said.
+    pub fn usual() -> Self {
+        let list = |names: &str| names.split(' ').map(str::to_owned).collect();
+        Self {
+            ignored: list("mcp__relight__* relight_*"),
+            verify: list(
+                "Edit MultiEdit Write NotebookEdit write_file edit_file WriteFile StrReplace* replace \
+                 create patch apply_patch",
+            ),
+            repeatable: list(
+                "Read ReadFile read_file read_many_files NotebookRead ReadMediaFile view view_image Glob \
+                 Grep grep_search search_file_content rg LS list list_directory WebSearch \
+                 google_web_search web_search Todo* todo_write update_plan SetTodoList report_intent \
+                 ToolSearch Task Agent",
+            ),
+            once: Vec::new(),
+        }
+    }
+
     /// The rule of a tool; none for one that is not recorded.
     pub fn of(&self, tool: &str) -> Option<RepeatRule> {
         let is_in = |list: &[String]| list.iter().any(|pattern| matches(pattern, tool));
@@ -117,6 +140,17 @@ fn matches(pattern: &str, tool: &str) -> bool {
     }
 }
 
+/// What runs a conversation: its turns are held by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunsIn {
+    /// This process: the program observes itself.
+    ThisProcess,
+    /// The process that has called this one.
+    Caller,
+    /// Someone else, who holds what it takes like this.
+    Other(Holder),
+}
+
 /// One conversation, as a hook sees it.
 #[derive(Debug)]
 pub struct Conversation<'a> {
@@ -128,6 +162,10 @@ pub struct Conversation<'a> {
     pub payload: &'a Payload,
     /// The task that the agent was given, with its fence.
     pub given: Option<(TaskId, Option<Fence>)>,
+    /// What runs it.
+    pub runs_in: RunsIn,
+    /// A supervisor reads what the program uses from its output: hooks do not count it again.
+    pub is_metered: bool,
 }
 
 impl Conversation<'_> {
@@ -291,11 +329,11 @@ impl Conversation<'_> {
             return Ok(());
         }
         if event != HookEvent::SessionEnd {
-            let cost_micros = self.payload.cost.map_or(0, |cost| cost.0);
-            events.push(TaskEvent::Spend(Usage {
-                cost_micros,
-                turns: 1,
-            }));
+            if !self.is_metered {
+                let turns = 1;
+                let used = self.payload.used;
+                events.push(TaskEvent::Spend(Usage { turns, ..used }));
+            }
             let outcome = match (&self.payload.error, event) {
                 (Some(error), _) => format!("failed: {error}"),
                 (None, HookEvent::Failure) => "failed".to_owned(),
@@ -350,14 +388,18 @@ impl Conversation<'_> {
         Ok(TaskEvent::Observe(Observed::Turn { new, holder }))
     }
 
-    /// The program that called the hook; under a supervisor it ends with its attempt at the latest. Where
+    /// The program that is observed; under a supervisor it ends with its attempt at the latest. Where
     /// others could not see a process end, the clock tells.
     async fn holder(&self) -> Result<Holder, ActError> {
+        let process = match &self.runs_in {
+            RunsIn::ThisProcess => Some(process::me().clone()),
+            RunsIn::Caller => process::caller().and_then(process::identity),
+            RunsIn::Other(holder) => return Ok(holder.clone()),
+        };
         let attempt = match attempts::own() {
             Some(tag) => holders::of_attempt(self.engine.store().as_ref(), tag).await?,
             None => None,
         };
-        let process = process::caller().and_then(process::identity);
         Ok(match (attempt, process) {
             (Some(Holder::Attempt { attempt, shim, .. }), Some(process))
                 if process::has_below(&shim, process.pid) =>

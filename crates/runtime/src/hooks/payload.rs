@@ -9,7 +9,7 @@ use relight_core::agent::brief::ATTEMPT_HEADING;
 use relight_core::agent::plain::{clipped, plain_line};
 use relight_core::ids::{ID_BYTES_MAX, StepName, TaskId};
 use relight_core::step::{Call, Step, StepKey, WrittenFile};
-use relight_core::task::Cost;
+use relight_core::usage::Usage;
 use relight_redact::Redactor;
 use serde_json::Value;
 
@@ -41,8 +41,8 @@ pub struct Payload {
     pub error: Option<String>,
     /// How a session began: `startup`, `resume`, `clear`, `compact`.
     pub source: Option<String>,
-    /// What the turn has cost, where the program says so.
-    pub cost: Option<Cost>,
+    /// What the turn has used, where the program says so.
+    pub used: Usage,
     /// The event's name in the program's own words.
     pub event: Option<String>,
 }
@@ -78,7 +78,7 @@ impl Payload {
             tool: ToolCall::read(value),
             error: error_of(value),
             source: text(value, &["source"]).map(str::to_owned),
-            cost: cost_of(value),
+            used: used_in(value),
             event: text(value, &["hook_event_name", "hookEventName"]).map(str::to_owned),
         })
     }
@@ -197,6 +197,14 @@ impl ToolCall {
             .or_else(|| text(&self.input, &["command", "cmd"]));
         let said = match command.or_else(|| self.path()) {
             Some(said) => said.to_owned(),
+            // Some have the words of a command in a list.
+            None if self.input["command"].is_array() => {
+                let words = self.input["command"].as_array().into_iter().flatten();
+                words
+                    .filter_map(Value::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
             None => match &self.input {
                 Value::Null => String::new(),
                 Value::String(text) => text.clone(),
@@ -341,9 +349,20 @@ fn prompt_of(prompt: &Value) -> Option<String> {
     (!own.is_empty()).then_some(own)
 }
 
-fn cost_of(value: &Value) -> Option<Cost> {
-    let cost = ["cost_usd", "total_cost_usd", "costUsd"]
-        .iter()
-        .find_map(|key| value[key].as_f64())?;
-    (cost.is_finite() && (0.0..1e9).contains(&cost)).then(|| Cost((cost * 1e6).round() as u64))
+/// Cost of the turn, and its tokens where there is an object `usage`. Numbers of tokens beside it are of the
+/// last request only.
+fn used_in(value: &Value) -> Usage {
+    let amount = |place: &Value, keys: &[&str]| {
+        let found = keys.iter().find_map(|key| place[key].as_f64());
+        found
+            .filter(|amount| (0.0..1e12).contains(amount))
+            .unwrap_or(0.0)
+    };
+    let (usage, cost) = (&value["usage"], ["cost_usd", "total_cost_usd", "costUsd"]);
+    Usage {
+        cost_micros: (amount(value, &cost) * 1e6).round() as u64,
+        turns: 0,
+        input_tokens: amount(usage, &["input_tokens", "inputTokens"]) as u64,
+        output_tokens: amount(usage, &["output_tokens", "outputTokens"]) as u64,
+    }
 }

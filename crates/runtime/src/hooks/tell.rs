@@ -10,16 +10,22 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Call, Step, StepOutcome};
 use relight_core::task::Task;
 use relight_store::TaskQuery;
+use serde_json::{Map, Value};
 
 use super::payload::hash_of;
 use super::{Conversation, absolute};
-use crate::engine::{ActError, Engine, TaskView};
+use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::git_state::git_facts;
 
 /// Most conversations of a folder that are told of at a time.
 const TOLD_MAX: usize = 2;
-/// In the context of a conversation that was cut off: the task of the one that was told of it last.
-const TOLD_TO: &str = "told_to";
+/// The record of conversations that were cut off: for the task of each the task of the conversation that was
+/// told of it last.
+const TOLD: &str = "hooks.told";
+/// Most conversations in that record. One that is dropped is told of once more.
+const RECORDED_MAX: usize = 1_000;
+/// How often a record is written again because somebody else was faster.
+const ROUNDS_MAX: usize = 100;
 
 /// A call in doubt that its file could tell about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +37,7 @@ pub struct Settled {
 }
 
 /// Looks at the files of edits in doubt and records what is found. For tasks that nobody works on.
-pub async fn settle_edits(engine: &Engine, view: &TaskView) -> Result<Vec<Settled>, ActError> {
+pub async fn settle_edits(engine: &Engine, view: &TaskSnapshot) -> Result<Vec<Settled>, ActError> {
     let (mut events, mut settled) = (Vec::new(), Vec::new());
     for step in view.steps.iter().filter(|step| step.is_open()) {
         let Some((call, happened)) = verdict(step) else {
@@ -78,10 +84,11 @@ impl Conversation<'_> {
             let is_own = task.id == self.own_task();
             let text = self.brief_of(&task.id).await?;
             if !is_own {
-                let told_to = [(TOLD_TO.to_owned(), self.own_task().to_string())].into();
-                self.engine
-                    .act(&task.id, Right::Unfenced, TaskEvent::Set(told_to))
-                    .await?;
+                let own = Value::String(self.own_task().to_string());
+                self.record(|told| {
+                    told.insert(task.id.to_string(), own.clone());
+                })
+                .await?;
             }
             let whose = match is_own {
                 true => "This conversation was cut off.",
@@ -95,16 +102,43 @@ impl Conversation<'_> {
     /// Completes the conversations that this one was told of: nobody continues them, and their doubts stay.
     pub(super) async fn complete_told(&self) -> Result<(), ActError> {
         let own = self.own_task();
+        let told = self.engine.store().kept(TOLD).await?.unwrap_or_default();
+        let is_told = |id: &str| told[id] == own.as_str();
+        if !told
+            .as_object()
+            .is_some_and(|told| told.keys().any(|id| is_told(id)))
+        {
+            return Ok(());
+        }
         for task in self.cut_off().await? {
-            if task
-                .context
-                .get(TOLD_TO)
-                .is_some_and(|told| *told == own.as_str())
-            {
+            if is_told(task.id.as_str()) {
                 let events = vec![self.turn().await?, TaskEvent::Done { force: true }];
                 self.engine
                     .act_together(&task.id, Right::Unfenced, events)
                     .await?;
+            }
+        }
+        self.record(|told| told.retain(|_, to| *to != own.as_str()))
+            .await
+    }
+
+    /// Changes the record of who was told of what.
+    async fn record(&self, change: impl Fn(&mut Map<String, Value>)) -> Result<(), ActError> {
+        let store = self.engine.store();
+        for _ in 0..ROUNDS_MAX {
+            let before = store.kept(TOLD).await?;
+            let mut told = match &before {
+                Some(Value::Object(told)) => told.clone(),
+                _ => Map::new(),
+            };
+            change(&mut told);
+            while told.len() > RECORDED_MAX
+                && let Some(first) = told.keys().next().cloned()
+            {
+                told.remove(&first);
+            }
+            if store.keep(TOLD, before, Value::Object(told)).await? {
+                break;
             }
         }
         Ok(())

@@ -26,11 +26,27 @@ pub enum End {
         /// Why.
         reason: String,
     },
-    /// It goes on later.
+    /// It continues later.
     Defer {
         /// When.
         until: Time,
     },
+}
+
+impl From<End> for TaskEvent {
+    fn from(end: End) -> Self {
+        match end {
+            End::Done => Self::Done { force: false },
+            End::Block { reason } => Self::Block {
+                reason,
+                is_told: false,
+            },
+            End::Defer { until } => Self::Defer {
+                until,
+                reason: None,
+            },
+        }
+    }
 }
 
 impl From<()> for End {
@@ -46,7 +62,7 @@ pub enum Ended {
     Done,
     /// A person is waited for.
     Blocked,
-    /// It goes on later.
+    /// It continues later.
     Deferred,
     /// It returned an error or panicked, and its strategy was asked.
     Failed {
@@ -136,24 +152,12 @@ impl RunningTask {
     }
 
     async fn end_as(&self, end: End) -> Result<Ended, EndError> {
-        let (event, ended) = match end {
-            End::Done => (TaskEvent::Done { force: false }, Ended::Done),
-            End::Block { reason } => (
-                TaskEvent::Block {
-                    reason,
-                    is_told: false,
-                },
-                Ended::Blocked,
-            ),
-            End::Defer { until } => (
-                TaskEvent::Defer {
-                    until,
-                    reason: None,
-                },
-                Ended::Deferred,
-            ),
+        let ended = match end {
+            End::Done => Ended::Done,
+            End::Block { .. } => Ended::Blocked,
+            End::Defer { .. } => Ended::Deferred,
         };
-        match self.end(event).await {
+        match self.end(end.into()).await {
             Ok(()) => Ok(ended),
             Err(ActError::Refused(refusal @ Refusal::Fenced { .. })) => Ok(Ended::Lost(refusal)),
             // The work says that it went well, but left out what was declared.

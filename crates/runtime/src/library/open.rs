@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use relight_core::agent::AttemptTag;
+use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
 use relight_redact::{MarkKey, Redactor};
 use relight_store::StoreError;
 use relight_store::sqlite::Use;
 
+use super::engine_access::EngineAccess as _;
 use super::redact_key::mark_key_beside;
 use super::relight::Relight;
 use crate::dialect::take_in_file;
 use crate::engine::Engine;
-use crate::os::{environment, random};
+use crate::os::{attempts, environment, random};
 use crate::recovery::{Recoverer, RecoveryStrategy, Strategies, UnknownStrategy};
 use crate::store_url::{StoreUrl, StoreUrlError};
 
@@ -99,7 +102,10 @@ impl RelightBuilder {
         };
         let variables = environment::variables();
         let redactor = Redactor::new(key).with_environment(environment::texts(&variables));
-        let engine = Engine::new(store, redactor).with_file_intake(take_in_file);
+        let agent = attempts::own().and_then(AttemptTag::agent);
+        let engine = Engine::new(store, redactor)
+            .with_file_intake(take_in_file)
+            .with_caller(agent.and_then(|name| AgentName::new(name).ok()));
         Ok(Relight::with_recoverer(Recoverer::new(
             engine,
             strategies,

@@ -21,13 +21,43 @@ const SHARED_LEASE: Span = Span::from_secs(30);
 /// For so long it is believed that the node of this process lives: no lease of a node is shorter.
 const NODE_SEEN: Duration = Duration::from_secs(1);
 
+/// Who holds what this program takes: the attempt of a supervised agent that it is part of, else its
+/// process, or the clock where nobody could see the process end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OwnHolder {
+    pub(super) attempt: Option<Holder>,
+}
+
+impl OwnHolder {
+    /// The holder, and how long a lease lasts that is taken and renewed; none where it follows the life of
+    /// the holder.
+    pub(super) async fn lease(
+        &self,
+        given: Option<Span>,
+        holders: &Holders,
+    ) -> Result<(Holder, Option<Span>), StoreError> {
+        if let Some(attempt) = &self.attempt {
+            return Ok((attempt.clone(), given));
+        }
+        Ok(match lease(given, holders).await? {
+            Some(ttl) => (own_lease(), Some(ttl)),
+            None => (own_process(), None),
+        })
+    }
+
+    /// Whoever may have been the holder of something that this program took.
+    pub(super) fn all(&self) -> Vec<Holder> {
+        match &self.attempt {
+            Some(attempt) => vec![attempt.clone()],
+            None => vec![own_process(), own_lease()],
+        }
+    }
+}
+
 /// How long a lease lasts that this process takes and renews; none where it follows the life of the
 /// process. On a store that other machines use nobody there could see it end, but by the lease of the node
 /// that the process belongs to. While that node is away it is a lease of its own, as long as the node's.
-pub(super) async fn lease(
-    given: Option<Span>,
-    holders: &Holders,
-) -> Result<Option<Span>, StoreError> {
+async fn lease(given: Option<Span>, holders: &Holders) -> Result<Option<Span>, StoreError> {
     if given.is_some() || !holders.store().is_shared() {
         return Ok(given);
     }
@@ -49,18 +79,18 @@ pub(super) async fn lease(
 }
 
 /// This process as the holder of leases.
-pub(super) fn own_process() -> Holder {
+fn own_process() -> Holder {
     Holder::Process(process::me().clone())
 }
 
 /// The holder of a lease that this process renews.
-pub(super) fn own_lease() -> Holder {
+fn own_lease() -> Holder {
     Holder::Time {
         by: format!("process {}", std::process::id()),
     }
 }
 
-/// Where seats are counted: one store, however often this process has opened it.
+/// The store that claims are counted for: one, however often this process has opened it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct StoreIdentity(Arc<str>);
 
@@ -70,22 +100,23 @@ impl StoreIdentity {
             Some(path) => path.canonicalize().unwrap_or(path).display().to_string(),
             None => format!("{:p}", Arc::as_ptr(engine.store())),
         };
-        Self(name.into())
+        // A forked process has the table of its parent, whose handles are not its own.
+        Self(format!("{} {name}", std::process::id()).into())
     }
 }
 
 /// The right of one handle in this process to hold a task.
 #[derive(Debug)]
-pub(super) struct ProcessClaims(SeatKey);
+pub(super) struct ProcessClaims(ClaimKey);
 
-type SeatKey = (StoreIdentity, TaskId);
+type ClaimKey = (StoreIdentity, TaskId);
 
 impl ProcessClaims {
-    /// Takes the seat; refused when a handle of this process has it.
+    /// Claims the task; refused when a handle of this process has it.
     pub(super) fn take(place: &StoreIdentity, task: &TaskId) -> Result<Self, ActError> {
         let key = (place.clone(), task.clone());
-        let mut seats = seats();
-        if seats.contains_key(&key) {
+        let mut claims = claims();
+        if claims.contains_key(&key) {
             let held = HeldLease {
                 holder: own_process(),
                 ttl: None,
@@ -99,35 +130,35 @@ impl ProcessClaims {
             }
             .into());
         }
-        seats.insert(key.clone(), 1);
+        claims.insert(key.clone(), 1);
         Ok(Self(key))
     }
 
-    /// Sits down with a new lease; whoever still sits there has lost its own.
+    /// Claims it with a new lease; handles that still have it have lost theirs.
     pub(super) fn join(place: &StoreIdentity, task: &TaskId) -> Self {
         let key = (place.clone(), task.clone());
-        *seats().entry(key.clone()).or_default() += 1;
+        *claims().entry(key.clone()).or_default() += 1;
         Self(key)
     }
 }
 
 impl Drop for ProcessClaims {
     fn drop(&mut self) {
-        let mut seats = seats();
-        if let Some(count) = seats.get_mut(&self.0) {
+        let mut claims = claims();
+        if let Some(count) = claims.get_mut(&self.0) {
             *count -= 1;
             if *count == 0 {
-                seats.remove(&self.0);
+                claims.remove(&self.0);
             }
         }
     }
 }
 
-/// How many handles sit at each task; more than one only where the others have lost their lease.
-fn seats() -> MutexGuard<'static, HashMap<SeatKey, usize>> {
+/// How many handles claim each task; more than one only where the others have lost their lease.
+fn claims() -> MutexGuard<'static, HashMap<ClaimKey, usize>> {
     // Of the process by nature: handles of one process are the same holder to every store.
-    static SEATS: OnceLock<Mutex<HashMap<SeatKey, usize>>> = OnceLock::new();
-    SEATS
+    static CLAIMS: OnceLock<Mutex<HashMap<ClaimKey, usize>>> = OnceLock::new();
+    CLAIMS
         .get_or_init(Mutex::default)
         .lock()
         .expect("nothing panics while it is locked")

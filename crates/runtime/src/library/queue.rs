@@ -6,15 +6,11 @@ use relight_core::ids::AgentName;
 use relight_core::lease::LEASE_MAX;
 use relight_core::time::Span;
 
-use super::process_claims::{ProcessClaims, StoreIdentity, lease};
+use super::process_claims::{OwnHolder, ProcessClaims, StoreIdentity};
 use super::task::RunningTask;
-use super::task_builder::holder;
 use crate::declared_wait::DeclaredWait;
 use crate::engine::ActError;
 use crate::queue::Queue;
-
-/// The death of a holder is told by nobody: it is looked for this often.
-const SWEEP: Span = Span::from_secs(1);
 
 /// The tasks that wait for somebody to take them.
 ///
@@ -25,14 +21,16 @@ const SWEEP: Span = Span::from_secs(1);
 pub struct TaskQueue {
     queue: Queue,
     place: StoreIdentity,
+    own: OwnHolder,
     ttl: Option<Span>,
 }
 
 impl TaskQueue {
-    pub(super) fn new(queue: Queue, place: StoreIdentity) -> Self {
+    pub(super) fn new(queue: Queue, place: StoreIdentity, own: OwnHolder) -> Self {
         Self {
             queue,
             place,
+            own,
             ttl: None,
         }
     }
@@ -89,10 +87,7 @@ impl TaskQueue {
                 let engine = self.queue.recoverer().engine();
                 declared = Some(DeclaredWait::begin(None, engine, Some(agent)).await);
             }
-            let pause = self.queue.until_due(SWEEP).await?.as_duration();
-            if let Ok(changed) = tokio::time::timeout(pause, store.changed(newest)).await {
-                changed?;
-            }
+            self.queue.changed(newest).await?;
         }
     }
 
@@ -114,16 +109,17 @@ impl TaskQueue {
         agent: &AgentName,
         skills: &[String],
     ) -> Result<Option<RunningTask>, ActError> {
-        let ttl = lease(self.ttl, self.queue.recoverer().engine().holders()).await?;
+        let holders = self.queue.recoverer().engine().holders();
+        let (holder, ttl) = self.own.lease(self.ttl, holders).await?;
         let (queue, place) = (self.queue.clone(), self.place.clone());
         let (agent, skills) = (agent.clone(), skills.to_vec());
         // On its own: a claim that is committed while its caller goes away must not be held for ever
         // by a process that knows nothing of it.
         let claim = tokio::spawn(async move {
-            let claimed = queue.claim(&agent, &skills, &holder(ttl), ttl).await?;
+            let claimed = queue.claim(&agent, &skills, &holder, ttl).await?;
             Ok(claimed.started(&agent)?.map(|started| {
-                let seat = ProcessClaims::join(&place, &started.view.task.id);
-                RunningTask::new(queue.recoverer().clone(), *started, ttl, seat)
+                let own = ProcessClaims::join(&place, &started.view.task.id);
+                RunningTask::new(queue.recoverer().clone(), *started, ttl, own)
             }))
         });
         // A runtime that shuts down ends its tasks and whoever waits for them.

@@ -34,7 +34,7 @@ fn read(path: &Path) -> io::Result<MarkKey> {
 
 /// Whoever links it into place first wins; everybody reads that one.
 fn make(folder: &Path, path: &Path) -> io::Result<MarkKey> {
-    let unlike_any = u64::from_le_bytes(random::bytes());
+    let unlike_any = random::number();
     let draft = folder.join(format!("{FILE}.new-{}-{unlike_any:x}", std::process::id()));
     let mut file = fs::OpenOptions::new()
         .write(true)

@@ -4,22 +4,22 @@ use std::error::Error;
 use std::sync::Arc;
 
 use relight_core::ids::{AgentName, IdError, SessionKey, TaskId};
-use relight_core::recovery::TaskPolicy;
 use relight_core::session::Rules;
 use relight_core::task::NewTask;
 use relight_store::StoreError;
 
 use super::boundary::End;
+use super::engine_access::EngineAccess as _;
 use super::open::{OpenError, RelightBuilder};
-use super::process_claims::{StoreIdentity, own_lease, own_process};
+use super::process_claims::{OwnHolder, StoreIdentity};
 use super::queue::TaskQueue;
 use super::session::SessionBuilder;
 use super::task::RunningTask;
 use super::task_builder::TaskBuilder;
 use super::worker::{Worked, Worker};
-use crate::engine::{ActError, Engine};
+use crate::engine::ActError;
 use crate::queue::Queue;
-use crate::recovery::{Recoverer, Strategies, TaskSweep};
+use crate::recovery::TaskSweep;
 use crate::sessions::{self, Decided, Owner, SessionError};
 
 /// An open store.
@@ -45,8 +45,9 @@ use crate::sessions::{self, Decided, Owner, SessionError};
 /// finished step gives its recorded value and is not run again.
 #[derive(Debug, Clone)]
 pub struct Relight {
-    queue: Queue,
-    place: StoreIdentity,
+    pub(super) queue: Queue,
+    pub(super) place: StoreIdentity,
+    pub(super) own: OwnHolder,
 }
 
 impl Relight {
@@ -59,18 +60,18 @@ impl Relight {
     ///
     /// ```
     /// # tokio_test(async {
-    /// use relight_runtime::{Answer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, StrategyError};
+    /// use relight_runtime::{RecoveryAnswer, Decision, HolderDeath, RecoveryContext, RecoveryStrategy, Relight, StrategyError};
     /// use relight_runtime::core::task::Task;
     ///
     /// /// Tasks that were not begun go to somebody else; the others wait for a person.
     /// struct AskOps;
     ///
     /// impl RecoveryStrategy for AskOps {
-    ///     fn recover(&self, _: &Task, _: &HolderDeath, context: &RecoveryContext) -> Result<Answer, StrategyError> {
+    ///     fn recover(&self, _: &Task, _: &HolderDeath, context: &RecoveryContext) -> Result<RecoveryAnswer, StrategyError> {
     ///         if context.steps_done == 0 {
     ///             return Ok(Decision::Reassign { keep_progress: true }.into());
     ///         }
-    ///         Ok(Answer::from(Decision::Suspend).because("it had effects already"))
+    ///         Ok(RecoveryAnswer::from(Decision::Suspend).because("it had effects already"))
     ///     }
     /// }
     ///
@@ -89,44 +90,20 @@ impl Relight {
         RelightBuilder::new(url)
     }
 
-    /// Uses an engine that is there, with Relight's own strategies.
-    pub fn with_engine(engine: Engine) -> Self {
-        let (strategies, policy) = (Strategies::default(), TaskPolicy::default());
-        Self::with_recoverer(Recoverer::new(engine, strategies, policy))
-    }
-
-    /// Uses an engine, strategies and limits that are there.
-    pub fn with_recoverer(recoverer: Recoverer) -> Self {
-        let place = StoreIdentity::of(recoverer.engine());
-        Self {
-            queue: Queue::new(recoverer),
-            place,
-        }
-    }
-
-    /// What the rest of the product works with.
-    pub fn engine(&self) -> &Engine {
-        self.recoverer().engine()
-    }
-
-    /// The strategies and limits that tasks are recovered by.
-    pub fn recoverer(&self) -> &Recoverer {
-        self.queue.recoverer()
-    }
-
     /// Asks for a task by its id; nothing happens before `start` or `add`.
     pub fn task(&self, id: &str) -> Result<TaskBuilder, IdError> {
         let new = NewTask::bare(TaskId::new(id)?);
         Ok(TaskBuilder::new(
             self.recoverer().clone(),
             self.place.clone(),
+            self.own.clone(),
             new,
         ))
     }
 
     /// The tasks that wait for somebody to take them.
     pub fn queue(&self) -> TaskQueue {
-        TaskQueue::new(self.queue.clone(), self.place.clone())
+        TaskQueue::new(self.queue.clone(), self.place.clone(), self.own.clone())
     }
 
     /// Somebody who works through the queue under this name.
@@ -170,6 +147,7 @@ impl Relight {
         Ok(SessionBuilder::new(
             self.engine().clone(),
             SessionKey::new(key)?,
+            self.own.clone(),
         ))
     }
 
@@ -182,7 +160,7 @@ impl Relight {
     /// What a gateway calls at its end: the marks of this process are discarded.
     pub async fn shutdown_sessions(&self) -> Result<Vec<SessionKey>, SessionError> {
         let mut discarded = Vec::new();
-        for own in [own_process(), own_lease()] {
+        for own in self.own.all() {
             discarded.extend(sessions::shutdown(self.engine(), &Owner::Holder(own)).await?);
         }
         Ok(discarded)

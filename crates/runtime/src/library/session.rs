@@ -9,8 +9,9 @@ use relight_core::session::{Generation, Session, SessionEvent};
 use relight_core::time::Span;
 use tokio::task::JoinHandle;
 
-use super::process_claims::{lease, own_lease, own_process};
+use super::process_claims::OwnHolder;
 use crate::engine::Engine;
+use crate::operations::session::BegunTurn;
 use crate::os::clock;
 use crate::sessions::{self, SessionError, SessionOutcome};
 
@@ -39,6 +40,7 @@ use crate::sessions::{self, SessionError, SessionOutcome};
 pub struct SessionBuilder {
     engine: Engine,
     key: SessionKey,
+    own: OwnHolder,
     ttl: Option<Span>,
     context: BTreeMap<String, String>,
 }
@@ -55,16 +57,17 @@ pub enum BeginError {
 }
 
 impl SessionBuilder {
-    pub(super) fn new(engine: Engine, key: SessionKey) -> Self {
+    pub(super) fn new(engine: Engine, key: SessionKey, own: OwnHolder) -> Self {
         Self {
             engine,
             key,
+            own,
             ttl: None,
             context: BTreeMap::new(),
         }
     }
 
-    /// What whoever resumes it needs.
+    /// Values that its successor needs.
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.context.insert(key.to_owned(), value.to_owned());
         self
@@ -81,13 +84,8 @@ impl SessionBuilder {
     /// Marks a turn of this conversation. On disk when it returns: run it then.
     pub async fn begin(self, session_id: &str) -> Result<Turn, BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let ttl = lease(self.ttl, self.engine.holders())
-            .await
-            .map_err(SessionError::from)?;
-        let owner = match ttl {
-            Some(_) => own_lease(),
-            None => own_process(),
-        };
+        let lease = self.own.lease(self.ttl, self.engine.holders()).await;
+        let (owner, ttl) = lease.map_err(SessionError::from)?;
         let event = SessionEvent::Begin {
             session_id,
             owner,
@@ -102,11 +100,10 @@ impl SessionBuilder {
     /// by the time window, for want of anything better.
     pub async fn touch(self, session_id: &str) -> Result<(), BeginError> {
         let session_id = SessionId::new(session_id)?;
-        let event = SessionEvent::Touch {
-            session_id,
-            at: clock::now(),
-            by: own_process(),
-        };
+        let lease = self.own.lease(None, self.engine.holders()).await;
+        let (by, _) = lease.map_err(SessionError::from)?;
+        let at = clock::now();
+        let event = SessionEvent::Touch { session_id, at, by };
         sessions::act(&self.engine, &self.key, event).await?;
         Ok(())
     }
@@ -125,6 +122,7 @@ impl SessionBuilder {
 pub struct Turn {
     shared: Arc<TurnShared>,
     previous: Option<Session>,
+    begun: BegunTurn,
     renewal: Option<JoinHandle<()>>,
     ended: bool,
 }
@@ -140,6 +138,7 @@ struct TurnShared {
 
 impl Turn {
     fn new(engine: Engine, acted: SessionOutcome, ttl: Option<Span>) -> Self {
+        let begun = BegunTurn::from(acted.clone());
         let shared = Arc::new(TurnShared {
             engine,
             key: acted.after.key.clone(),
@@ -150,6 +149,7 @@ impl Turn {
         Self {
             shared,
             previous: acted.before,
+            begun,
             renewal,
             ended: false,
         }
@@ -163,6 +163,11 @@ impl Turn {
     /// Its number.
     pub fn generation(&self) -> Generation {
         self.shared.generation
+    }
+
+    /// Its begin, as every front shows it.
+    pub fn begun(&self) -> &BegunTurn {
+        &self.begun
     }
 
     /// The session as it was before: whether it was cut off, why, and how often in a row.

@@ -1,17 +1,19 @@
-//! One step of a running task: replay it, run it, record it.
+//! One step of a running task: replay it, or run it. What is recorded of it is in `step_in_progress`.
 
-use relight_core::change::{Change, StepMark};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use relight_core::change::StepMark;
 use relight_core::checkpoint::hash::canonical_json;
 use relight_core::decide::{Refusal, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{IdError, StepName};
-use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome, StepState};
-use relight_store::DeferredCommit;
+use relight_core::step::{Output, RepeatRule, Step, StepKey, StepState};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::step_in_progress::{FinishedStep, Pass, StepInProgress, StepStart};
 use super::task::{RunningTask, TaskShared};
 use crate::engine::ActError;
-use crate::os::clock;
 use crate::redact_input;
 
 /// Why a step gave no value.
@@ -48,6 +50,20 @@ impl<E> From<ActError> for StepError<E> {
         match error {
             ActError::Refused(refusal @ Refusal::Fenced { .. }) => Self::Fenced(refusal),
             other => Self::Act(other),
+        }
+    }
+}
+
+impl StepError<Infallible> {
+    /// The same where the step itself can fail too.
+    pub(super) fn widen<E>(self) -> StepError<E> {
+        match self {
+            Self::Failed(never) => match never {},
+            Self::Fenced(refusal) => StepError::Fenced(refusal),
+            Self::InDoubt(step) => StepError::InDoubt(step),
+            Self::Value { step, source } => StepError::Value { step, source },
+            Self::Name(error) => StepError::Name(error),
+            Self::Act(error) => StepError::Act(error),
         }
     }
 }
@@ -152,7 +168,7 @@ impl<'t> StepBuilder<'t> {
     }
 
     async fn run_with<T, E, V, Verdict, F, Fut>(
-        mut self,
+        self,
         verify: Option<V>,
         run: F,
     ) -> Result<T, StepError<E>>
@@ -164,7 +180,34 @@ impl<'t> StepBuilder<'t> {
         Fut: Future<Output = Result<T, E>>,
         E: std::fmt::Display,
     {
-        let shared = &*self.task.shared;
+        match self.begin().await.map_err(StepError::widen)? {
+            StepStart::Finished(finished) => {
+                let value = decode(finished.key(), finished.value())?;
+                finished.accept();
+                Ok(value)
+            }
+            StepStart::Run(step) => execute(step, run).await,
+            StepStart::Verify(step) => {
+                let Some(verify) = verify else {
+                    return Err(StepError::InDoubt(step.key().clone()));
+                };
+                let verdict = verify(step.run()).await;
+                match verdict.map_err(StepError::Failed)? {
+                    Some(value) => finish(step, value).await,
+                    None => {
+                        let step = step.did_not_happen().await.map_err(StepError::widen)?;
+                        execute(step, run).await
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins it, for a caller that runs it by itself and ends it later: see [`StepInProgress`].
+    ///
+    /// [`StepInProgress`]: super::StepInProgress
+    pub async fn begin(mut self) -> Result<StepStart, StepError<Infallible>> {
+        let shared = Arc::clone(&self.task.shared);
         if let Some(newest) = shared.lost_to() {
             return Err(StepError::Fenced(shared.fenced(newest)));
         }
@@ -176,16 +219,14 @@ impl<'t> StepBuilder<'t> {
         if let Some(source) = self.input_error.take() {
             return Err(StepError::Value { step: key, source });
         }
-        let pass = Pass::enter(shared, key.name.clone());
+        let pass = Pass::enter(Arc::clone(&shared), key.name.clone());
         key.occurrence = self.occurrence.unwrap_or(pass.occurrence);
-        let (known, output) = look_up(shared, &key).await?;
-        self.check_input(shared, &key, known.as_ref())?;
+        let (known, output) = look_up(&shared, &key).await?;
+        self.check_input(&shared, &key, known.as_ref())?;
         let advice = advise(known.as_ref());
         match advice {
             StepAdvice::Finished => {
-                let value = recorded(&key, output)?;
-                pass.finish();
-                return Ok(value);
+                return Ok(StepStart::Finished(FinishedStep::new(key, output, pass)));
             }
             StepAdvice::Wait => {
                 // Blocks the task and ends its lease, as every begin of such a step does.
@@ -200,28 +241,16 @@ impl<'t> StepBuilder<'t> {
             }
             StepAdvice::Ask | StepAdvice::Go | StepAdvice::Again => {}
         }
-        let mut mark = self.mark(key, known.as_ref());
+        let mark = self.mark(key, known.as_ref());
         if advice == StepAdvice::Ask {
-            let Some(verify) = verify else {
-                return Err(StepError::InDoubt(mark.key));
-            };
-            let verdict = verify(step_run(shared, &mark, true)).await;
-            if let Some(value) = verdict.map_err(StepError::Failed)? {
-                let output = value_output(shared, &mark.key, &value)?;
-                end(shared, mark, StepOutcome::Done, output).await?;
-                pass.finish();
-                return Ok(value);
-            }
-            let output = Output {
-                exit_code: 1,
-                ..Output::default()
-            };
-            end(shared, mark.clone(), StepOutcome::Failed, output).await?;
-            (mark.was_open, mark.rule) = (false, self.rule);
+            return Ok(StepStart::Verify(StepInProgress::in_doubt(
+                pass, mark, self.rule,
+            )));
         }
-        let value = execute(shared, mark, advice == StepAdvice::Again, run).await?;
-        pass.finish();
-        Ok(value)
+        let is_again = advice == StepAdvice::Again;
+        Ok(StepStart::Run(
+            StepInProgress::begin(pass, mark, is_again).await?,
+        ))
     }
 
     fn check_input<E>(
@@ -254,36 +283,6 @@ impl<'t> StepBuilder<'t> {
     }
 }
 
-/// The count of one name, put right however the step ends.
-struct Pass<'s> {
-    shared: &'s TaskShared,
-    name: StepName,
-    occurrence: u32,
-    finished: bool,
-}
-
-impl<'s> Pass<'s> {
-    fn enter(shared: &'s TaskShared, name: StepName) -> Self {
-        let occurrence = shared.enter(&name);
-        Self {
-            shared,
-            name,
-            occurrence,
-            finished: false,
-        }
-    }
-
-    fn finish(mut self) {
-        self.finished = true;
-    }
-}
-
-impl Drop for Pass<'_> {
-    fn drop(&mut self) {
-        self.shared.leave(&self.name, self.finished);
-    }
-}
-
 /// What is known of a step, with what it gave when it is finished. A finished one without that was
 /// declared done, or the store has lost it (a standby that was behind took over, a backup was
 /// restored): then what the store says now holds.
@@ -301,173 +300,60 @@ async fn look_up(
     }
 }
 
-fn recorded<T: DeserializeOwned, E>(
-    key: &StepKey,
-    output: Option<Output>,
-) -> Result<T, StepError<E>> {
-    // A step that a person or a command declared done has no value: it reads as null.
-    let body = output.map_or_else(|| b"null".to_vec(), |output| output.body);
-    serde_json::from_slice(&body).map_err(|source| StepError::Value {
-        step: key.clone(),
-        source,
-    })
-}
-
-async fn execute<T, E, F, Fut>(
-    shared: &TaskShared,
-    mut mark: StepMark,
-    in_doubt: bool,
-    run: F,
-) -> Result<T, StepError<E>>
+async fn execute<T, E, F, Fut>(step: StepInProgress, run: F) -> Result<T, StepError<E>>
 where
     T: Serialize + DeserializeOwned,
     F: FnOnce(StepRun) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     E: std::fmt::Display,
 {
-    let given_up = GivenUp {
-        shared,
-        key: Some(mark.key.clone()),
-    };
-    let begun = begin(shared, &mark).await?;
-    let result = run(step_run(shared, &mark, in_doubt)).await;
-    // Still in memory: begin and end become one record. Else the store has it.
-    let cancelled = begun.is_some_and(|begun| begun.cancel());
-    mark.was_open = mark.was_open || !cancelled;
-    let value = match result {
-        Ok(value) => value,
+    match run(step.run()).await {
+        Ok(value) => finish(step, value).await,
         Err(error) => {
-            end(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
-            given_up.disarm();
-            return Err(StepError::Failed(error));
+            step.fail(error.to_string())
+                .await
+                .map_err(StepError::widen)?;
+            Err(StepError::Failed(error))
         }
-    };
-    match value_output(shared, &mark.key, &value) {
-        Ok(output) => end(shared, mark, StepOutcome::Done, output).await?,
+    }
+}
+
+async fn finish<T: Serialize + DeserializeOwned, E>(
+    step: StepInProgress,
+    value: T,
+) -> Result<T, StepError<E>> {
+    match encode(step.key(), &value) {
+        Ok(body) => {
+            step.finish(body).await.map_err(StepError::widen)?;
+            Ok(value)
+        }
         Err(error) => {
-            end::<E>(shared, mark, StepOutcome::Failed, failure(shared, &error)).await?;
-            given_up.disarm();
-            return Err(error);
-        }
-    }
-    given_up.disarm();
-    Ok(value)
-}
-
-fn failure(shared: &TaskShared, error: &dyn std::fmt::Display) -> Output {
-    let mut output = Output {
-        exit_code: 1,
-        stderr: error.to_string(),
-        ..Output::default()
-    };
-    redact_input::clean_output(shared.engine.redactor(), &mut output);
-    output
-}
-
-/// A step whose future is dropped half way: the store may have its begin, or even its end.
-struct GivenUp<'s> {
-    shared: &'s TaskShared,
-    key: Option<StepKey>,
-}
-
-impl GivenUp<'_> {
-    fn disarm(mut self) {
-        self.key = None;
-    }
-}
-
-impl Drop for GivenUp<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key.take() {
-            self.shared
-                .given_up
-                .lock()
-                .expect("nothing panics while locked")
-                .insert(key);
+            step.fail(error.to_string())
+                .await
+                .map_err(StepError::widen)?;
+            Err(error.widen())
         }
     }
 }
 
-/// Records the begin: before the step acts where its rule needs that, else on the way.
-async fn begin<E>(
-    shared: &TaskShared,
-    mark: &StepMark,
-) -> Result<Option<DeferredCommit>, StepError<E>> {
-    let change = Change::StepBegun(mark.clone());
-    if mark.rule.needs_intent_first() {
-        shared.commit(vec![change]).await?;
-        return Ok(None);
-    }
-    Ok(Some(
-        shared
-            .engine
-            .store()
-            .commit_deferred(shared.under_fence(vec![change])),
-    ))
+fn decode<T: DeserializeOwned, E>(step: &StepKey, value: &[u8]) -> Result<T, StepError<E>> {
+    serde_json::from_slice(value).map_err(|source| StepError::Value {
+        step: step.clone(),
+        source,
+    })
 }
 
-/// Records the end. A begin that nobody waited for may have been lost, or an earlier one may have
-/// come through after all: then the store is asked, once, and the end follows what is there.
-async fn end<E>(
-    shared: &TaskShared,
-    mut mark: StepMark,
-    outcome: StepOutcome,
-    output: Output,
-) -> Result<(), StepError<E>> {
-    let change = |mark: StepMark| Change::StepEnded {
-        mark,
-        outcome,
-        output: Some(output.clone()),
-    };
-    match shared.commit(vec![change(mark.clone())]).await {
-        Err(ActError::Contended(_)) => {
-            let step = shared.read_step(&mark.key).await?;
-            if step.as_ref().is_some_and(|step| step.state.is_closed()) {
-                let (task, step) = (shared.id.clone(), mark.key);
-                return Err(StepError::Act(Refusal::StepFinished { task, step }.into()));
-            }
-            mark.was_open = step.is_some_and(|step| step.is_open());
-            shared.commit(vec![change(mark.clone())]).await?;
-        }
-        other => other?,
-    }
-    let record = change(mark).step_record(clock::now(), Some(shared.fence));
-    let record = record.expect("the end of a step is a record of it");
-    let mut steps = shared.steps.lock().expect("nothing panics while locked");
-    steps.insert(record.key.clone(), record);
-    Ok(())
-}
-
-/// The whole value, however long: half of it could not be given back.
-fn value_output<T: Serialize + DeserializeOwned, E>(
-    shared: &TaskShared,
+fn encode<T: Serialize + DeserializeOwned>(
     step: &StepKey,
     value: &T,
-) -> Result<Output, StepError<E>> {
+) -> Result<Vec<u8>, StepError<Infallible>> {
     let body = serde_json::to_vec(value).map_err(|source| StepError::Value {
         step: step.clone(),
         source,
     })?;
     // What JSON cannot write becomes null, which may not read back: better told now than later.
     if memchr::memmem::find(&body, b"null").is_some() {
-        serde_json::from_slice::<T>(&body).map_err(|source| StepError::Value {
-            step: step.clone(),
-            source,
-        })?;
+        decode::<T, Infallible>(step, &body)?;
     }
-    let mut output = Output {
-        body,
-        ..Output::default()
-    };
-    redact_input::clean_output(shared.engine.redactor(), &mut output);
-    Ok(output)
-}
-
-fn step_run(shared: &TaskShared, mark: &StepMark, in_doubt: bool) -> StepRun {
-    let idempotency_key = mark.key.idempotency_key(&shared.id);
-    StepRun {
-        idempotency_key,
-        tries: mark.tries,
-        in_doubt,
-    }
+    Ok(body)
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::boundary::End;
 use super::process_claims::ProcessClaims;
 use super::step::{StepBuilder, StepError};
 use crate::engine::{ActError, Engine, Started, act_error};
@@ -38,7 +39,7 @@ pub struct RunningTask {
     resumed: bool,
     record: Task,
     progress: Progress,
-    _seat: ProcessClaims,
+    _claim: ProcessClaims,
 }
 
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl RunningTask {
         recoverer: Recoverer,
         started: Started,
         ttl: Option<Span>,
-        seat: ProcessClaims,
+        claim: ProcessClaims,
     ) -> Self {
         let steps = started
             .view
@@ -98,7 +99,7 @@ impl RunningTask {
             resumed: started.resumed,
             record,
             progress,
-            _seat: seat,
+            _claim: claim,
         }
     }
 
@@ -202,13 +203,34 @@ impl RunningTask {
         .await
     }
 
-    /// It goes on later.
+    /// It continues later.
     pub async fn defer(self, until: Time) -> Result<(), ActError> {
         self.end(TaskEvent::Defer {
             until,
             reason: None,
         })
         .await
+    }
+
+    /// Ends the work of a handle that is shared. Once it has ended, every call says so.
+    pub async fn end_with(&self, end: End) -> Result<(), ActError> {
+        if let End::Block { reason } = &end {
+            check_reason(reason)?;
+        }
+        self.end(end.into()).await
+    }
+
+    /// Gives the task up: it is interrupted, and anybody may continue it. On disk when it returns.
+    pub async fn interrupt(&self, reason: &str) -> Result<(), ActError> {
+        check_reason(reason)?;
+        let reason = reason.to_owned();
+        self.end(TaskEvent::Interrupt { reason }).await
+    }
+
+    /// As `fail`, for a handle that is shared.
+    pub async fn fail_with(&self, reason: &str) -> Result<Recovered, ActError> {
+        check_reason(reason)?;
+        self.end_as_failed(reason).await
     }
 
     /// Completes when somebody else has the lease: whatever is being done should be dropped.
@@ -247,7 +269,7 @@ impl RunningTask {
     }
 
     /// Whether this handle has ended its lease.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.shared.ended.load(Ordering::Relaxed)
     }
 

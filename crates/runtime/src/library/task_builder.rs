@@ -8,10 +8,9 @@ use relight_core::lease::{Holder, LEASE_MAX};
 use relight_core::task::{NewTask, Task, TaskSpec};
 use relight_core::time::Span;
 
-use super::process_claims::{ProcessClaims, StoreIdentity, lease, own_lease, own_process};
+use super::process_claims::{OwnHolder, ProcessClaims, StoreIdentity};
 use super::task::RunningTask;
-use crate::drain;
-use crate::engine::ActError;
+use crate::engine::{ActError, NewStart};
 use crate::os::clock;
 use crate::recovery::{Recoverer, UnknownStrategy};
 
@@ -20,6 +19,7 @@ use crate::recovery::{Recoverer, UnknownStrategy};
 pub struct TaskBuilder {
     recoverer: Recoverer,
     place: StoreIdentity,
+    own: OwnHolder,
     new: NewTask,
     ttl: Option<Span>,
     lifetime: Option<Span>,
@@ -27,10 +27,16 @@ pub struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    pub(super) fn new(recoverer: Recoverer, place: StoreIdentity, new: NewTask) -> Self {
+    pub(super) fn new(
+        recoverer: Recoverer,
+        place: StoreIdentity,
+        own: OwnHolder,
+        new: NewTask,
+    ) -> Self {
         Self {
             recoverer,
             place,
+            own,
             new,
             ttl: None,
             lifetime: None,
@@ -133,45 +139,50 @@ impl TaskBuilder {
     /// Tokio runtime.
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
-        let ttl = lease(self.ttl, self.recoverer.engine().holders()).await?;
-        let holder = holder(ttl);
         let engine = self.recoverer.engine();
-        // The key may belong to another task: that one is started, and its seat is taken.
+        let (holder, ttl) = self.own.lease(self.ttl, engine.holders()).await?;
+        engine
+            .defer_new_while_draining(&self.new, Right::Unfenced, &holder)
+            .await?;
         let starter = engine.starter(self.new.agent.clone(), &holder).await?;
-        let task = engine.add_to_start(self.new).await?.task().clone();
-        if drain::now(engine.store().as_ref()).await?.is_some()
-            && !engine.continues(&task.id, Right::Unfenced, &holder).await?
-        {
-            engine.defer_while_draining(&task.id).await?;
-        }
-        let seat = ProcessClaims::take(&self.place, &task.id)?;
-        // Nobody sits there, so what this process still holds belongs to a handle that is gone. A
-        // lease of its own keeps what that one left behind from ending it.
-        let left_over = task.lease.held.is_some_and(|held| held.holder == holder);
         let limits = match self.force {
             true => StartLimits::Forced,
             false => StartLimits::Policy(self.recoverer.policy()),
         };
-        let start = TaskEvent::Start {
-            holder,
+        let mut claim = ProcessClaims::take(&self.place, &self.new.id)?;
+        // An attempt continues its own lease: its other processes know the fence.
+        let is_attempt = matches!(holder, Holder::Attempt { .. });
+        let start = |steal| TaskEvent::Start {
+            holder: holder.clone(),
             ttl,
-            steal: left_over,
-            starter,
-            limits,
+            steal,
+            starter: starter.clone(),
+            limits: limits.clone(),
         };
-        let started = engine.take_for(&task.id, Right::Unfenced, start).await?;
-        Ok(RunningTask::new(self.recoverer, started, ttl, seat))
+        let id = self.new.id.clone();
+        let started = match engine.start_new(self.new, start(false)).await? {
+            NewStart::Started(started) => *started,
+            NewStart::There(task) => {
+                // The key may belong to another task: that one is started.
+                if task.id != id {
+                    claim = ProcessClaims::take(&self.place, &task.id)?;
+                }
+                // No handle has it, so what this process still holds belongs to a handle that is gone. A lease
+                // of its own keeps what that one left behind from ending it.
+                let left_over = !is_attempt
+                    && task
+                        .lease
+                        .held
+                        .as_ref()
+                        .is_some_and(|held| held.holder == holder);
+                let start = start(left_over);
+                engine.take_for(&task.id, Right::Unfenced, start).await?
+            }
+        };
+        Ok(RunningTask::new(self.recoverer, started, ttl, claim))
     }
 
     fn spec(&mut self) -> &mut TaskSpec {
         &mut self.new.spec
-    }
-}
-
-/// Who holds a lease of this program: its process, or the clock.
-pub(super) fn holder(ttl: Option<Span>) -> Holder {
-    match ttl {
-        Some(_) => own_lease(),
-        None => own_process(),
     }
 }

@@ -12,15 +12,15 @@ use relight_core::lease::Holder;
 use relight_core::progress;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
-use relight_core::task::Task;
+use relight_core::task::{Cost, Task};
 use relight_core::time::Time;
-use relight_store::{AgentQuery, AttemptQuery, StoreError, TaskQuery};
+use relight_store::{AgentQuery, AttemptQuery, Rows, StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::Context;
 use super::death::LastDeath;
 use super::live_signs::{Live, LiveSigns};
-use super::view::List;
+use super::view::{List, cut, told};
 use crate::engine::ActError;
 use crate::holders::Holders;
 use crate::os::{clock, fleet, process};
@@ -30,8 +30,8 @@ const FEW: usize = 8;
 
 /// An agent and what it is doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Agent {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Agent))]
+pub struct AgentView {
     pub name: String,
     /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -77,6 +77,14 @@ pub struct Agent {
     pub max_attempts: u32,
     /// Restarts that still count towards the limit.
     pub restarts_total: u32,
+    /// What all its attempts have cost, as their output tells; `0` if it does not.
+    pub cost: String,
+    /// Model turns of all its attempts, as their output tells.
+    pub turns: u64,
+    /// Tokens sent to the model by all its attempts, cached ones included, as their output tells.
+    pub input_tokens: u64,
+    /// Tokens that the model wrote for all its attempts, as their output tells.
+    pub output_tokens: u64,
     pub command: Vec<String>,
     pub folder: String,
     pub preset: String,
@@ -85,9 +93,11 @@ pub struct Agent {
     pub skills: Vec<String>,
     pub pool: Option<String>,
     /// Who has it; null if it is free.
-    pub supervisor: Option<Supervisor>,
+    pub supervisor: Option<SupervisorView>,
     /// It reports itself.
     pub self_reporting: bool,
+    /// It is started for each task of the queue, and waits for the next one.
+    pub idle: bool,
     /// The node of a fleet that has it, or had it last.
     pub node: Option<String>,
     pub last_death: Option<LastDeath>,
@@ -99,8 +109,8 @@ pub struct Agent {
 
 /// Who has an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Supervisor {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Supervisor))]
+pub struct SupervisorView {
     /// `run` or `up`; null if it does not answer.
     pub kind: Option<&'static str>,
     pub pid: u32,
@@ -112,7 +122,7 @@ pub struct Supervisor {
     pub elsewhere: Option<NodeName>,
 }
 
-impl Supervisor {
+impl SupervisorView {
     /// The holder of its lease; none when it is free, or ended by a clock.
     pub fn of(agent: &agent::Agent, holders: &Holders) -> Option<Self> {
         let held = agent.lease.held.as_ref()?;
@@ -183,7 +193,7 @@ impl Truth {
     pub fn of(
         agent: &agent::Agent,
         attempt: Option<&Attempt>,
-        supervisor: Option<&Supervisor>,
+        supervisor: Option<&SupervisorView>,
     ) -> Self {
         let leader = attempt.and_then(|attempt| attempt.process.as_ref());
         if let Some(supervisor) = supervisor.filter(|supervisor| supervisor.alive) {
@@ -233,7 +243,7 @@ impl Context {
         name: &AgentName,
         signs: &mut LiveSigns,
         here: Option<&str>,
-    ) -> Result<Agent, ActError> {
+    ) -> Result<AgentView, ActError> {
         let agent = self.agent(name).await?;
         let mut shown = self.show_agents(vec![agent], signs, here).await?;
         shown
@@ -247,22 +257,21 @@ impl Context {
         query: AgentQuery,
         signs: &mut LiveSigns,
         here: Option<&str>,
-    ) -> Result<List<Agent>, ActError> {
+    ) -> Result<List<AgentView>, ActError> {
         let limit = query.limit.unwrap_or(usize::MAX);
         let query = AgentQuery {
             limit: query.limit.map(|limit| limit + 1),
             ..query
         };
-        let mut agents = self.engine.store().agents(query).await?;
-        let has_more = agents.len() > limit;
-        agents.truncate(limit);
-        let next = agents
-            .last()
-            .filter(|_| has_more)
-            .map(|agent| agent.name.to_string());
+        let mut agents = self.engine.store().agents(query.clone()).await?;
+        let unreadable = self.engine.store().unreadable(Rows::Agents(query)).await?;
+        let next = cut(&mut agents, &unreadable, limit, |agent| {
+            agent.name.to_string()
+        });
         Ok(List {
             items: self.show_agents(agents, signs, here).await?,
             next,
+            unreadable: told(&unreadable),
         })
     }
 
@@ -271,7 +280,7 @@ impl Context {
         agents: Vec<agent::Agent>,
         signs: &mut LiveSigns,
         here: Option<&str>,
-    ) -> Result<Vec<Agent>, StoreError> {
+    ) -> Result<Vec<AgentView>, StoreError> {
         let leases = agents.iter().filter_map(|agent| agent.lease.held.as_ref());
         self.engine.holders().look_for(leases).await?;
         let mut held = match agents.len() > FEW {
@@ -280,7 +289,7 @@ impl Context {
         };
         let mut known = Vec::with_capacity(agents.len());
         for agent in agents {
-            let supervisor = Supervisor::of(&agent, self.engine.holders());
+            let supervisor = SupervisorView::of(&agent, self.engine.holders());
             let live = match supervisor
                 .as_ref()
                 .filter(|supervisor| supervisor.is_near())
@@ -303,7 +312,7 @@ impl Context {
     async fn known(
         &self,
         agent: agent::Agent,
-        mut supervisor: Option<Supervisor>,
+        mut supervisor: Option<SupervisorView>,
         live: Live,
         held: Option<&mut HashMap<String, Task>>,
     ) -> Result<Known, StoreError> {
@@ -424,13 +433,13 @@ struct Known {
     last_death: Option<LastDeath>,
     task: Option<Task>,
     step: Option<String>,
-    supervisor: Option<Supervisor>,
+    supervisor: Option<SupervisorView>,
     truth: Truth,
     live: Live,
 }
 
 impl Known {
-    fn shown(self, is_daemon_up: bool, now: Time, here: Option<&str>) -> Agent {
+    fn shown(self, is_daemon_up: bool, now: Time, here: Option<&str>) -> AgentView {
         let detail = self.detail(is_daemon_up, now, here);
         let why = why(&self.agent);
         let Self {
@@ -454,6 +463,7 @@ impl Known {
         let node = holder
             .or_else(|| process?.node.as_ref())
             .map(ToString::to_string);
+        let idle = agent.is_idle();
         // The number of a process that has ended may be another's.
         let has_ended = matches!(truth, Truth::DiedUnnoticed | Truth::NotRecorded);
         let pid = process.filter(|_| !has_ended).map(|process| process.pid);
@@ -461,7 +471,7 @@ impl Known {
         let task = task
             .map(|task| task.id.into())
             .or(agent.plan.task.map(TaskId::into));
-        Agent {
+        AgentView {
             state: agent.state.kind(),
             why,
             detail,
@@ -487,7 +497,12 @@ impl Known {
             recoveries_in_a_row: agent.tally.in_a_row,
             max_attempts: agent.plan.policy.max_attempts,
             restarts_total: agent.tally.total(),
+            cost: Cost(agent.usage.meter.used.cost_micros).to_string(),
+            turns: agent.usage.meter.used.turns,
+            input_tokens: agent.usage.meter.used.input_tokens,
+            output_tokens: agent.usage.meter.used.output_tokens,
             self_reporting: agent.plan.labels.contains_key(agent::SELF_REPORTING),
+            idle,
             command: agent.plan.command,
             folder: agent.plan.folder,
             preset: agent.plan.preset,
@@ -575,7 +590,9 @@ impl Known {
                         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
                         format!("{why}{note}; fix it, then {}", start())
                     }
-                    (Pause::HeldBack, Truth::AsRecorded) => format!("{why}; {}", go_on()),
+                    (Pause::HeldBack | Pause::Budget, Truth::AsRecorded) => {
+                        format!("{why}; {}", go_on())
+                    }
                     _ => format!("{why}{}", self.forgotten(truth, &start)),
                 };
                 format!("suspended{until}: {pause}")
@@ -670,6 +687,8 @@ fn why(agent: &agent::Agent) -> Option<String> {
             StopReason::Restart => "being restarted",
             StopReason::Hung => "hung, being stopped",
             StopReason::Timeout => "out of time, being stopped",
+            StopReason::Incurable => "it cannot succeed, being stopped",
+            StopReason::Budget => "the budget of the store is spent, being stopped",
         },
         AgentState::Suspended { why, .. } => match why {
             Pause::Deferred => "it said later",
@@ -679,7 +698,8 @@ fn why(agent: &agent::Agent) -> Option<String> {
             Pause::Task => "its task waits for a person",
             Pause::Draining => "nothing is begun while draining",
             Pause::Turn => "it waits for its turn",
-            Pause::Incurable => "no retry can cure its error",
+            Pause::Incurable => "it cannot continue by itself",
+            Pause::Budget => "the budget of the store is spent",
         },
         AgentState::Stopped { by } => match by {
             Stopper::Person => "stopped by a person",

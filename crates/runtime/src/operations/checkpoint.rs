@@ -30,15 +30,18 @@ use crate::supervise::successor;
 pub const TTL_DAYS_DEFAULT: u32 = 7;
 
 /// A workflow to begin, before its first risky step.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CheckpointStart {
     /// Its id.
     pub workflow: TaskId,
     /// Who works on it.
+    #[serde(deserialize_with = "fields::named_workflow_agent")]
     pub agent: AgentName,
     /// The step that is about to be done.
     pub step: StepName,
     /// The steps after it.
+    #[serde(default)]
     pub remaining: Vec<StepName>,
     /// What makes two starts the same start.
     pub idempotency: IdempotencyKey,
@@ -47,9 +50,15 @@ pub struct CheckpointStart {
     /// Free text for the successor.
     pub notes: Option<String>,
     /// Days after which it is not worth resuming; 0 for never.
+    #[serde(default = "ttl_days_default")]
     pub ttl_days: u32,
     /// Begin a new run over one that is unfinished or has ended.
+    #[serde(default)]
     pub force: bool,
+}
+
+fn ttl_days_default() -> u32 {
+    TTL_DAYS_DEFAULT
 }
 
 /// What became of a workflow and of its file.
@@ -193,7 +202,8 @@ impl CheckpointStart {
 }
 
 /// What changed in a workflow.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "UpdateFields")]
 pub struct CheckpointUpdate {
     /// Which workflow.
     pub workflow: TaskId,
@@ -201,6 +211,38 @@ pub struct CheckpointUpdate {
     pub fence: Option<Fence>,
     /// What changed.
     pub change: UpdateRequest,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateFields {
+    workflow: TaskId,
+    #[serde(default, deserialize_with = "fields::fence")]
+    fence: Option<Fence>,
+    #[serde(default)]
+    complete: Vec<StepName>,
+    step: Option<StepName>,
+    #[serde(default)]
+    remaining: Vec<StepName>,
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    status: Option<WorkflowStatus>,
+    notes: Option<String>,
+}
+
+impl From<UpdateFields> for CheckpointUpdate {
+    fn from(given: UpdateFields) -> Self {
+        Self {
+            workflow: given.workflow,
+            fence: given.fence,
+            change: UpdateRequest {
+                complete: given.complete,
+                step: given.step,
+                remaining: given.remaining,
+                status: given.status,
+                notes: given.notes,
+            },
+        }
+    }
 }
 
 impl CheckpointUpdate {
@@ -379,7 +421,7 @@ pub struct CheckpointResumed {
 impl Serialize for CheckpointResumed {
     /// Beside our own names those of the file, for readers of the original script's answer.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut value = json!(view::Started::from(self.started.clone()));
+        let mut value = json!(view::StartedView::from(self.started.clone()));
         value["workflow"] = json!(self.started.view.task.id);
         value["file"] = json!(self.file);
         value["checkpoint"] = json!(self.checkpoint);
@@ -431,11 +473,13 @@ impl CheckpointResume {
 }
 
 /// A file to take into the store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CheckpointImport {
     /// The file.
     pub file: PathBuf,
     /// Take it even if the store has a newer state.
+    #[serde(default)]
     pub force: bool,
 }
 
@@ -455,6 +499,8 @@ impl CheckpointImport {
 pub struct CheckpointList {
     /// Workflows that the store knows, oldest first.
     pub items: Vec<ListedWorkflow>,
+    /// Always none: all are on one page.
+    pub next: Option<String>,
     /// Good files that the store does not know.
     pub unknown: Vec<UnknownFile>,
     /// Damaged files.
@@ -545,6 +591,7 @@ impl CheckpointList {
             .collect();
         Ok(Self {
             items,
+            next: None,
             unknown: unknown.collect(),
             damaged: damaged.collect(),
             quarantined,

@@ -32,6 +32,11 @@ pub fn workflow_agent<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Agent
         .map_err(D::Error::custom)
 }
 
+/// The same where one is needed.
+pub fn named_workflow_agent<'de, D: Deserializer<'de>>(from: D) -> Result<AgentName, D::Error> {
+    AgentName::of_workflow(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
 /// A number from nothing to the largest that the store and every client can hold.
 pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     limits::number(u64::deserialize(from)?).map_err(D::Error::custom)

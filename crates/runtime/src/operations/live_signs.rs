@@ -21,12 +21,12 @@ const WAIT_MAX: Span = Span::from_ms(500);
 #[derive(Debug, Default)]
 pub struct LiveSigns {
     own: Option<Beats>,
-    asked: HashMap<u32, Option<Answer>>,
+    asked: HashMap<u32, Option<SupervisorAnswer>>,
 }
 
 /// What a supervisor answered.
 #[derive(Debug)]
-struct Answer {
+struct SupervisorAnswer {
     kind: &'static str,
     signs: HashMap<AgentName, AgentSigns>,
 }
@@ -97,7 +97,7 @@ impl LiveSigns {
 }
 
 /// Asks where a `relight run` of this agent would listen, then where the daemon does.
-fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<Answer> {
+fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<SupervisorAnswer> {
     let socket = run_socket(&AgentFolder::of(home, agent));
     let run = match control::ask(&socket, &Request::Status, WAIT_MAX) {
         Ok(ControlReply::Ok(value)) => serde_json::from_value::<SupervisorStatus>(value).ok(),
@@ -113,7 +113,7 @@ fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<An
         .agents
         .into_iter()
         .map(|signs| (signs.agent.clone(), signs));
-    Some(Answer {
+    Some(SupervisorAnswer {
         kind,
         signs: signs.collect(),
     })

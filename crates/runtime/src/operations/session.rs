@@ -9,10 +9,12 @@ use relight_core::lease::{Holder, LEASE_DEFAULT, of_length};
 use relight_core::session::{self, Generation, Policy, Rules, SessionEvent, SessionStateKind};
 use relight_core::session::{SessionState, Suspender};
 use relight_core::time::{Span, Time};
-use serde::{Deserialize, Serialize};
+use relight_store::{Rows, SessionQuery};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::fields;
-use super::view::{HeldBy, List};
+use super::view::{HeldBy, List, cut, told};
 use crate::engine::Engine;
 use crate::holders::Holders;
 use crate::os::{clock, process};
@@ -67,10 +69,11 @@ impl SessionCaller {
         Ok((holder, ttl))
     }
 
+    /// What an attempt holds ends with it, whatever it calls itself.
     fn named(&self, owner: Option<OwnerName>) -> Holder {
-        match owner {
-            Some(owner) => Holder::over_http(owner),
-            None => self.owner.clone(),
+        match (&self.owner, owner) {
+            (Holder::Process(_) | Holder::Time { .. }, Some(owner)) => Holder::over_http(owner),
+            (holder, _) => holder.clone(),
         }
     }
 
@@ -140,19 +143,7 @@ impl SessionOperation for SessionBegin {
             ttl,
             context: self.set,
         };
-        let acted = sessions::act(engine, &self.key, event).await?;
-        let (resumed, previous_state) = (acted.was_cut_off(), acted.previous_state());
-        let session = acted.after;
-        Ok(BegunTurn {
-            key: session.key,
-            generation: session.generation,
-            session_id: session.session_id,
-            resumed,
-            previous_state,
-            reason: session.reason.map(|reason| reason.text),
-            deaths_in_a_row: session.deaths_in_a_row,
-            context: session.context,
-        })
+        Ok(sessions::act(engine, &self.key, event).await?.into())
     }
 }
 
@@ -198,9 +189,13 @@ request! {
 }
 
 impl SessionOperation for SessionTouch {
-    type Answer = Session;
+    type Answer = SessionView;
 
-    async fn run(self, engine: &Engine, caller: &SessionCaller) -> Result<Session, SessionError> {
+    async fn run(
+        self,
+        engine: &Engine,
+        caller: &SessionCaller,
+    ) -> Result<SessionView, SessionError> {
         let names_owner = self.owner.is_some() || self.owner_pid.is_some();
         let event = match (self.id, self.generation) {
             (id, Some(_)) if id.is_some() || names_owner => {
@@ -224,7 +219,7 @@ impl SessionOperation for SessionTouch {
             }
         };
         let acted = sessions::act(engine, &self.key, event).await?;
-        Ok(Session::at(acted.after, clock::now(), engine.holders()))
+        Ok(SessionView::at(acted.after, clock::now(), engine.holders()))
     }
 }
 
@@ -285,14 +280,14 @@ async fn changed(
     let previous_state = acted.previous_state();
     let at = acted.after.updated_at;
     Ok(ChangedSession {
-        session: Session::at(acted.after, at, engine.holders()),
+        session: SessionView::at(acted.after, at, engine.holders()),
         previous_state,
     })
 }
 
 /// Shows one session.
-pub async fn show(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
-    Ok(Session::at(
+pub async fn show(engine: &Engine, key: &SessionKey) -> Result<SessionView, SessionError> {
+    Ok(SessionView::at(
         sessions::session(engine, key).await?,
         clock::now(),
         engine.holders(),
@@ -305,16 +300,30 @@ pub async fn list(
     states: Vec<SessionStateKind>,
     after: Option<SessionKey>,
     limit: usize,
-) -> Result<List<Session>, SessionError> {
-    let (found, next) = sessions::list(engine, states, after, limit).await?;
+) -> Result<List<SessionView>, SessionError> {
+    let query = SessionQuery {
+        states,
+        seen: false,
+        after,
+        limit: Some(limit.saturating_add(1)),
+    };
+    let store = engine.store();
+    let mut found = store.sessions(query.clone()).await?;
+    let unreadable = store.unreadable(Rows::Sessions(query)).await?;
+    let next = cut(&mut found, &unreadable, limit, |session| {
+        session.key.to_string()
+    });
+    let owners = found.iter().filter_map(session::Session::owner);
+    engine.holders().look_for(owners).await?;
     let now = clock::now();
     let items = found
         .into_iter()
-        .map(|session| Session::at(session, now, engine.holders()))
+        .map(|session| SessionView::at(session, now, engine.holders()))
         .collect();
     Ok(List {
         items,
-        next: next.map(String::from),
+        next,
+        unreadable: told(&unreadable),
     })
 }
 
@@ -323,7 +332,7 @@ pub async fn list(
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SessionShutdown {
-    /// As it was given when the turns began; whoever asks when none.
+    /// The owner given when the turns began; default: the caller.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub owner: Option<OwnerName>,
     /// A process of this machine, also when it is gone already. Over the socket only.
@@ -392,8 +401,8 @@ impl SessionRecover {
 
 /// One conversation, with the turn that is in flight or was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Session {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Session))]
+pub struct SessionView {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: SessionKey,
     /// `idle`, `active`, `resume_pending`, `suspended` or `expired`.
@@ -437,7 +446,7 @@ pub struct Session {
     pub updated_at: Time,
 }
 
-impl Session {
+impl SessionView {
     /// As it stands at this moment. Call `Holders::look_for` first.
     fn at(session: session::Session, now: Time, holders: &Holders) -> Self {
         let (mut discovered_at, mut fresh_until, mut suspended_by) = (None, None, None);
@@ -481,7 +490,7 @@ impl Session {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ChangedSession {
     #[serde(flatten)]
-    pub session: Session,
+    pub session: SessionView,
     /// What it was before.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub previous_state: Option<SessionStateKind>,
@@ -506,8 +515,97 @@ pub struct BegunTurn {
     pub reason: Option<String>,
     /// How many owners died in a turn of it since one was finished.
     pub deaths_in_a_row: u32,
-    /// What whoever resumes it needs.
+    /// Values that its successor needs.
     pub context: BTreeMap<String, String>,
+}
+
+impl From<SessionOutcome> for BegunTurn {
+    fn from(acted: SessionOutcome) -> Self {
+        let (resumed, previous_state) = (acted.was_cut_off(), acted.previous_state());
+        let session = acted.after;
+        Self {
+            key: session.key,
+            generation: session.generation,
+            session_id: session.session_id,
+            resumed,
+            previous_state,
+            reason: session.reason.map(|reason| reason.text),
+            deaths_in_a_row: session.deaths_in_a_row,
+            context: session.context,
+        }
+    }
+}
+
+/// Marks that another gateway kept in a file of its own (`agent_checkpoints.json`), to be taken in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionImport {
+    /// The content of the file.
+    #[serde(deserialize_with = "marks_as_text")]
+    pub marks: Vec<u8>,
+    /// Whose turns they are; nobody's who lives when none. Over the socket only.
+    pub owner_pid: Option<u32>,
+}
+
+fn marks_as_text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    Ok(Value::deserialize(from)?.to_string().into_bytes())
+}
+
+/// What became of the marks of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ImportedSessions {
+    /// Sessions whose turn is in flight by the file.
+    pub imported: Vec<SessionKey>,
+    /// Those that the store has as the file does.
+    pub same: Vec<SessionKey>,
+    /// Those that were left as they are.
+    pub refused: Vec<UnusedMark>,
+    /// Marks that make no sense.
+    pub damaged: Vec<UnusedMark>,
+}
+
+/// A mark that was not taken in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnusedMark {
+    /// As the file has it.
+    pub key: String,
+    pub reason: String,
+}
+
+impl SessionOperation for SessionImport {
+    type Answer = ImportedSessions;
+
+    async fn run(
+        self,
+        engine: &Engine,
+        caller: &SessionCaller,
+    ) -> Result<ImportedSessions, SessionError> {
+        let owner = match self.owner_pid {
+            Some(pid) => Some(caller.owner(None, Some(pid), None)?),
+            None => None,
+        };
+        let marks = session::read_marks(&self.marks).map_err(SessionError::Damaged)?;
+        let damaged = marks.damaged.clone().into_iter();
+        let damaged = damaged.map(|(key, reason)| UnusedMark { key, reason });
+        let done = sessions::import(engine, marks, owner).await?;
+        let refused = done.refused.into_iter().map(|(key, why)| UnusedMark {
+            key: key.to_string(),
+            reason: why.to_string(),
+        });
+        Ok(ImportedSessions {
+            imported: done.imported,
+            same: done.same,
+            refused: refused.collect(),
+            damaged: damaged.collect(),
+        })
+    }
+}
+
+/// The turns in flight, as other gateways keep them in `agent_checkpoints.json`: how many, and the text of the
+/// file.
+pub async fn export(engine: &Engine) -> Result<(usize, String), SessionError> {
+    let in_flight = sessions::in_flight(engine).await?;
+    Ok((in_flight.len(), session::write_marks(&in_flight)))
 }
 
 /// A turn that has ended.

@@ -12,6 +12,7 @@ use relight_core::task::{Cost, Task};
 use serde::{Deserialize, Serialize};
 
 use super::task::usage;
+use super::view::StepWithOutput;
 use super::{Context, Operation, Written, check_reason, fields, right};
 use crate::engine::{ActError, Acted, Engine};
 use crate::redact_input;
@@ -79,6 +80,25 @@ impl Operation for StepBegin {
             exit_code: output.as_ref().map(|output| output.exit_code),
             output: output.map(|output| String::from_utf8_lossy(&output.body).into_owned()),
         }))
+    }
+}
+
+impl Context {
+    /// A step and what it wrote; none when there is no such step.
+    pub async fn show_step(
+        &self,
+        id: &TaskId,
+        name: StepName,
+        occurrence: Option<NonZeroU32>,
+    ) -> Result<Option<StepWithOutput>, ActError> {
+        let store = self.engine.store();
+        self.engine.task(id).await?;
+        let key = key(&self.engine, name, occurrence);
+        let Some(step) = store.step(id, &key).await? else {
+            return Ok(None);
+        };
+        let output = store.output(id, &key).await?;
+        Ok(Some(StepWithOutput::new(id, &step, output.as_ref())))
     }
 }
 

@@ -23,13 +23,13 @@ macro_rules! verb {
         request! { $(#[$doc])* task $name { $($fields)* } }
 
         impl Operation for $name {
-            type Answer = view::Task;
+            type Answer = view::TaskView;
 
-            async fn run(self, context: &Context) -> Result<Written<view::Task>, ActError> {
+            async fn run(self, context: &Context) -> Result<Written<view::TaskView>, ActError> {
                 let $given = self;
                 let event = $event;
                 let written = context.act(&$given.task, $right, event).await?;
-                Ok(written.map(|_, task| view::Task::new(task.clone(), context.engine.holders())))
+                Ok(written.map(|_, task| view::TaskView::new(task.clone(), context.engine.holders())))
             }
         }
     };
@@ -46,7 +46,7 @@ verb! {
 }
 
 verb! {
-    /// It is done and waits for a second look.
+    /// Marks the task as done; it waits for a review.
     TaskReview {
         /// Also when it is blocked or suspended: a person says so.
         #[serde(default)]
@@ -56,7 +56,7 @@ verb! {
 }
 
 verb! {
-    /// It cannot go on before a person acts, who is sent an alert.
+    /// It cannot continue until a person acts; an alert is sent.
     TaskBlock {
         /// What the person must do.
         pub reason: String,
@@ -68,7 +68,7 @@ verb! {
 }
 
 verb! {
-    /// It goes on later.
+    /// It continues later.
     TaskDefer {
         /// A time, or a duration from now.
         #[serde(deserialize_with = "fields::text")]
@@ -94,7 +94,7 @@ verb! {
 }
 
 verb! {
-    /// It is not wanted any more.
+    /// Cancels the task.
     TaskCancel {
         /// Why.
         pub reason: Option<String>,
@@ -103,7 +103,7 @@ verb! {
 }
 
 verb! {
-    /// It is given to somebody again.
+    /// Assigns the task again.
     TaskRetry {
         /// To whom; the same agent as before when none.
         #[serde(default, deserialize_with = "fields::optional_text")]
@@ -167,7 +167,7 @@ request! {
 pub struct Failed {
     /// As it is now.
     #[serde(flatten)]
-    pub task: view::Task,
+    pub task: view::TaskView,
     /// What its strategy made of it.
     pub recovery: Recovered,
 }
@@ -184,7 +184,7 @@ impl TaskFail {
         let recovery = recoverer.fail(&self.task, right, &self.reason).await?;
         let written = context.refresh(&self.task).await?;
         Ok(written.map(|(), task| Failed {
-            task: view::Task::new(task.clone(), context.engine.holders()),
+            task: view::TaskView::new(task.clone(), context.engine.holders()),
             recovery,
         }))
     }
@@ -204,5 +204,6 @@ pub fn usage(cost: Option<Cost>, turns: Option<u64>) -> Usage {
     Usage {
         cost_micros: cost.unwrap_or_default().0,
         turns: turns.unwrap_or_default(),
+        ..Usage::default()
     }
 }

@@ -6,17 +6,19 @@
 
 use std::collections::BTreeMap;
 
+use relight_core::event::Event;
 use relight_core::ids::TaskId;
 use relight_core::lease::{HeldLease, Holder};
 use relight_core::progress::left_open;
 use relight_core::task::Cost;
 use relight_core::time::{Span, Time};
 use relight_core::{step, task};
+use relight_store::UnreadableRow;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Written;
-use crate::engine::{self, TaskView};
+use crate::engine::{self, TaskSnapshot};
 use crate::handover::HandedOver;
 use crate::holders::Holders;
 
@@ -27,30 +29,49 @@ pub struct List<T> {
     pub items: Vec<T>,
     /// Pass it as `after` to get the next page; null on the last page.
     pub next: Option<String>,
+    /// Rows of this page that cannot be read and are left out, each with the reason; absent when there
+    /// are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schema(required = false))]
+    pub unreadable: Vec<String>,
+}
+
+/// Cuts rows to a page that were read with one more than fits; the cursor of the next page, where more
+/// follow. Rows that cannot be read count too: they must not end the list.
+pub(crate) fn cut<S>(
+    found: &mut Vec<S>,
+    unreadable: &[UnreadableRow],
+    limit: usize,
+    cursor: impl Fn(&S) -> String,
+) -> Option<String> {
+    let has_more = found.len() + unreadable.len() > limit;
+    found.truncate(limit);
+    let last = found.last().map(cursor);
+    let last = last.or_else(|| unreadable.last().map(|row| row.name.clone()));
+    last.filter(|_| has_more)
+}
+
+/// Rows that cannot be read, as a list tells of them.
+pub(crate) fn told(unreadable: &[UnreadableRow]) -> Vec<String> {
+    unreadable.iter().map(ToString::to_string).collect()
 }
 
 impl<T> List<T> {
-    /// Of one more than fits, where there are more.
-    pub fn cut<S>(
-        mut found: Vec<S>,
-        limit: usize,
-        cursor: impl Fn(&S) -> String,
-        shown: impl Fn(S) -> T,
-    ) -> Self {
-        let has_more = found.len() > limit;
-        found.truncate(limit);
-        let next = found.last().filter(|_| has_more).map(cursor);
+    /// A list whose rows were all read.
+    pub fn new(items: Vec<T>, next: Option<String>) -> Self {
+        let unreadable = Vec::new();
         Self {
-            items: found.into_iter().map(shown).collect(),
+            items,
             next,
+            unreadable,
         }
     }
 }
 
 /// One unit of recoverable work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Task {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Task))]
+pub struct TaskView {
     pub id: String,
     pub title: Option<String>,
     pub status: String,
@@ -80,6 +101,10 @@ pub struct Task {
     /// Its cost, such as `0.25`.
     pub cost: String,
     pub turns: u64,
+    /// Tokens sent to the model for it, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens that the model wrote for it.
+    pub output_tokens: u64,
     /// When a step was last finished.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub progress_at: Option<Time>,
@@ -104,10 +129,10 @@ pub struct Task {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct WholeTask {
     #[serde(flatten)]
-    pub task: Task,
+    pub task: TaskView,
     /// The strategy that applies when its holder dies; null if the configuration cannot be read.
     pub strategy_in_effect: Option<String>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<StepView>,
     pub done_steps: Vec<String>,
     pub skipped_steps: Vec<String>,
     pub in_doubt: Vec<String>,
@@ -120,8 +145,8 @@ pub struct WholeTask {
 
 /// A task whose lease was just taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Started {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Started))]
+pub struct StartedView {
     pub task: String,
     pub status: String,
     pub title: Option<String>,
@@ -140,7 +165,7 @@ pub struct Started {
     pub payload: Option<Value>,
 }
 
-impl Task {
+impl TaskView {
     /// With its holder as it is known.
     pub fn new(task: task::Task, holders: &Holders) -> Self {
         Self {
@@ -168,6 +193,8 @@ impl Task {
             given_up: task.tally.given_up,
             cost: Cost(task.tally.cost_micros).to_string(),
             turns: task.tally.turns,
+            input_tokens: task.spec.meter.used.input_tokens,
+            output_tokens: task.spec.meter.used.output_tokens,
             progress_at: task.tally.progress_at,
             strategy: task.spec.strategy,
             key: task.spec.key.map(String::from),
@@ -191,8 +218,8 @@ impl Task {
 
 impl WholeTask {
     /// With the strategy of tasks that have none of their own, where it is known.
-    pub fn new(view: TaskView, strategy: Option<&str>, holders: &Holders) -> Self {
-        let TaskView {
+    pub fn new(view: TaskSnapshot, strategy: Option<&str>, holders: &Holders) -> Self {
+        let TaskSnapshot {
             task,
             steps,
             progress,
@@ -206,7 +233,10 @@ impl WholeTask {
                 .as_deref()
                 .or(strategy)
                 .map(str::to_owned),
-            steps: steps.iter().map(|step| Step::new(&task.id, step)).collect(),
+            steps: steps
+                .iter()
+                .map(|step| StepView::new(&task.id, step))
+                .collect(),
             done_steps: progress.done_steps,
             skipped_steps: progress.skipped_steps,
             in_doubt: progress.in_doubt,
@@ -214,17 +244,17 @@ impl WholeTask {
             remaining_steps: progress.remaining_steps,
             context: task.context.clone(),
             payload: task.spec.payload.clone(),
-            task: Task {
+            task: TaskView {
                 steps_declared_done: Some(declared_done),
-                ..Task::new(task, holders)
+                ..TaskView::new(task, holders)
             },
         }
     }
 }
 
-impl From<engine::Started> for Started {
+impl From<engine::Started> for StartedView {
     fn from(started: engine::Started) -> Self {
-        let TaskView { task, progress, .. } = started.view;
+        let TaskSnapshot { task, progress, .. } = started.view;
         Self {
             fence: started.fence.0,
             resumed: started.resumed,
@@ -242,7 +272,7 @@ impl From<engine::Started> for Started {
     }
 }
 
-impl From<Written<engine::Started>> for Written<Started> {
+impl From<Written<engine::Started>> for Written<StartedView> {
     fn from(written: Written<engine::Started>) -> Self {
         written.map(|started, _| started.into())
     }
@@ -250,8 +280,8 @@ impl From<Written<engine::Started>> for Written<Started> {
 
 /// One recorded part of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-pub struct Step {
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Step))]
+pub struct StepView {
     pub name: String,
     pub occurrence: u32,
     /// `begun`, `done`, `failed` or `skipped`.
@@ -268,7 +298,7 @@ pub struct Step {
     pub idempotency_key: String,
 }
 
-impl Step {
+impl StepView {
     pub fn new(task: &TaskId, step: &step::Step) -> Self {
         Self {
             idempotency_key: step.key.idempotency_key(task),
@@ -282,6 +312,71 @@ impl Step {
             exit_code: step.exit_code,
         }
     }
+}
+
+/// A step with what it wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct StepWithOutput {
+    pub task: String,
+    #[serde(flatten)]
+    pub step: StepView,
+    /// Standard output, or the value of a library's step, redacted; null if none was recorded. Of the last
+    /// try that ended.
+    pub output: Option<String>,
+    /// The end of standard error, redacted.
+    pub stderr: Option<String>,
+    /// The size of the whole output.
+    pub output_bytes: u64,
+    /// The output was too long: this is its beginning and its end.
+    pub truncated: bool,
+    /// Secrets were removed from it.
+    pub redacted: bool,
+}
+
+impl StepWithOutput {
+    pub fn new(task: &TaskId, step: &step::Step, output: Option<&step::Output>) -> Self {
+        let cut = output.and_then(|output| output.cut.as_ref());
+        let kept_bytes = output.map_or(0, |output| output.body.len() as u64);
+        Self {
+            task: task.to_string(),
+            step: StepView::new(task, step),
+            output: output.map(output_text),
+            stderr: output
+                .map(|output| output.stderr.clone())
+                .filter(|text| !text.is_empty()),
+            output_bytes: cut.map_or(kept_bytes, |cut| cut.bytes),
+            truncated: cut.is_some(),
+            redacted: output.is_some_and(|output| output.redacted),
+        }
+    }
+}
+
+/// The output, with a line for what was left out of it.
+fn output_text(output: &step::Output) -> String {
+    let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+    let Some(cut) = &output.cut else {
+        return text(&output.body);
+    };
+    let head = usize::try_from(cut.head_bytes).unwrap_or(usize::MAX);
+    let (head, tail) = output.body.split_at(head.min(output.body.len()));
+    let left_out = cut.bytes.saturating_sub(output.body.len() as u64);
+    format!(
+        "{}\n… {left_out} bytes left out …\n{}",
+        text(head),
+        text(tail)
+    )
+}
+
+/// What a successor is told about a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Brief))]
+pub struct BriefView {
+    pub task: String,
+    /// Redacted; null if nothing was interrupted.
+    pub text: Option<String>,
+    /// The attempt of the task's agent that was given this text; null if it is what the next one would be given.
+    pub given_to: Option<u32>,
 }
 
 /// The holder of a task, or the owner of a session's turn.
@@ -327,6 +422,71 @@ impl HeldBy {
             since: held.since,
             alive: holders.is_alive(held),
             left_ms: held.left.map(Span::as_ms),
+        }
+    }
+}
+
+/// One entry of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Event))]
+pub struct EventView {
+    /// Grows; never reused.
+    pub id: u64,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub at: Time,
+    #[cfg_attr(feature = "schema", schema(example = "attempt.died"))]
+    pub kind: String,
+    pub agent: Option<String>,
+    pub task: Option<String>,
+    pub step: Option<String>,
+    /// The fence of the lease under which it was written.
+    pub fence: Option<u64>,
+    /// Data that depends on the kind.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub detail: Value,
+}
+
+impl From<Event> for EventView {
+    fn from(event: Event) -> Self {
+        Self {
+            id: event.id,
+            at: event.at,
+            kind: event.kind.as_str().to_owned(),
+            agent: event.agent.map(String::from),
+            task: event.task.map(String::from),
+            step: event.step.map(|step| step.to_string()),
+            fence: event.fence.map(|fence| fence.0),
+            detail: Some(event.detail)
+                .filter(|detail| !detail.is_null())
+                .unwrap_or_else(|| json!({})),
+        }
+    }
+}
+
+/// The steps of a task.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepList {
+    pub task: TaskId,
+    #[serde(flatten)]
+    pub steps: List<StepView>,
+    pub done_steps: Vec<String>,
+    pub skipped_steps: Vec<String>,
+    pub in_doubt: Vec<String>,
+    pub next_step: Option<String>,
+}
+
+impl StepList {
+    /// All of them.
+    pub fn new(view: &TaskSnapshot) -> Self {
+        let (id, progress) = (&view.task.id, view.progress.clone());
+        let items = view.steps.iter().map(|step| StepView::new(id, step));
+        Self {
+            task: id.clone(),
+            steps: List::new(items.collect(), None),
+            done_steps: progress.done_steps,
+            skipped_steps: progress.skipped_steps,
+            in_doubt: progress.in_doubt,
+            next_step: progress.next_step,
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use relight_core::agent::AttemptTag;
 use relight_core::decide::{Refusal, StartLimits};
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, LEASE_DEFAULT, of_length};
 use relight_core::status::TaskStatus;
 use relight_core::task::{self, NewTask, TaskSpec};
 use relight_core::time::Span;
-use relight_store::TaskQuery;
+use relight_store::{Rows, TaskQuery};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, from_value};
 
 use super::{Context, Written, fields, invalid, right, view};
-use crate::engine::{ActError, Added, Started, TaskView};
+use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
 use crate::os::clock;
 use crate::queue::Queue;
@@ -36,7 +37,7 @@ pub struct TaskDefinition {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<String>>))]
     pub steps: Vec<StepName>,
-    /// Any JSON, for whoever works on it.
+    /// Any JSON, for the agent that works on it.
     #[cfg_attr(feature = "schema", schema(value_type = Value, required = false))]
     pub payload: Option<Value>,
     /// What happens when its holder dies. Default: as configured.
@@ -81,8 +82,7 @@ impl TaskDefinition {
                 priority: self.priority,
                 needs: self.needs,
                 ttl_ms: lifetime.map(Span::as_ms),
-                observed: false,
-                spent_keys: Vec::new(),
+                ..TaskSpec::default()
             },
             context: self.set,
             expires_at: lifetime.map(|span| clock::now().plus(span)),
@@ -135,7 +135,7 @@ impl TryFrom<Map<String, Value>> for TaskAdd {
 pub struct TaskAdded {
     /// As it is now.
     #[serde(flatten)]
-    pub task: view::Task,
+    pub task: view::TaskView,
     /// `created`, `unchanged` or `key_taken`.
     pub outcome: &'static str,
 }
@@ -161,7 +161,7 @@ impl TaskAdd {
             }
         };
         Ok(TaskAdded {
-            task: view::Task::new(task, context.engine.holders()),
+            task: view::TaskView::new(task, context.engine.holders()),
             outcome,
         })
     }
@@ -234,18 +234,28 @@ impl From<Holder> for Taker {
 }
 
 impl Taker {
-    /// Who takes work over HTTP: the live attempt of an agent that is supervised. Nobody else's life can
-    /// be seen: their lease lasts for a time, and each write renews it.
+    /// Who takes work over HTTP: the attempt that asks, else the live attempt of an agent that is
+    /// supervised. Nobody else's life can be seen: their lease lasts for a time, and each write renews it.
     pub async fn over_http(
         context: &Context,
         agent: Option<&AgentName>,
+        attempt: Option<&AttemptTag>,
         caller: &str,
     ) -> Result<Self, ActError> {
-        let holder = match agent {
-            None => Holder::over_http(caller),
-            Some(agent) => holders::live_attempt(context.engine.store().as_ref(), agent)
-                .await?
-                .unwrap_or_else(|| Holder::over_http(format_args!("agent {agent}"))),
+        let engine = &context.engine;
+        let is_its_own =
+            |tag: &&AttemptTag| agent.is_none_or(|agent| tag.agent() == Some(agent.as_str()));
+        let mut found = match attempt.filter(is_its_own) {
+            Some(tag) => holders::of_attempt(engine.store().as_ref(), tag).await?,
+            None => None,
+        };
+        if let (None, Some(agent)) = (&found, agent) {
+            found = engine.holders().live_attempt(agent).await?;
+        }
+        let holder = match (found, agent) {
+            (Some(attempt), _) => attempt,
+            (None, Some(agent)) => Holder::over_http(format_args!("agent {agent}")),
+            (None, None) => Holder::over_http(caller),
         };
         Ok(Self {
             is_over_http: true,
@@ -327,24 +337,18 @@ pub struct TaskClaim {
 }
 
 impl TaskClaim {
-    /// Takes the next task of the queue; none also after the wait. `sweep` is how often dead holders are
-    /// looked for meanwhile.
+    /// Takes the next task of the queue; none also after the wait.
     pub async fn run(
         &self,
         context: &Context,
         queue: &Queue,
-        sweep: Span,
         taker: &Taker,
     ) -> Result<Option<Written<Started>>, ActError> {
         let (agent, skills, holder) = (&self.agent, &self.skills, &taker.holder);
         let ttl = taker.lease(self.lease)?;
         let claimed = match self.wait {
             None => queue.claim(agent, skills, holder, ttl).await,
-            Some(wait) => {
-                queue
-                    .claim_within(wait, sweep, agent, skills, holder, ttl)
-                    .await
-            }
+            Some(wait) => queue.claim_within(wait, agent, skills, holder, ttl).await,
         };
         let Some(started) = claimed?.started(agent)? else {
             return Ok(None);
@@ -371,6 +375,7 @@ pub fn length(holder: &Holder, given: Option<Span>) -> Result<Option<Span>, ActE
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::IntoParams))]
 #[cfg_attr(feature = "schema", into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
 pub struct TaskList {
     /// Only of these statuses, with commas between.
     #[serde(default, rename = "status", deserialize_with = "statuses")]
@@ -384,6 +389,12 @@ pub struct TaskList {
     #[serde(default)]
     #[cfg_attr(feature = "schema", param(value_type = Option<bool>))]
     pub in_doubt: bool,
+    /// Only those whose id, title, declared or recorded steps contain this text.
+    pub find: Option<String>,
+    /// Newest first.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", param(value_type = Option<bool>))]
+    pub newest: bool,
     /// At most so many, 1 to 1000.
     #[cfg_attr(feature = "schema", param(minimum = 1, maximum = 1000, default = 100))]
     pub limit: Option<usize>,
@@ -406,8 +417,10 @@ fn statuses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TaskStatus>, D::Er
 pub struct TaskPage {
     /// The tasks.
     pub tasks: Vec<(task::Task, Option<usize>)>,
-    /// What comes after them, where more follow.
-    pub next: Option<TaskId>,
+    /// The cursor of what comes after them, where more follow.
+    pub next: Option<String>,
+    /// Rows that cannot be read and are left out, each with the reason.
+    pub unreadable: Vec<String>,
 }
 
 impl TaskList {
@@ -418,39 +431,46 @@ impl TaskList {
             statuses: self.statuses,
             agent: self.agent,
             in_doubt: self.in_doubt,
+            find: self.find.filter(|text| !text.is_empty()),
+            newest: self.newest,
             after: self.after,
             limit: Some(limit.saturating_add(1)),
             ..TaskQuery::default()
         };
-        let mut found = engine.store().tasks(query).await?;
-        let has_more = found.len() > limit;
-        found.truncate(limit);
+        let mut found = engine.store().tasks(query.clone()).await?;
+        let unreadable = engine.store().unreadable(Rows::Tasks(query)).await?;
+        let next = view::cut(&mut found, &unreadable, limit, |task| task.id.to_string());
         let leases = found.iter().filter_map(|task| task.lease.held.as_ref());
         engine.holders().look_for(leases).await?;
-        let next = found
-            .last()
-            .filter(|_| has_more)
-            .map(|task| task.id.clone());
         let mut tasks = Vec::with_capacity(found.len());
         for task in found {
             let declared_done = engine.declared_done(&task).await?;
             tasks.push((task, declared_done));
         }
-        Ok(TaskPage { tasks, next })
+        let unreadable = view::told(&unreadable);
+        Ok(TaskPage {
+            tasks,
+            next,
+            unreadable,
+        })
     }
 }
 
 impl TaskPage {
     /// As JSON shows them.
-    pub fn items(self, holders: &Holders) -> Vec<view::Task> {
-        let listed = |(task, done)| view::Task::listed(task, done, holders);
-        self.tasks.into_iter().map(listed).collect()
+    pub fn list(self, holders: &Holders) -> view::List<view::TaskView> {
+        let listed = |(task, done)| view::TaskView::listed(task, done, holders);
+        view::List {
+            items: self.tasks.into_iter().map(listed).collect(),
+            next: self.next,
+            unreadable: self.unreadable,
+        }
     }
 }
 
 impl Context {
     /// One task and how far it is, with what is known of its holder.
-    pub async fn show(&self, id: &TaskId) -> Result<TaskView, ActError> {
+    pub async fn show(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         let view = self.engine.view(id).await?;
         self.engine
             .holders()

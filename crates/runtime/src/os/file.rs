@@ -165,13 +165,14 @@ pub fn open_to_overwrite(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file for appending and creates it if needed. Anything else, such as a pipe or a
+/// Opens a regular file for appending and creates it if needed, for its owner alone. Anything else, such as a pipe or a
 /// device, is an error and never blocks.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     match OpenOptions::new()
         .append(true)
         .create(true)
+        .mode(0o600)
         .custom_flags(flags)
         .open(path)
     {

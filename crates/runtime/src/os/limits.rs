@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -65,8 +65,7 @@ pub fn is_exhausted(error: &io::Error) -> bool {
 /// Returns the original limit, for agents; none when nothing changed.
 pub fn raise_open_files() -> Option<u64> {
     // The limit is one for the process, and is raised once.
-    static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
-    *BEFORE.get_or_init(|| {
+    static BEFORE: LazyLock<Option<u64>> = LazyLock::new(|| {
         let limit = getrlimit(Resource::Nofile);
         if limit.current == limit.maximum {
             return None;
@@ -77,7 +76,8 @@ pub fn raise_open_files() -> Option<u64> {
         };
         setrlimit(Resource::Nofile, raised).ok()?;
         limit.current
-    })
+    });
+    *BEFORE
 }
 
 /// Descriptors that a Tokio runtime opens at its start.

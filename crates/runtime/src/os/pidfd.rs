@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{descriptor, process};
@@ -67,6 +67,20 @@ pub async fn ended(handle: OwnedFd) -> io::Result<()> {
         .await?
         .retain_ready();
     Ok(())
+}
+
+/// A descriptor that is readable once one of these processes has ended. They must stay open.
+pub fn any_ended(handles: &[OwnedFd]) -> io::Result<OwnedFd> {
+    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for handle in handles {
+        epoll::add(
+            &any,
+            handle,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN,
+        )?;
+    }
+    Ok(any)
 }
 
 fn is_gone(error: &io::Error) -> bool {

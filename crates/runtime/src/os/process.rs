@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
@@ -43,20 +43,34 @@ pub fn me() -> &'static ProcessIdentity {
 
 /// This process, or why it cannot be determined.
 pub fn know_me() -> io::Result<&'static ProcessIdentity> {
-    // A fact of this process, read once.
+    // A fact of this process, read once; a forked process has that of its parent first.
     static ME: OnceLock<ProcessIdentity> = OnceLock::new();
-    if let Some(me) = ME.get() {
-        return Ok(me);
-    }
+    static FORKED: Mutex<Option<&'static ProcessIdentity>> = Mutex::new(None);
     let pid = std::process::id();
+    let mut forked = None;
+    match ME.get() {
+        Some(me) if me.pid == pid => return Ok(me),
+        Some(_) => {
+            let known = FORKED.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(me) = known.filter(|me| me.pid == pid) {
+                return Ok(me);
+            }
+            forked = Some(known);
+        }
+        None => {}
+    }
     let stat = look(pid)?.ok_or(io::ErrorKind::NotFound)?;
     let node = fleet::node().cloned();
-    Ok(ME.get_or_init(|| ProcessIdentity {
+    let me = ProcessIdentity {
         pid,
         start: stat.start,
         boot: boot_id(),
         node,
-    }))
+    };
+    if let Some(mut forked) = forked {
+        return Ok(*forked.insert(Box::leak(Box::new(me))));
+    }
+    Ok(ME.get_or_init(|| me))
 }
 
 #[expect(
@@ -336,16 +350,17 @@ fn numbers_in(folder: String) -> impl Iterator<Item = u32> {
 /// The boot that start times count from; no process sees two of them.
 pub fn boot_id() -> String {
     // A fact of this machine, read once.
-    static BOOT: OnceLock<String> = OnceLock::new();
-    let look = || loop {
-        match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
-            Ok(text) => return text.trim().to_owned(),
-            // None at all would be another boot for everybody else.
-            Err(error) if limits::is_exhausted(&error) => pause(),
-            Err(_) => return String::new(),
+    static BOOT: LazyLock<String> = LazyLock::new(|| {
+        loop {
+            match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+                Ok(text) => return text.trim().to_owned(),
+                // None at all would be another boot for everybody else.
+                Err(error) if limits::is_exhausted(&error) => pause(),
+                Err(_) => return String::new(),
+            }
         }
-    };
-    BOOT.get_or_init(look).clone()
+    });
+    BOOT.clone()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::prompt::PromptPosition;
+use super::prompt::{PromptPosition, PromptRule};
 use super::{Preset, SessionSource};
 use crate::os::word::Word;
 
@@ -46,6 +46,20 @@ pub(super) enum ArgumentPosition {
     End,
     /// After the first of these words; where there is none, the command stays as it is.
     After(Vec<String>),
+}
+
+/// How the program is resumed on a terminal when the words of `place` are not in its command.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScreenRule {
+    /// Subcommands that have no conversation.
+    #[serde(default)]
+    unless: Vec<String>,
+    /// Words after the program.
+    #[serde(default)]
+    resume: Vec<String>,
+    /// Where its prompt is, if not where it is without a screen.
+    prompt: Option<PromptRule>,
 }
 
 const SESSION: &str = "{session}";
@@ -97,6 +111,9 @@ impl Preset {
     /// The command of an attempt. A later one begins anew as well where there is nothing to resume:
     /// the session's id is needed and not known.
     pub fn command(&self, given: &[Word], launch: Launch<'_>) -> Vec<Word> {
+        if let Some(screen) = self.with_screen(given, launch) {
+            return screen.command(given, launch);
+        }
         match self.beginning(given, launch) {
             LaunchMode::Anew => self.anew(given, launch),
             LaunchMode::Again(words) => self.again(given, &words, launch),
@@ -105,7 +122,31 @@ impl Preset {
 
     /// Whether this attempt continues a conversation.
     pub fn resumes(&self, given: &[Word], launch: Launch<'_>) -> bool {
+        if let Some(screen) = self.with_screen(given, launch) {
+            return screen.resumes(given, launch);
+        }
         matches!(self.beginning(given, launch), LaunchMode::Again(_))
+    }
+
+    /// The same program as it is with its screen, when this command opens it.
+    fn with_screen(&self, given: &[Word], launch: Launch<'_>) -> Option<Self> {
+        let screen = self.screen.as_ref().filter(|_| launch.has_terminal)?;
+        let ArgumentPosition::After(anchors) = &self.place else {
+            return None;
+        };
+        let others = anchors.iter().chain(&screen.unless);
+        let mut words = given.iter().skip(1);
+        if words.any(|word| others.clone().any(|other| is(word, other))) {
+            return None;
+        }
+        Some(Self {
+            place: ArgumentPosition::Program,
+            launch: Vec::new(),
+            resume: screen.resume.clone(),
+            prompt: screen.prompt.clone().unwrap_or_else(|| self.prompt.clone()),
+            screen: None,
+            ..self.clone()
+        })
     }
 
     /// Whether the brief's own text is in the command or the environment of this attempt; its file can
@@ -117,6 +158,19 @@ impl Preset {
         };
         self.command(given, launch) != self.command(given, untold)
             || self.environment(launch) != self.environment(untold)
+    }
+
+    /// Whether the output of this attempt tells what it uses.
+    pub fn meters(&self, given: &[Word], launch: Launch<'_>) -> bool {
+        let command = self.command(given, launch);
+        let stream: Vec<Word> = groups(words(&self.stream.words))
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        let has_stream = command
+            .windows(stream.len().max(1))
+            .any(|part| part == stream);
+        !self.usage.is_empty() && has_stream
     }
 
     fn beginning(&self, given: &[Word], launch: Launch<'_>) -> LaunchMode {

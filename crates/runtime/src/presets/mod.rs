@@ -9,6 +9,7 @@ mod library;
 mod output_parser;
 mod prompt;
 mod reset_time;
+mod usage;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,10 +24,12 @@ use crate::transcripts::{Format, TranscriptRule};
 pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError, nearest};
 pub use output_parser::{Fact, LINE_BYTES_MAX, StreamReader};
+pub use usage::UsageScope;
 
-use launch::{ArgumentPosition, StreamRule};
+use launch::{ArgumentPosition, ScreenRule, StreamRule};
 use output_parser::{Match, ToolCallRule};
 use prompt::PromptRule;
+use usage::UsageRule;
 
 /// What is known of one agent program.
 #[derive(Debug, Clone, Deserialize)]
@@ -47,6 +50,8 @@ pub struct Preset {
     stream: StreamRule,
     #[serde(default)]
     place: ArgumentPosition,
+    /// How it is resumed with its screen, where that is another command than without.
+    screen: Option<ScreenRule>,
     #[serde(default)]
     prompt: PromptRule,
     #[serde(default)]
@@ -60,6 +65,12 @@ pub struct Preset {
     /// What says that it waits and goes on by itself.
     #[serde(default)]
     wait: Vec<Match>,
+    /// What says that it repeats a request that no retry can cure.
+    #[serde(default)]
+    incurable: Vec<Match>,
+    /// Where its output tells what it uses.
+    #[serde(default)]
+    usage: Vec<UsageRule>,
     /// Where tool calls begin and end.
     tool_call: Option<ToolCallRule>,
     /// A stream that began and never said success has failed, whatever the exit code.
@@ -285,9 +296,16 @@ impl Preset {
 
     /// Whether its output has to be read at all.
     pub fn reads_stream(&self) -> bool {
-        let matches = [&self.success, &self.failure, &self.later, &self.wait];
+        let matches = [
+            &self.success,
+            &self.failure,
+            &self.later,
+            &self.wait,
+            &self.incurable,
+        ];
         let has_session = self.session.path.is_some() || !self.session.gone.is_empty();
-        has_session || self.tool_call.is_some() || matches.iter().any(|rules| !rules.is_empty())
+        let has_other = self.tool_call.is_some() || !self.usage.is_empty();
+        has_session || has_other || matches.iter().any(|rules| !rules.is_empty())
     }
 
     /// Reads the output of one attempt.

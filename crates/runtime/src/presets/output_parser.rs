@@ -7,9 +7,11 @@ use std::collections::HashMap;
 
 use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::time::{Span, Time};
+use relight_core::usage::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::usage::{StreamUsage, UsageScope};
 use super::{Preset, reset_time};
 
 /// A longer line is not read.
@@ -103,6 +105,7 @@ pub struct StreamReader {
     failure: Vec<Match>,
     later: Vec<Match>,
     wait: Vec<Match>,
+    incurable: Vec<Match>,
     tool_call: Option<ToolCallRule>,
     session_when: Option<Value>,
     session_path: Option<String>,
@@ -114,6 +117,9 @@ pub struct StreamReader {
     /// A line said that the session does not exist.
     is_session_gone: bool,
     said: Option<ReportedEnd>,
+    /// The error that it repeats a request for.
+    repeats: Option<String>,
+    used: StreamUsage,
     /// Tool calls that began and did not end, and since when.
     calls: HashMap<String, Time>,
     /// Since when it waits for a limit or a retry, and until when where that is known.
@@ -127,6 +133,7 @@ impl StreamReader {
             failure: preset.failure.clone(),
             later: preset.later.clone(),
             wait: preset.wait.clone(),
+            incurable: preset.incurable.clone(),
             tool_call: preset.tool_call.clone(),
             session_when: preset.session.when.clone(),
             session_path: preset.session.path.clone(),
@@ -136,6 +143,8 @@ impl StreamReader {
             session: None,
             is_session_gone: false,
             said: None,
+            repeats: None,
+            used: StreamUsage::new(&preset.usage),
             calls: HashMap::new(),
             waits: None,
         }
@@ -171,6 +180,16 @@ impl StreamReader {
         self.is_session_gone
     }
 
+    /// The error that no retry can cure, for which it repeats a request all the same.
+    pub fn repeats_in_vain(&self) -> Option<&str> {
+        self.repeats.as_deref()
+    }
+
+    /// Totals of what was used: in this run, and in the whole conversation where the program tells that.
+    pub fn used(&self) -> [(UsageScope, Usage); 2] {
+        self.used.totals()
+    }
+
     /// What the attempt said in all, now that it ended: by its output, else by its exit code.
     pub fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
         if let Some(said) = &self.said {
@@ -187,7 +206,16 @@ impl StreamReader {
 
     fn event(&mut self, event: &Value, now: Time) -> Vec<Fact> {
         self.began = true;
+        self.used.note(event);
         self.note_calls(event, now);
+        if let Some(rule) = self
+            .incurable
+            .iter()
+            .find(|rule| rule.matches(Some(event), ""))
+        {
+            let end = ReportedEnd::failed(rule.status(Some(event)), rule.message(Some(event), ""));
+            self.repeats = end.why().map(str::to_owned);
+        }
         self.note_wait(Some(event), "", now);
         let session = self.session_in(event).map(Fact::Session);
         session
@@ -358,7 +386,7 @@ fn read(line: &[u8]) -> ParsedLine<'_> {
 }
 
 /// Whether the value has all that the pattern has.
-fn is_like(value: &Value, pattern: &Value) -> bool {
+pub(super) fn is_like(value: &Value, pattern: &Value) -> bool {
     match pattern {
         Value::Object(members) => members
             .iter()
@@ -368,7 +396,7 @@ fn is_like(value: &Value, pattern: &Value) -> bool {
     }
 }
 
-fn at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+pub(super) fn at_path<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, name| match value {
         Value::Array(items) => items.get(name.parse::<usize>().ok()?),
         value => value.get(name),

@@ -8,15 +8,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use relight_core::claimant::Claimant;
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_core::time::Span;
 use relight_store::{StoreError, TaskQuery};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+use tokio::time::sleep;
 
 use crate::drain;
+use crate::holders::HolderWatch;
 use crate::os::{clock, random};
 use crate::recovery::{Recoverer, TaskSweep, sweep_all};
 
@@ -56,6 +60,8 @@ pub(super) struct ClaimDispatcher {
     state: Mutex<DispatcherState>,
     /// Held during a sweep.
     sweeping: tokio::sync::Mutex<()>,
+    /// The holders that the last sweep found alive.
+    holders: watch::Sender<Arc<HolderWatch>>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +73,10 @@ struct DispatcherState {
     reserved: HashMap<TaskId, AgentName>,
     /// No sweep is needed before this time, by the monotonic clock.
     swept_until_ms: u64,
+    /// A sweep was wanted before that time or during another one.
+    is_sweep_put_off: bool,
+    /// When the last sweep ended, by the same clock.
+    swept_at_ms: u64,
     /// Grows with tasks lost to other processes.
     lost: usize,
 }
@@ -134,8 +144,76 @@ impl ClaimDispatcher {
 
     /// Recovers tasks of dead holders; one sweep at a time.
     pub(super) async fn sweep_all(&self, recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
-        let _alone = self.sweeping.lock().await;
-        sweep_all(recoverer).await
+        self.sweep_alone(self.sweeping.lock().await, recoverer)
+            .await
+    }
+
+    async fn sweep_alone(
+        &self,
+        alone: tokio::sync::MutexGuard<'_, ()>,
+        recoverer: &Recoverer,
+    ) -> Result<TaskSweep, StoreError> {
+        let began_ms = clock::monotonic_ms();
+        self.state().is_sweep_put_off = false;
+        self.holders.send_replace(Arc::default());
+        let mut swept = sweep_all(recoverer).await;
+        // Where it failed, the next one is made by time.
+        let holders = swept.as_mut().map(|swept| std::mem::take(&mut swept.watch));
+        {
+            let mut state = self.state();
+            let ended_ms = clock::monotonic_ms();
+            state.swept_at_ms = ended_ms;
+            state.swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
+        }
+        self.holders
+            .send_replace(Arc::new(holders.unwrap_or_default()));
+        drop(alone);
+        swept
+    }
+
+    /// Sweeps while claims wait: when a holder that lived may be gone, when a sweep that was put off may be
+    /// made, and every `every` for what no event reports. What it recovers is a change of the store, which
+    /// wakes the claims. Does not return.
+    pub(super) async fn keep_swept(self: &Arc<Self>, recoverer: &Recoverer, every: Span) {
+        let mut swept = self.holders.subscribe();
+        loop {
+            let holders = Arc::clone(&swept.borrow_and_update());
+            tokio::select! {
+                biased;
+                () = holders.ended() => {}
+                () = sleep(self.sweep_due(every)) => {}
+                // The sender lives as long as this.
+                _ = swept.changed() => continue,
+            }
+            let (dispatcher, recoverer) = (Arc::clone(self), recoverer.clone());
+            // In a task of its own: the claim may be woken by the first task that is recovered.
+            let sweeping = tokio::spawn(async move {
+                let early_ms = dispatcher.early_ms();
+                sleep(Duration::from_millis(early_ms)).await;
+                let alone = dispatcher.sweeping.lock().await;
+                // One claim sweeps for all.
+                if Arc::ptr_eq(&dispatcher.holders.borrow(), &holders) {
+                    // Tasks that cannot be recovered block nothing; `recover` reports them.
+                    let _ = dispatcher.sweep_alone(alone, &recoverer).await;
+                }
+            });
+            let _ = sweeping.await;
+        }
+    }
+
+    /// Time until the next sweep that no event asks for.
+    fn sweep_due(&self, every: Span) -> Duration {
+        if self.state().is_sweep_put_off {
+            return Duration::from_millis(self.early_ms());
+        }
+        let since_ms = clock::monotonic_ms().saturating_sub(self.state().swept_at_ms);
+        Duration::from_millis(every.as_ms().saturating_sub(since_ms))
+    }
+
+    /// How much too early a sweep would be now.
+    fn early_ms(&self) -> u64 {
+        let swept_until_ms = self.state().swept_until_ms;
+        swept_until_ms.saturating_sub(clock::monotonic_ms())
     }
 
     /// Records whether an offered task was won.
@@ -299,7 +377,7 @@ impl Serving {
         let mut offers = Vec::with_capacity(wanted);
         if spread > 1 {
             let mut tasks = store.tasks_by_id(&candidates).await?;
-            shuffle_alike(&mut tasks, u64::from_le_bytes(random::bytes()));
+            shuffle_alike(&mut tasks, random::number());
             for task in tasks.into_iter().take(wanted) {
                 let reserved = self.dispatcher.reserve(task, &claimant.agent);
                 offers.push(Offer::Task(reserved, Arc::clone(claimant)));
@@ -319,18 +397,15 @@ impl Serving {
 
     /// Sweeps if due. Returns whether tasks were recovered.
     async fn sweep(&self, recoverer: &Recoverer) -> Result<bool, StoreError> {
-        let began_ms = clock::monotonic_ms();
-        if began_ms < self.dispatcher.state().swept_until_ms {
-            return Ok(false);
-        }
+        let is_early = self.dispatcher.early_ms() > 0;
         // The running sweep reports what it finds by its commits.
-        let Ok(_alone) = self.dispatcher.sweeping.try_lock() else {
+        let alone = self.dispatcher.sweeping.try_lock().ok();
+        let Some(alone) = alone.filter(|_| !is_early) else {
+            self.dispatcher.state().is_sweep_put_off = true;
             return Ok(false);
         };
         // Tasks that cannot be recovered block nothing; `recover` reports them.
-        let swept = sweep_all(recoverer).await?;
-        let ended_ms = clock::monotonic_ms();
-        self.dispatcher.state().swept_until_ms = ended_ms + (ended_ms - began_ms) * SWEEP_SHARE;
+        let swept = self.dispatcher.sweep_alone(alone, recoverer).await?;
         Ok(!swept.recovered.is_empty())
     }
 

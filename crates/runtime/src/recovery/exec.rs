@@ -12,9 +12,9 @@ use relight_core::recovery::{Decision, HolderDeath, RecoveryContext};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::strategy::{Answer, RecoveryStrategy, StrategyError};
+use super::strategy::{RecoveryAnswer, RecoveryStrategy, StrategyError};
 use crate::os::{child, clock, process};
 use crate::store_url;
 
@@ -86,22 +86,27 @@ impl RecoveryStrategy for Exec {
         task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
-    ) -> Result<Answer, StrategyError> {
-        let case = json!({
-            "task": {
-                "id": task.id, "title": task.spec.title, "status": task.status, "agent": task.agent,
-                "strategy": task.spec.strategy, "priority": task.spec.priority,
-                "needs": task.spec.needs, "context": task.context,
-            },
-            "death": death,
-            "context": context,
-        });
+    ) -> Result<RecoveryAnswer, StrategyError> {
+        let case = case(task, death, context);
         Ok(self.ask(&case.to_string(), context.is_store_shared)?)
     }
 }
 
+/// What a strategy that is not written in Rust is told.
+pub fn case(task: &Task, death: &HolderDeath, context: &RecoveryContext) -> Value {
+    json!({
+        "task": {
+            "id": task.id, "title": task.spec.title, "status": task.status, "agent": task.agent,
+            "strategy": task.spec.strategy, "priority": task.spec.priority,
+            "needs": task.spec.needs, "context": task.context,
+        },
+        "death": death,
+        "context": context,
+    })
+}
+
 impl Exec {
-    fn ask(&self, case: &str, is_store_shared: bool) -> Result<Answer, ExecError> {
+    fn ask(&self, case: &str, is_store_shared: bool) -> Result<RecoveryAnswer, ExecError> {
         let program = self.command.first().cloned().unwrap_or_default();
         let not_run = |source| ExecError::NotRun {
             program: program.clone(),
@@ -153,8 +158,8 @@ impl Exec {
     }
 }
 
-/// Parses the output of a command.
-pub fn read(text: &str, now: Time) -> Result<Answer, String> {
+/// Reads the answer of such a strategy.
+pub fn read(text: &str, now: Time) -> Result<RecoveryAnswer, String> {
     let said: StrategyOutput =
         serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
     let decision = match said.decision.as_str() {
@@ -173,7 +178,7 @@ pub fn read(text: &str, now: Time) -> Result<Answer, String> {
             ));
         }
     };
-    Ok(Answer {
+    Ok(RecoveryAnswer {
         decision,
         reason: said.reason,
     })

@@ -9,10 +9,10 @@ mod strategies;
 mod strategy;
 mod sweep;
 
-pub use exec::read as read_exec_answer;
 pub use exec::{Exec, ExecError};
+pub use exec::{case as exec_case, read as read_exec_answer};
 pub use recoverer::{Recovered, Recoverer};
 pub use strategies::{Strategies, StrategyAnswer, UnknownStrategy};
-pub use strategy::{Answer, RecoveryStrategy, StrategyError};
-pub use sweep::{OrphanedTask, TaskSweep, lost, sweep, sweep_all};
+pub use strategy::{RecoveryAnswer, RecoveryStrategy, StrategyError};
+pub use sweep::{OrphanedTask, SWEEP, SWEEP_MIN, TaskSweep, lost, sweep, sweep_all};
 pub(crate) use sweep::{held, interrupted, left_by, left_without_lease};

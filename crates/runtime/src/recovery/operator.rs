@@ -16,7 +16,7 @@ use relight_store::{AgentQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::recoverer::{Recovered, Recoverer};
-use crate::engine::{ActError, Engine, TaskView};
+use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::os::clock;
 
 /// Statuses of waiting work.
@@ -164,6 +164,23 @@ fn is_lost(engine: &Engine, task: &Task) -> bool {
     task.status == TaskStatus::InProgress && !engine.holders().is_held(&task.lease)
 }
 
+/// All waiting work with everything needed for a decision.
+pub async fn list(
+    recoverer: &Recoverer,
+    filter: &Filter,
+) -> Result<Vec<AwaitingOperator>, ActError> {
+    let mut list = Vec::new();
+    for task in tasks(recoverer.engine(), filter).await? {
+        match waiting(recoverer, task).await {
+            Ok(waiting) => list.push(waiting),
+            // Somebody removed it meanwhile.
+            Err(ActError::NoSuchTask(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(list)
+}
+
 /// A waiting task with everything needed for a decision.
 pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
@@ -265,7 +282,7 @@ fn then(task: &Task) -> Then {
 
 /// Executes a command on a task that nobody works on. Returns the task afterwards.
 pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result<Task, ActError> {
-    let plan = |view: &TaskView| {
+    let plan = |view: &TaskSnapshot| {
         check(engine, &view.task, verb)?;
         Ok::<_, ActError>(vec![verb.event()])
     };

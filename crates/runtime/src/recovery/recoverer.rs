@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::strategies::Strategies;
-use crate::engine::{ActError, Acted, Engine, TaskView};
+use crate::engine::{ActError, Acted, Engine, TaskSnapshot};
 use crate::os::{clock, random};
 
 /// Maximum number of events examined per task.
@@ -249,7 +249,7 @@ impl Recoverer {
         } else {
             Right::Unfenced
         };
-        let plan = |view: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+        let plan = |view: &TaskSnapshot| -> Result<Vec<TaskEvent>, ActError> {
             // Without a lease nothing but the number of its commits tells that somebody works on it.
             if !is_held && view.task.seq != task.seq {
                 return Err(ActError::Contended(task.id.clone()));
@@ -288,7 +288,7 @@ impl Recoverer {
             trouble: asked.trouble,
             context,
             policy,
-            jitter: f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX),
+            jitter: random::fraction(),
         }
     }
 }

@@ -12,7 +12,7 @@ use relight_core::recovery::{Decision, HolderDeath, RecoveryContext};
 use relight_core::task::{STRATEGY_DEFAULT, Task};
 use tokio::sync::oneshot;
 
-use super::strategy::{Answer, RecoveryStrategy, StrategyError};
+use super::strategy::{RecoveryAnswer, RecoveryStrategy, StrategyError};
 
 /// Default time limit of a strategy.
 const TIME_DEFAULT: Duration = Duration::from_secs(10);
@@ -139,7 +139,7 @@ impl Strategies {
             None => match Builtin::named(&name) {
                 Some(builtin) => {
                     let (decision, reason) = builtin.recover(task, death, context);
-                    Ok(Answer {
+                    Ok(RecoveryAnswer {
                         decision,
                         reason: Some(reason),
                     })
@@ -150,7 +150,7 @@ impl Strategies {
                     .to_string()),
             },
         };
-        let answered = answered.map(|Answer { decision, reason }| StrategyAnswer {
+        let answered = answered.map(|RecoveryAnswer { decision, reason }| StrategyAnswer {
             strategy: name.clone(),
             decision,
             reason: reason.map(|reason| limits::REASON.shorten(reason)),
@@ -175,13 +175,13 @@ impl Strategies {
         task: Task,
         death: HolderDeath,
         context: RecoveryContext,
-    ) -> Result<Answer, String> {
+    ) -> Result<RecoveryAnswer, String> {
         let asking = Arc::clone(&self.asking);
         if asking.fetch_add(1, Ordering::Relaxed) >= HANGING_MAX {
             asking.fetch_sub(1, Ordering::Relaxed);
             return Err(format!("{HANGING_MAX} strategies hang already"));
         }
-        let (tell, told) = oneshot::channel::<Result<Answer, StrategyError>>();
+        let (tell, told) = oneshot::channel::<Result<RecoveryAnswer, StrategyError>>();
         let thread = std::thread::Builder::new().name("relight-strategy".to_owned());
         let spawned = thread.spawn(move || {
             let _counted = ThreadSlot(asking);

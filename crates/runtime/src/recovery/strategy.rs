@@ -18,19 +18,19 @@ pub trait RecoveryStrategy: Send + Sync {
         task: &Task,
         death: &HolderDeath,
         context: &RecoveryContext,
-    ) -> Result<Answer, StrategyError>;
+    ) -> Result<RecoveryAnswer, StrategyError>;
 }
 
 /// A decision, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct RecoveryAnswer {
     /// What is to become of the task.
     pub decision: Decision,
     /// Why, for people.
     pub reason: Option<String>,
 }
 
-impl Answer {
+impl RecoveryAnswer {
     /// With the reason that is recorded beside it.
     #[must_use]
     pub fn because(self, reason: impl Into<String>) -> Self {
@@ -41,7 +41,7 @@ impl Answer {
     }
 }
 
-impl From<Decision> for Answer {
+impl From<Decision> for RecoveryAnswer {
     fn from(decision: Decision) -> Self {
         Self {
             decision,

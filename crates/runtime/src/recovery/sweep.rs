@@ -8,17 +8,26 @@ use std::collections::VecDeque;
 use relight_core::agent::{AgentState, AgentStateKind, AttemptTag};
 use relight_core::decide::Refusal;
 use relight_core::ids::{AgentName, TaskId};
-use relight_core::lease::Holder;
+use relight_core::lease::{Holder, LEASE_DEFAULT};
 use relight_core::recovery::HolderDeath;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_core::time::{Span, Time};
 use relight_store::{AgentQuery, StoreError, TaskQuery};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::recoverer::{Recovered, Recoverer};
 use crate::engine::{ActError, Engine};
+use crate::holders::HolderWatch;
 use crate::os::clock;
 use crate::running_step::{is_left_without_lease, is_run_by_orphan};
+
+/// How often whoever waits searches for dead holders that no event reports, where `[queue] sweep` does not
+/// say. All fronts use it.
+pub const SWEEP: Span = Span::from_secs(5);
+/// Minimum time between two such searches.
+pub const SWEEP_MIN: Span = Span::from_ms(100);
 
 /// Concurrent recoveries; their commits share a sync.
 const AT_ONCE: usize = 64;
@@ -48,7 +57,8 @@ impl OrphanedTask {
 /// All orphaned tasks, those with a dead holder first.
 pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
-    for lost in abandoned(engine, page(engine, None, None).await?) {
+    let tasks = page(engine, None, None).await?;
+    for lost in abandoned(engine, tasks, &mut HolderWatch::default()) {
         if !is_run_by_orphan(engine, lost.task()).await? {
             found.push(lost);
         }
@@ -58,26 +68,35 @@ pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     Ok(found)
 }
 
-/// Tasks in progress that nobody holds and nobody works on any more, and whether somebody still works on
-/// others. Workflows are not among them: they hold nothing between two commands.
+/// Tasks in progress that nobody holds and nobody works on any more, and when to look at others again that
+/// somebody still works on; none when there are none. Workflows are not among them: they hold nothing between two commands.
 pub(crate) async fn left_without_lease(
     engine: &Engine,
-) -> Result<(Vec<OrphanedTask>, bool), StoreError> {
+) -> Result<(Vec<OrphanedTask>, Option<Time>), StoreError> {
     let query = TaskQuery {
         statuses: vec![TaskStatus::InProgress],
         ..TaskQuery::default()
     };
-    let (mut left, mut are_others) = (Vec::new(), false);
+    let (mut left, mut others_until) = (Vec::new(), None::<Time>);
+    let now = clock::now();
     for task in engine.store().tasks(query).await? {
         if task.lease.held.is_some() || task.checkpoint.is_some() {
             continue;
         }
-        match is_left_without_lease(engine, &task, clock::now()).await? {
-            true => left.push(OrphanedTask::Holder(task)),
-            false => are_others = true,
+        if is_left_without_lease(engine, &task, now).await? {
+            left.push(OrphanedTask::Holder(task));
+            continue;
         }
+        // A command that runs for longer ends by a write.
+        let until = task.updated_at.plus(LEASE_DEFAULT);
+        let until = if until > now {
+            until
+        } else {
+            now.plus(LEASE_DEFAULT)
+        };
+        others_until = Some(others_until.map_or(until, |earliest| earliest.min(until)));
     }
-    Ok((left, are_others))
+    Ok((left, others_until))
 }
 
 /// Held tasks, oldest first, whether the holder lives or not.
@@ -153,7 +172,8 @@ pub(crate) async fn left_by(
 
 /// Tasks whose holder is gone. Time-limited leases are checked one by one; a process is checked
 /// once for all its tasks.
-fn abandoned(engine: &Engine, tasks: Vec<Task>) -> Vec<OrphanedTask> {
+/// What ends the others' leases is added to the watch.
+fn abandoned(engine: &Engine, tasks: Vec<Task>, watch: &mut HolderWatch) -> Vec<OrphanedTask> {
     let mut lives: VecDeque<(Holder, bool)> = VecDeque::new();
     let mut found = Vec::new();
     for task in tasks {
@@ -172,6 +192,8 @@ fn abandoned(engine: &Engine, tasks: Vec<Task>) -> Vec<OrphanedTask> {
         }
         if is_gone {
             found.push(OrphanedTask::Holder(task));
+        } else if known.is_none() {
+            engine.holders().watch(held, watch);
         }
     }
     found
@@ -199,6 +221,8 @@ pub struct TaskSweep {
     pub recovered: Vec<Recovered>,
     /// Tasks that could not be recovered, with the error.
     pub failed: Vec<(TaskId, ActError)>,
+    /// When the holders that live may have gone.
+    pub(crate) watch: HolderWatch,
 }
 
 /// Finds and recovers all orphaned tasks in pages, so that the first resume early and memory use is
@@ -211,12 +235,18 @@ pub async fn sweep_all(recoverer: &Recoverer) -> Result<TaskSweep, StoreError> {
         let page = page(engine, after, Some(PAGE)).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|task| task.id.clone());
-        swept.add(sweep(recoverer, abandoned(recoverer.engine(), page)).await);
+        let found = abandoned(engine, page, &mut swept.watch);
+        swept.add(sweep(recoverer, found).await);
         if is_last {
             break;
         }
     }
-    swept.add(sweep(recoverer, left_without_lease(engine).await?.0).await);
+    let (left, others_until) = left_without_lease(engine).await?;
+    swept.add(sweep(recoverer, left).await);
+    if let Some(until) = others_until {
+        let left = until.since(clock::now()).as_duration();
+        swept.watch.add_end(Instant::now() + left);
+    }
     swept.add(sweep(recoverer, left_by_terminated(engine).await?).await);
     Ok(swept)
 }

@@ -8,13 +8,14 @@ mod marks;
 mod recovery;
 mod shutdown;
 
-use relight_core::error_code::ErrorCode;
+use relight_core::error_code::{ErrorCode, Refused};
 use relight_core::ids::SessionKey;
 use relight_core::lease::HolderLife;
 use relight_core::session::{
-    Session, SessionDecisionInput, SessionEvent, SessionRefusal, SessionStateKind, decide,
+    FileError, Session, SessionDecisionInput, SessionEvent, SessionRefusal, SessionStateKind,
+    decide,
 };
-use relight_store::{SessionQuery, StoreError};
+use relight_store::StoreError;
 
 pub use marks::{ImportedMarks, NotImported, import, in_flight};
 pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
@@ -43,6 +44,9 @@ pub enum SessionError {
         /// What to write instead.
         hint: Option<String>,
     },
+    /// Marks of another gateway that cannot be read. Nothing was imported.
+    #[error("the list of marks is damaged: {0}")]
+    Damaged(FileError),
     /// A name that must not be written.
     #[error(transparent)]
     SecretName(#[from] redact_input::SecretName),
@@ -60,6 +64,7 @@ impl SessionError {
         match self {
             Self::Refused(refusal) => refusal.code(),
             Self::Invalid { .. } | Self::SecretName(_) => ErrorCode::INVALID,
+            Self::Damaged(_) => ErrorCode::DAMAGED,
             Self::Contended(_) => ErrorCode::CONTENDED,
             Self::Store(_) => ErrorCode::STORE_UNAVAILABLE,
         }
@@ -71,7 +76,23 @@ impl SessionError {
             Self::Refused(refusal) => refusal.hint(),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
             Self::Invalid { hint, .. } => hint.clone(),
+            Self::Damaged(_) => Some(
+                "nothing was imported; relight session list shows what the store knows".to_owned(),
+            ),
             Self::SecretName(_) => None,
+        }
+    }
+}
+
+impl From<SessionError> for Refused {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Store(error) => error.into(),
+            error => Self {
+                code: error.code(),
+                message: error.to_string(),
+                hint: error.hint(),
+            },
         }
     }
 }
@@ -107,34 +128,6 @@ pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, Sessi
     let found = found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?;
     engine.holders().look_for(found.owner()).await?;
     Ok(found)
-}
-
-/// At most `limit` sessions in the order of their keys, ready to be shown, and the key after which the
-/// next page begins.
-pub async fn list(
-    engine: &Engine,
-    states: Vec<SessionStateKind>,
-    after: Option<SessionKey>,
-    limit: usize,
-) -> Result<(Vec<Session>, Option<SessionKey>), StoreError> {
-    let query = SessionQuery {
-        states,
-        seen: false,
-        after,
-        limit: Some(limit.saturating_add(1)),
-    };
-    let mut found = engine.store().sessions(query).await?;
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = found
-        .last()
-        .filter(|_| has_more)
-        .map(|session| session.key.clone());
-    engine
-        .holders()
-        .look_for(found.iter().filter_map(Session::owner))
-        .await?;
-    Ok((found, next))
 }
 
 /// Applies one event to a session.

@@ -42,7 +42,7 @@ pub struct Decided {
     pub reason: Option<String>,
     /// How many owners died in a turn of it since one was finished.
     pub deaths_in_a_row: u32,
-    /// What whoever resumes it needs.
+    /// Values that its successor needs.
     pub context: BTreeMap<String, String>,
 }
 

@@ -387,7 +387,7 @@ mod tests {
     impl Stage {
         /// None, and said loudly, where no cgroup can be made.
         fn new() -> Option<Self> {
-            let name = format!("relight-test-{:016x}", u64::from_le_bytes(random::bytes()));
+            let name = format!("relight-test-{:016x}", random::number());
             let folder = our_cgroup().map(|ours| ours.join(name));
             let made = folder.filter(|folder| fs::create_dir(folder).is_ok());
             let usable = made.filter(|folder| folder.join("cgroup.kill").exists());

@@ -9,6 +9,7 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::node::Epoch;
 use relight_core::status::TaskStatus;
+use relight_core::store_budget::Overspent;
 use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -16,9 +17,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use super::cgroup::Cgroups;
 use super::log::Growth;
 use super::notices::{Notices, What};
+use super::store_budget::BudgetWatch;
 use super::takeover::WaitingAgents;
 use crate::drain;
-use crate::engine::{ActError, Engine, TaskView};
+use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::fleet::Fleet;
 use crate::os::word::Word;
 use crate::recovery::Recoverer;
@@ -58,8 +60,10 @@ pub(super) struct SupervisorContext {
     pub(super) recoverer: Recoverer,
     /// Whether a drain is in effect, as far as this process knows.
     pub(super) draining: watch::Sender<bool>,
-    /// Notified when an agent comes to rest, so that it can get work or resume, and when a drain
-    /// begins or ends.
+    /// The budget of the store, and whether it is spent.
+    pub(super) budget: BudgetWatch,
+    /// Notified when an agent comes to rest, so that it can get work or resume, when a drain begins
+    /// or ends, and when the budget of the store is no longer spent.
     pub(super) bell: Arc<Notify>,
     /// Tasks whose strategy is being asked in the background.
     pub(super) asking: Mutex<BTreeSet<TaskId>>,
@@ -108,6 +112,16 @@ impl SupervisorContext {
         Ok(self.is_draining())
     }
 
+    /// Reads whether the budget of the store is spent.
+    pub(super) async fn read_budget(&self) -> Result<Option<Overspent>, StoreError> {
+        let was_spent = self.budget.overspent().is_some();
+        let overspent = self.budget.read(self.engine.store().as_ref()).await?;
+        if was_spent && overspent.is_none() {
+            self.bell.notify_one();
+        }
+        Ok(overspent)
+    }
+
     /// The node's current lease; not needed outside of a fleet.
     pub(super) fn node_right(&self) -> NodeRight {
         NodeRight(
@@ -149,7 +163,7 @@ impl SupervisorContext {
 
     /// Puts an assigned task back into the queue, because its agent cannot take it now.
     pub(super) async fn give_back(&self, task: &TaskId, agent: &AgentName) {
-        let plan = |view: &TaskView| {
+        let plan = |view: &TaskSnapshot| {
             let task = &view.task;
             let is_its_own = task.agent.as_ref() == Some(agent) && task.lease.held.is_none();
             let waits = is_its_own && task.status == TaskStatus::Assigned;

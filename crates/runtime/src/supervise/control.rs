@@ -231,6 +231,12 @@ pub struct SupervisorStatus {
     /// Agents with a live attempt.
     #[serde(default)]
     pub agents: Vec<AgentSigns>,
+    /// Where a browser finds it; none where only the socket is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The version of the daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// Signs of life of one agent.
@@ -321,11 +327,11 @@ impl Control {
     }
 
     /// The next client of our own user or root. Cancel-safe.
-    pub async fn accept(&self) -> io::Result<Client> {
+    pub async fn accept(&self) -> io::Result<ControlClient> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("it is never closed");
         let stream = self.accept_stream().await?;
-        Ok(Client {
+        Ok(ControlClient {
             stream,
             heard: Vec::new(),
             _place: place,
@@ -340,7 +346,11 @@ impl Control {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 other => other?,
             };
-            if stream.peer_cred().is_ok_and(|peer| is_welcome(peer.uid())) {
+            let own = rustix::process::geteuid().as_raw();
+            if stream
+                .peer_cred()
+                .is_ok_and(|peer| [0, own].contains(&peer.uid()))
+            {
                 return Ok(stream);
             }
         }
@@ -398,13 +408,9 @@ fn has_holder_died(lock: &Path) -> bool {
     pid.is_some_and(|pid| process::has_died_within(pid, DEATH_MAX))
 }
 
-fn is_welcome(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
-}
-
 /// A connected client. Dropping it frees its slot.
 #[derive(Debug)]
-pub struct Client {
+pub struct ControlClient {
     stream: UnixStream,
     heard: Vec<u8>,
     _place: OwnedSemaphorePermit,
@@ -424,7 +430,7 @@ pub enum ClientError {
     Broken(#[from] io::Error),
 }
 
-impl Client {
+impl ControlClient {
     /// Its next request; none once it has disconnected. Invalid lines are answered here.
     pub async fn request(&mut self) -> Result<Option<Request>, ClientError> {
         loop {

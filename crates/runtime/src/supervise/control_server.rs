@@ -6,9 +6,9 @@ use relight_core::ids::AgentName;
 use tokio::sync::{mpsc, oneshot};
 
 use super::control::{
-    AgentSigns, Changed, Client, Control, ControlReply, Request, SupervisorStatus,
+    AgentSigns, Changed, Control, ControlClient, ControlReply, Request, SupervisorStatus,
 };
-use super::supervisor::{AgentView, StateChangeResult, Supervisor};
+use super::supervisor::{AgentSnapshot, StateChangeResult, Supervisor};
 
 /// Maximum number of queued requests.
 const QUEUE_MAX: usize = 64;
@@ -65,7 +65,7 @@ async fn let_in(control: Control, calls: mpsc::Sender<ControlCall>) {
     }
 }
 
-async fn attend(mut client: Client, calls: mpsc::Sender<ControlCall>) {
+async fn attend(mut client: ControlClient, calls: mpsc::Sender<ControlCall>) {
     while let Ok(Some(request)) = client.request().await {
         let (reply, answer) = oneshot::channel();
         if calls.send(ControlCall { request, reply }).await.is_err() {
@@ -129,13 +129,15 @@ impl Supervisor {
         SupervisorStatus {
             pid: std::process::id(),
             agents,
+            url: None,
+            version: None,
         }
     }
 }
 
 impl AgentSigns {
     /// Of an agent with a live attempt.
-    pub(crate) fn of(view: AgentView) -> Option<Self> {
+    pub(crate) fn of(view: AgentSnapshot) -> Option<Self> {
         Some(Self {
             phase: Some(view.phase?.to_owned()),
             agent: view.agent.name,

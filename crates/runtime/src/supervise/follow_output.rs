@@ -2,13 +2,15 @@
 
 use std::io::Read as _;
 
+use relight_core::agent::StopReason;
 use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::time::Time;
+use relight_core::usage::Usage;
 
 use super::folder::AgentFolder;
 use super::log::{AgentLog, LogPosition, LogReader};
 use crate::os::clock;
-use crate::presets::{Fact, Preset, StreamReader};
+use crate::presets::{Fact, Preset, StreamReader, UsageScope};
 
 /// Maximum line length; longer lines are ignored.
 const LINE_BYTES_MAX: usize = 1 << 20;
@@ -90,11 +92,25 @@ impl AttemptStream {
         preset: &Preset,
         how: HowEnded,
         should_resume: bool,
+        ending: Option<StopReason>,
     ) -> Option<ReportedEnd> {
+        if let (Some(StopReason::Incurable), Some(why)) = (ending, self.repeats_in_vain()) {
+            return Some(ReportedEnd::Incurable(why.to_owned()));
+        }
         if self.reader.is_session_gone() && should_resume && how != HowEnded::Code(0) {
             return Some(ReportedEnd::SessionGone);
         }
         self.reader.ended(preset, how)
+    }
+
+    /// Totals of what it has used, as far as its output tells.
+    pub(super) fn used(&self) -> [(UsageScope, Usage); 2] {
+        self.reader.used()
+    }
+
+    /// The error that no retry can cure, for which it repeats a request all the same.
+    pub(super) fn repeats_in_vain(&self) -> Option<&str> {
+        self.reader.repeats_in_vain()
     }
 
     /// Open work found in the output, with its begin and, if known, its end.

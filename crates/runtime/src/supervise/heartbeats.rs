@@ -13,9 +13,9 @@ use relight_core::ids::AgentName;
 use relight_core::time::{Span, Time};
 use tokio::sync::{Notify, watch};
 
-use super::actor::AgentView;
+use super::actor::AgentSnapshot;
 use super::notify::{NotifySign, WaitId, clean};
-use crate::os::clock;
+use crate::os::{clock, random};
 
 /// Minimum time between two wake-ups by plain heartbeats.
 const RING_EVERY_MS: u64 = 1_000;
@@ -36,7 +36,7 @@ pub struct Beats(Arc<RwLock<HashMap<AgentName, AgentBeats>>>);
 #[derive(Debug, Clone)]
 struct AgentBeats {
     slot: Arc<BeatSlot>,
-    view: watch::Receiver<AgentView>,
+    view: watch::Receiver<AgentSnapshot>,
 }
 
 impl Beats {
@@ -53,21 +53,19 @@ impl Beats {
     /// Records that a request of the agent blocks here, until the time given or until the result is
     /// dropped. None when the agent is not supervised here.
     pub fn wait(&self, agent: &AgentName, until: Time) -> Option<RequestWait> {
-        // Waits are told apart by it, whichever supervisor of the process hears them.
-        static REQUESTS: AtomicU64 = AtomicU64::new(1);
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let slot = Arc::clone(&entries.get(agent)?.slot);
         // No pid: the wait ends with this process.
         let id = WaitId {
             pid: 0,
-            number: REQUESTS.fetch_add(1, Ordering::Relaxed),
+            number: random::number(),
         };
         slot.waits(id, Some(until));
         Some(RequestWait { slot, id })
     }
 
     /// The live view of an agent; none when it is not supervised here.
-    pub fn view(&self, agent: &AgentName) -> Option<AgentView> {
+    pub fn view(&self, agent: &AgentName) -> Option<AgentSnapshot> {
         let entry = self
             .0
             .read()
@@ -83,7 +81,7 @@ impl Beats {
     }
 
     /// The views of all agents, by name.
-    pub fn views(&self) -> Vec<AgentView> {
+    pub fn views(&self) -> Vec<AgentSnapshot> {
         let entries = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<AgentName> = entries.keys().cloned().collect();
         drop(entries);
@@ -95,7 +93,7 @@ impl Beats {
         &self,
         agent: AgentName,
         slot: Arc<BeatSlot>,
-        view: watch::Receiver<AgentView>,
+        view: watch::Receiver<AgentSnapshot>,
     ) {
         let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
         entries.insert(agent, AgentBeats { slot, view });

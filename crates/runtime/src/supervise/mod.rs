@@ -29,6 +29,7 @@ mod roster;
 pub mod shim;
 pub mod socket_path;
 pub mod spec;
+pub(crate) mod store_budget;
 mod store_changes;
 pub mod successor;
 pub mod supervisor;

@@ -71,6 +71,8 @@ pub enum What {
     AskedForRestart,
     /// The attempt exceeded its time limit and is being stopped.
     TimedOut,
+    /// It is ended because it cannot succeed before a person acts.
+    Incurable(String),
     /// It is restarted later.
     Waiting {
         /// When.

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use relight_core::agent::{Agent, AgentState, AttemptTag, Pause};
 use relight_core::claimant::Claimant;
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::store_budget::Overspent;
 use tokio::sync::{mpsc, watch};
 
-use super::actor::{AgentView, Mail};
+use super::actor::{AgentSnapshot, Mail};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Roster {
@@ -20,7 +21,7 @@ pub(super) struct Roster {
 #[derive(Debug)]
 struct RosterEntry {
     mail: mpsc::UnboundedSender<Mail>,
-    view: watch::Receiver<AgentView>,
+    view: watch::Receiver<AgentSnapshot>,
     /// A message was sent whose effect its view does not show yet.
     is_told: bool,
 }
@@ -54,7 +55,7 @@ impl Roster {
         &self,
         name: AgentName,
         mail: mpsc::UnboundedSender<Mail>,
-        view: watch::Receiver<AgentView>,
+        view: watch::Receiver<AgentSnapshot>,
     ) -> bool {
         let mut members = self.members();
         let was_missed = self.missed().remove(&name);
@@ -99,19 +100,31 @@ impl Roster {
         found
     }
 
-    /// Idle agents, as claimants for tasks.
-    pub(super) fn idle(&self) -> Vec<Claimant> {
-        let idle = self.at_rest(Agent::is_idle);
+    /// The budget of the store is spent.
+    pub(super) fn tell_overspent(&self) {
+        for member in self.members().values() {
+            // One that has ended needs to know nothing.
+            let _ = member.mail.send(Mail::Overspent);
+        }
+    }
+
+    /// Idle agents, as claimants for tasks; `overspent` while the budget of the store is spent.
+    pub(super) fn idle(&self, overspent: Option<&Overspent>) -> Vec<Claimant> {
+        let idle = self.at_rest(|agent| agent.is_idle() && may_begin(agent, overspent));
         idle.iter()
             .map(|agent| agent.plan.claimant(&agent.name))
             .collect()
     }
 
-    /// Agents that wait to be resumed, with their task.
-    pub(super) fn waiting(&self) -> Vec<(AgentName, Option<TaskId>)> {
+    /// Agents that wait to be resumed and may be, with their task.
+    pub(super) fn waiting(
+        &self,
+        overspent: Option<&Overspent>,
+    ) -> Vec<(AgentName, Option<TaskId>)> {
         let waits = |agent: &Agent| {
-            let why = [Pause::Turn, Pause::Draining];
+            let why = [Pause::Turn, Pause::Draining, Pause::Budget];
             matches!(agent.state, AgentState::Suspended { why: w, .. } if why.contains(&w))
+                && may_begin(agent, overspent)
         };
         self.at_rest(waits)
             .into_iter()
@@ -175,6 +188,10 @@ impl Roster {
     }
 }
 
+fn may_begin(agent: &Agent, overspent: Option<&Overspent>) -> bool {
+    overspent.is_none_or(|overspent| !agent.is_stopped_by(overspent))
+}
+
 impl RosterEntry {
     /// The agent, if it is at rest and its view reflects the last message.
     fn seen(&mut self) -> Option<Agent> {
@@ -201,7 +218,7 @@ mod tests {
 
     fn added(roster: &Roster, agent: &str) -> bool {
         let agent = AgentChange::first(&name(agent), &AgentPlan::default(), Time::from_ms(0));
-        let view = AgentView {
+        let view = AgentSnapshot {
             agent: agent.clone(),
             last_sign: None,
             waiting_until: None,

@@ -10,6 +10,7 @@ use relight_core::agent::{AgentPlan, REGISTERED, Stopper};
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::recovery::TaskPolicy;
+use relight_core::store_budget::{Overspent, StoreBudget};
 use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -17,7 +18,9 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::Instant;
 
 use super::actor::{self, Mail};
-pub use super::actor::{AcquireError, AcquireMode, AgentView, StateChangeResult, SupervisionLost};
+pub use super::actor::{
+    AcquireError, AcquireMode, AgentSnapshot, StateChangeResult, SupervisionLost,
+};
 use super::cgroup::{CgroupSetting, Cgroups};
 use super::context::SupervisorContext;
 use super::event_subscription::EventSubscription;
@@ -30,6 +33,7 @@ use super::reporters::Reporters;
 use super::roster::Roster;
 use super::shim::client;
 use super::spec::AgentSpec;
+use super::store_budget::BudgetWatch;
 use super::store_changes::StoreChanges;
 use super::sweeper::Sweeper;
 pub use super::takeover::Takeover;
@@ -38,8 +42,8 @@ use super::task_assigner::Router;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 use crate::os::word::Word;
-use crate::os::{limits, process};
-use crate::recovery::{Recoverer, Strategies};
+use crate::os::{clock, limits, process};
+use crate::recovery::{Recoverer, SWEEP_MIN, Strategies};
 
 /// Limit of concurrent background git calls.
 const GIT_PLACES: usize = 2;
@@ -50,9 +54,6 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 /// Pause between two attempts to give back an unwanted agent.
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(5);
 
-/// Minimum time between two sweeps.
-const SWEEP_MIN: Span = Span::from_ms(100);
-
 /// How tasks of the queue are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueSettings {
@@ -62,6 +63,8 @@ pub struct QueueSettings {
     pub resume_rate: u32,
     /// Recovered tasks running at the same time; unlimited when zero.
     pub resume_at_once: u32,
+    /// What all agents of the store may use together.
+    pub budget: StoreBudget,
 }
 
 impl QueueSettings {
@@ -136,8 +139,19 @@ impl Retiring {
 #[derive(Debug)]
 pub struct Handle {
     mail: mpsc::UnboundedSender<Mail>,
-    view: watch::Receiver<AgentView>,
+    view: watch::Receiver<AgentSnapshot>,
     task: JoinHandle<Result<(), SupervisionLost>>,
+}
+
+/// Waits until the budget is no longer spent.
+async fn until(overspent: Option<&Overspent>) {
+    match overspent {
+        Some(overspent) => {
+            let left_ms = overspent.until.since(clock::now()).as_ms();
+            clock::until_boot_ms(clock::boot_ms().saturating_add(left_ms)).await;
+        }
+        None => std::future::pending().await,
+    }
 }
 
 impl Supervisor {
@@ -154,6 +168,7 @@ impl Supervisor {
         let context = Arc::new(SupervisorContext {
             recoverer,
             draining: watch::Sender::new(false),
+            budget: BudgetWatch::default(),
             bell: Arc::default(),
             asking: Mutex::default(),
             engine,
@@ -212,12 +227,41 @@ impl Supervisor {
                 context.bell.notified().await;
                 if !context.is_draining() {
                     roster
-                        .waiting()
+                        .waiting(None)
                         .iter()
                         .for_each(|(name, _)| roster.wake(name));
                 }
             }
         });
+    }
+
+    /// Follows what the agents of the store spend from now on, and ends what runs here once the budget
+    /// is spent. Call it before the first agent is acquired.
+    pub async fn watch_budget(&mut self, budget: StoreBudget) -> Result<(), StoreError> {
+        self.context.budget.set(budget);
+        self.context.read_budget().await?;
+        let mut changes = self.changes();
+        let mut limits = self.context.budget.budget();
+        let (context, roster) = (Arc::clone(&self.context), self.roster.clone());
+        self.serve(async move {
+            loop {
+                let known = context.budget.overspent();
+                tokio::select! {
+                    () = changes.next() => {}
+                    Ok(()) = limits.changed() => {}
+                    () = until(known.as_ref()) => {}
+                }
+                // If the store is unreachable, it is read at the next change.
+                let overspent = context
+                    .read_budget()
+                    .await
+                    .unwrap_or_else(|_| known.clone());
+                if overspent.is_some() && overspent != known {
+                    roster.tell_overspent();
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Whether a drain is in effect: nothing new is started.
@@ -248,6 +292,7 @@ impl Supervisor {
 
     /// Applies new queue settings. Tasks already assigned are not affected.
     pub fn apply_queue_settings(&self, settings: &QueueSettings) {
+        self.context.budget.set(settings.budget);
         if let Some(queue) = &self.queue {
             queue.send_if_modified(|now| {
                 let differs = *now != *settings;
@@ -436,7 +481,7 @@ impl Supervisor {
         &self,
         name: AgentName,
         mail: mpsc::UnboundedSender<Mail>,
-        view: watch::Receiver<AgentView>,
+        view: watch::Receiver<AgentSnapshot>,
     ) {
         if self.roster.add(name.clone(), mail, view) {
             tokio::spawn(remote_command_executor::execute(
@@ -582,12 +627,12 @@ impl Supervisor {
     }
 
     /// The current view of an agent.
-    pub fn view(&self, name: &AgentName) -> Option<AgentView> {
+    pub fn view(&self, name: &AgentName) -> Option<AgentSnapshot> {
         Some(self.agents.get(name)?.view.borrow().clone())
     }
 
     /// Subscribes to the view of an agent.
-    pub fn follow(&self, name: &AgentName) -> Option<watch::Receiver<AgentView>> {
+    pub fn follow(&self, name: &AgentName) -> Option<watch::Receiver<AgentSnapshot>> {
         Some(self.agents.get(name)?.view.clone())
     }
 

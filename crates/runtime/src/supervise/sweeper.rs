@@ -87,9 +87,9 @@ impl Sweeper {
                 look.lost.push(OrphanedTask::Holder(task));
             }
         }
-        let (left, are_others) = recovery::left_without_lease(engine).await?;
+        let (left, others_until) = recovery::left_without_lease(engine).await?;
         look.lost.extend(left);
-        look.has_to_look_again |= are_others;
+        look.has_to_look_again |= others_until.is_some();
         for task in recovery::interrupted(engine).await? {
             let Some(agent) = task.agent.clone() else {
                 continue;

@@ -90,7 +90,8 @@ impl Router {
             if self.look(&mut next).await.is_err() {
                 next = NextCheck(Some(Instant::now() + TROUBLE_PAUSE));
             }
-            let somebody_waits = !self.roster.idle().is_empty();
+            let overspent = self.context.budget.overspent();
+            let somebody_waits = !self.roster.idle(overspent.as_ref()).is_empty();
             tokio::select! {
                 () = bell.notified() => {}
                 () = self.changes.next(), if somebody_waits => {}
@@ -107,8 +108,9 @@ impl Router {
     /// Assigns what is available.
     async fn look(&mut self, next: &mut NextCheck) -> Result<(), StoreError> {
         let store = Arc::clone(self.context.engine.store());
-        let idle = self.roster.idle();
-        let waiting = self.roster.waiting();
+        let overspent = self.context.budget.overspent();
+        let idle = self.roster.idle(overspent.as_ref());
+        let waiting = self.roster.waiting(overspent.as_ref());
         if idle.is_empty() && waiting.is_empty() {
             return Ok(());
         }

@@ -14,10 +14,10 @@ use super::log::LogLimits;
 use super::shim::wire::Input;
 use super::spec::AgentSpec;
 use super::supervisor::{AcquireError, AcquireMode, Supervisor};
-use crate::engine::{ActError, Engine};
+use crate::engine::Engine;
 use crate::os::process;
 use crate::presets::Preset;
-use crate::recovery::{self, OrphanedTask, sweep};
+use crate::recovery::{self, OrphanedTask};
 
 /// A difference between the store and reality.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -111,15 +111,14 @@ pub async fn live_leader(
         .filter(process::is_alive))
 }
 
-/// Fixes what `find` found: records deaths with their real end if known and passes tasks to their
-/// strategy. Live agents are left alone. `preset` returns the preset of an agent's plan, which
-/// interprets its end.
-pub async fn put_right(
+/// Records deaths that `find` found, with their real end if known. Live agents are left alone. `preset`
+/// returns the preset of an agent's plan, which interprets its end. Answers the agents that could not be
+/// acquired.
+pub async fn record(
     supervisor: &mut Supervisor,
     preset: impl Fn(&str) -> Preset,
-) -> Result<Vec<(AgentName, AcquireError)>, ActError> {
-    let engine = supervisor.engine().clone();
-    let agents = dead(&engine).await?;
+) -> Result<Vec<(AgentName, AcquireError)>, StoreError> {
+    let agents = dead(supervisor.engine()).await?;
     let spec = |agent: Agent| {
         let preset = preset(&agent.plan.preset);
         spec_of(agent, preset)
@@ -129,9 +128,6 @@ pub async fn put_right(
         .acquire_all(specs, AcquireMode::HoldBack, false)
         .await;
     supervisor.leave().await;
-    for recovered in sweep(supervisor.recoverer(), recovery::lost(&engine).await?).await {
-        recovered.map_err(|(_, error)| error)?;
-    }
     Ok(refused)
 }
 

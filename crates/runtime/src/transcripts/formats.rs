@@ -90,7 +90,7 @@ pub(super) struct Shape {
     call: Part,
     result: Part,
     /// A line that answers a call.
-    pub(super) answer: fn(&Answer<'_>) -> Value,
+    pub(super) answer: fn(&CallAnswer<'_>) -> Value,
 }
 
 /// The text at a place is one of these.
@@ -130,17 +130,17 @@ impl Part {
 }
 
 /// A call as a record has it.
-pub(super) struct Call {
+pub(super) struct TranscriptCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
 /// What a line that answers a call is made of.
-pub(super) struct Answer<'a> {
+pub(super) struct CallAnswer<'a> {
     /// The record of the call.
     pub(super) call_record: &'a Value,
-    pub(super) call: &'a Call,
+    pub(super) call: &'a TranscriptCall,
     /// The last record of the file, and its own id.
     pub(super) last: &'a Value,
     pub(super) last_id: Option<&'a str>,
@@ -167,7 +167,7 @@ impl Shape {
         self.members.iter().any(|group| group.iter().all(has))
     }
 
-    pub(super) fn calls(&self, record: &Value) -> Vec<Call> {
+    pub(super) fn calls(&self, record: &Value) -> Vec<TranscriptCall> {
         let read = |part: &Value| {
             let text = |place: &str| part.pointer(place).and_then(Value::as_str);
             let arguments = self
@@ -175,7 +175,7 @@ impl Shape {
                 .arguments
                 .iter()
                 .find_map(|place| part.pointer(place));
-            Some(Call {
+            Some(TranscriptCall {
                 id: text(self.call.id)?.to_owned(),
                 name: text(self.call.name).unwrap_or("?").to_owned(),
                 arguments: arguments.cloned().unwrap_or_default(),
@@ -272,7 +272,7 @@ static QWEN: Shape = Shape {
         arguments: &[],
     },
     answer: |answer| {
-        let Call { id, name, .. } = answer.call;
+        let TranscriptCall { id, name, .. } = answer.call;
         let response = json!({"id": id, "name": name, "response": {"error": answer.text}});
         linked_answer(
             answer,
@@ -414,7 +414,11 @@ static GEMINI: Shape = Shape {
 };
 
 /// The record of the call with another content: its envelope (folder, session, version) stays.
-fn linked_answer(answer: &Answer<'_>, without: &[&str], fill: impl FnOnce(&mut Value)) -> Value {
+fn linked_answer(
+    answer: &CallAnswer<'_>,
+    without: &[&str],
+    fill: impl FnOnce(&mut Value),
+) -> Value {
     let mut line = answer.call_record.clone();
     if let Some(members) = line.as_object_mut() {
         members.retain(|name, _| !without.contains(&name.as_str()));

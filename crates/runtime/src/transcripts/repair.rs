@@ -12,7 +12,7 @@ use relight_core::time::Time;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::formats::{Answer, Call, Format, PARENT, Shape};
+use super::formats::{CallAnswer, Format, PARENT, Shape, TranscriptCall};
 
 /// What the model is told in place of a result.
 const IN_DOUBT: &str = "Interrupted: the agent was killed before the result of this call was recorded. \
@@ -84,9 +84,9 @@ pub struct OpenCall {
     pub arguments: Value,
 }
 
-impl From<Call> for OpenCall {
+impl From<TranscriptCall> for OpenCall {
     /// Some programs write the arguments as text that holds JSON.
-    fn from(call: Call) -> Self {
+    fn from(call: TranscriptCall) -> Self {
         let inside = call
             .arguments
             .as_str()
@@ -220,7 +220,7 @@ struct Kept<'a> {
 
 /// A call that has no result yet, with its record.
 struct Open {
-    call: Call,
+    call: TranscriptCall,
     record: Value,
     place: Place,
 }
@@ -362,7 +362,7 @@ impl<'a> Scan<'a> {
         &mut self,
         text: &'a [u8],
         value: &Value,
-        calls: &[Call],
+        calls: &[TranscriptCall],
         results: &[String],
     ) -> bool {
         let key = |kind: &str, id: &str| Cow::Owned(format!("{kind} {id}").into_bytes());
@@ -414,7 +414,7 @@ impl<'a> Scan<'a> {
         } in &self.open
         {
             let new_id = id_for(&call.id);
-            let answer = (self.shape.answer)(&Answer {
+            let answer = (self.shape.answer)(&CallAnswer {
                 call_record: record,
                 call,
                 last: &last,

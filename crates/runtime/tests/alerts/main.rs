@@ -119,7 +119,7 @@ async fn add(engine: &Engine, id: &str) {
 }
 
 /// Nobody says anything that a test would hear.
-async fn courier(engine: &Engine, sinks: Vec<Sink>) -> AlertDelivery {
+async fn deliver(engine: &Engine, sinks: Vec<Sink>) -> AlertDelivery {
     AlertDelivery::start(engine, sinks, QUICK, |_| {})
         .await
         .expect("a store that can be written")
@@ -163,7 +163,7 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_gets_a_signed_cloud_event() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
-    let courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     terminate(&engine, "writer").await;
     let post = next(&receiver).await;
 
@@ -191,7 +191,7 @@ async fn a_webhook_gets_a_signed_cloud_event() {
     );
     assert!(event["source"].as_str().unwrap().starts_with("/relight/"));
     assert!(event["time"].as_str().unwrap().parse::<Time>().is_ok());
-    courier.finish(Duration::from_secs(120)).await;
+    delivery.finish(Duration::from_secs(120)).await;
     assert_eq!(pending(&engine).await, 0);
 }
 
@@ -202,7 +202,7 @@ async fn what_was_not_taken_is_sent_again_under_the_same_id() {
         Answer::Status(503, "retry-after: 0\r\n"),
     ];
     let (engine, receiver) = (engine(), Receiver::answering(&answers));
-    let _courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     terminate(&engine, "a").await;
     let posts = [
         next(&receiver).await,
@@ -261,7 +261,7 @@ async fn a_hundred_deaths_at_once_are_one_message() {
 async fn what_happened_before_a_sink_was_there_is_not_told() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
     terminate(&engine, "earlier").await;
-    let _courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     quiet(&receiver).await;
     terminate(&engine, "now").await;
     assert_eq!(next(&receiver).await.json()["subject"], "agent/now");
@@ -270,7 +270,7 @@ async fn what_happened_before_a_sink_was_there_is_not_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_alert_an_episode() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
-    let _courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     terminate(&engine, "a").await;
     next(&receiver).await;
     let alert = Alert::agent_terminated(&name("a"), "relight start a", "the same again");
@@ -287,7 +287,7 @@ async fn one_alert_an_episode() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_in_doubt_that_must_not_be_repeated_tells_once() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
-    let _courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     add(&engine, "t").await;
     let key = StepKey::first(StepName::new("pay").unwrap());
     let begin = || TaskEvent::StepBegin {
@@ -316,7 +316,7 @@ async fn a_place_that_is_gone_is_called_again_only_when_it_changes() {
     let (engine, other) = (engine(), Receiver::answering(&[]));
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
-    let couriers = courier(&engine, vec![webhook(&gone), appending(&told, 0)]).await;
+    let deliveries = deliver(&engine, vec![webhook(&gone), appending(&told, 0)]).await;
     terminate(&engine, "a").await;
     next(&gone).await;
     let heard = wait_for_lines(&told, 2).await;
@@ -326,9 +326,9 @@ async fn a_place_that_is_gone_is_called_again_only_when_it_changes() {
     );
     terminate(&engine, "b").await;
     quiet(&gone).await;
-    drop(couriers);
+    drop(deliveries);
 
-    let _courier = courier(&engine, vec![webhook(&other)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&other)]).await;
     terminate(&engine, "c").await;
     assert_eq!(next(&other).await.json()["subject"], "agent/c");
 }
@@ -363,7 +363,7 @@ async fn what_cannot_be_told_is_given_up_and_holds_up_nothing() {
         ..QUICK
     };
     let sinks = vec![webhook(&receiver), appending(&told, 0)];
-    let _courier = AlertDelivery::start(&engine, sinks, pace, |_| {})
+    let _delivery = AlertDelivery::start(&engine, sinks, pace, |_| {})
         .await
         .unwrap();
     terminate(&engine, "a").await;
@@ -381,7 +381,7 @@ async fn a_command_that_fails_is_run_again() {
     let engine = engine();
     let folder = tempfile::tempdir().unwrap();
     let told = folder.path().join("told");
-    let _courier = courier(&engine, vec![appending(&told, 1)]).await;
+    let _delivery = deliver(&engine, vec![appending(&told, 1)]).await;
     terminate(&engine, "a").await;
     let heard = wait_for_lines(&told, 3).await;
     assert_eq!(
@@ -404,12 +404,12 @@ async fn a_slow_server_holds_up_neither_the_other_sink_nor_the_end() {
     let told = folder.path().join("told");
     let hour = Span::from_secs(3_600);
     let sinks = vec![webhook_within(&receiver, hour), appending(&told, 0)];
-    let couriers = courier(&engine, sinks).await;
+    let deliveries = deliver(&engine, sinks).await;
     terminate(&engine, "a").await;
     next(&receiver).await;
     wait_for_lines(&told, 1).await;
     let begun = clock::boot_ms();
-    couriers.finish(Duration::from_millis(200)).await;
+    deliveries.finish(Duration::from_millis(200)).await;
     assert!(clock::boot_ms() - begun < hour.as_ms());
     assert_eq!(pending(&engine).await, 1);
 }
@@ -418,7 +418,7 @@ async fn a_slow_server_holds_up_neither_the_other_sink_nor_the_end() {
 async fn an_answer_that_does_not_come_is_a_failure_in_time() {
     let (engine, receiver) = (engine(), Receiver::answering(&[Answer::Silence]));
     let sink = webhook_within(&receiver, Span::from_ms(200));
-    let _courier = courier(&engine, vec![sink]).await;
+    let _delivery = deliver(&engine, vec![sink]).await;
     terminate(&engine, "a").await;
     let first = next(&receiver).await;
     assert_eq!(next(&receiver).await.id(), first.id());
@@ -427,9 +427,9 @@ async fn an_answer_that_does_not_come_is_a_failure_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_couriers_of_one_store_do_not_both_send() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
-    let mut couriers = Vec::new();
+    let mut deliveries = Vec::new();
     for _ in 0..4 {
-        couriers.push(courier(&engine, vec![webhook(&receiver)]).await);
+        deliveries.push(deliver(&engine, vec![webhook(&receiver)]).await);
     }
     for number in 0..5 {
         terminate(&engine, &format!("a{number}")).await;
@@ -463,7 +463,7 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_in_an_alert_are_not_told() {
     let (engine, receiver) = (engine(), Receiver::answering(&[]));
-    let _courier = courier(&engine, vec![webhook(&receiver)]).await;
+    let _delivery = deliver(&engine, vec![webhook(&receiver)]).await;
     add(&engine, "t").await;
     note(
         &engine,

@@ -22,7 +22,7 @@ use super::death::{SeenOfDeath, bare_record};
 use super::ledger::Ledger;
 use super::live_attempt::LiveAttempt;
 use super::tree::{ConnectedShim, Orphan, Tree};
-use super::{Actor, AgentView, Mail, SupervisionLost};
+use super::{Actor, AgentSnapshot, Mail, SupervisionLost};
 use crate::os::limits::{self, Room};
 use crate::os::{clock, file, process, threads};
 use crate::supervise::attempt_waits;
@@ -92,7 +92,7 @@ pub(in crate::supervise) async fn acquire(
     take_over: bool,
     beats: Arc<BeatSlot>,
     mail: mpsc::UnboundedReceiver<Mail>,
-) -> Result<(Actor, watch::Receiver<AgentView>), AcquireError> {
+) -> Result<(Actor, watch::Receiver<AgentSnapshot>), AcquireError> {
     let right = context.node_right();
     let (agent, was_on) = take_lease(&context, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&context.home, &spec.name);
@@ -104,7 +104,7 @@ pub(in crate::supervise) async fn acquire(
         before: None,
     };
     let last = context.engine.store().attempts(query).await?.pop();
-    let first_view = AgentView {
+    let first_view = AgentSnapshot {
         agent: agent.clone(),
         last_sign: None,
         waiting_until: None,
@@ -501,7 +501,10 @@ impl Actor {
         let Some(attempt) = attempt else {
             return Ok(());
         };
-        if let Some(node) = self.other_node(&attempt) {
+        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
+        let was_begun_here = || record::was_begun(&self.folder, attempt.number, &attempt.tag);
+        let (here, had_it) = (self.context.owner.node.as_ref(), self.agent_was_on.as_ref());
+        if let Some(node) = other_node(process, was_begun_here, here, had_it).cloned() {
             return self.record_death_of_node(attempt, &node).await;
         }
         let record = self.record_of(attempt.number, &attempt.tag);
@@ -547,23 +550,12 @@ impl Actor {
     /// Whether the last supervisor died before a shim was told to start this attempt, usually while
     /// it waited for resources. Nothing ran, so it is started now and costs no budget.
     fn was_never_started(&self, attempt: &Attempt) -> bool {
-        let may_start =
-            self.holds.is_none() && self.ending().is_none() && !self.context.is_draining();
+        let may_start = self.holds.is_none()
+            && self.ending().is_none()
+            && !self.context.is_draining()
+            && !self.is_stopped_by_budget();
         let is_known = attempt.process.is_some() || attempt.shim.is_some();
         may_start && !is_known && !record::was_begun(&self.folder, attempt.number, &attempt.tag)
-    }
-
-    /// The node that an attempt ran on, if it did not run here.
-    fn other_node(&self, attempt: &Attempt) -> Option<NodeName> {
-        let process = attempt.process.as_ref().or(attempt.shim.as_ref());
-        let ran_here = match process {
-            Some(process) => process.node == self.context.owner.node,
-            // Its process was never recorded. The lease tells only who had the agent last: this node
-            // may have taken it from the one that began the attempt, and lost its own lease.
-            None => record::was_begun(&self.folder, attempt.number, &attempt.tag),
-        };
-        let node = process.map_or(self.agent_was_on.as_ref(), |process| process.node.as_ref());
-        node.filter(|_| !ran_here).cloned()
     }
 
     /// Its node is gone, so how it ended is unknown. Its shim has stopped it in time.
@@ -627,7 +619,8 @@ impl Actor {
         let session = stream.read_all().await;
         self.captured(session);
         self.keep_captured().await?;
-        Ok(stream.ended(&preset, how, self.should_resume_session()))
+        self.charge(attempt, stream.used(), None, false).await?;
+        Ok(stream.ended(&preset, how, self.should_resume_session(), self.ending()))
     }
 
     /// How the attempt with the allocated next tag ended, according to the store; none if it never
@@ -698,5 +691,68 @@ impl Actor {
         let mut tags: Vec<AttemptTag> = attempts.into_iter().map(|attempt| attempt.tag).collect();
         tags.extend(self.agent.next_attempt.clone());
         tags
+    }
+}
+
+/// The node that an attempt ran on, if it did not run here. `had_it` is the node that had the agent last.
+fn other_node<'a>(
+    process: Option<&'a ProcessIdentity>,
+    was_begun_here: impl FnOnce() -> bool,
+    here: Option<&NodeName>,
+    had_it: Option<&'a NodeName>,
+) -> Option<&'a NodeName> {
+    match process {
+        Some(process) => process.node.as_ref().filter(|node| Some(*node) != here),
+        // Its process was never recorded. The lease tells only who had the agent last: this node may
+        // have taken it from the one that began the attempt, and lost its own lease.
+        None => had_it.filter(|_| !was_begun_here()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    #[test]
+    fn an_attempt_with_a_recorded_process_ran_where_that_was() {
+        let on = |name: Option<&str>| ProcessIdentity {
+            pid: 1,
+            start: 1,
+            boot: "boot".to_owned(),
+            node: name.map(node),
+        };
+        let (here, there) = (node("here"), node("there"));
+        let found = |process: &ProcessIdentity| {
+            other_node(Some(process), || false, Some(&here), Some(&here)).cloned()
+        };
+        assert_eq!(found(&on(Some("there"))), Some(there));
+        assert_eq!(found(&on(Some("here"))), None);
+        assert_eq!(found(&on(None)), None);
+    }
+
+    /// Otherwise it would be started a second time under the same number and tag.
+    #[test]
+    fn an_attempt_without_a_recorded_process_ran_here_only_if_it_was_begun_here() {
+        let (here, there) = (node("here"), node("there"));
+        let found = |begun: bool, had_it: &NodeName| {
+            other_node(None, || begun, Some(&here), Some(had_it)).cloned()
+        };
+        assert_eq!(
+            found(false, &here),
+            Some(here.clone()),
+            "it took the agent over and lost its own lease"
+        );
+        assert_eq!(found(false, &there), Some(there.clone()));
+        assert_eq!(found(true, &here), None);
+        assert_eq!(found(true, &there), None);
+        assert_eq!(
+            other_node(None, || false, None, None),
+            None,
+            "there is no fleet"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! restart. An attempt that gets the brief's text with its command waits for that; any other is started
 //! with a brief that has all the rest, and its file is completed while it runs.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,10 +17,11 @@ use relight_core::time::Span;
 use tokio::task::JoinSet;
 
 use super::Actor;
-use crate::engine::TaskView;
+use crate::engine::TaskSnapshot;
 use crate::git_state;
 use crate::hooks::{self, Settled};
 use crate::os::{clock, threads};
+use crate::supervise::folder::AgentFolder;
 use crate::supervise::notices::What;
 use crate::supervise::successor::{self, Asker};
 
@@ -32,7 +34,7 @@ const GIT_WAIT_BESIDE: Span = Span::from_secs(10);
 pub(super) struct Brief {
     pub(super) text: String,
     number: u32,
-    view: Option<TaskView>,
+    view: Option<TaskSnapshot>,
     settled: Vec<Settled>,
     /// Calls that only the transcript tells of.
     calls: Vec<Call>,
@@ -212,10 +214,25 @@ impl Actor {
         };
         let there = brief.text.clone();
         let brief = self.with_changes(brief, dirty);
-        if let Err(error) = successor::complete_brief(&self.folder, &there, &brief.text) {
+        let completed = successor::complete_brief(&self.folder, &there, &brief.text);
+        if let Err(error) = completed.and_then(|_| self.copy_for_user()) {
             self.tell(What::Trouble(format!(
                 "its brief cannot be completed: {error}"
             )));
+        }
+    }
+
+    /// An agent with a user of its own reads copies: the home is closed to it.
+    fn copy_for_user(&self) -> io::Result<()> {
+        let user = self.spec.user.map(|(uid, _)| uid);
+        user.map_or(Ok(()), |uid| successor::copy_for_user(&self.folder, uid))
+    }
+
+    /// Where the attempt finds brief and state.
+    pub(super) fn readable_folder(&self) -> AgentFolder {
+        match self.spec.user {
+            Some(_) => successor::user_folder(&self.folder),
+            None => self.folder.clone(),
         }
     }
 
@@ -228,7 +245,7 @@ impl Actor {
     }
 
     /// The task, after the edits in doubt that their files can tell about were settled.
-    async fn settled_view(&self, task: Option<&TaskId>) -> (Option<TaskView>, Vec<Settled>) {
+    async fn settled_view(&self, task: Option<&TaskId>) -> (Option<TaskSnapshot>, Vec<Settled>) {
         let Some(view) = self.view_of(task).await else {
             return (None, Vec::new());
         };
@@ -244,7 +261,7 @@ impl Actor {
         }
     }
 
-    async fn view_of(&self, task: Option<&TaskId>) -> Option<TaskView> {
+    async fn view_of(&self, task: Option<&TaskId>) -> Option<TaskSnapshot> {
         self.context.engine.view(task?).await.ok()
     }
 
@@ -257,7 +274,8 @@ impl Actor {
     ) {
         let before = self.task_before().filter(|_| self.is_resumed());
         let view = self.view_of(task.or(before.as_ref())).await;
-        let is_work = |view: &TaskView| !view.task.status.is_terminal() && !view.task.spec.observed;
+        let is_work =
+            |view: &TaskSnapshot| !view.task.status.is_terminal() && !view.task.spec.observed;
         let view = view.filter(is_work);
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
         let reason = ended
@@ -272,7 +290,7 @@ impl Actor {
             clock::now(),
         );
         let written = successor::write_anew(&self.folder, brief, &state);
-        if let Err(error) = written {
+        if let Err(error) = written.and_then(|()| self.copy_for_user()) {
             self.tell(What::Trouble(format!(
                 "its successor's files cannot be written: {error}"
             )));

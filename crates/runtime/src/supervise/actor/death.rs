@@ -134,10 +134,17 @@ impl Actor {
         self.captured(session);
         let mut attempt = life.as_attempt(&self.spec.name);
         attempt.process = attempt.process.or_else(|| record.process.clone());
+        self.keep_captured().await?;
+        if let Some(stream) = &life.stream {
+            let (totals, last) = (stream.used(), life.charged.task());
+            self.charge(&attempt, totals, last, false).await?;
+        }
         let preset = &self.spec.preset;
         let should_resume = self.should_resume_session();
         let stream = life.stream.as_ref();
-        let said = stream.and_then(|stream| stream.ended(preset, record.how, should_resume));
+        let ending = self.ending();
+        let said =
+            stream.and_then(|stream| stream.ended(preset, record.how, should_resume, ending));
         let was_silent = self.ending() == Some(StopReason::Hung);
         let seen = SeenOfDeath {
             wrote_nothing: life.wrote_nothing(),
@@ -150,7 +157,6 @@ impl Actor {
             // They hold the lock, and nothing starts before it is free. This shim already has it.
             self.tree.dismiss().await;
         }
-        self.keep_captured().await?;
         self.record_death(attempt, record, said, seen).await
     }
 
@@ -218,6 +224,14 @@ impl Actor {
                 Some("its session does not exist; the next attempt begins a new one".to_owned())
             }
             said => said.as_ref().and_then(ReportedEnd::why).map(str::to_owned),
+        };
+        // Its reaction to the signal says nothing.
+        let is_spent = self.ending() == Some(StopReason::Incurable)
+            && !matches!(said, Some(ReportedEnd::Incurable(_)));
+        let denied = match self.ending() {
+            Some(StopReason::Budget) => Some(self.why_overspent()),
+            _ if is_spent => Some(self.why_incurable()),
+            _ => denied,
         };
         let unfinished_task = match found.unfinished_task {
             None if found.held.is_empty() => self.interrupted_task().await,

@@ -583,7 +583,10 @@ impl Actor {
     }
 
     fn brief_file(&self) -> String {
-        self.folder.brief().to_string_lossy().into_owned()
+        self.readable_folder()
+            .brief()
+            .to_string_lossy()
+            .into_owned()
     }
 
     pub(super) fn launch_of<'a>(
@@ -683,7 +686,10 @@ impl Actor {
         );
         set(
             "RELIGHT_STATE_FILE",
-            self.folder.state().to_string_lossy().into_owned(),
+            self.readable_folder()
+                .state()
+                .to_string_lossy()
+                .into_owned(),
         );
         if let Some(ended) = self.last.as_ref().and_then(|last| last.ended.as_ref())
             && is_resumed
@@ -697,6 +703,10 @@ impl Actor {
         // Hooks need not tell again what the command says.
         if self.spec.preset.passes_brief(&self.spec.command, launch) {
             set("RELIGHT_BRIEF_PASSED", "1".to_owned());
+        }
+        // Nor count what its output tells.
+        if self.spec.preset.meters(&self.spec.command, launch) {
+            set("RELIGHT_METERED", "1".to_owned());
         }
         if let Some((task, fence)) = task {
             set("RELIGHT_TASK", task.to_string());

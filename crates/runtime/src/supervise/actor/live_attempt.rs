@@ -12,12 +12,13 @@ use tokio::time::Instant;
 
 use super::Actor;
 use super::lease_guard::Leader;
+use super::usage::Charged;
 use crate::os::clock;
 use crate::os::limits::Room;
 use crate::supervise::attempt_waits::{self, Waits};
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::follow_output::AttemptStream;
-use crate::supervise::log::{AgentLog, LogStart};
+use crate::supervise::log::{AgentLog, LogStart, TimeMarks};
 use crate::supervise::notices::What;
 use crate::supervise::notify::NotifySign;
 use crate::supervise::oom::Oom;
@@ -45,6 +46,8 @@ pub(super) struct LiveAttempt {
     pub(super) has_leader_ended: bool,
     pub(super) log: LogStart,
     pub(super) stream: Option<AttemptStream>,
+    /// What it has used, as far as that is charged.
+    pub(super) charged: Charged,
     pub(super) status: Option<String>,
     pub(super) waits: Waits,
     pub(super) open_steps: OpenSteps,
@@ -66,6 +69,8 @@ pub(super) struct LiveAttempt {
     stable_at: Option<Instant>,
     look_again_at: Option<Instant>,
     log_size: u64,
+    /// When its output was written.
+    times: TimeMarks,
     trimmed_at: u64,
     tasks_moved_at: Option<Time>,
 }
@@ -96,8 +101,10 @@ impl LiveAttempt {
                 .reads_stream()
                 .then(|| AttemptStream::new(&spec.preset, log.position(), folder)),
             log_size: log.offset,
+            times: TimeMarks::of(&log),
             trimmed_at: 0,
             log,
+            charged: Charged::default(),
             status: None,
             waits: Waits::default(),
             open_steps: OpenSteps::default(),
@@ -229,6 +236,9 @@ impl LiveAttempt {
     fn log_grew(&mut self) -> bool {
         let size = std::fs::metadata(&self.log.path).map_or(self.log_size, |file| file.len());
         let grew = size > self.log_size;
+        if grew {
+            self.times.grew(size, clock::now());
+        }
         self.log_size = size;
         grew
     }

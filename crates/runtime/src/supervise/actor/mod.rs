@@ -15,6 +15,7 @@ mod open_work;
 mod transcript;
 mod tree;
 mod unrecorded;
+mod usage;
 mod work;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::decide::{
     AgentDecision, AgentDecisionInput, AgentEffect, AgentEvent, decide, decide_held,
 };
+use relight_core::agent::overspent::decide_overspent;
 use relight_core::agent::{
     Agent, AgentState, AgentStateKind, Attempt, Pause, StopReason, Stopper, Takes,
 };
@@ -82,6 +84,8 @@ pub(super) enum Mail {
     Wake,
     /// Work on this task of the queue.
     Work(TaskId),
+    /// The budget of the store is spent.
+    Overspent,
 }
 
 /// Result of a start, restart or stop.
@@ -103,7 +107,7 @@ pub struct StateChangeResult {
 
 /// The live view of a supervised agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AgentView {
+pub struct AgentSnapshot {
     /// The agent's record.
     pub agent: Agent,
     /// Time of the last sign of life, by the wall clock.
@@ -195,7 +199,7 @@ pub(super) struct Actor {
     /// Received while the store was being written, oldest first.
     delayed_mail: VecDeque<Mail>,
     delayed_events: VecDeque<TreeEvent>,
-    view: watch::Sender<AgentView>,
+    view: watch::Sender<AgentSnapshot>,
     /// The node lease under which it was acquired.
     node_right: NodeRight,
     /// The node that held it before.
@@ -223,6 +227,10 @@ enum ActorEvent {
 impl Actor {
     /// Runs until the agent is left or released, or another supervisor has it.
     pub(super) async fn run(mut self) -> Result<(), SupervisionLost> {
+        // What was adopted has to end too.
+        if self.is_stopped_by_budget() {
+            self.events.push_back(AgentEvent::Overspent);
+        }
         let ended = self.supervise().await;
         // Before the result is visible: the view then shows that supervision ended.
         self.mail.close();
@@ -239,6 +247,7 @@ impl Actor {
     async fn supervise(&mut self) -> Result<(), SupervisionLost> {
         loop {
             self.keep_captured().await?;
+            self.note_usage().await?;
             while let Some(event) = self.events.pop_front() {
                 self.happen(event).await?;
             }
@@ -310,7 +319,7 @@ impl Actor {
                 self.events.push_back(match self.agent.state {
                     // The later request wins; what is being stopped is started after its end.
                     AgentState::Running {
-                        ending: Some(StopReason::Stop),
+                        ending: Some(StopReason::Stop | StopReason::Budget),
                         ..
                     } => AgentEvent::Start,
                     AgentState::Running { .. } => AgentEvent::End(StopReason::Restart),
@@ -334,6 +343,7 @@ impl Actor {
             Mail::Replan(spec) => self.replan(*spec).await?,
             Mail::Wake => self.woken(),
             Mail::Work(task) => self.given(task).await?,
+            Mail::Overspent => self.events.push_back(AgentEvent::Overspent),
         }
         Ok(())
     }
@@ -694,7 +704,7 @@ impl Actor {
 
     fn show(&self) {
         let life = self.life.as_ref();
-        let view = AgentView {
+        let view = AgentSnapshot {
             agent: self.agent.clone(),
             last_sign: life.map(LiveAttempt::last_sign),
             waiting_until: life.and_then(|life| life.waits.last()),
@@ -713,7 +723,10 @@ impl Actor {
 
     async fn stop_tree(&mut self, ending: StopReason) {
         let ladder = self.ladder();
-        if ending == StopReason::Hung || ending == StopReason::Timeout {
+        if matches!(
+            ending,
+            StopReason::Hung | StopReason::Timeout | StopReason::Incurable | StopReason::Budget
+        ) {
             let has_asked = self
                 .life
                 .as_ref()
@@ -723,6 +736,8 @@ impl Actor {
                 StopReason::Hung => What::Hung {
                     silent_ms: self.silent_ms(),
                 },
+                StopReason::Incurable => What::Incurable(self.why_incurable()),
+                StopReason::Budget => What::Incurable(self.why_overspent()),
                 _ => What::TimedOut,
             });
         }
@@ -841,20 +856,26 @@ impl Actor {
         }
     }
 
-    /// Decides with the current drain flag, not the cached one, where an attempt would begin. A
-    /// drain waits only for attempts that already run.
+    /// Decides with the current drain flag and what is spent by now, not what was known of them,
+    /// where an attempt would begin. A drain waits only for attempts that already run.
     async fn decide_by_mark(
         &self,
         event: AgentEvent,
         decision_input: AgentDecisionInput,
     ) -> AgentDecision {
-        let known = self.context.is_draining();
+        let draining = self.context.is_draining();
+        let is_spent = self.context.budget.overspent().is_some();
         let decision = self.decide(event.clone(), decision_input);
         let begins = decision
             .effects
             .iter()
             .any(|e| matches!(e, AgentEffect::Spawn { .. }));
-        match begins && !known && self.context.read_drain().await.unwrap_or(false) {
+        if !begins {
+            return decision;
+        }
+        let drains = !draining && self.context.read_drain().await.unwrap_or(false);
+        let overspent = self.context.read_budget().await.unwrap_or_default();
+        match drains || overspent.is_some() != is_spent {
             true => self.decide(event, decision_input),
             false => decision,
         }
@@ -862,6 +883,12 @@ impl Actor {
 
     fn decide(&self, event: AgentEvent, decision_input: AgentDecisionInput) -> AgentDecision {
         let draining = self.context.is_draining().then_some(Pause::Draining);
+        let overspent = self.context.budget.overspent();
+        if let Some(overspent) = overspent
+            && (self.holds.is_none() || event == AgentEvent::Overspent)
+        {
+            return decide_overspent(&self.agent, event, decision_input, &overspent);
+        }
         match self.holds.or(draining) {
             Some(why) => decide_held(&self.agent, event, decision_input, why),
             None => decide(&self.agent, event, decision_input),
@@ -869,8 +896,8 @@ impl Actor {
     }
 
     async fn decision_input(&self) -> AgentDecisionInput {
-        let chance = u64::from_le_bytes(random::bytes());
-        let jitter = f64::from(u32::from_le_bytes(random::bytes())) / f64::from(u32::MAX);
+        let chance = random::number();
+        let jitter = random::fraction();
         AgentDecisionInput {
             now: clock::now(),
             jitter,

@@ -3,6 +3,7 @@
 //!
 //! Read only when silence is about to be judged. The rule is in `core::agent::silence`.
 
+use relight_core::agent::AttemptTag;
 use relight_core::agent::silence::OpenWork;
 use relight_core::lease::Holder;
 use relight_core::task::Task;
@@ -18,14 +19,11 @@ use crate::supervise::open_steps::monotonic_of;
 const TASKS_MAX: usize = 100;
 
 impl Actor {
-    /// Tasks held by the attempt, or by its agent over HTTP.
-    async fn held_tasks(&self) -> Result<Vec<Task>, StoreError> {
-        let Some(life) = &self.life else {
-            return Ok(Vec::new());
-        };
+    /// Tasks held by an attempt, or by its agent over HTTP.
+    pub(super) async fn held_tasks(&self, attempt: &AttemptTag) -> Result<Vec<Task>, StoreError> {
         let (store, limit) = (self.context.engine.store(), Some(TASKS_MAX));
         let of_attempt = TaskQuery {
-            held_by: Some(life.tag.clone()),
+            held_by: Some(attempt.clone()),
             limit,
             ..TaskQuery::default()
         };
@@ -49,7 +47,10 @@ impl Actor {
     /// monotonic clock.
     pub(super) async fn look_at_work(&mut self) -> Result<(Option<Time>, Option<u64>), StoreError> {
         let limit = self.spec.plan.step_silence_max;
-        let held = self.held_tasks().await?;
+        let held = match self.life.as_ref().map(|life| life.tag.clone()) {
+            Some(tag) => self.held_tasks(&tag).await?,
+            None => Vec::new(),
+        };
         let moved_at = held.iter().map(|task| task.updated_at).max();
         let Some(life) = &mut self.life else {
             return Ok((None, None));

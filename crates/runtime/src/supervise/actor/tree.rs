@@ -106,7 +106,7 @@ impl Tree {
                     stopped = connection
                         .peer()
                         .filter(pidfd::continue_stopped)
-                        .or(stopped)
+                        .or(stopped);
                 }
             }
         }

@@ -39,7 +39,8 @@ impl Actor {
 
     /// Begins a task of the queue. An agent that is busy or stopped by now gives it back.
     pub(super) async fn given(&mut self, task: TaskId) -> Result<(), SupervisionLost> {
-        if !self.agent.is_idle() || !self.spec.can_start() {
+        let may_work = self.spec.can_start() && !self.is_stopped_by_budget();
+        if !self.agent.is_idle() || !may_work {
             self.context.give_back(&task, &self.spec.name).await;
             return Ok(());
         }

@@ -10,6 +10,7 @@ mod inotify;
 mod lines;
 mod reader;
 mod tail;
+mod times;
 mod trim;
 
 use std::fs::{self, File, OpenOptions};
@@ -25,6 +26,7 @@ pub use follow::Follow;
 pub use growth::Growth;
 pub use lines::{LINE_BYTES_MAX, LogLine, LogLines};
 pub use reader::LogReader;
+pub use times::{LogTimes, TimeMarks};
 pub use trim::{HeadOutcome, Trimmed};
 
 /// Limits of a log.

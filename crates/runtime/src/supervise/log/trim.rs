@@ -63,6 +63,7 @@ impl AgentLog {
             let has_room = may_lose_its_head && self.free_head(number, share, &mut trimmed)?;
             if !has_room && !is_current {
                 remove(&self.path(number))?;
+                remove(&self.times_path(number))?;
                 trimmed.files_removed += 1;
             }
             // Nothing older has a place.

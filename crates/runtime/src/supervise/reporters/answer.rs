@@ -19,24 +19,29 @@ use crate::os::clock;
 /// lease: a flood of them writes nothing.
 const RENEW_EVERY_MS: u64 = 250;
 
-/// The answer to a heartbeat.
+/// What an agent that has beaten must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct HeartbeatAnswer {
-    /// Which agent.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub agent: AgentName,
-    /// Its state.
+    /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub state: AgentStateKind,
     /// Number of its newest attempt.
     pub attempt: u32,
-    /// What it has to do now.
+    /// `continue`; `wait` (take no work before `again_at`); `cancel` (give up the task it named);
+    /// `restart` (start over: what it held was taken away); `stop` (end).
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub action: Action,
-    /// Why, unless it just continues.
+    /// Why, unless it continues.
     pub why: Option<String>,
-    /// When it may work again, where it has to wait.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub again_at: Option<Time>,
     /// No new work is given out.
     pub draining: bool,
-    /// What it holds under a lease by time.
+    /// What it holds under leases by time, which the beat has renewed.
     pub tasks: Vec<HeldTask>,
 }
 
@@ -58,12 +63,16 @@ pub enum Action {
 
 /// A task that an agent holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct HeldTask {
-    /// Which.
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub task: TaskId,
     /// The right to write.
+    #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub fence: Fence,
-    /// When the lease ends, unless something renews it; none when no clock ends it.
+    /// When the lease ends, unless something renews it.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub lease_ends_at: Option<Time>,
 }
 

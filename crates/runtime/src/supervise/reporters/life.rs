@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Reporters;
 use crate::os::clock;
-use crate::supervise::actor::AgentView;
+use crate::supervise::actor::AgentSnapshot;
 use crate::supervise::attempt_waits::Waits;
 use crate::supervise::heartbeats::{Beat, BeatSlot};
 use crate::supervise::notices::What;
@@ -26,7 +26,7 @@ pub(super) struct Life {
     reporters: Reporters,
     agent: Agent,
     slot: Arc<BeatSlot>,
-    view: watch::Sender<AgentView>,
+    view: watch::Sender<AgentSnapshot>,
     silence: Silence,
     waits: Waits,
     open_steps: OpenSteps,
@@ -37,7 +37,7 @@ impl Life {
         reporters: Reporters,
         agent: Agent,
         slot: Arc<BeatSlot>,
-        view: watch::Sender<AgentView>,
+        view: watch::Sender<AgentSnapshot>,
     ) -> Self {
         let sources = vec![SignSource::Beat, SignSource::Steps];
         let silence = Silence::new(agent.plan.silence_max, sources, clock::monotonic_ms());

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relight_core::agent::change::AgentChange;
+use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::{AgentDecisionInput, AgentEvent, decide};
 use relight_core::agent::{
-    Agent, AgentPlan, AgentState, AgentStateKind, Cause, PostMortem, SELF_REPORTING, StopReason,
-    Stopper,
+    Agent, AgentPlan, AgentState, AgentStateKind, Cause, Death, PostMortem, SELF_REPORTING,
+    StopReason, Stopper,
 };
 use relight_core::decide::{Guard, Right, TaskEvent};
 use relight_core::ids::{AgentName, TaskId};
@@ -31,7 +32,7 @@ use tokio::task::AbortHandle;
 use self::answer::CachedReport;
 pub use self::answer::{Action, Belief, HeartbeatAnswer, HeldTask, answer_supervised};
 use self::life::Life;
-use super::actor::AgentView;
+use super::actor::AgentSnapshot;
 use super::control::Changed;
 use super::heartbeats::{Beat, BeatSlot, Beats};
 use super::notices::{Notices, What};
@@ -469,7 +470,46 @@ impl Reporters {
                     silent_ms: silent.as_ms(),
                 },
             );
-            self.recover(name, held, silent).await;
+            let reason = format!("agent {name} has not reported for {silent}");
+            self.recover(name, held, Cause::Hung, &reason).await;
+        }
+        Ok(())
+    }
+
+    /// The agent says that its attempt failed: recorded, and what it holds goes by its strategy. It may
+    /// work again when its cooldown is over, unless its attempts are used up.
+    pub async fn failed(&self, name: &AgentName, why: &str) -> Result<(), ReportError> {
+        let store = self.engine().store();
+        let found = store.agent(name).await?;
+        let agent = found.ok_or_else(|| ReportError::Unknown(name.clone()))?;
+        let AgentState::Running { since, .. } = agent.state else {
+            return Ok(());
+        };
+        let why = self.engine().redactor().text(why);
+        let held = self.held_by(name).await?;
+        let mut found = PostMortem::default();
+        if let Some(task) = held.first() {
+            post_mortem::tell_task(&mut found, task, &store.steps(&task.id).await?);
+        }
+        let now = clock::now();
+        let death = Death {
+            lived: now.since(since),
+            how: HowEnded::Code(1),
+            unfinished_task: found.task.clone(),
+            made_progress: self.has_progressed(&agent).await?,
+            said: Some(ReportedEnd::Failure(why.to_string())),
+            ..Death::lost(now, why.to_string())
+        };
+        let event = AgentEvent::Died {
+            death: Box::new(death),
+            post_mortem: Box::new(found),
+            task: None,
+        };
+        let made = self.decide(name, &event).await?;
+        self.unwatch(name);
+        if made.has_ended() {
+            let reason = format!("agent {name} failed: {why}");
+            self.recover(name, held, Cause::Failed, &reason).await;
         }
         Ok(())
     }
@@ -496,12 +536,11 @@ impl Reporters {
     }
 
     /// Gives each task to its strategy; one that cannot be stops no other.
-    async fn recover(&self, name: &AgentName, held: Vec<Task>, silent: Span) {
+    async fn recover(&self, name: &AgentName, held: Vec<Task>, cause: Cause, reason: &str) {
         for task in held {
-            let reason = format!("agent {name} has not reported for {silent}");
             let death = HolderDeath {
                 agent: Some(name.clone()),
-                ..HolderDeath::of(&task, Cause::Hung, reason, clock::now())
+                ..HolderDeath::of(&task, cause, reason.to_owned(), clock::now())
             };
             let right = Right::Fence(task.lease.fence);
             match self.recoverer.recover(&task, right, death, None).await {
@@ -576,7 +615,7 @@ fn moment(now: Time) -> AgentDecisionInput {
     AgentDecisionInput {
         now,
         jitter: 0.0,
-        chance: u64::from_le_bytes(random::bytes()),
+        chance: random::number(),
         task: None,
     }
 }
@@ -606,8 +645,8 @@ fn changed(name: &AgentName, made: &Made, task: Option<TaskId>) -> Changed {
     Changed::new(name.clone(), made.before, made.after.state.kind(), task)
 }
 
-fn first_view(agent: Agent) -> AgentView {
-    AgentView {
+fn first_view(agent: Agent) -> AgentSnapshot {
+    AgentSnapshot {
         agent,
         last_sign: Some(clock::now()),
         waiting_until: None,

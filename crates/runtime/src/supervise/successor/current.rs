@@ -10,7 +10,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, TaskQuery};
 
-use crate::engine::{ActError, Engine, TaskView};
+use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::git_state::git_facts;
 
 /// Statuses of work that somebody goes on with.
@@ -44,7 +44,7 @@ pub async fn current_brief(
         Some(task) => Some(engine.view(task).await?),
         None => open_task(engine, about.agent).await?,
     };
-    if let Some(TaskView { task, .. }) = &mut view {
+    if let Some(TaskSnapshot { task, .. }) = &mut view {
         let life = engine.holder_life(task, Right::Unfenced).await?;
         task.lease.held.take_if(|_| life != HolderLife::Alive);
     }
@@ -96,7 +96,7 @@ pub async fn current_brief(
 async fn open_task(
     engine: &Engine,
     agent: Option<&AgentName>,
-) -> Result<Option<TaskView>, ActError> {
+) -> Result<Option<TaskSnapshot>, ActError> {
     let found = match agent {
         Some(agent) => {
             let (agent, limit) = (Some(agent.clone()), Some(1));

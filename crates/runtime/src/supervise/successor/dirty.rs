@@ -133,7 +133,7 @@ impl Private {
             // The folder of the agent is closed to the agent's user.
             Some(_) => std::env::temp_dir(),
         };
-        let number = u64::from_ne_bytes(random::bytes());
+        let number = random::number();
         let name = format!("{PRIVATE}.tmp-{}-{number}", std::process::id());
         let folder = above.join(if own.is_some() {
             format!("relight-{name}")

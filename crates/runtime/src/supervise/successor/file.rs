@@ -8,13 +8,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use relight_core::agent::active_state::ActiveState;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::os::{clock, file};
+use crate::os::{clock, file, random};
 use crate::supervise::folder::AgentFolder;
 
 /// More than either file can have; whatever is longer is not ours.
@@ -107,7 +106,7 @@ fn ms_of(time: SystemTime) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
-fn read(path: &Path) -> Option<String> {
+pub(super) fn read(path: &Path) -> Option<String> {
     String::from_utf8(file::read_regular(path, FILE_BYTES_MAX)?).ok()
 }
 
@@ -141,12 +140,18 @@ fn put_in_place(beside: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    // The name has the pid in it, so the number must be unique in the process.
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// Removes a file if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut last = io::ErrorKind::AlreadyExists.into();
     for _ in 0..CREATE_TRIES_MAX {
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let number = random::number();
         let beside = path.with_extension(format!("tmp-{}-{number}", std::process::id()));
         match OpenOptions::new()
             .write(true)

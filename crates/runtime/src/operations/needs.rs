@@ -1,0 +1,315 @@
+//! What waits for a person, each with what to type.
+
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Pause};
+use relight_core::alert::{Alert, AlertKind, resolve_command};
+use relight_core::event::EventKind;
+use relight_core::session::{Session, SessionStateKind};
+use relight_core::shell::shell_word;
+use relight_core::status::TaskStatus;
+use relight_core::step::StepKey;
+use relight_core::store_budget::Overspent;
+use relight_core::task::Task;
+use relight_core::time::Time;
+use relight_store::{AgentQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery};
+use serde::Serialize;
+
+use super::Context;
+use crate::supervise::store_budget::overspent_until;
+
+/// So many are listed; the rest is only counted.
+const NEEDS_MAX: usize = 100;
+/// Failed tasks that are looked through for those that nobody tries again.
+const FAILED_MAX: usize = 1_000;
+/// Tasks with an open step that are looked at for a holder that lives.
+const OPEN_MAX: usize = 1_000;
+/// A task with more steps is not read whole for the name of one.
+const STEPS_MAX: u64 = 1_000;
+
+/// Something that waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[expect(missing_docs, reason = "the fields are those of the documented JSON")]
+pub struct NeedsMe {
+    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked` or `in_doubt`.
+    pub kind: String,
+    /// `task/ID`, `agent/NAME`, `session/KEY` or `store`.
+    pub subject: String,
+    pub text: String,
+    /// What to type.
+    pub hint: String,
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
+    pub at: Time,
+}
+
+/// What waits for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// The newest first.
+    pub listed: Vec<NeedsMe>,
+    /// With those that are not listed.
+    pub total: u64,
+}
+
+impl Context {
+    /// What waits for a person now.
+    pub async fn needs_me(&self, inventory: &Inventory) -> Result<Needs, StoreError> {
+        let mut listed = self.needs_of_agents().await?;
+        let store = self.engine.store().as_ref();
+        let overspent = overspent_until(store).await?;
+        let overspent = overspent.as_ref().map(need_of_store);
+        let incurable = listed
+            .iter()
+            .filter(|need| need.kind == "suspended")
+            .count();
+        listed.extend(self.needs_of_tasks().await?);
+        let given_up = self.given_up().await?;
+        let counted = given_up.len() + incurable + usize::from(overspent.is_some());
+        let total = waiting(inventory) + counted as u64;
+        listed.extend(overspent);
+        listed.extend(given_up);
+        listed.extend(self.needs_of_sessions().await?);
+        listed.sort_by_key(|need| std::cmp::Reverse(need.at));
+        let total = total.max(listed.len() as u64);
+        listed.truncate(NEEDS_MAX);
+        Ok(Needs { listed, total })
+    }
+
+    /// Tasks with a step that may or may not have happened. One that a living holder works on is
+    /// under way, not in doubt.
+    pub async fn in_doubt(&self, inventory: &Inventory) -> Result<u64, StoreError> {
+        let statuses = vec![TaskStatus::InProgress];
+        let limit = Some(OPEN_MAX);
+        let query = TaskQuery {
+            statuses,
+            in_doubt: true,
+            limit,
+            ..TaskQuery::default()
+        };
+        let open = self.engine.store().tasks(query).await?;
+        let holders = self.engine.holders();
+        let leases = open.iter().filter_map(|task| task.lease.held.as_ref());
+        holders.look_for(leases).await?;
+        let under_way = open
+            .iter()
+            .filter(|task| holders.is_held(&task.lease))
+            .count() as u64;
+        Ok(inventory.in_doubt.saturating_sub(under_way))
+    }
+
+    async fn needs_of_agents(&self) -> Result<Vec<NeedsMe>, StoreError> {
+        let states = vec![AgentStateKind::Terminated, AgentStateKind::Suspended];
+        let query = AgentQuery {
+            states,
+            after: None,
+            limit: Some(NEEDS_MAX),
+        };
+        let agents = self.engine.store().agents(query).await?;
+        Ok(agents.iter().filter_map(need_of_agent).collect())
+    }
+
+    async fn needs_of_tasks(&self) -> Result<Vec<NeedsMe>, StoreError> {
+        let mut needs = Vec::new();
+        for status in [TaskStatus::Blocked, TaskStatus::Suspended] {
+            for task in self.tasks_that_are(status, NEEDS_MAX).await? {
+                needs.push(self.need_of_task(&task).await?);
+            }
+        }
+        Ok(needs)
+    }
+
+    async fn given_up(&self) -> Result<Vec<NeedsMe>, StoreError> {
+        let failed = self.tasks_that_are(TaskStatus::Failed, FAILED_MAX).await?;
+        let given_up = failed.iter().filter(|task| !task.has_retry_left());
+        let hint =
+            |id: &str| format!("relight task retry {id} --force, or relight task cancel {id}");
+        let hint = |task: &Task| hint(&shell_word(task.id.as_str()));
+        Ok(given_up
+            .map(|task| need(task, "given_up", hint(task)))
+            .collect())
+    }
+
+    async fn tasks_that_are(
+        &self,
+        status: TaskStatus,
+        limit: usize,
+    ) -> Result<Vec<Task>, StoreError> {
+        let (statuses, limit) = (vec![status], Some(limit));
+        self.engine
+            .store()
+            .tasks(TaskQuery {
+                statuses,
+                limit,
+                ..TaskQuery::default()
+            })
+            .await
+    }
+
+    async fn need_of_task(&self, task: &Task) -> Result<NeedsMe, StoreError> {
+        let id = shell_word(task.id.as_str());
+        let doubt = if task.steps_open > 0 {
+            self.doubt_of(task).await?
+        } else {
+            None
+        };
+        let kind = match (self.is_parked(task).await?, task.status, task.steps_open) {
+            (true, ..) => "parked",
+            (false, TaskStatus::Blocked, 1..) => "in_doubt",
+            (false, TaskStatus::Blocked, 0) => "blocked",
+            (false, ..) => "suspended",
+        };
+        let hint = match (kind, doubt) {
+            ("parked" | "in_doubt", Some(step)) if task.status == TaskStatus::Blocked => {
+                let command = resolve_command(&task.id, &step);
+                format!("{command} --happened, or {command} --did-not")
+            }
+            ("in_doubt", _) => format!("relight step list --task {id}"),
+            ("parked", _) => format!("relight task show {id}, then relight recover {id} --resume"),
+            _ => format!("relight task show {id}, then relight task retry {id}"),
+        };
+        Ok(need(task, kind, hint))
+    }
+
+    /// The first step that was begun and not ended.
+    async fn doubt_of(&self, task: &Task) -> Result<Option<StepKey>, StoreError> {
+        if task.steps_done > STEPS_MAX {
+            return Ok(None);
+        }
+        let steps = self.engine.store().steps(&task.id).await?;
+        Ok(steps
+            .into_iter()
+            .find(|step| step.is_open())
+            .map(|step| step.key))
+    }
+
+    /// Whether it stands where it does because it used up what it may: the alert tells, which came
+    /// with the change of its status.
+    async fn is_parked(&self, task: &Task) -> Result<bool, StoreError> {
+        let kinds = vec![EventKind::Alert, EventKind::TaskStatus];
+        let of_task = Some(task.id.clone());
+        let query = EventQuery {
+            task: of_task,
+            kinds,
+            newest: true,
+            limit: 4,
+            after: 0,
+            before: None,
+            agent: None,
+        };
+        let events = self.engine.store().events(query).await?;
+        let moved_at = events
+            .iter()
+            .rfind(|event| event.kind == EventKind::TaskStatus);
+        let moved_at = moved_at.map(|event| event.at);
+        let alert = events.iter().rfind(|event| event.kind == EventKind::Alert);
+        let alert = alert.filter(|event| moved_at.is_none_or(|moved_at| event.at >= moved_at));
+        let alert = alert.and_then(|event| Alert::from_detail(&event.detail));
+        Ok(alert.is_some_and(|alert| alert.kind == AlertKind::Parked))
+    }
+
+    async fn needs_of_sessions(&self) -> Result<Vec<NeedsMe>, StoreError> {
+        let states = vec![SessionStateKind::Suspended];
+        let limit = Some(NEEDS_MAX);
+        let query = SessionQuery {
+            states,
+            limit,
+            ..SessionQuery::default()
+        };
+        let sessions = self.engine.store().sessions(query).await?;
+        Ok(sessions.iter().map(need_of_session).collect())
+    }
+}
+
+/// What waits by its state alone.
+fn waiting(inventory: &Inventory) -> u64 {
+    let of = |status| count(&inventory.tasks, status);
+    of(TaskStatus::Blocked)
+        + of(TaskStatus::Suspended)
+        + count(&inventory.agents, AgentStateKind::Terminated)
+        + count(&inventory.sessions, SessionStateKind::Suspended)
+}
+
+fn count<T: PartialEq + Copy>(counts: &[(T, u64)], wanted: T) -> u64 {
+    counts
+        .iter()
+        .find(|(kind, _)| *kind == wanted)
+        .map_or(0, |(_, count)| *count)
+}
+
+fn need(task: &Task, kind: &str, hint: String) -> NeedsMe {
+    let reason = task
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {reason}"))
+        .unwrap_or_default();
+    NeedsMe {
+        kind: kind.to_owned(),
+        subject: format!("task/{}", task.id),
+        text: format!("task {} is {}{reason}", task.id, task.status),
+        hint,
+        at: task.updated_at,
+    }
+}
+
+fn need_of_store(overspent: &Overspent) -> NeedsMe {
+    let alert = Alert::store_overspent(&overspent.why, overspent.until);
+    NeedsMe {
+        kind: alert.kind.to_string(),
+        subject: alert.subject.to_string(),
+        text: alert.text,
+        hint: alert.hint.unwrap_or_default(),
+        at: overspent.since,
+    }
+}
+
+/// One whose restarts are used up, or that failed in a way that no restart cures.
+fn need_of_agent(agent: &Agent) -> Option<NeedsMe> {
+    let (kind, text) = match &agent.state {
+        AgentState::Terminated { why } => (
+            "terminated",
+            format!("agent {} is not brought back any more: {why}", agent.name),
+        ),
+        AgentState::Suspended {
+            why: Pause::Incurable,
+            ..
+        } => (
+            "suspended",
+            format!(
+                "agent {} failed with an error that no restart cures",
+                agent.name
+            ),
+        ),
+        _ => return None,
+    };
+    Some(NeedsMe {
+        kind: kind.to_owned(),
+        subject: format!("agent/{}", agent.name),
+        text,
+        hint: format!(
+            "relight deaths {}, then {}",
+            agent.name,
+            agent.command_to_start(None)
+        ),
+        at: agent.updated_at,
+    })
+}
+
+fn need_of_session(session: &Session) -> NeedsMe {
+    let reason = session
+        .reason
+        .as_ref()
+        .map(|reason| format!(": {}", reason.text));
+    NeedsMe {
+        kind: "suspended".to_owned(),
+        subject: format!("session/{}", session.key),
+        text: format!(
+            "session {} waits{}",
+            session.key,
+            reason.unwrap_or_default()
+        ),
+        hint: format!(
+            "relight session resume {}",
+            shell_word(session.key.as_str())
+        ),
+        at: session.updated_at,
+    }
+}
