@@ -4,9 +4,10 @@ import { agentButton, agentVerbs } from "./verbs.js";
 import { get, getAll } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
-import { card, chip, empty, pager, searchBox, setChip, subjectLink, table, tabs } from "./parts.js";
+import { card, chip, comparison, empty, pager, searchBox, setChip, sortHeads, subjectLink, table, tabs } from "./parts.js";
+import { filters, setFilters } from "./route.js";
 import { count, ending, words } from "./text.js";
-import { AGENT_STATES, CAUSES } from "./words.js";
+import { AGENT_LOOKS, AGENT_STATES, CAUSES } from "./words.js";
 
 const PAGE = 20;
 const FEW = 80;
@@ -16,14 +17,22 @@ const AGENTS_MAX = 20_000;
 const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign"],
   ["task", "Working on"], ["last_death", "Last death"]];
 const ORDER = ["terminated", "crashed", "suspended", "running", "created", "stopped"];
+const newest = (iso) => (iso ? -Date.parse(iso) : null);
 const SORT = {
+  __proto__: null,
   name: (agent) => agent.name, state: (agent) => ORDER.indexOf(agent.state), attempt: (agent) => -agent.attempt,
-  last_sign_at: (agent) => -Date.parse(agent.last_sign_at ?? 0), task: (agent) => agent.task ?? "\uffff",
-  last_death: (agent) => -Date.parse(agent.last_death?.at ?? 0),
+  last_sign_at: (agent) => newest(agent.last_sign_at), task: (agent) => agent.task, last_death: (agent) => newest(agent.last_death?.at),
 };
 
-export function agentsCard(scope) {
-  return new AgentTable(scope).node;
+export const title = "Agents";
+
+export function mount(root, scope) {
+  root.append(agentsCard(scope));
+}
+
+/** `only` shows those for which it is true. */
+export function agentsCard(scope, { title = "Agents", only = null } = {}) {
+  return new AgentTable(scope, title, only).node;
 }
 
 class AgentTable {
@@ -39,13 +48,15 @@ class AgentTable {
   shown = [];
   changed = new Set(); // names of shown agents that events spoke of
 
-  constructor(scope) {
+  constructor(scope, title, only) {
+    const { state, find, sort } = filters();
+    Object.assign(this, { only, state: state in AGENT_STATES ? state : "", search: find?.toLowerCase() ?? "", sort: sort?.replace("-", "") in SORT ? sort : "name" });
     this.tabs = tabs("Show agents by state", Object.keys(AGENT_STATES), (state) => this.choose(state));
-    this.table = table("Agents", [...COLUMNS.map((column) => this.heading(...column)), el("th", { scope: "col" }, el("span", { class: "unseen", text: "Actions" }))], 10);
+    this.table = table("Agents", sortHeads([...COLUMNS, [null, "Actions", true]], this.sort, (sort) => this.sortBy(sort)), 10);
     this.pager = pager((by) => this.turn(by));
     this.none = el("div", { hidden: true });
-    const search = searchBox("Find an agent", (text) => this.find(text));
-    this.node = card("Agents", { class: "area-agents", end: search }, this.tabs.node,
+    const search = searchBox("Find an agent", (text) => this.find(text), find);
+    this.node = card(title, { class: "area-agents", end: search }, this.tabs.node,
       el("div", { class: "scroll" }, this.table.node), this.none, this.pager.node);
     scope.on("stats", (stats) => { this.counts = stats.agents; this.tabs.show(this.counts, this.state); this.showPager(); });
     scope.refresh(() => (this.isFresh() ? this.mend() : this.load()), { concerns: (event) => this.concerns(event), gap_ms: 900, every_ms: 5000 });
@@ -73,26 +84,23 @@ class AgentTable {
     this.show();
   }
 
-  heading(key, label) {
-    const sort = el("button", { type: "button", class: "sort", text: label, on: { click: () => this.sortBy(key) } });
-    return el("th", { scope: "col", class: `col-${key}`, "aria-sort": key === this.sort ? "ascending" : null, data: { key } }, sort);
-  }
-
-  async sortBy(key) {
-    this.sort = key;
+  async sortBy(sort) {
+    this.sort = sort;
     this.page = 0;
-    for (const head of this.table.node.querySelectorAll("th[data-key]")) setAttribute(head, "aria-sort", head.dataset.key === key ? "ascending" : null);
+    setFilters({ sort: sort === "name" ? null : sort });
     await this.load();
   }
 
   async find(text) {
     this.search = text.toLowerCase();
     this.page = 0;
+    setFilters({ find: text });
     await this.load();
   }
 
   async choose(state) {
     Object.assign(this, { state, page: 0, cursors: [null], agents: null, few: false, all_here: false });
+    setFilters({ state });
     this.table.node.hidden = false;
     this.none.hidden = true;
     this.tabs.show(this.counts ?? {}, state);
@@ -113,7 +121,7 @@ class AgentTable {
   async load() {
     const ticket = ++this.asked;
     const query = { state: this.state };
-    const needs_all = this.few || this.search || this.sort !== "name";
+    const needs_all = this.few || this.search || this.only || this.sort !== "name";
     try {
       const page = needs_all ? await getAll(["agents"], query, AGENTS_MAX)
         : await get(["agents"], { ...query, limit: PAGE, after: this.cursors[this.page] });
@@ -134,9 +142,8 @@ class AgentTable {
   }
 
   show() {
-    const found = this.search ? this.agents.filter((agent) => matches(agent, this.search)) : this.agents;
-    const by = SORT[this.sort];
-    const sorted = found.toSorted((a, b) => compare(by(a), by(b)) || compare(a.name, b.name));
+    const found = this.agents.filter((agent) => (!this.only || this.only(agent)) && (!this.search || matches(agent, this.search)));
+    const sorted = found.toSorted(comparison(SORT, this.sort, SORT.name));
     this.found = sorted.length;
     const rows = this.all_here ? sorted.slice(this.page * PAGE, (this.page + 1) * PAGE) : sorted;
     this.shown = rows;
@@ -150,6 +157,7 @@ class AgentTable {
 
   nothing() {
     if (this.search) return empty(`No agent matches “${this.search}”.`);
+    if (this.only) return empty("No agent is here.");
     if (this.state) return empty(`No agent is ${words(this.state)}.`);
     return empty("No agents yet. Let one be supervised:", "relight run --name writer -- ./agents/writer.sh", "Or list agents in relight.toml and start the daemon again with relight up.");
   }
@@ -163,8 +171,7 @@ class AgentTable {
   }
 }
 
-const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-const matches = (agent, text) => [agent.name, agent.task, agent.status_text, agent.why].some((part) => part?.toLowerCase().includes(text));
+const matches = (agent, text) => [agent.name, agent.task, agent.step, agent.status_text, agent.why, agent.node, agent.pool].some((part) => part?.toLowerCase().includes(text));
 
 function makeRow(agent) {
   const cell = (name, ...children) => el("td", { class: `col-${name}` }, ...children);
@@ -183,7 +190,7 @@ function fillRow(row, agent) {
   const [name, state, attempt, sign, task, death, actions] = row.children;
   setText(name.children[1], agent.node ? `on ${agent.node}` : "");
   setText(name.lastChild, agent.status_text ?? (agent.command ?? []).join(" "));
-  setChip(state.firstChild, AGENT_STATES, agent.state);
+  setChip(state.firstChild, AGENT_LOOKS, agent.idle ? "idle" : agent.state);
   fillPhase(state.lastChild, agent);
   setText(attempt.firstChild, agent.attempt ? `#${agent.attempt}` : "–");
   setText(attempt.lastChild, agent.recoveries_in_a_row ? `${agent.recoveries_in_a_row} of ${agent.max_attempts}` : "");
@@ -198,7 +205,7 @@ function fillRow(row, agent) {
 /** Beside the state: when it comes back, until when it waits, or why it is so. */
 function fillPhase(small, agent) {
   const until = agent.state === "crashed" ? ["again ", agent.again_at, "in"] : agent.phase === "waiting" ? ["waiting, ", agent.waiting_until, "left"]
-    : agent.state === "running" ? [`${agent.phase ?? "alive"} `, agent.attempt_begun_at, "for"] : [agent.why ?? "", null, "for"];
+    : agent.state === "running" ? [`${agent.phase ?? "alive"} `, agent.attempt_begun_at, "for"] : [agent.idle ? "waits for a task" : agent.why ?? "", null, "for"];
   if (small.childNodes.length !== 2) replace(small, el("span"), el("time"));
   setText(small.firstChild, until[0]);
   setAttribute(small, "title", agent.why);

@@ -1,8 +1,8 @@
-// Three small charts: deaths and recoveries an hour, time to recover, steps a minute. Each has a table.
+// Small charts: deaths and recoveries an hour, time to recover, steps a minute, spending an hour. Each has a table.
 import { now } from "./clock.js";
 import { el, replace, setText, svg } from "./dom.js";
 import { card } from "./parts.js";
-import { count, duration } from "./text.js";
+import { count, duration, money } from "./text.js";
 import { calmCauses, crashCauses } from "./words.js";
 
 const WIDTH = 280;
@@ -14,12 +14,14 @@ export function chartsCard(scope) {
   const deaths = panel("Deaths per hour");
   const recover = panel("Time to recover");
   const steps = panel("Steps per minute");
+  const cost = panel("Spent per hour");
   scope.on("stats", (stats) => {
     showDeaths(deaths, stats);
     showRecover(recover, stats.time_to_recover_ms);
     showSteps(steps, stats);
+    showCost(cost, stats);
   });
-  return card("Last 24 hours", { class: "area-charts" }, el("div", { class: "charts" }, deaths.node, recover.node, steps.node));
+  return card("Last 24 hours", { class: "area-charts" }, el("div", { class: "charts" }, deaths.node, recover.node, steps.node, cost.node));
 }
 
 function panel(title) {
@@ -128,6 +130,26 @@ function recoverPicture(p50, p99) {
   return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label },
     svg("line", { class: "axis", x1: 6, x2: WIDTH - 6, y1: base, y2: base }), ...ticks,
     ...(p50 == null ? [] : [svg("line", { class: "span", x1: place(p50), x2: place(p99), y1: base, y2: base }), ...dot(p99, 24, "p99", "p99"), ...dot(p50, 50, "p50", "p50")]));
+}
+
+function showCost(panel, stats) {
+  const key = (time) => Math.floor(Date.parse(time) / HOUR_MS);
+  const known = new Map((stats.cost_per_hour ?? []).map((one) => [key(one.hour), Number(one.cost)]));
+  const hours = Array.from({ length: 24 }, (_, index) => key(stats.now) - 23 + index).map((hour) => [hour, known.get(hour) ?? 0]);
+  draw(panel, JSON.stringify(hours), known.size ? money(total(hours, ([, cost]) => cost)) : "nothing reported", () => ({
+    picture: costPicture(hours.map(([, cost]) => cost)),
+    head: ["hours ago", "spent"], rows: hours.map(([, cost], index) => [23 - index, money(cost)]).reverse(),
+  }));
+}
+
+function costPicture(costs) {
+  const top = Math.max(...costs);
+  const base = HEIGHT - 18;
+  const width = (WIDTH - 26) / costs.length;
+  const bars = costs.map((cost, index) => cost > 0 && svg("rect", { class: "use", x: 24 + index * width + 1, width: width - 2, y: base - Math.max(1, (cost / top) * (base - 8)), height: Math.max(1, (cost / top) * (base - 8)), rx: 1 }, svg("title", {}, `${23 - index} h ago: ${money(cost)}`)));
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Spent in each of the last 24 hours" },
+    svg("text", { x: 22, y: 12, "text-anchor": "end" }, top ? money(top).replace(/\.00$/, "") : ""), svg("text", { x: 18, y: base + 3, "text-anchor": "end" }, "0"), ...bars,
+    svg("line", { class: "axis", x1: 22, x2: WIDTH, y1: base, y2: base }), svg("text", { x: 24, y: HEIGHT - 3 }, "24 h ago"), svg("text", { x: WIDTH - 2, y: HEIGHT - 3, "text-anchor": "end" }, "now"));
 }
 
 function showSteps(panel, stats) {

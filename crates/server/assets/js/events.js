@@ -6,6 +6,7 @@ import { journal } from "./journal.js";
 import { sayError } from "./notice.js";
 import { full } from "./clock.js";
 import { button, card, empty, pager, searchBox, select } from "./parts.js";
+import { filters, setFilters } from "./route.js";
 import { KINDS } from "./words.js";
 
 export const title = "Events";
@@ -19,7 +20,7 @@ export function mount(root, scope) {
 }
 
 class Events {
-  filter = { kind: "", agent: "", task: "" };
+  filter = { kind: "", agent: "", task: "", ...Object.fromEntries(Object.entries(filters()).filter(([name]) => ["kind", "agent", "task"].includes(name))) };
   events = [];
   waiting = [];
   paused = false;
@@ -40,10 +41,11 @@ class Events {
   }
 
   toolbar() {
-    const set = (name) => (value) => { this.filter[name] = value; [this.page, this.cursors] = [0, [null]]; this.load(); };
+    const { kind, agent, task } = this.filter;
+    const set = (name) => (value) => { this.filter[name] = value; setFilters({ [name]: value }); [this.page, this.cursors] = [0, [null]]; this.load(); };
     return el("div", { class: "filters" }, this.pause,
-      select("Kind", [["", "every kind"], ...KINDS.toSorted().map((kind) => [kind, kind])], set("kind")),
-      searchBox("Agent (whole name)", set("agent")), searchBox("Task (whole id)", set("task")));
+      select("Kind", [["", "every kind"], ...KINDS.toSorted().map((kind) => [kind, kind])], set("kind"), kind),
+      searchBox("Agent (whole name)", set("agent"), agent), searchBox("Task (whole id)", set("task"), task));
   }
 
   async load() {
@@ -97,7 +99,7 @@ class Events {
   showPause() {
     this.pause.disabled = this.page > 0;
     setAttribute(this.pause, "aria-pressed", String(this.paused));
-    setText(this.pause.lastChild, this.paused ? `Go on (${this.waiting.length}${this.waiting.length === WAITING_MAX ? " or more" : ""} new)` : "Pause");
+    setText(this.pause.lastChild, this.paused ? `Continue (${this.waiting.length}${this.waiting.length === WAITING_MAX ? " or more" : ""} new)` : "Pause");
   }
 
   show() {

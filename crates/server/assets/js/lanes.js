@@ -6,7 +6,7 @@ import { CAUSES, isCrash } from "./words.js";
 const LANE = 36; // the same as in pages.css
 const HEAD = 26;
 const MARK = 8;
-const STEPS_MS = [60e3, 300e3, 900e3, 1800e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 86400e3, 2 * 86400e3];
+const STEPS_MS = [5e3, 15e3, 60e3, 300e3, 900e3, 1800e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, 86400e3, 2 * 86400e3];
 const COLOURS = ["line", "line-strong", "ink", "ink-soft", "card", "bar", "bar-alive", "bad", "warn", "cause-ended", ...Object.keys(CAUSES).filter(isCrash).map((cause) => `cause-${cause}`)];
 
 export class Lanes {
@@ -160,7 +160,7 @@ function label(at, step) {
   const date = new Date(at);
   const midnight = date.getHours() === 0 && date.getMinutes() === 0;
   if (step >= 86400e3 || (midnight && step >= 6 * 3600e3)) return date.toLocaleDateString(undefined, { weekday: "short", day: "numeric" });
-  return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+  return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: step < 60e3 ? "2-digit" : undefined, hour12: false });
 }
 
 const cameBack = (lane, death) => lane.attempts.some((one) => one.number === death.number + 1);

@@ -93,6 +93,10 @@ function tell(topic, value) {
   for (const listener of [...listeners[topic]]) listener(value);
 }
 
+// A browser keeps a page that was left for the way back, with its stream, and has only six connections to a host.
+addEventListener("pagehide", () => source?.close());
+addEventListener("pageshow", (event) => event.persisted && link.state !== "out" && connect());
+
 addEventListener("relight-logged-out", () => {
   source?.close();
   become("out");

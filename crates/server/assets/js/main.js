@@ -5,14 +5,18 @@ import { el, replace, setAttribute, setText } from "./dom.js";
 import { icon } from "./icons.js";
 import { connect, link, on } from "./live.js";
 import { say } from "./notice.js";
-import { current, go, watch } from "./route.js";
+import { at, go, keepTarget, placeOf, setNeeds, setTitle, watch } from "./route.js";
 import { Scope } from "./scope.js";
 import { keepFresh, onStats } from "./stats.js";
 import { VIEWS } from "./words.js";
 import * as overview from "./overview.js";
 
 const LABELS = { overview: "Overview", timeline: "Timeline", tasks: "Tasks", sessions: "Sessions", events: "Events" };
-const PARENTS = { agent: "overview", task: "tasks" };
+const HOME = [["Overview", "/"]];
+/** The way to pages that are not in the bar: the list that each is in, and the lists that the overview holds. */
+const PATHS = { __proto__: null, agents: () => HOME, nodes: () => HOME, agent: () => [["Agents", "/agents"]], node: () => [["Nodes", "/nodes"]], task: () => [["Tasks", "/tasks"]],
+  step: (id) => [["Tasks", "/tasks"], [id, placeOf("task", id)]], session: () => [["Sessions", "/sessions"]], event: () => [["Events", "/events"]] };
+const IN_BAR = { __proto__: null, agents: "overview", nodes: "overview", agent: "overview", node: "overview", task: "tasks", step: "tasks", session: "sessions", event: "events" };
 const main = document.getElementById("main");
 let scope = null;
 let shown = 0;
@@ -27,18 +31,19 @@ async function load(view) {
 
 let pages_style = null;
 
-async function show({ view, name }) {
+async function show({ view, name, step }) {
   const turn = ++shown;
   const module = await load(view);
   if (turn !== shown || link.state === "out") return;
   scope?.end();
   scope = new Scope();
-  const parent = PARENTS[view];
-  const heading = el("h1", { class: parent ? "" : "unseen", text: module.title });
-  replace(main, parent && el("nav", { class: "crumbs", "aria-label": "Path" }, viewLink(parent, `‹ ${LABELS[parent]}`)), heading);
+  const path = PATHS[view]?.(name);
+  const heading = el("h1", { class: path ? "" : "unseen" }, el("span", { class: "agent-text", text: step ?? name ?? module.title }));
+  replace(main, path && el("nav", { class: "crumbs", "aria-label": "Path" }, ...path.map(([label, href]) => el("a", { href, class: "agent-text", text: `‹ ${label}` }))), heading);
+  setTitle(step, name, name ? `${module.title}` : view !== "overview" && module.title);
   document.body.dataset.view = view;
-  module.mount(main, scope, name, heading);
-  for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === (parent ?? view) ? "page" : null);
+  module.mount(main, scope, name, heading, step);
+  for (const item of nav.children) setAttribute(item, "aria-current", item.dataset.view === (IN_BAR[view] ?? view) ? "page" : null);
   scrollTo(0, 0);
   heading.tabIndex = -1;
   if (turn > 1) heading.focus({ preventScroll: true });
@@ -49,8 +54,12 @@ for (const view of VIEWS) {
   nav.append(viewLink(view, icon(view), el("span", { text: LABELS[view] }), view === "overview" && el("span", { class: "badge tabular" })));
 }
 
+function addressOf(view) {
+  return view === "overview" ? "/" : at(view);
+}
+
 function viewLink(view, ...children) {
-  return el("a", { href: `#${view}`, data: { view }, on: { click: (event) => { event.preventDefault(); go(view); } } }, ...children);
+  return el("a", { href: addressOf(view), data: { view } }, ...children);
 }
 
 // -- connection ---------------------------------------------------------------------------------------
@@ -91,7 +100,8 @@ function showLoggedOut() {
   replace(main, el("section", { class: "card login" }, el("img", { src: "/assets/icon.svg", alt: "", width: 40, height: 40 }),
     el("h1", { text: "Log in" }), empty("Type this in a terminal on the machine where Relight runs; it opens a login link that works once:", "relight dashboard"),
     button("Try again", () => location.reload())));
-  document.title = "Relight: logged out";
+  setTitle("Logged out");
+  keepTarget();
 }
 
 let was_live = false;
@@ -107,7 +117,7 @@ onStats((stats) => {
   latest = stats;
   const needs = stats.needs_me_total;
   showBanner();
-  document.title = `${needs ? `(${needs}) ` : ""}Relight`;
+  setNeeds(needs);
   setText(nav.firstChild.lastChild, needs || "");
   setAttribute(nav.firstChild.lastChild, "aria-label", needs ? `${needs} need you` : null);
   if (needed !== null && needs > needed) say(`${needs} things need you.`);
@@ -144,8 +154,8 @@ function kept(name) {
   try { return localStorage.getItem(name); } catch { return null; }
 }
 
-const KEYS = [["1 – 5", "Overview, timeline, tasks, sessions, events"], ["/", "Find"], ["r", "Fetch everything again"], ["p", "Pause and go on (events)"],
-  ["+ − ← →", "Zoom and move (timeline)"], ["t", "Colours: system, light, dark"], ["?", "This list"], ["Esc", "Close"]];
+const KEYS = [["1 – 5", "Overview, timeline, tasks, sessions, events"], ["/", "Search agents, tasks, steps, sessions, commands"], ["f", "Filter the list of this page"], ["r", "Fetch everything again"], ["p", "Pause and continue (events)"],
+  ["+ − ← →", "Zoom and move (timeline)"], ["Alt ← →", "Back and forward"], ["t", "Colours: system, light, dark"], ["?", "This list"], ["Esc", "Close"]];
 let keys_on = kept("relight.keys") !== "off";
 
 async function help() {
@@ -153,11 +163,18 @@ async function help() {
   showKeys(KEYS, keys_on, (enabled) => { keys_on = enabled; keep("relight.keys", enabled ? "on" : "off"); });
 }
 
+async function search() {
+  const { openSearch } = await import("./search.js");
+  const pages = [["Agents", "/agents"], ...VIEWS.map((view) => [LABELS[view], addressOf(view)]), ["Nodes", "/nodes"]].map(([label, href]) => [`Go to ${label}`, () => go(href), "tasks"]);
+  openSearch([...pages, ["Change colours", nextTheme, "half"], ["Keyboard shortcuts", help, "hand"], ["Fetch everything again", SHORTCUTS.r, "again"]]);
+}
+
 const SHORTCUTS = {
   "?": help,
+  "/": search,
   t: nextTheme,
   r: () => dispatchEvent(new Event("relight-acted")),
-  "/": () => main.querySelector("[data-filter]")?.focus(),
+  f: () => main.querySelector("[data-filter]")?.focus(),
   p: () => main.querySelector("[data-pause]")?.click(),
 };
 
@@ -165,13 +182,15 @@ addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, select, textarea, dialog");
   if (!keys_on || typing || event.ctrlKey || event.metaKey || event.altKey) return;
   const view = VIEWS[event.key - 1];
-  const act = view ? () => go(view) : SHORTCUTS[event.key];
+  const act = view ? () => go(addressOf(view)) : SHORTCUTS[event.key];
   if (!act) return;
   event.preventDefault();
   act();
 });
 
 document.getElementById("help").addEventListener("click", help);
+document.getElementById("search").addEventListener("click", search);
+replace(document.getElementById("search"), icon("search"));
 themeButton.addEventListener("click", nextTheme);
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 

@@ -5,7 +5,7 @@ import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { sayError } from "./notice.js";
 import { button, card, chip, empty, hint, subjectLink } from "./parts.js";
-import { go } from "./route.js";
+import { go, placeOf } from "./route.js";
 import { count } from "./text.js";
 import { NEEDS } from "./words.js";
 
@@ -37,7 +37,7 @@ export function needsCard(scope) {
 
 function make(need) {
   const [view, name] = subject(need);
-  const link = view === "session" ? el("a", { href: "#sessions", text: name }) : subjectLink(view, name);
+  const link = view ? subjectLink(view, name) : name;
   const node = el("li", {}, el("div", { class: "need-top" }, chip(NEEDS, need.kind), el("b", { class: "agent-text" }, link), time(need.at)),
     el("div", { class: "need-do" }, el("p", { class: "agent-text" }), el("span")), el("div"));
   return node;
@@ -53,14 +53,16 @@ function fill(node, need) {
   replace(type, need.hint && hint(need.hint));
 }
 
-/** "task/book/7" is the task "book/7". */
+/** "task/book/7" is the task "book/7"; "store" has no name. */
 function subject(need) {
   const cut = need.subject.indexOf("/");
+  if (cut < 0) return ["", need.subject];
   return [need.subject.slice(0, cut), need.subject.slice(cut + 1)];
 }
 
 function actButton(need) {
   const [view, name] = subject(need);
+  if (!view) return "";
   const label = { agent: "Start", session: "Resume" }[view] ?? { in_doubt: "Resolve", given_up: "Retry" }[need.kind] ?? "Open";
   return button(label, () => act(need, view, name), { class: "primary", "aria-label": `${label} ${name}` });
 }
@@ -73,15 +75,12 @@ async function act(need, view, name) {
   } catch (error) {
     return sayError(error);
   }
-  go(view === "session" ? "sessions" : view, view === "session" ? null : name);
+  go(placeOf(view, name));
 }
 
 async function press(need, view, name) {
-  if (view === "session") {
-    const { items } = await get(["sessions"], { state: "suspended", limit: 1000 });
-    return items.filter((session) => session.key === name).map(sessionButton)[0];
-  }
   const thing = await get([`${view}s`, name]);
+  if (view === "session") return thing.state === "suspended" ? sessionButton(thing) : null;
   if (view === "agent") return agentVerbs(thing).includes("start") ? agentButton(thing, "start") : null;
   if (need.kind === "given_up") return taskVerbs(thing).includes("retry") ? taskButton(thing, "retry") : null;
   const step = need.kind === "in_doubt" && inDoubt(thing)[0];

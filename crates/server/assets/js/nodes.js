@@ -2,29 +2,44 @@
 import { get } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, setAttribute, setText } from "./dom.js";
-import { card, chip, setChip, table } from "./parts.js";
+import { card, chip, comparison, empty, setChip, sortHeads, subjectLink, table } from "./parts.js";
 import { duration } from "./text.js";
 import { nodeButton } from "./verbs.js";
 
 const STATES = { __proto__: null, live: ["play", "good"], draining: ["pause", "warn"], gone: ["cross", "bad"] };
-const HEADINGS = ["Node", "State", "Lease", "Agents", "Labels", "Version", "Since", ""];
+const COLUMNS = [["name", "Node"], ["state", "State"], ["lease", "Lease"], ["agents", "Agents"], ["labels", "Labels"], ["version", "Version"], ["since", "Since"], [null, "Actions", true]];
+const SORT = { __proto__: null, name: (node) => node.name, state: (node) => node.state, lease: (node) => node.lease_left_ms, agents: (node) => -node.agents, labels: (node) => node.labels.join(" "), version: (node) => node.version, since: (node) => -Date.parse(node.joined_at) };
 const LOOK_MS = 3000; // renewals are no events
 
-/** `nodes` are those of the first look. */
-export function nodesCard(scope, nodes) {
-  const list = table("Nodes", HEADINGS, 0);
+export const title = "Nodes";
+
+export function mount(root, scope) {
+  root.append(nodesCard(scope, []));
+}
+
+/** `nodes` are those of the first look; `name` shows only one of them. */
+export function nodesCard(scope, nodes, name = null) {
+  let sort = "name";
+  let latest = [];
+  const list = table("Nodes", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; show(latest); }), 0);
   list.node.classList.add("nodes");
-  const show = (items) => {
+  const none = el("div", { hidden: true }, name ? empty("There is no such node.", "relight node list") : empty("There is no fleet: only this machine.", "relight up --store postgres://…"));
+  const show = (all) => {
+    latest = all;
+    const items = (name ? all.filter((node) => node.name === name) : all).toSorted(comparison(SORT, sort, SORT.name));
     keyed(list.body, items, (node) => node.name, makeRow, fillRow);
-    markPlaces(items);
+    markPlaces(all);
   };
-  show(nodes);
+  if (nodes.length) show(nodes);
   const concerns = (event) => event.kind === "node" || event.kind === "agent.taken" || event.kind === "agent.left";
   scope.refresh(async () => {
     const found = await get(["nodes"]).catch(() => null);
-    if (found && !scope.ended) show(found.items);
+    if (!found || scope.ended) return;
+    show(found.items);
+    none.hidden = Boolean(list.body.firstChild);
+    list.node.hidden = !none.hidden;
   }, { concerns, gap_ms: 500, every_ms: LOOK_MS });
-  return card("Nodes", {}, el("div", { class: "scroll" }, list.node));
+  return card("Nodes", {}, el("div", { class: "scroll" }, list.node), none);
 }
 
 /** An agent whose node is gone runs, says the store, until another node takes it up. */
@@ -39,7 +54,7 @@ function markPlaces(nodes) {
 
 function makeRow(node) {
   return el("tr", { data: { node: node.name } },
-    el("td", {}, el("b", { class: "agent-text", text: node.name }), el("small", { class: "agent-text" })),
+    el("td", {}, subjectLink("node", node.name, { class: "agent-text name" }), el("small", { class: "agent-text" })),
     el("td", {}, chip(STATES, node.state)),
     el("td", { class: "lease" }, el("progress", { "aria-label": `Lease of ${node.name}` }), el("small", { class: "tabular" })),
     el("td", { class: "tabular", data: { label: "agents" } }),

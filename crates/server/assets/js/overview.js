@@ -3,16 +3,18 @@ import { agentsCard } from "./agents.js";
 import { get } from "./api.js";
 import { chartsCard } from "./charts.js";
 import { el, keyed, setText } from "./dom.js";
+import { fleetMap } from "./fleetmap.js";
+import { flightCard } from "./flight.js";
 import { icon } from "./icons.js";
 import { needsCard } from "./needs.js";
 import { recentCard } from "./recent.js";
-import { count } from "./text.js";
+import { count, duration, money } from "./text.js";
 import { crashCauses } from "./words.js";
 
 export const title = "Overview";
 
 export function mount(root, scope) {
-  const wide = el("div", { class: "stack waiting" }, agentsCard(scope), chartsCard(scope));
+  const wide = el("div", { class: "stack waiting" }, agentsCard(scope), fleetMap(scope), flightCard(scope), chartsCard(scope));
   root.append(tiles(scope), el("div", { class: "overview" },
     el("div", { class: "stack" }, needsCard(scope), recentCard(scope)), wide));
   showNodes(scope, wide);
@@ -35,7 +37,7 @@ function showNodes(scope, stack) {
 }
 
 const TILES = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"],
-  ["back", "again", "Came back"], ["work", "tasks", "Under way"], ["doubt", "doubt", "In doubt"]];
+  ["recover", "again", "Time to recover"], ["work", "tasks", "In flight"], ["spent", "coin", "Spent, 24 h"]];
 
 function tiles(scope) {
   const strip = el("dl", { class: "tiles" });
@@ -47,7 +49,7 @@ function tiles(scope) {
       const [number, beside, tone] = numbers[key];
       const [big, small] = node.lastChild.children;
       big.classList.remove("loading");
-      setText(big, count(number));
+      setText(big, typeof number === "number" ? count(number) : number);
       setText(small, beside);
       node.dataset.tone = tone;
     });
@@ -64,12 +66,14 @@ function sums(stats) {
   const died = causes.reduce((all, [, number]) => all + number, 0);
   const back = stats.recoveries_per_hour.reduce((all, hour) => all + hour.count, 0);
   const needs = stats.needs_me_total;
+  const recover = stats.time_to_recover_ms;
+  const cost = (stats.cost_per_hour ?? []).reduce((all, hour) => all + Number(hour.cost), 0);
   return {
     needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
-    died: [died, causes.slice(0, 2).map(([cause, number]) => `${number} ${cause}`).join(", "), died ? "bad" : "plain"],
-    back: [back, died ? `${Math.round((100 * Math.min(back, died)) / died)} % of those` : "", back ? "good" : "plain"],
-    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked`, "plain"],
-    doubt: [stats.in_doubt, stats.in_doubt ? "steps to look at" : "steps", stats.in_doubt ? "warn" : "plain"],
+    died: [died, [causes.slice(0, 2).map(([cause, number]) => `${number} ${cause}`).join(", "), died && `${count(Math.min(back, died))} back`].filter(Boolean).join("; "), died ? "bad" : "plain"],
+    recover: [recover.p50 == null ? "–" : duration(recover.p50), recover.p50 == null ? "no recovery yet" : `half; 99 % in ${duration(recover.p99)}`, "plain"],
+    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked, ${count(stats.in_doubt)} in doubt`, stats.in_doubt ? "warn" : "plain"],
+    spent: [money(cost), cost ? "as agents report" : "nothing reported", "plain"],
   };
 }

@@ -2,7 +2,7 @@
 import { el, keyed, replace, setAttribute, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
 import { say } from "./notice.js";
-import { go } from "./route.js";
+import { placeOf } from "./route.js";
 import { count, words } from "./text.js";
 
 /** A state as a word with an icon; the colour only repeats what the word says. */
@@ -24,14 +24,9 @@ export function button(label, click, props = {}) {
   return el("button", { type: "button", on: { click }, ...rest }, name && icon(name), el("span", { text: label }));
 }
 
-/** A link to the page of one agent or task. Its name travels in the history, never in the address. */
+/** A link to the page of an agent, a task, a session or a node. */
 export function subjectLink(view, name, props = {}) {
-  return el("a", { href: `#${view}`, text: name, ...props, on: { click: (event) => follow(event, view, name) } });
-}
-
-function follow(event, view, name) {
-  event.preventDefault();
-  go(view, name);
+  return el("a", { href: placeOf(view, name), text: name, ...props });
 }
 
 /** A command to type, with a button that copies it. */
@@ -77,6 +72,34 @@ export function table(caption, headings, rows = 6) {
   return { node, body };
 }
 
+/** Headings that sort. `columns`: [key, label]; a column without a key is not sorted by. `chosen`: "name", or "-name" downward. */
+export function sortHeads(columns, chosen, change) {
+  const heads = columns.map(([key, label, hidden]) => (key
+    ? el("th", { scope: "col", class: `col-${key}`, data: { key } }, el("button", { type: "button", class: "sort", text: label, on: { click: () => turn(key) } }))
+    : el("th", { scope: "col" }, el("span", { class: hidden ? "unseen" : "", text: label }))));
+  const show = () => heads.forEach((head) => setAttribute(head, "aria-sort", head.dataset.key === chosen ? "ascending" : `-${head.dataset.key}` === chosen ? "descending" : null));
+  const turn = (key) => {
+    chosen = chosen === key ? `-${key}` : key;
+    show();
+    change(chosen);
+  };
+  show();
+  return heads;
+}
+
+/** A comparison for `sort`: by `chosen` ("-name" is downward), then by `last`. Missing values come last either way. */
+export function comparison(by, chosen, last) {
+  const is_down = chosen.startsWith("-");
+  const value = by[is_down ? chosen.slice(1) : chosen] ?? last;
+  return (a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x == null || y == null) return (x == null) - (y == null) || compare(last(a), last(b));
+    return (is_down ? compare(y, x) : compare(x, y)) || compare(last(a), last(b));
+  };
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
 /** Name and value pairs; values are nodes or text, empty ones are left out. */
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value != null && value !== "");
@@ -84,15 +107,15 @@ export function facts(pairs) {
     el("div", {}, el("dt", { text: name }), value instanceof Node ? el("dd", {}, value) : el("dd", { class: "agent-text", text: value }))));
 }
 
-export function select(label, options, change) {
+export function select(label, options, change, chosen = "") {
   const box = el("select", { "aria-label": label, on: { change: () => change(box.value) } },
-    ...options.map(([value, text]) => el("option", { value, text })));
+    ...options.map(([value, text]) => el("option", { value, text, selected: value === chosen })));
   return box;
 }
 
-export function searchBox(label, input) {
+export function searchBox(label, input, value = "") {
   let timer = 0;
-  const box = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false", maxlength: "128", data: { filter: "" } });
+  const box = el("input", { type: "search", placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false", maxlength: "128", data: { filter: "" }, value });
   box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => input(box.value.trim()), 200); });
   return box;
 }

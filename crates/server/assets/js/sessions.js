@@ -1,52 +1,75 @@
-// Conversations with turns that can be cut off.
+// Conversations with turns that can be cut off. All of a state are fetched, as far as the limit goes, so that they can be sorted and searched.
 import { sessionButton } from "./verbs.js";
-import { get } from "./api.js";
+import { getAll } from "./api.js";
 import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
-import { card, chip, empty, pager, setChip, table, tabs } from "./parts.js";
+import { card, chip, comparison, empty, pager, searchBox, setChip, sortHeads, subjectLink, table, tabs } from "./parts.js";
+import { filters, setFilters } from "./route.js";
+import { count } from "./text.js";
 import { SESSION_STATES } from "./words.js";
 
 export const title = "Sessions";
 
 const PAGE = 50;
-const HEADINGS = ["Session", "State", "Generation", "Owner", "Since", ""];
+const SESSIONS_MAX = 5000;
+const ORDER = Object.keys(SESSION_STATES);
+const COLUMNS = [["key", "Session"], ["state", "State"], ["generation", "Generation"], ["owner", "Owner"], ["since", "Since"], [null, "Actions", true]];
+const SORT = { __proto__: null, key: (one) => one.key, state: (one) => ORDER.indexOf(one.state), generation: (one) => -one.generation, owner: (one) => one.owner?.text, since: (one) => -Date.parse(one.since) };
 
 export function mount(root, scope) {
-  let state = "";
+  const asked = filters();
+  let state = asked.state in SESSION_STATES ? asked.state : "";
+  let find = asked.find?.toLowerCase() ?? "";
+  let sort = asked.sort?.replace("-", "") in SORT ? asked.sort : "key";
   let counts = null;
+  let items = null;
+  let more = false;
   let page_number = 0;
-  let cursors = [null];
-  const list = table("Sessions", HEADINGS, 6);
+  const list = table("Sessions", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; change(); show(); }), 6);
   const none = el("div", { hidden: true });
-  const pages = pager((by) => { page_number += by; fetch(); });
-  const choice = tabs("Show sessions by state", Object.keys(SESSION_STATES), (chosen) => {
-    [state, page_number, cursors] = [chosen, 0, [null]];
+  const note = el("p", { class: "soft pad note", hidden: true, text: `Only the first ${count(SESSIONS_MAX)} by name are listed.` });
+  const pages = pager((by) => { page_number += by; show(); });
+  const choice = tabs("Show sessions by state", ORDER, (chosen) => {
+    state = chosen;
+    change();
     choice.show(counts ?? {}, state);
-    list.node.hidden = false;
-    none.hidden = true;
-    skeleton(list.body, 6, HEADINGS.length);
+    skeleton(list.body, 6, COLUMNS.length);
     fetch();
   });
-  root.append(card("Sessions", {}, choice.node, el("div", { class: "scroll" }, list.node), none, pages.node));
+  const search = searchBox("Find a session", (text) => { find = text.toLowerCase(); change(); show(); }, asked.find);
+  root.append(card("Sessions", { end: search }, choice.node, note, el("div", { class: "scroll" }, list.node), none, pages.node));
   scope.on("stats", (stats) => { counts = stats.sessions; choice.show(counts, state); });
 
+  function change() {
+    page_number = 0;
+    setFilters({ state, find, sort: sort === "key" ? null : sort });
+  }
+
   async function fetch() {
-    const asked = state;
-    const page = await get(["sessions"], { state, limit: PAGE, after: cursors[page_number] }).catch(() => null);
-    if (!page || asked !== state) return;
-    if (page.next) cursors[page_number + 1] = page.next;
-    keyed(list.body, page.items, (session) => session.key, makeRow, fillRow);
-    list.node.hidden = !page.items.length;
-    none.hidden = page.items.length > 0;
-    if (!page.items.length) replace(none, state ? empty("No session is in this state.") : empty("No sessions yet. A gateway marks each turn:", "relight session begin KEY --id ID"));
-    pages.show(`page ${page_number + 1}`, page_number > 0, Boolean(page.next));
+    const wanted = state;
+    const page = await getAll(["sessions"], { state }, SESSIONS_MAX).catch(() => null);
+    if (!page || wanted !== state || scope.ended) return;
+    ({ items, more } = page);
+    show();
+  }
+
+  function show() {
+    if (!items) return;
+    const found = items.filter((one) => !find || [one.key, one.session_id, one.owner?.text, one.reason].some((part) => part?.toLowerCase().includes(find)));
+    const shown = found.sort(comparison(SORT, sort, SORT.key)).slice(page_number * PAGE, (page_number + 1) * PAGE);
+    keyed(list.body, shown, (session) => session.key, makeRow, fillRow);
+    note.hidden = !more;
+    list.node.hidden = !shown.length;
+    none.hidden = shown.length > 0;
+    if (!shown.length) replace(none, state || find ? empty("No session matches.") : empty("No sessions yet. A gateway marks each turn:", "relight session begin KEY --id ID"));
+    pages.show(`${page_number * PAGE + 1}–${page_number * PAGE + shown.length} of ${count(found.length)}`, page_number > 0, (page_number + 1) * PAGE < found.length);
   }
   scope.refresh(fetch, { concerns: (event) => event.kind.startsWith("session"), gap_ms: 800, every_ms: 15_000 });
 }
 
 function makeRow(session) {
-  return el("tr", {},
-    el("td", {}, el("b", { class: "agent-text", text: session.key }), el("small", { class: "agent-text" })),
+  return el("tr", { data: { session: session.key } },
+    el("td", {}, subjectLink("session", session.key, { class: "agent-text name" }), el("small", { class: "agent-text" })),
     el("td", {}, chip(SESSION_STATES, session.state), el("small", { class: "agent-text" })),
     el("td", { class: "tabular", data: { label: "generation" } }), el("td", { class: "agent-text", data: { label: "owner" } }), el("td", {}, time(session.since)), el("td"));
 }

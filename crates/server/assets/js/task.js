@@ -1,66 +1,75 @@
-// The page of one task: what is done, in doubt and next, and what a person can do about it.
-import { inDoubt, resolveButton, taskButton, taskVerbs } from "./verbs.js";
-import { get, newestEvents } from "./api.js";
+// The page of one task: its steps over time, what is in doubt and next, the brief, and what happened, in words.
+import { inDoubt, taskButton, taskVerbs } from "./verbs.js";
+import { get } from "./api.js";
 import { time } from "./clock.js";
 import { el, replace } from "./dom.js";
 import { journal } from "./journal.js";
-import { card, chip, empty, facts, subjectLink, table } from "./parts.js";
-import { stepName } from "./text.js";
-import { STEP_STATES, TASK_STATUSES } from "./words.js";
+import { button, card, chip, empty, facts, subjectLink } from "./parts.js";
+import { textCard } from "./output.js";
+import { money, tokens } from "./text.js";
+import { TASK_STATUSES } from "./words.js";
+import { history, waterfall } from "./waterfall.js";
 
 export const title = "Task";
 
+const EVENTS = 20;
+
 export function mount(root, scope, id, heading) {
-  heading.textContent = "";
-  heading.append(el("span", { class: "agent-text", text: id }));
   const top = el("div", { class: "page-top" });
-  const steps = table("Steps", ["Step", "State", "Repeat rule", "Tries", "At", ""], 5);
+  const steps = el("div", { class: "fill" });
   const more = el("div");
-  const past = journal(5, false);
-  root.append(top, el("div", { class: "page" },
-    el("div", { class: "stack" }, card("Steps", {}, el("div", { class: "scroll" }, steps.node)), card("What happened", {}, el("div", { class: "scroll" }, past.node))),
+  let past = null;
+  const told = journal(5, false, () => past?.names);
+  const brief = el("div");
+  let zoom = 1;
+  let drawn = null;
+  const turn = (by) => { zoom = Math.min(8, Math.max(1, zoom * by)); if (drawn) redraw(); };
+  const redraw = () => { const left = steps.querySelector(".scroll")?.scrollLeft ?? 0; replace(steps, stepsTable(...drawn, zoom)); steps.querySelector(".scroll")?.scrollTo(left, 0); };
+  const zooms = el("div", { class: "zoom", role: "group", "aria-label": "Zoom" }, button("−", () => turn(0.5), { "aria-label": "Zoom out" }), button("+", () => turn(2), { "aria-label": "Zoom in" }));
+  root.append(top, card("Steps", { class: "steps", end: zooms }, steps), el("div", { class: "page spaced" },
+    el("div", { class: "stack" }, card("What happened", { end: el("a", { href: `/events?task=${encodeURIComponent(id)}`, text: "All events" }) }, el("div", { class: "scroll" }, told.node)), brief),
     more));
   scope.refresh(async () => {
     try {
-      const [task, events] = await Promise.all([get(["tasks", id]), newestEvents({ task: id }, 30)]);
+      const task = await get(["tasks", id]);
+      const found = await history(task);
       if (scope.ended) return;
-      show(task, top, steps.body, more);
-      past.show(events);
+      past = found;
+      drawn = [task, past];
+      show(task, past, { top, more, redraw });
+      told.show(past.events.slice(-EVENTS).reverse());
+      showBrief(brief, task);
     } catch (error) {
-      if (error.status === 404) replace(root, heading, empty("There is no such task any more.", "relight task list"));
+      if (error.status === 404 || error.status === 422) replace(root, heading, empty("There is no such task.", "relight task list"));
     }
-  }, { concerns: (event) => event.task === id, gap_ms: 600, every_ms: 20_000 });
+  }, { concerns: (event) => event.task === id || event.kind.startsWith("attempt."), gap_ms: 800, every_ms: 10_000 });
 }
 
-// Drawn anew only when something changed, so that a focused button stays.
-function show(task, top, body, more) {
-  const key = JSON.stringify(task);
-  if (top.dataset.key === key) return;
+// Drawn anew only when something changed, so that a focused button stays; what is under way grows with time.
+function show(task, past, { top, more, redraw }) {
+  const key = `${JSON.stringify({ ...task, holder: { ...task.holder, left_ms: null } })} ${past.events.length}`;
+  const is_same = top.dataset.key === key;
+  if (!is_same || task.holder?.alive) redraw();
+  if (is_same) return;
   top.dataset.key = key;
   replace(top, chip(TASK_STATUSES, task.status), el("span", { class: "agent-text", text: task.title || "" }), task.reason && el("span", { class: "soft agent-text", text: task.reason }),
     el("div", { class: "filters end" }, ...taskVerbs(task).map((verb) => taskButton(task, verb))));
-  replace(body, ...stepRows(task));
   replace(more, el("div", { class: "stack" }, aboutCard(task), jsonCard("Context", task.context), jsonCard("Payload", task.payload)));
 }
 
-function stepRows(task) {
-  const doubts = new Set(inDoubt(task));
-  const begun = task.steps.map((step) => stepRow(task, step, doubts.has(step) ? "in_doubt" : step.state));
-  const known = new Set(task.steps.map((step) => step.name));
-  const rest = (task.remaining_steps ?? []).map(stepName).filter((name) => !known.has(name));
-  const waiting = rest.map((name) => stepRow(task, { name, occurrence: 1 }, "waiting"));
-  if (begun.length + waiting.length) return [...begun, ...waiting];
-  return [el("tr", {}, el("td", { colspan: 6 }, empty("No step yet. In the agent:", `relight step run NAME --task ${task.id} -- CMD`)))];
+function stepsTable(task, past, zoom) {
+  if (!task.steps.length && !task.remaining_steps?.length && !past.holds.length) return empty("No step yet. In the agent:", `relight step run NAME --task ${task.id} -- CMD`);
+  return waterfall(task, past, new Set(inDoubt(task)), zoom);
 }
 
-function stepRow(task, step, state) {
-  const next = stepName(task.next_step) === stepName(step);
-  return el("tr", { class: next ? "next" : "" },
-    el("td", {}, el("b", { class: "agent-text", text: stepName(step) }), next && el("small", { text: "next" })),
-    el("td", {}, chip(STEP_STATES, state)), el("td", { class: step.rule ? "" : "blank", text: step.rule ?? "" }),
-    el("td", { class: `tabular ${step.tries ? "" : "blank"}`, data: { label: "tries" }, text: step.tries ?? "" }),
-    el("td", {}, step.at && time(step.at), step.exit_code != null && el("small", { text: `exit ${step.exit_code}` })),
-    el("td", {}, state === "in_doubt" && resolveButton(task, step)));
+/** Of work that was taken up and is not over. */
+async function showBrief(place, task) {
+  if (!task.starts) return;
+  const brief = await get(["tasks", task.id, "brief"]).catch(() => null);
+  if (!brief?.text || place.dataset.text === brief.text) return;
+  place.dataset.text = brief.text;
+  const note = brief.given_to ? `given to attempt ${brief.given_to}` : "as the next attempt would get it";
+  replace(place, textCard("Brief for the successor", brief.text, { note, file: `${task.id}-brief.md` }));
 }
 
 function aboutCard(task) {
@@ -68,14 +77,17 @@ function aboutCard(task) {
   return card("About", {}, facts([
     ["Agent", task.agent && subjectLink("agent", task.agent)], ["Held by", holder?.text], ["Held since", holder && time(holder.since)],
     ["Lease left", holder?.left_ms != null && time(new Date(Date.now() + holder.left_ms).toISOString(), "left")],
-    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries}`], ["Recoveries", task.recoveries], ["Strategy", task.strategy_in_effect],
-    ["Cost", task.cost], ["Turns", task.turns], ["Priority", task.priority], ["Needs", task.needs?.join(", ")],
+    ["Cost", Number(task.cost) ? money(task.cost) : null], ["Turns", task.turns || null], ["Tokens in", tokens(task.input_tokens)], ["Tokens out", tokens(task.output_tokens)],
+    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries}`], ["Recoveries without progress", task.recoveries || null], ["Strategy", task.strategy_in_effect],
+    ["Priority", task.priority || null], ["Needs", task.needs?.join(", ")], ["Belongs to its agent", task.pinned ? "yes" : null],
     ["Not before", task.not_before && time(task.not_before, "in")], ["Expires", task.expires_at && time(task.expires_at, "in")],
-    ["Created", time(task.created_at)], ["Updated", time(task.updated_at)],
+    ["Last progress", task.progress_at && time(task.progress_at)], ["Created", time(task.created_at)], ["Updated", time(task.updated_at)],
   ].filter(([, value]) => value !== false && value != null)));
 }
 
 function jsonCard(name, value) {
   if (value == null || (typeof value === "object" && !Object.keys(value).length)) return null;
-  return card(name, {}, el("pre", { class: "log agent-text", text: JSON.stringify(value, null, 2) }));
+  const is_flat = typeof value === "object" && !Array.isArray(value) && Object.values(value).every((part) => typeof part !== "object");
+  if (is_flat) return card(name, {}, facts(Object.entries(value).map(([key, part]) => [key, String(part)])));
+  return textCard(name, JSON.stringify(value, null, 2), { file: `${name.toLowerCase()}.json` });
 }

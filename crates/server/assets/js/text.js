@@ -5,9 +5,9 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202
 const LENGTH_MAX = 20_000;
 
 /** The same text with each control shown as a mark: ⟨ESC⟩, ⟨202E⟩. */
-export function clean(value) {
+export function clean(value, length_max = LENGTH_MAX) {
   const text = String(value);
-  const cut = text.length > LENGTH_MAX ? `${text.slice(0, LENGTH_MAX)} …` : text;
+  const cut = text.length > length_max ? `${text.slice(0, length_max)} …` : text;
   return cut.replace(UNSEEN, mark);
 }
 
@@ -73,3 +73,13 @@ export function flat(value) {
     .map(([name, part]) => SAY[name]?.(part) ?? `${name}=${typeof part === "object" ? JSON.stringify(part) : part}`)
     .join("  ");
 }
+
+/** An amount as people write it: `0.25`, `1,204.50`; small ones to a hundredth of a cent. */
+export function money(amount) {
+  const value = Number(amount);
+  if (!Number.isFinite(value)) return String(amount);
+  return value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: value < 1 ? 4 : 2 });
+}
+
+/** Nothing where none are known. */
+export const tokens = (number) => (number ? count(number) : null);

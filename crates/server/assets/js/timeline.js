@@ -4,15 +4,17 @@ import { now } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText } from "./dom.js";
 import { Lanes, addEvent, deathText, listed, toLanes } from "./lanes.js";
 import { button, card, empty, pager, searchBox, subjectLink } from "./parts.js";
+import { filters, setFilters } from "./route.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
 export const title = "Timeline";
 
 const HOUR_MS = 3_600_000;
-const SPANS = [["1 h", HOUR_MS], ["6 h", 6 * HOUR_MS], ["24 h", 24 * HOUR_MS], ["7 d", 168 * HOUR_MS]];
-const SPAN_MS_MIN = 60_000;
-const SPAN_MS_MAX = 14 * 24 * HOUR_MS;
+const SPANS = [["5 min", HOUR_MS / 12], ["1 h", HOUR_MS], ["6 h", 6 * HOUR_MS], ["24 h", 24 * HOUR_MS], ["7 d", 168 * HOUR_MS], ["30 d", 720 * HOUR_MS]];
+const SPAN_MS_MIN = 10_000;
+const SPAN_MS_LEAST = 300_000; // what is shown at first
+const SPAN_MS_MAX = 720 * HOUR_MS;
 const ATTEMPTS_MAX = 5000;
 const ATTEMPTS_PAGE = 1000; // the most that the daemon gives at once
 const PAGE = 40;
@@ -22,15 +24,24 @@ export function mount(root, scope) {
   root.append(new Timeline(scope).node);
 }
 
+/** The timeline of one agent, as a card. */
+export function timelineCard(scope, agent) {
+  return new Timeline(scope, agent).node;
+}
+
 class Timeline {
-  span = 24 * HOUR_MS;
+  span = SPAN_MS_MAX; // until it is known what there is
   end = null; // null follows the present
   search = "";
   only_crashed = false;
   page = 0;
   lanes = null;
 
-  constructor(scope) {
+  constructor(scope, agent = null) {
+    this.agent = agent;
+    const { span, end, find, crashed } = agent ? {} : filters();
+    const asked = SPANS.find(([label]) => label.replace(" ", "") === span)?.[1] ?? (Number(span) || null);
+    Object.assign(this, { asked_span: asked && Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, asked)), end: Date.parse(end) || null, search: find?.toLowerCase() ?? "", only_crashed: crashed === "true" });
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of attempts. Plus and minus zoom, arrows move, Home goes to the present. The table below says the same." });
     this.names = el("div", { class: "lane-names" });
     this.tip = el("div", { class: "tip", hidden: true });
@@ -40,20 +51,21 @@ class Timeline {
     this.range = el("span", { class: "soft tabular" });
     this.rows = el("tbody");
     this.pager = pager((by) => { this.page += by; this.show(); });
-    this.field = el("div", { class: "lanes" }, this.names, el("div", { class: "lane-field" }, this.canvas, this.tip));
-    this.node = card("Attempts, deaths and recoveries", { end: this.toolbar() }, legend(), this.field, this.none, this.note, this.pager.node, this.alternative());
+    this.field = el("div", { class: agent ? "lanes single" : "lanes" }, !agent && this.names, el("div", { class: "lane-field" }, this.canvas, this.tip));
+    this.node = card(agent ? "Timeline" : "Attempts, deaths and recoveries", { end: this.toolbar(find) }, !agent && legend(), this.field, this.none, this.note, this.pager.node, this.alternative());
     this.drawing = new Lanes(this.canvas);
     this.listen(scope);
     this.load = scope.refresh(() => this.fetch(), { concerns: () => false, gap_ms: 1200 });
-    scope.on("events", (events) => this.take(events.filter((event) => event.kind.startsWith("attempt."))));
+    scope.on("events", (events) => this.take(events.filter((event) => event.kind.startsWith("attempt.") && (!agent || event.agent === agent))));
     scope.every(2000, () => this.draw());
   }
 
-  toolbar() {
-    const crashed = el("input", { type: "checkbox", on: { change: () => { this.only_crashed = crashed.checked; this.page = 0; this.show(); } } });
-    return el("div", { class: "filters" }, this.range, el("div", { class: "group", role: "group", "aria-label": "Time shown" }, ...this.spans),
+  toolbar(find = "") {
+    const keep = () => { this.page = 0; setFilters({ crashed: this.only_crashed, find: this.search }); this.show(); };
+    const crashed = el("input", { type: "checkbox", checked: this.only_crashed, on: { change: () => { this.only_crashed = crashed.checked; keep(); } } });
+    return el("div", { class: "filters" }, this.range, el("div", { class: "group", role: "group", "aria-label": "Time shown" }, button("Fit", () => this.zoomTo(this.fit ?? HOUR_MS, null)), ...this.spans),
       button("−", () => this.zoom(2), { "aria-label": "Zoom out" }), button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" }),
-      el("label", { class: "check" }, crashed, "only crashed"), searchBox("Find an agent", (text) => { this.search = text.toLowerCase(); this.page = 0; this.show(); }));
+      ...(this.agent ? [] : [el("label", { class: "check" }, crashed, "only crashed"), searchBox("Find an agent", (text) => { this.search = text.toLowerCase(); keep(); }, find)]));
   }
 
   alternative() {
@@ -81,10 +93,11 @@ class Timeline {
 
   async fetch() {
     const from = this.from - this.span * 0.1;
-    const page = await getAll(["attempts"], { since: new Date(from).toISOString() }, ATTEMPTS_MAX).catch(() => null);
+    const page = await getAll(["attempts"], { agent: this.agent, since: new Date(from).toISOString() }, ATTEMPTS_MAX).catch(() => null);
     if (!page) return;
     this.lanes = toLanes(page.items);
-    if (!this.loaded_from) this.span = fitting(page.items) ?? this.span;
+    this.fit = fitting(page.items);
+    if (!this.loaded_from) this.span = this.asked_span ?? this.fit;
     this.loaded_from = from;
     this.note.hidden = !page.more && page.items.length !== ATTEMPTS_PAGE;
     this.show();
@@ -142,6 +155,7 @@ class Timeline {
     this.span = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, span));
     this.end = end !== null && end < now() ? end : null;
     if (this.from < this.loaded_from) this.load();
+    if (!this.agent) setFilters({ span: SPANS.find(([, one]) => one === this.span)?.[0].replace(" ", "") ?? Math.round(this.span), end: this.end && new Date(this.end).toISOString() });
     this.draw();
     this.fillTable();
   }
@@ -193,10 +207,10 @@ class Timeline {
   }
 }
 
-/** The shortest choice that shows all of it: what began a minute ago is a dot on a whole day. */
+/** As long as what there is, and never a dot in an empty field. */
 function fitting(items) {
-  const begun = Math.min(...items.map((one) => Date.parse(one.begun_at)));
-  return SPANS.find(([, span]) => begun > now() - span * 0.95)?.[1];
+  const begun = items.reduce((least, one) => Math.min(least, Date.parse(one.begun_at)), now());
+  return Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_LEAST, (now() - begun) * 1.06));
 }
 
 function legend() {

@@ -18,6 +18,8 @@ export const AGENT_STATES = {
   running: ["play", "good"], crashed: ["bolt", "bad"], suspended: ["pause", "warn"],
   terminated: ["cross", "bad"], stopped: ["square", "calm"], created: ["circle", "info"],
 };
+/** As they are shown: one of a pool that waits for a task is stopped for the record only. */
+export const AGENT_LOOKS = { __proto__: null, ...AGENT_STATES, idle: ["clock", "info"] };
 
 export const TASK_STATUSES = {
   __proto__: null,
