@@ -63,9 +63,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         let path = entry.path();
         println!("cargo::rerun-if-changed={}", path.display());
         if path.is_dir() {
-            collect(&path, files)
+            collect(&path, files);
         } else {
-            files.push(path)
+            files.push(path);
         }
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::{Notify, broadcast, watch};
 
 use crate::error::ApiError;
 use crate::listen::ended;
-use crate::wire;
+use relight_runtime::operations::view::EventView;
 
 /// Batches that a slow watcher may be behind.
 const RING: usize = 256;
@@ -452,7 +452,7 @@ impl Batch {
 
 /// As the protocol writes it. JSON has no line breaks, so one line of data holds all.
 fn write(text: &mut String, event: Event) {
-    let mut wire = wire::event::EventView::from(event);
+    let mut wire = EventView::from(event);
     let mut json = serde_json::to_string(&wire).expect("events are plain JSON");
     if json.len() > EVENT_BYTES_MAX {
         wire.detail = serde_json::json!({"too_long": true});

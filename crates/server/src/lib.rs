@@ -30,7 +30,6 @@ mod routes;
 mod serve;
 mod statistics;
 pub mod tokens;
-pub mod view;
 mod wire;
 
 pub use backend::Backend;

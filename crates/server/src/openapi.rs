@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 mod tests;
 
 /// The description of the whole API.
-pub const OPENAPI: &str = include_str!("../../../docs/reference/openapi.json");
+pub const OPENAPI: &str = include_str!("../openapi.json");
 
 /// `GET /openapi.json`.
 pub(crate) async fn serve() -> impl IntoResponse {

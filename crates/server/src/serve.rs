@@ -40,8 +40,9 @@ const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
 pub struct Settings {
     /// The TCP address; only the socket when none.
     pub listen: Option<SocketAddr>,
-    /// Nobody asked for this very address: when somebody else has it, the socket alone is served.
-    pub may_skip_listen: bool,
+    /// Where else it may listen, in this order, when somebody else has that address. Nobody asked for
+    /// that very one: when none can be had, only the socket is served.
+    pub listen_else: Vec<SocketAddr>,
     /// Somebody said that it may be reached from elsewhere.
     pub allows_remote: bool,
     /// The certificate.
@@ -58,7 +59,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: None,
-            may_skip_listen: false,
+            listen_else: Vec::new(),
             allows_remote: false,
             tls: None,
             hosts: Vec::new(),
@@ -201,7 +202,7 @@ impl Server {
         ))
     }
 
-    /// Why the usual address is not served, where it is not.
+    /// Why another address is served than the first, or none.
     pub fn skipped(&self) -> Option<&io::Error> {
         self.skipped.as_ref()
     }
@@ -236,13 +237,9 @@ fn prepare(
     }
     let keyring = Keyring::open(&backend.home)?;
     let browser_sessions = BrowserSessions::open(&backend.home);
-    let bound = settings
-        .listen
-        .map(|address| bind(runtime, address))
-        .transpose();
-    let (listener, skipped) = match bound {
-        Err(ServeError::Bind { source, .. }) if settings.may_skip_listen => (None, Some(source)),
-        bound => (bound?, None),
+    let (listener, skipped) = match settings.listen {
+        Some(address) => bind_first(runtime, address, &settings.listen_else)?,
+        None => (None, None),
     };
     let address = listener
         .as_ref()
@@ -277,6 +274,21 @@ fn check_exposure(address: SocketAddr, settings: &Settings) -> Result<(), ServeE
         (false, false, _) => exposed("--allow-remote"),
         (false, true, None) => exposed("TLS ([daemon] tls_cert and tls_key)"),
     }
+}
+
+/// Binds the address, else the first of the others that can be had; with why it is not the first.
+fn bind_first(
+    runtime: &Runtime,
+    address: SocketAddr,
+    others: &[SocketAddr],
+) -> Result<(Option<TcpListener>, Option<io::Error>), ServeError> {
+    let source = match bind(runtime, address) {
+        Ok(listener) => return Ok((Some(listener), None)),
+        Err(ServeError::Bind { source, .. }) if !others.is_empty() => source,
+        Err(error) => return Err(error),
+    };
+    let listener = others.iter().find_map(|other| bind(runtime, *other).ok());
+    Ok((listener, Some(source)))
 }
 
 fn bind(runtime: &Runtime, address: SocketAddr) -> Result<TcpListener, ServeError> {

@@ -40,13 +40,15 @@ pub(crate) const TASK_OUTCOMES: [&str; 7] = [
     "parked",
 ];
 
-const KINDS: [EventKind; 7] = [
+const KINDS: [EventKind; 9] = [
     EventKind::AttemptDied,
     EventKind::AttemptStarted,
     EventKind::AttemptBegun,
     EventKind::AgentState,
     EventKind::StepDone,
     EventKind::TaskRecovery,
+    EventKind::TaskBudget,
+    EventKind::AgentBudget,
     EventKind::Alert,
 ];
 
@@ -74,6 +76,8 @@ pub(crate) struct Counts {
     pub(crate) deaths: BTreeMap<i64, BTreeMap<String, u64>>,
     /// By hours since 1970.
     pub(crate) recoveries: BTreeMap<i64, u64>,
+    /// By hours since 1970, in millionths.
+    pub(crate) cost_micros: BTreeMap<i64, u64>,
     /// By minutes since 1970.
     pub(crate) steps: BTreeMap<i64, u64>,
     /// When each recovery was, and how long it took in milliseconds; oldest first.
@@ -258,6 +262,11 @@ impl Counts {
                         .or_default() += 1;
                 }
             }
+            EventKind::TaskBudget | EventKind::AgentBudget => {
+                if let Some(cost) = event.detail["spent"]["cost_micros"].as_u64() {
+                    *self.cost_micros.entry(hour).or_default() += cost;
+                }
+            }
             EventKind::Alert if event.detail["alert"] == "undelivered" => {
                 self.totals.undelivered += 1;
             }
@@ -286,6 +295,7 @@ impl Counts {
         let oldest = now_ms / HOUR_MS - i64::from(HOURS_MAX);
         self.deaths.retain(|hour, _| *hour >= oldest);
         self.recoveries.retain(|hour, _| *hour >= oldest);
+        self.cost_micros.retain(|hour, _| *hour >= oldest);
         self.steps
             .retain(|minute, _| *minute >= now_ms / MINUTE_MS - MINUTES);
     }

@@ -15,7 +15,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/
 
 #[test]
 fn the_page_is_what_the_description_says() {
-    let document = std::fs::read_to_string(format!("{FOLDER}openapi.json")).unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    let document = std::fs::read_to_string(path).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_page("http-api.md", &page(&document));
 }
@@ -52,7 +53,14 @@ const HEAD: &str = include_str!("http-api-head.md");
 fn page(document: &Value) -> String {
     let mut text = HEAD.to_owned();
     for tag in [
-        "agents", "tasks", "steps", "sessions", "events", "daemon", "mcp",
+        "agents",
+        "tasks",
+        "steps",
+        "sessions",
+        "events",
+        "daemon",
+        "operations",
+        "mcp",
     ] {
         let _ = writeln!(text, "\n## {}\n", capital(tag));
         for (path, methods) in document["paths"].as_object().unwrap() {

@@ -3,8 +3,9 @@
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
+use relight_core::agent::AttemptTag;
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::NodeName;
+use relight_core::ids::{AgentName, NodeName};
 use relight_runtime::fleet::key::{FleetKey, SCHEME};
 use relight_runtime::os::clock;
 use subtle::ConstantTimeEq as _;
@@ -13,9 +14,14 @@ use crate::app::App;
 use crate::caller::{Caller, Via};
 use crate::error::ApiError;
 use crate::extract::is_write;
-use crate::listen::Peer;
+use crate::listen::{Peer, PeerProcess};
 use crate::login::hash;
 use crate::tokens::Scope;
+
+/// The header by which a client says which agent it acts for.
+const AGENT_HEADER: &str = "relight-agent";
+/// The header by which a process of an agent says which attempt it is part of: its `RELIGHT_ATTEMPT`.
+const ATTEMPT_HEADER: &str = "relight-attempt";
 
 /// The header by which a page of ours proves that it may write.
 pub(crate) const CSRF_HEADER: &str = "x-relight-csrf";
@@ -40,6 +46,34 @@ impl Caller {
     }
 }
 
+impl Caller {
+    /// Learns for whom it acts: what its headers say, else what its process shows.
+    pub(super) async fn acts_for(
+        &mut self,
+        process: Option<PeerProcess>,
+        headers: &HeaderMap,
+    ) -> Result<(), ApiError> {
+        self.attempt = match (text_of(headers, ATTEMPT_HEADER)?, process) {
+            (Some(tag), _) => Some(AttemptTag::from_text(tag)),
+            (None, Some(process)) => process.attempt().await,
+            (None, None) => None,
+        };
+        let named = text_of(headers, AGENT_HEADER)?;
+        self.agent = named.map(AgentName::new).transpose()?;
+        Ok(())
+    }
+}
+
+/// The text of a header; none when it is absent or empty.
+fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ApiError> {
+    let Some(value) = headers.get(name).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_str();
+    let text = text.map_err(|_| ApiError::invalid(format!("the header {name} is not a name")))?;
+    Ok(Some(text))
+}
+
 /// Finds out who asks. A token that was given counts, and a cookie beside it does not.
 pub(super) fn find(app: &App, peer: Peer, request: &Request) -> Result<Caller, ApiError> {
     let headers = request.headers();
@@ -51,6 +85,8 @@ pub(super) fn find(app: &App, peer: Peer, request: &Request) -> Result<Caller, A
             scope: Scope::Admin,
             csrf_hash: None,
             id,
+            attempt: None,
+            agent: None,
         });
     }
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
@@ -94,6 +130,8 @@ fn by_ticket(app: &App, request: &Request, ticket: &str) -> Result<Caller, ApiEr
         scope: Scope::Read,
         csrf_hash: None,
         id: "node".to_owned(),
+        attempt: None,
+        agent: None,
     })
 }
 
@@ -113,6 +151,8 @@ fn by_token(app: &App, given: &[u8]) -> Result<Caller, ApiError> {
         scope: grant.scope,
         csrf_hash: None,
         id,
+        attempt: None,
+        agent: None,
     })
 }
 
@@ -129,6 +169,8 @@ fn by_cookie(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
         scope: session.scope,
         csrf_hash: Some(session.csrf_hash),
         id,
+        attempt: None,
+        agent: None,
     })
 }
 

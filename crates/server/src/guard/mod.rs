@@ -19,13 +19,13 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{self, BODY_BYTES_MAX};
 use crate::hosts;
-use crate::listen::Peer;
+use crate::listen::{Peer, PeerProcess};
 use crate::pages;
 use crate::relay;
 
 /// Lets a request through to its handler, or refuses it.
 pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let mut response = match check(&app, &mut request) {
+    let mut response = match check(&app, &mut request).await {
         Ok(()) => next.run(request).await,
         Err(error) => refuse(&app, &request, error),
     };
@@ -41,16 +41,24 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
+async fn check(app: &App, request: &mut Request) -> Result<(), ApiError> {
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.ok_or_else(|| ApiError::internal("a request came without its connection"))?;
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     hosts::check(&app.hosts, peer, request.uri(), request.headers())?;
+    // A link in a chat or an issue: the frame holds no data, and what its script asks for comes from us.
+    if pages::is_page(&path) && origin::is_link_followed(&method, request.headers()) {
+        return Ok(());
+    }
     origin::check(&app.hosts, peer, request.headers())?;
     if !is_open(&method, &path) {
-        let caller = caller::find(app, peer, request)?;
+        let mut caller = caller::find(app, peer, request)?;
         scope::check(&method, &path, caller.scope)?;
         caller.check_csrf(&method, request.headers())?;
+        if extract::is_write(&method) && path != relay::PATH {
+            let process = request.extensions().get::<PeerProcess>().cloned();
+            caller.acts_for(process, request.headers()).await?;
+        }
         request.extensions_mut().insert(caller);
     }
     let bytes_max = if path == relay::PATH {
@@ -73,7 +81,7 @@ pub(crate) fn is_open(method: &Method, path: &str) -> bool {
 /// A person with a browser is shown how to log in; a program gets the error.
 fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
     app.audit.refused(&app.backend, &error);
-    let is_page = request.uri().path() == "/" && *request.method() == Method::GET;
+    let is_page = pages::is_page(request.uri().path()) && *request.method() == Method::GET;
     let wants_html = request
         .headers()
         .get(header::ACCEPT)

@@ -1,6 +1,6 @@
 //! The page that a request comes from: none, one of ours, or a stranger's.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 
 use crate::error::ApiError;
 use crate::hosts::Hosts;
@@ -31,9 +31,51 @@ pub(crate) fn check(hosts: &Hosts, peer: Peer, headers: &HeaderMap) -> Result<()
     ))
 }
 
+/// Whether a person came here from another page, in a window of its own. A browser that sends the strict
+/// cookie only to ours does not send it then.
+pub(super) fn is_link_followed(method: &Method, headers: &HeaderMap) -> bool {
+    let only = |name: &str, value: &str| {
+        let mut all = headers.get_all(name).iter();
+        all.next().is_some_and(|one| one == value) && all.next().is_none()
+    };
+    *method == Method::GET
+        && !headers.contains_key(header::ORIGIN)
+        && only("sec-fetch-mode", "navigate")
+        && only("sec-fetch-dest", "document")
+        && (only(SEC_FETCH_SITE, "cross-site") || only(SEC_FETCH_SITE, "same-site"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_is_followed_in_a_window_and_in_nothing_else() {
+        let follows = |method: Method, pairs: [&str; 3]| {
+            let names = ["sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"];
+            let headers = names.into_iter().zip(pairs).map(|(name, value)| {
+                (
+                    axum::http::HeaderName::from_static(name),
+                    value.parse().unwrap(),
+                )
+            });
+            is_link_followed(&method, &headers.collect())
+        };
+        assert!(follows(Method::GET, ["cross-site", "navigate", "document"]));
+        assert!(follows(Method::GET, ["same-site", "navigate", "document"]));
+        for pairs in [
+            ["same-origin", "navigate", "document"],
+            ["cross-site", "navigate", "iframe"],
+            ["cross-site", "no-cors", "document"],
+            ["cross-site", "cors", "empty"],
+        ] {
+            assert!(!follows(Method::GET, pairs), "{pairs:?}");
+        }
+        assert!(!follows(
+            Method::POST,
+            ["cross-site", "navigate", "document"]
+        ));
+    }
 
     #[test]
     fn no_origin_and_our_own_pass_and_every_other_is_refused() {

@@ -1,6 +1,7 @@
 //! Which scope each request needs.
 
 use axum::http::Method;
+use relight_runtime::operations::table::only_reads;
 
 use crate::error::ApiError;
 use crate::extract::is_write;
@@ -10,6 +11,11 @@ use crate::tokens::Scope;
 pub(super) fn needed(method: &Method, path: &str) -> Scope {
     // What a tool of MCP needs is looked at where the tool is known.
     if !is_write(method) || path == "/api/logout" || path == "/mcp" {
+        return Scope::Read;
+    }
+    if let Some(name) = path.strip_prefix("/api/operations/")
+        && only_reads(name)
+    {
         return Scope::Read;
     }
     let mut parts = path.trim_start_matches('/').split('/');
@@ -55,6 +61,13 @@ mod tests {
             ),
             (Method::POST, "/api/sessions/k/begin", Scope::Operate),
             (Method::POST, "/mcp", Scope::Read),
+            (Method::POST, "/api/operations/record.get", Scope::Read),
+            (Method::POST, "/api/operations/record.put", Scope::Operate),
+            (Method::POST, "/api/operations/hook.observe", Scope::Operate),
+            (Method::POST, "/api/operations/recover", Scope::Operate),
+            (Method::POST, "/api/operations/nosuch", Scope::Operate),
+            (Method::POST, "/api/operations/task%2Eshow", Scope::Operate),
+            (Method::POST, "/api/operations/../tasks", Scope::Operate),
             (Method::POST, "/api/agents", Scope::Admin),
             (Method::DELETE, "/api/agents/writer", Scope::Admin),
             (Method::POST, "/api/login-codes", Scope::Admin),

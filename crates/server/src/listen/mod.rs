@@ -18,11 +18,12 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use relight_runtime::os::limits;
+use relight_core::agent::AttemptTag;
+use relight_runtime::os::{attempts, limits, threads};
 use relight_runtime::supervise::control::Control;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use timeout_io::TimeoutIo;
@@ -39,6 +40,8 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// All headers together.
 const HEADER_BYTES_MAX: usize = 32 << 10;
 const HEADERS_MAX: usize = 64;
+/// How long the environment of a process at the socket may take to be read.
+const PEER_READ_MAX: Duration = Duration::from_secs(1);
 /// After an error of the listener itself: out of descriptors, most likely.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,6 +55,36 @@ pub(crate) enum Peer {
         /// From there.
         ip: IpAddr,
     },
+}
+
+/// The process at the other end of the socket.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerProcess {
+    pid: u32,
+    /// The attempt that it is part of, once that was asked for.
+    attempt: Arc<OnceCell<Option<AttemptTag>>>,
+}
+
+impl PeerProcess {
+    fn of(stream: &UnixStream) -> Option<Self> {
+        let pid = stream.peer_cred().ok()?.pid()?;
+        // A process that this one cannot see has no number here.
+        let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
+        let attempt = Arc::default();
+        Some(Self { pid, attempt })
+    }
+
+    /// The attempt of an agent that it is part of.
+    pub(crate) async fn attempt(&self) -> Option<AttemptTag> {
+        let pid = self.pid;
+        // On a thread and not for long: the process decides how long it takes to read its memory.
+        let look = async || {
+            let read = threads::run_at_once(move || attempts::of_process(pid));
+            let read = tokio::time::timeout(PEER_READ_MAX, read).await;
+            read.ok().flatten().flatten()
+        };
+        self.attempt.get_or_init(look).await.clone()
+    }
 }
 
 /// What every connection shares.
@@ -83,7 +116,8 @@ pub(crate) async fn socket(control: Control, connections: ConnectionContext) {
             Ok(stream) => {
                 let connections = connections.clone();
                 tokio::spawn(async move {
-                    attend(stream, Peer::Socket, connections).await;
+                    let process = PeerProcess::of(&stream);
+                    attend(stream, Peer::Socket, process, connections).await;
                     drop(place);
                 });
             }
@@ -132,11 +166,11 @@ pub(crate) async fn tcp(
         );
         tokio::spawn(async move {
             match tls {
-                None => attend(stream, peer, connections).await,
+                None => attend(stream, peer, None, connections).await,
                 Some(tls) => {
                     let shaken = tokio::time::timeout(HANDSHAKE_MAX, tls.accept(stream)).await;
                     if let Ok(Ok(stream)) = shaken {
-                        attend(stream, peer, connections).await;
+                        attend(stream, peer, None, connections).await;
                     }
                 }
             }
@@ -146,8 +180,12 @@ pub(crate) async fn tcp(
 }
 
 /// Answers the requests of one connection, one after the other.
-pub(crate) async fn attend<S>(stream: S, peer: Peer, connections: ConnectionContext)
-where
+pub(crate) async fn attend<S>(
+    stream: S,
+    peer: Peer,
+    process: Option<PeerProcess>,
+    connections: ConnectionContext,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let ConnectionContext {
@@ -159,6 +197,9 @@ where
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        process
+            .clone()
+            .map(|process| request.extensions_mut().insert(process));
         router.call(request)
     });
     let mut http = http1::Builder::new();

@@ -189,7 +189,7 @@ pub(super) async fn heartbeat(
             };
             let is_heard = notify(context, process, named, beat).await?;
             let answer = answer_supervised(&context.engine, &agent.name, belief).await?;
-            (is_heard, json!(wire::agent::HeartbeatAnswer::from(answer)))
+            (is_heard, json!(answer))
         }
     };
     Ok(reply(is_heard, answer))

@@ -98,7 +98,7 @@ impl CallContext {
             memory: Mutex::new(memory),
         };
         Self {
-            engine: stdio.engine,
+            engine: stdio.engine.with_caller(stdio.agent.clone()),
             home: stdio.home,
             checkpoints: stdio.checkpoints,
             agent: stdio.agent,
@@ -108,14 +108,15 @@ impl CallContext {
         }
     }
 
-    pub(super) fn over_http(app: App, caller: Caller, agent: Option<AgentName>) -> Self {
-        let (engine, home) = (app.backend.engine.clone(), app.backend.home.clone());
+    pub(super) async fn over_http(app: App, caller: Caller) -> Result<Self, ApiError> {
+        let Context { engine, home } = app.context_of(&caller).await?;
+        let agent = caller.acting_agent();
         // No path comes in by the network.
         let checkpoints = home.join("checkpoints");
         let complain = Complain(Arc::clone(&app.backend.complain));
         let limits = StartLimits::Policy(app.backend.recoverer.policy());
         let side = Side::Http { app, caller };
-        Self {
+        Ok(Self {
             engine,
             home,
             checkpoints,
@@ -123,7 +124,7 @@ impl CallContext {
             limits,
             complain,
             side,
-        }
+        })
     }
 
     pub(super) fn is_over_http(&self) -> bool {
@@ -182,7 +183,8 @@ impl CallContext {
         match &self.side {
             Side::Process(process) => Ok(process.holder.clone().into()),
             Side::Http { caller, .. } => {
-                Ok(Taker::over_http(&self.operations(), agent, &caller.id).await?)
+                let attempt = caller.attempt.as_ref();
+                Ok(Taker::over_http(&self.operations(), agent, attempt, &caller.id).await?)
             }
         }
     }
@@ -229,6 +231,7 @@ impl CallContext {
         if task.status.is_terminal() {
             return Ok(None);
         }
+        task.check_caller(self.agent.as_ref())?;
         Err(
             ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
                 .hint("call task_start first; over HTTP give the fence that it answered"),

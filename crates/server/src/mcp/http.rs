@@ -6,12 +6,11 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use relight_core::agent::plain::harmless_json;
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::AgentName;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -21,9 +20,6 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::BODY_BYTES_MAX;
-
-/// The header by which a client says which agent it serves.
-const AGENT_HEADER: &str = "relight-agent";
 
 /// The same verbs as tools, for agents that speak MCP (streamable HTTP, without sessions): JSON-RPC in
 /// and out.
@@ -39,9 +35,8 @@ pub(crate) async fn serve(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let agent = agent(request.headers())?;
     let handler = Handler {
-        context: CallContext::over_http(app, caller, agent),
+        context: CallContext::over_http(app, caller).await?,
     };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -53,16 +48,6 @@ pub(crate) async fn serve(
     let sessions = Arc::new(NeverSessionManager::default());
     let service = StreamableHttpService::new(move || Ok(handler.clone()), sessions, config);
     Ok(in_our_shape(service.handle(request).await.map(Body::new)).await)
-}
-
-fn agent(headers: &HeaderMap) -> Result<Option<AgentName>, ApiError> {
-    let Some(value) = headers.get(AGENT_HEADER).filter(|value| !value.is_empty()) else {
-        return Ok(None);
-    };
-    let text = value
-        .to_str()
-        .map_err(|_| ApiError::invalid("Relight-Agent is not a name"))?;
-    Ok(Some(AgentName::new(text)?))
 }
 
 /// A refusal of the transport is plain text; here all refusals have one shape.

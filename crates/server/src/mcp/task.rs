@@ -69,7 +69,7 @@ pub(super) fn started_text(noun: &str, started: &Started) -> String {
 
 /// The answer of every front, with the last steps only where there are many: an agent pays for each word.
 pub(super) fn started_data(started: &Started) -> Value {
-    let mut data = json!(view::Started::from(started.clone()));
+    let mut data = json!(view::StartedView::from(started.clone()));
     let done = &started.view.progress.done_steps;
     if last(done).len() < done.len() {
         data["done_steps"] = json!(last(done));
@@ -92,8 +92,8 @@ pub(super) async fn block(context: &CallContext, given: JsonObject) -> Result<Re
 }
 
 /// Of the whole task only what matters: an agent pays for each word.
-fn task_reply(written: Written<view::Task>) -> Reply {
-    let view::Task { id, status, .. } = &written.answer;
+fn task_reply(written: Written<view::TaskView>) -> Reply {
+    let view::TaskView { id, status, .. } = &written.answer;
     let reply = Reply::new(
         format!("task {id} is {status}"),
         json!({"id": id, "status": status}),

@@ -9,7 +9,8 @@ use relight_core::session::SessionChange;
 use relight_core::step::StepKey;
 use relight_core::time::Time;
 use relight_store::{
-    AgentQuery, AttemptQuery, Commit, EventQuery, SessionQuery, StoreEvent, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, EventQuery, KeptRange, Rows, SessionQuery, StoreEvent,
+    TaskQuery,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,7 +52,7 @@ pub(super) struct RelayResponse<T> {
 /// What is asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Call {
+pub(super) enum RelayCall {
     /// To look at something.
     Read(Read),
     /// To change something: done once for one id, however often it is asked for.
@@ -86,6 +87,8 @@ pub(super) enum Read {
     Session(SessionKey),
     Sessions(SessionQuery),
     Kept(String),
+    Unreadable(Rows),
+    KeptIn(KeptRange),
     Inventory {
         whole: bool,
     },
@@ -118,6 +121,7 @@ pub(super) enum Write {
         now: Value,
         told: Vec<StoreEvent>,
     },
+    ForgetKept(KeptRange),
 }
 
 /// A value that may not be there: as a list, because JSON cannot tell nothing from `null`.

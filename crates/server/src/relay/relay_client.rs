@@ -8,7 +8,7 @@ use relight_runtime::os::random;
 use relight_store::StoreError;
 use serde::de::DeserializeOwned;
 
-use super::call::{Call, RelayRequest, RelayResponse, VERSION, Write};
+use super::call::{RelayCall, RelayRequest, RelayResponse, VERSION, Write};
 use super::socket_client::{Heard, SocketClient};
 use super::store_proxy::written;
 use crate::error::ProblemBody;
@@ -55,9 +55,9 @@ impl RelayClient {
     }
 
     /// A write, as one that is asked for once however often it is said.
-    pub(super) fn new_write(&self, write: Write) -> Call {
+    pub(super) fn new_write(&self, write: Write) -> RelayCall {
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
-        Call::Write {
+        RelayCall::Write {
             id: format!("{}-{number}", self.name),
             write,
         }
@@ -66,7 +66,7 @@ impl RelayClient {
     /// Asks, and waits for the answer.
     pub(super) async fn ask<T: DeserializeOwned>(
         &self,
-        call: Call,
+        call: RelayCall,
     ) -> Result<RelayReply<T>, StoreError> {
         let heard = self
             .line

@@ -14,7 +14,7 @@ use relight_store::Store;
 use tokio::time::timeout;
 
 use super::answers::{Answers, WriteStatus};
-use super::call::{AskedBy, BYTES_MAX, Call, PATH, RelayRequest, VERSION, Write};
+use super::call::{AskedBy, BYTES_MAX, PATH, RelayCall, RelayRequest, VERSION, Write};
 use super::store_proxy::{self, StoreProxy};
 use crate::app::App;
 use crate::caller::{Caller, Via};
@@ -44,19 +44,19 @@ async fn serve(
     }
     let bytes = collect(request.into_body(), BYTES_MAX, app.body_wait_max).await?;
     match understood(&bytes)? {
-        Call::Read(read) => Ok(answer(
+        RelayCall::Read(read) => Ok(answer(
             false,
             &proxy(&app, app.backend.engine.store().as_ref())
                 .read(read)
                 .await,
         )),
-        Call::Write { id, write } => done(&app, &answers, &id, write).await,
-        Call::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
+        RelayCall::Write { id, write } => done(&app, &answers, &id, write).await,
+        RelayCall::Changed(after) => Ok(answer(false, &changed(&app, after).await)),
     }
 }
 
 /// What is asked, if it is asked in our form.
-pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
+pub(super) fn understood(bytes: &[u8]) -> Result<RelayCall, ApiError> {
     let not_understood = |error: serde_json::Error| {
         let ours = crate::VERSION;
         ApiError::invalid(format!(
@@ -73,7 +73,7 @@ pub(super) fn understood(bytes: &[u8]) -> Result<Call, ApiError> {
             "restart the daemon with the relight that agents use; agents live on meanwhile",
         ));
     }
-    let asked: RelayRequest<Call> = serde_json::from_slice(bytes).map_err(not_understood)?;
+    let asked: RelayRequest<RelayCall> = serde_json::from_slice(bytes).map_err(not_understood)?;
     Ok(asked.call)
 }
 

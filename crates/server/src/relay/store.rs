@@ -16,13 +16,13 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
     AgentQuery, AttemptQuery, Commit, CommitError, Committed, DeferredCommit, EventQuery,
-    Inventory, Operation, OperationReply, OperationResult, Removal, SessionQuery, Store,
-    StoreError, StoreEvent, TaskGlance, TaskQuery,
+    Inventory, KeptRange, Operation, OperationReply, OperationResult, Removal, Rows, SessionQuery,
+    Store, StoreError, StoreEvent, TaskGlance, TaskQuery, UnreadableRow,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::call::{Call, Maybe, Read, Write};
+use super::call::{Maybe, Read, RelayCall, Write};
 use super::deferred::Soon;
 use super::read_back;
 use super::relay_client::{RelayClient, RelayReply};
@@ -67,7 +67,7 @@ impl RelayedStore {
         })
     }
 
-    async fn ask<T>(&self, call: Call) -> Result<RelayReply<T>, StoreError>
+    async fn ask<T>(&self, call: RelayCall) -> Result<RelayReply<T>, StoreError>
     where
         T: DeserializeOwned + Send + 'static,
     {
@@ -80,7 +80,7 @@ impl RelayedStore {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        self.ask::<Result<T, StoreError>>(Call::Read(read))
+        self.ask::<Result<T, StoreError>>(RelayCall::Read(read))
             .await?
             .answer
     }
@@ -213,6 +213,11 @@ impl Store for RelayedStore {
             }
             Operation::DrainNode(..) => "drain nodes",
             Operation::ForgetNode(..) => "remove nodes",
+            Operation::Remove(Removal::Kept(range)) => {
+                let write = Write::ForgetKept(range);
+                let reply = self.send::<Result<u64, StoreError>>(write).await?;
+                return Ok(OperationResult::Count(reply.answer?));
+            }
             Operation::Remove(Removal::Agent(..)) => "remove agents",
             Operation::Remove(_) => "remove what is old",
         };
@@ -304,6 +309,14 @@ impl Store for RelayedStore {
         Ok(kept)
     }
 
+    async fn unreadable(&self, of: Rows) -> Result<Vec<UnreadableRow>, StoreError> {
+        self.read(Read::Unreadable(of)).await
+    }
+
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError> {
+        self.read(Read::KeptIn(range)).await
+    }
+
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
         self.read(Read::Inventory { whole }).await
     }
@@ -339,7 +352,7 @@ impl Store for RelayedStore {
     }
 
     async fn changed(&self, after: u64) -> Result<(), StoreError> {
-        self.ask::<Result<(), StoreError>>(Call::Changed(after))
+        self.ask::<Result<(), StoreError>>(RelayCall::Changed(after))
             .await?
             .answer
     }

@@ -1,17 +1,23 @@
 //! Asks the daemon's store what an agent asked, and writes down what it says.
 
 use relight_runtime::fleet::key;
+use relight_runtime::operations::record;
 use relight_store::{Commit, CommitError, Inventory, Store, StoreError};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::call::{Maybe, Read, Write};
 
-/// The only small record of the store that commands write: the mark of a drain.
-const KEPT_BY_COMMANDS: &str = relight_runtime::drain::NAME;
-
-/// Whether agents have any business with this write.
+/// Whether agents have any business with this write. Of the small records of the store, commands write
+/// the mark of a drain, and programs their own.
 pub(super) fn is_for_agents(write: &Write) -> bool {
-    !matches!(write, Write::Keep { name, .. } if name != KEPT_BY_COMMANDS)
+    match write {
+        Write::Keep { name, .. } => {
+            name == relight_runtime::drain::NAME || name.starts_with(record::PREFIX)
+        }
+        Write::ForgetKept(range) => record::is_of_programs(range),
+        _ => true,
+    }
 }
 
 /// What is wrong with a write that no command of ours would ask for; stores take it for a bug.
@@ -63,6 +69,12 @@ impl<'a> StoreProxy<'a> {
             // Of the nodes alone: by it any log of the fleet can be read.
             Read::Kept(name) if name == key::RECORD => self.said(Ok::<_, StoreError>(Maybe(None))),
             Read::Kept(name) => self.said(store.kept(&name).await.map(Maybe)),
+            Read::Unreadable(of) => self.said(store.unreadable(of).await),
+            Read::KeptIn(range) if record::is_of_programs(&range) => {
+                self.said(store.kept_in(range).await)
+            }
+            // The others are Relight's own.
+            Read::KeptIn(_) => self.said(Ok::<Vec<(String, Value)>, StoreError>(Vec::new())),
             Read::Inventory { whole } => {
                 let found = store.inventory(whole).await;
                 self.said(found.map(|found| Inventory {
@@ -112,6 +124,7 @@ impl<'a> StoreProxy<'a> {
                 now,
                 told,
             } => self.said(store.keep_and_tell(&name, before, now, told).await),
+            Write::ForgetKept(range) => self.said(store.forget_kept(range).await),
         }
     }
 

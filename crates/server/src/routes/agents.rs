@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Asked, Given, Named};
 use crate::wire;
-use crate::wire::agent::{AgentChanged, NewAgent, StartAgent};
+use crate::wire::agent::{AgentChanged, AgentConfigView, NewAgent, StartAgent};
 use crate::wire::list::List;
 
 /// What another supervisor may take beyond the agent's own grace.
@@ -51,11 +51,11 @@ pub(super) struct WhichAgents {
 
 /// All agents, in the order of their names.
 #[cfg_attr(test, utoipa::path(get, path = "/api/agents", tag = "agents", params(WhichAgents),
-    responses((status = 200, body = List<view::Agent>), (status = 422))))]
+    responses((status = 200, body = List<view::AgentView>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichAgents>,
-) -> Result<Answer<List<view::Agent>>, ApiError> {
+) -> Result<Answer<List<view::AgentView>>, ApiError> {
     let limit = wire::list::Page {
         limit: which.limit,
         after: None,
@@ -93,13 +93,24 @@ fn state(word: &str) -> Result<AgentStateKind, ApiError> {
 
 /// One agent.
 #[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
-    responses((status = 200, body = view::Agent), (status = 404),
+    responses((status = 200, body = view::AgentView), (status = 404),
         (status = 422))))]
 pub(super) async fn show(
     State(app): State<App>,
     Named(name): Named<String>,
-) -> Result<Answer<view::Agent>, ApiError> {
+) -> Result<Answer<view::AgentView>, ApiError> {
     app.shown(&AgentName::new(name)?).await.map(Answer)
+}
+
+/// The configuration in effect for an agent, redacted. Environment variables are not part of it.
+#[cfg_attr(test, utoipa::path(get, path = "/api/agents/{name}/config", tag = "agents", params(("name" = String, Path)),
+    responses((status = 200, body = AgentConfigView), (status = 404), (status = 422))))]
+pub(super) async fn config(
+    State(app): State<App>,
+    Named(name): Named<String>,
+) -> Result<Answer<AgentConfigView>, ApiError> {
+    let agent = app.agent(&AgentName::new(name)?).await?;
+    Ok(Answer(AgentConfigView::of(agent.plan)))
 }
 
 impl App {
@@ -124,7 +135,7 @@ impl App {
         Ok(holders.is_alive(held).then(|| node.clone()))
     }
 
-    async fn shown(&self, name: &AgentName) -> Result<view::Agent, ApiError> {
+    async fn shown(&self, name: &AgentName) -> Result<view::AgentView, ApiError> {
         let mut agent = self
             .context()
             .show_agent(name, &mut self.live_signs(), None)
@@ -138,7 +149,7 @@ impl App {
     }
 
     /// What it said here, when nobody supervises it.
-    fn add_own_sign(&self, agent: &mut view::Agent) {
+    fn add_own_sign(&self, agent: &mut view::AgentView) {
         let name = AgentName::new(agent.name.clone())
             .ok()
             .filter(|_| agent.phase.is_none());
@@ -166,7 +177,7 @@ impl App {
 /// Registers an agent that reports by itself; with a command, where the configuration allows that, one
 /// that is supervised from now on and after every start of the daemon.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents", tag = "agents", request_body = NewAgent,
-    responses((status = 201, body = view::Agent), (status = 200, body = view::Agent),
+    responses((status = 201, body = view::AgentView), (status = 200, body = view::AgentView),
         (status = 403), (status = 409),
         (status = 422), (status = 503))))]
 pub(super) async fn register(
@@ -318,7 +329,7 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Cancels what runs of an agent and starts it, or leaves one that runs alone when told so.
+/// Stops the running attempt of an agent, if any, and starts it; `keep_running` leaves a running attempt alone.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/start", tag = "agents",
     params(("name" = String, Path)), request_body = StartAgent,
     responses((status = 200, body = AgentChanged), (status = 404),
@@ -355,7 +366,7 @@ pub(super) async fn stop(
     app.change(agent.clone(), Request::Stop { agent }).await
 }
 
-/// Cancels what runs of an agent and starts it anew, without touching others.
+/// Stops the running attempt of an agent and starts a new one; other agents are not affected.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/restart", tag = "agents",
     params(("name" = String, Path)),
     responses((status = 200, body = AgentChanged), (status = 404),

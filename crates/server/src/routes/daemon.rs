@@ -7,6 +7,7 @@ use relight_runtime::supervise::control::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::VERSION;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
@@ -36,7 +37,12 @@ pub(crate) struct Recover {
 #[cfg_attr(test, utoipa::path(get, path = "/api/status", tag = "daemon",
     responses((status = 200, body = Object), (status = 503))))]
 pub(super) async fn status(State(app): State<App>) -> Result<Answer<SupervisorStatus>, ApiError> {
-    app.answer(Request::Status).await.map(Answer)
+    let status: SupervisorStatus = app.answer(Request::Status).await?;
+    Ok(Answer(SupervisorStatus {
+        url: app.url(),
+        version: Some(VERSION.to_owned()),
+        ..status
+    }))
 }
 
 /// Ends the daemon, and its agents with it unless told otherwise.

@@ -46,10 +46,8 @@ pub(super) async fn deaths(
         .last()
         .filter(|_| has_more)
         .map(|last| last.tag.to_string());
-    Ok(Answer(List {
-        items: found.into_iter().filter_map(DeathView::of).collect(),
-        next,
-    }))
+    let items = found.into_iter().filter_map(DeathView::of).collect();
+    Ok(Answer(List::new(items, next)))
 }
 
 /// Which attempts.
@@ -96,10 +94,11 @@ pub(super) async fn attempts(
         let is_last = read.len() < READ_AT_ONCE;
         looked_at += read.len();
         before = read.last().map(|last| last.tag.clone());
-        found.extend(
-            read.into_iter()
-                .filter(|attempt| has_lived_since(attempt, since)),
-        );
+        let has_lived_since = |attempt: &Attempt| {
+            let ended_at = attempt.ended.as_ref().map(|ended| ended.death.at);
+            since.is_none_or(|since| ended_at.is_none_or(|ended_at| ended_at >= since))
+        };
+        found.extend(read.into_iter().filter(has_lived_since));
         if found.len() > limit || is_last || looked_at >= LOOKED_THROUGH_MAX {
             before = before.filter(|_| !is_last);
             break;
@@ -111,15 +110,8 @@ pub(super) async fn attempts(
         before = found.last().map(|last| last.tag.clone());
     }
     let next = before.map(|tag| tag.to_string());
-    Ok(Answer(List {
-        items: found.into_iter().map(Into::into).collect(),
-        next,
-    }))
-}
-
-fn has_lived_since(attempt: &Attempt, since: Option<Time>) -> bool {
-    let ended_at = attempt.ended.as_ref().map(|ended| ended.death.at);
-    since.is_none_or(|since| ended_at.is_none_or(|ended_at| ended_at >= since))
+    let items = found.into_iter().map(Into::into).collect();
+    Ok(Answer(List::new(items, next)))
 }
 
 impl App {

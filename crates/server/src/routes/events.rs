@@ -12,8 +12,9 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::event_stream::Wanted;
 use crate::extract::Asked;
-use crate::wire::event::{EventView, WhichEvents};
+use crate::wire::event::WhichEvents;
 use crate::wire::list::{List, Page};
+use relight_runtime::operations::view::EventView;
 
 /// Events as a list, or with `Accept: text/event-stream` as a stream that resumes by `Last-Event-ID`.
 #[cfg_attr(test, utoipa::path(get, path = "/api/events", tag = "events",
@@ -70,7 +71,7 @@ pub(super) async fn events(
     };
     let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
     let items = found.into_iter().map(EventView::from).collect();
-    Ok(Answer(List { items, next }).into_response())
+    Ok(Answer(List::new(items, next)).into_response())
 }
 
 /// The last event that a watcher saw.

@@ -6,14 +6,14 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_runtime::engine::ActError;
 use relight_runtime::os::clock;
 use relight_runtime::supervise::heartbeats::Beat;
-use relight_runtime::supervise::reporters::{Belief, ReportError};
+use relight_runtime::supervise::reporters::{Belief, HeartbeatAnswer, ReportError};
 
 use super::moment;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::{Given, Named};
-use crate::wire::agent::{Heartbeat, HeartbeatAnswer};
+use crate::wire::agent::Heartbeat;
 
 const STATUS_BYTES_MAX: usize = 1024;
 /// More of a status is not looked at.
@@ -63,7 +63,7 @@ pub(crate) async fn hear(
             },
         }
     }
-    Ok(reporters.answer(&name, belief).await?.into())
+    Ok(reporters.answer(&name, belief).await?)
 }
 
 impl App {

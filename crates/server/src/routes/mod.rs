@@ -9,8 +9,8 @@ pub(crate) mod heartbeat;
 mod login;
 mod logs;
 mod metrics;
-mod needs;
 mod nodes;
+mod operations;
 mod sessions;
 mod stats;
 mod steps;
@@ -29,6 +29,11 @@ use crate::{openapi, pages};
 
 /// Every route, added to these.
 pub(crate) fn all(routes: Router<App>) -> Router<App> {
+    let routes = pages::VIEWS.iter().fold(routes, |routes, view| {
+        routes
+            .route(&format!("/{view}"), get(pages::dashboard))
+            .route(&format!("/{view}/{{*rest}}"), get(pages::dashboard))
+    });
     routes
         .route("/", get(pages::dashboard))
         .route("/login/{code}", get(pages::login))
@@ -55,6 +60,7 @@ fn api() -> Router<App> {
         .route("/agents/{name}/heartbeat", post(heartbeat::beat))
         .route("/agents/{name}/deaths", get(deaths::deaths))
         .route("/agents/{name}/logs", get(logs::logs))
+        .route("/agents/{name}/config", get(agents::config))
         .route("/attempts", get(deaths::attempts))
         .route("/tasks", get(tasks::list).post(tasks::add))
         .route("/tasks/claim", post(claim::claim))
@@ -70,6 +76,8 @@ fn api() -> Router<App> {
         .route("/tasks/{id}/release", post(verbs::release))
         .route("/tasks/{id}/set", post(verbs::set))
         .route("/tasks/{id}/spend", post(verbs::spend))
+        .route("/tasks/{id}/brief", get(tasks::brief))
+        .route("/tasks/{id}/steps/{name}", get(steps::show))
         .route("/tasks/{id}/steps/{name}/begin", post(steps::begin))
         .route("/tasks/{id}/steps/{name}/end", post(steps::end))
         .route("/tasks/{id}/steps/{name}/resolve", post(steps::resolve))
@@ -91,6 +99,7 @@ fn api() -> Router<App> {
             "/sessions/shutdown",
             post(sessions::shutdown).get(|app| sessions::show(app, named("shutdown"))),
         )
+        .route("/operations/{name}", post(operations::call))
         .route("/nodes", get(nodes::list))
         .route("/nodes/{name}/drain", post(nodes::drain))
         .route("/events", get(events::events))
@@ -104,6 +113,24 @@ fn api() -> Router<App> {
 fn named(key: &str) -> Named<String> {
     Named(key.to_owned())
 }
+
+/// The names of operations, for the description.
+#[cfg(test)]
+struct OperationName;
+
+#[cfg(test)]
+impl utoipa::PartialSchema for OperationName {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        let names = relight_runtime::operations::table::names();
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .enum_values(Some(names))
+            .into()
+    }
+}
+
+#[cfg(test)]
+impl utoipa::ToSchema for OperationName {}
 
 /// The same routes, described.
 #[cfg(test)]
@@ -130,6 +157,7 @@ fn named(key: &str) -> Named<String> {
         heartbeat::beat,
         deaths::deaths,
         logs::logs,
+        agents::config,
         deaths::attempts,
         tasks::list,
         tasks::add,
@@ -146,6 +174,8 @@ fn named(key: &str) -> Named<String> {
         verbs::release,
         verbs::set,
         verbs::spend,
+        tasks::brief,
+        steps::show,
         steps::begin,
         steps::end,
         steps::resolve,
@@ -160,6 +190,7 @@ fn named(key: &str) -> Named<String> {
         sessions::clear,
         sessions::recover,
         sessions::shutdown,
+        operations::call,
         nodes::list,
         nodes::drain,
         events::events,

@@ -3,14 +3,14 @@
 use axum::Extension;
 use axum::extract::State;
 use relight_core::ids::SessionKey;
-use relight_core::lease::Holder;
 use relight_core::session::SessionStateKind;
 use relight_runtime::operations::read;
 use relight_runtime::operations::session::{
-    self, BegunTurn, ChangedSession, Discarded, EndedTurn, RecoveredSessions, Session,
-    SessionBegin, SessionCaller, SessionClear, SessionEnd, SessionOperation, SessionRecover,
-    SessionResume, SessionShutdown, SessionSuspend, SessionTouch,
+    self, BegunTurn, ChangedSession, Discarded, EndedTurn, RecoveredSessions, SessionBegin,
+    SessionCaller, SessionClear, SessionEnd, SessionOperation, SessionRecover, SessionResume,
+    SessionShutdown, SessionSuspend, SessionTouch, SessionView,
 };
+use relight_runtime::operations::work::Taker;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -37,11 +37,11 @@ pub(super) struct WhichSessions {
 
 /// Sessions in the order of their keys.
 #[cfg_attr(test, utoipa::path(get, path = "/api/sessions", tag = "sessions", params(WhichSessions),
-    responses((status = 200, body = List<Session>), (status = 422))))]
+    responses((status = 200, body = List<SessionView>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<WhichSessions>,
-) -> Result<Answer<List<Session>>, ApiError> {
+) -> Result<Answer<List<SessionView>>, ApiError> {
     let limit = Page {
         limit: which.limit,
         after: None,
@@ -63,11 +63,11 @@ pub(super) async fn list(
 /// One session.
 #[cfg_attr(test, utoipa::path(get, path = "/api/sessions/{key}", tag = "sessions",
     params(("key" = String, Path)),
-    responses((status = 200, body = Session), (status = 404), (status = 422))))]
+    responses((status = 200, body = SessionView), (status = 404), (status = 422))))]
 pub(super) async fn show(
     State(app): State<App>,
     Named(key): Named<String>,
-) -> Result<Answer<Session>, ApiError> {
+) -> Result<Answer<SessionView>, ApiError> {
     Ok(Answer(
         session::show(&app.backend.engine, &SessionKey::new(key)?).await?,
     ))
@@ -90,7 +90,7 @@ macro_rules! verbs {
                 return Err(ApiError::invalid("the session is named in the path"));
             }
             let request: $request = read(given)?;
-            Ok(Answer(request.run(&app.backend.engine, &by(&caller)).await?))
+            Ok(Answer(request.run(&app.backend.engine, &by(&app, &caller).await?).await?))
         }
     )*};
 }
@@ -102,10 +102,10 @@ verbs! {
     end "/api/sessions/{key}/end" SessionEnd => EndedTurn;
     /// Renews the mark of a turn by its generation, or notes activity in a session whose turns are not
     /// marked.
-    touch "/api/sessions/{key}/touch" SessionTouch => Session;
+    touch "/api/sessions/{key}/touch" SessionTouch => SessionView;
     /// Lets a session continue that was cut off, suspended or expired.
     resume "/api/sessions/{key}/resume" SessionResume => ChangedSession;
-    /// No turn of it begins before somebody resumes it.
+    /// Suspends the session: no turn begins until it is resumed.
     suspend "/api/sessions/{key}/suspend" SessionSuspend => ChangedSession;
     /// Clears what is owed to a session: its mark, reason, deaths and context.
     clear "/api/sessions/{key}/clear" SessionClear => ChangedSession;
@@ -117,10 +117,12 @@ verbs! {
     responses((status = 200, body = RecoveredSessions), (status = 422))))]
 pub(super) async fn recover(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Given(given): Given<SessionRecover>,
 ) -> Result<Answer<RecoveredSessions>, ApiError> {
+    let context = app.context_of(&caller).await?;
     Ok(Answer(
-        given.run(&app.backend.engine, app.backend.sessions).await?,
+        given.run(&context.engine, app.backend.sessions).await?,
     ))
 }
 
@@ -133,13 +135,16 @@ pub(super) async fn shutdown(
     Extension(caller): Extension<Caller>,
     Given(given): Given<SessionShutdown>,
 ) -> Result<Answer<Discarded>, ApiError> {
-    Ok(Answer(given.run(&app.backend.engine, &by(&caller)).await?))
+    let caller = by(&app, &caller).await?;
+    Ok(Answer(given.run(&app.backend.engine, &caller).await?))
 }
 
-/// Whoever names a process comes by the socket.
-fn by(caller: &Caller) -> SessionCaller {
-    SessionCaller {
-        owner: Holder::over_http(&caller.id),
+/// Whose marks they are: those of an attempt end with it. Whoever names a process comes by the socket.
+async fn by(app: &App, caller: &Caller) -> Result<SessionCaller, ApiError> {
+    let (context, attempt) = (app.context_of(caller).await?, caller.attempt.as_ref());
+    let taker = Taker::over_http(&context, None, attempt, &caller.id).await?;
+    Ok(SessionCaller {
+        owner: taker.holder,
         is_local: caller.via == Via::Socket,
-    }
+    })
 }

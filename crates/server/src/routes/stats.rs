@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use axum::extract::State;
 use relight_core::node::Node;
+use relight_core::task::Cost;
 use relight_core::time::Time;
 use relight_runtime::os::clock;
 
@@ -15,7 +16,7 @@ use crate::error::ApiError;
 use crate::extract::Asked;
 use crate::statistics::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::wire::stats::{
-    DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
+    CostOfHour, DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
 };
 
 const HOURS_DEFAULT: u32 = 24;
@@ -33,10 +34,11 @@ pub(super) async fn stats(
             "hours is {hours}; write 1 to {HOURS_MAX}"
         )));
     }
+    let context = app.context();
     let store = app.backend.engine.store();
     let counts = app.statistics.now(store.as_ref()).await?;
     let inventory = store.inventory(false).await?;
-    let needs = app.needs_me(&inventory).await?;
+    let needs = context.needs_me(&inventory).await?;
     let now = clock::now();
     let oldest = hour_of(now) - i64::from(hours) + 1;
     Ok(Answer(Stats {
@@ -49,10 +51,11 @@ pub(super) async fn stats(
         agents: named(&inventory.agents),
         tasks: named(&inventory.tasks),
         sessions: named(&inventory.sessions),
-        in_doubt: app.in_doubt(&inventory).await?,
+        in_doubt: context.in_doubt(&inventory).await?,
         deaths_per_hour: deaths(&counts, oldest),
         recoveries_per_hour: recoveries(&counts, oldest),
         time_to_recover_ms: time_to_recover(&counts, hour(oldest)),
+        cost_per_hour: costs(&counts, oldest),
         steps_per_minute: steps(&counts),
         needs_me: needs.listed,
         needs_me_total: needs.total,
@@ -92,6 +95,16 @@ fn recoveries(counts: &Counts, oldest: i64) -> Vec<RecoveriesOfHour> {
         .map(|(at, count)| RecoveriesOfHour {
             hour: hour(*at),
             count: *count,
+        })
+        .collect()
+}
+
+fn costs(counts: &Counts, oldest: i64) -> Vec<CostOfHour> {
+    let hours = counts.cost_micros.range(oldest..);
+    hours
+        .map(|(at, micros)| CostOfHour {
+            hour: hour(*at),
+            cost: Cost(*micros).to_string(),
         })
         .collect()
 }

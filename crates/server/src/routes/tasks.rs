@@ -4,11 +4,15 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use relight_core::agent::AgentState;
 use relight_core::decide::StartLimits;
-use relight_core::ids::TaskId;
-use relight_runtime::operations::view::{self, Started, WholeTask};
+use relight_core::ids::{AgentName, TaskId};
+use relight_runtime::operations::view::{self, StartedView, WholeTask};
 use relight_runtime::operations::work::{Taker, TaskAdd, TaskList, TaskStart};
 use relight_runtime::operations::{Written, read};
+use relight_runtime::supervise::folder::AgentFolder;
+use relight_runtime::supervise::successor::{BriefSubject, current_brief};
+use relight_store::TaskQuery;
 use serde_json::{Map, Value};
 
 use super::verbs::with_path;
@@ -21,22 +25,18 @@ use crate::wire::list::{List, Page};
 
 /// Tasks in the order they were added.
 #[cfg_attr(test, utoipa::path(get, path = "/api/tasks", tag = "tasks", params(TaskList),
-    responses((status = 200, body = List<view::Task>), (status = 422))))]
+    responses((status = 200, body = List<view::TaskView>), (status = 422))))]
 pub(super) async fn list(
     State(app): State<App>,
     Asked(which): Asked<TaskList>,
-) -> Result<Answer<List<view::Task>>, ApiError> {
+) -> Result<Answer<List<view::TaskView>>, ApiError> {
     let limit = Page {
         limit: which.limit,
         after: None,
     }
     .limit()?;
     let page = which.run(&app.context(), limit).await?;
-    let next = page.next.as_ref().map(ToString::to_string);
-    Ok(Answer(List {
-        next,
-        items: page.items(app.backend.engine.holders()),
-    }))
+    Ok(Answer(page.list(app.backend.engine.holders())))
 }
 
 /// One task with its steps, its context and its payload.
@@ -59,6 +59,68 @@ pub(super) async fn show(
         Some(&strategy),
         app.backend.engine.holders(),
     )))
+}
+
+/// What a successor is told about a task: what its agent's live attempt was given, else what the next
+/// attempt would be given.
+#[cfg_attr(test, utoipa::path(get, path = "/api/tasks/{id}/brief", tag = "tasks", params(("id" = String, Path)),
+    responses((status = 200, body = view::BriefView), (status = 404), (status = 422))))]
+pub(super) async fn brief(
+    State(app): State<App>,
+    Named(id): Named<String>,
+) -> Result<Answer<view::BriefView>, ApiError> {
+    let (engine, id) = (&app.backend.engine, TaskId::new(id)?);
+    let task = engine.task(&id).await?;
+    let given = match &task.agent {
+        Some(name) => app.given_brief(name, &id).await?,
+        None => None,
+    };
+    let (text, given_to) = match given {
+        Some((text, attempt)) => (Some(text), Some(attempt)),
+        None => {
+            let about = BriefSubject {
+                agent: task.agent.as_ref(),
+                task: Some(&id),
+                workspace: None,
+            };
+            (current_brief(engine, about).await?, None)
+        }
+    };
+    Ok(Answer(view::BriefView {
+        task: id.to_string(),
+        text,
+        given_to,
+    }))
+}
+
+impl App {
+    /// The brief of the agent's newest attempt on this machine, if that attempt holds the task.
+    async fn given_brief(
+        &self,
+        name: &AgentName,
+        id: &TaskId,
+    ) -> Result<Option<(String, u32)>, ApiError> {
+        let Ok(agent) = self.context().agent(name).await else {
+            return Ok(None);
+        };
+        let held_by = match &agent.state {
+            AgentState::Running { attempt, .. } => Some(attempt.clone()),
+            _ => return Ok(None),
+        };
+        let query = TaskQuery {
+            held_by,
+            ..TaskQuery::default()
+        };
+        let held = self.backend.engine.store().tasks(query).await?;
+        if !held.iter().any(|task| task.id == *id) {
+            return Ok(None);
+        }
+        let file = AgentFolder::of(&self.backend.home, name).brief();
+        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file));
+        let text = read.await.ok().and_then(Result::ok);
+        let redactor = self.backend.engine.redactor();
+        Ok(text.map(|text| (redactor.text(&text).into_owned(), agent.attempt_number)))
+    }
 }
 
 /// Adds a task; the same one again, or one whose key another has, changes nothing.
@@ -84,28 +146,30 @@ pub(super) async fn add(
 /// Takes the lease of a task, adding it first where it is absent; the same agent continues by its fence.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks/{id}/start", tag = "tasks", params(("id" = String, Path)),
     request_body = TaskStart,
-    responses((status = 200, body = Written<Started>), (status = 409),
+    responses((status = 200, body = Written<StartedView>), (status = 409),
         (status = 422), (status = 503))))]
 pub(super) async fn start(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Named(id): Named<String>,
     Given(given): Given<Map<String, Value>>,
-) -> Result<Answer<Written<Started>>, ApiError> {
-    let request: TaskStart = read(with_path([("task", id)], given)?)?;
+) -> Result<Answer<Written<StartedView>>, ApiError> {
+    let mut request: TaskStart = read(with_path([("task", id)], given)?)?;
+    let named = request.definition.agent.take();
+    request.definition.agent = named.or_else(|| caller.agent.clone());
     let agent = request.definition.agent.clone();
     if let Some(agent) = &agent {
         app.reported(agent).await?;
     }
     let recoverer = &app.backend.recoverer;
-    let taker = Taker::over_http(&app.context(), agent.as_ref(), &caller.id).await?;
+    let context = app.context_of(&caller).await?;
+    let (named, attempt) = (agent.as_ref(), caller.attempt.as_ref());
+    let taker = Taker::over_http(&context, named, attempt, &caller.id).await?;
     let (limits, strategies) = (
         StartLimits::Policy(recoverer.policy()),
         recoverer.strategies(),
     );
-    let started = request
-        .run(&app.context(), &strategies, limits, taker)
-        .await?;
+    let started = request.run(&context, &strategies, limits, taker).await?;
     app.worked(&started.task);
     Ok(Answer(started.into()))
 }

@@ -1,18 +1,21 @@
 //! What a task's holder or a person says of it: each verb is an operation.
 
+use axum::Extension;
 use axum::extract::State;
 use relight_core::lease::Holder;
 use relight_core::task;
+use relight_runtime::holders::of_attempt;
 use relight_runtime::operations::task::{
     Failed, TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskFail, TaskRelease, TaskRetry,
     TaskReview, TaskSet, TaskSpend,
 };
-use relight_runtime::operations::view::Task;
+use relight_runtime::operations::view::TaskView;
 use relight_runtime::operations::{Context, Operation, Written, read};
 use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 use crate::app::App;
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::extract::{Given, Named};
 
@@ -21,14 +24,15 @@ macro_rules! verbs {
         $(#[$doc])*
         #[cfg_attr(test, utoipa::path(post, path = $path, tag = "tasks", params(("id" = String, Path)),
             request_body = $request,
-            responses((status = 200, body = Written<Task>), (status = 404),
+            responses((status = 200, body = Written<TaskView>), (status = 404),
                 (status = 409), (status = 422))))]
         pub(super) async fn $name(
             State(app): State<App>,
+            Extension(caller): Extension<Caller>,
             Named(id): Named<String>,
             Given(given): Given<Map<String, Value>>,
-        ) -> Result<Answer<Written<Task>>, ApiError> {
-            app.operate::<$request>([("task", id)], given).await
+        ) -> Result<Answer<Written<TaskView>>, ApiError> {
+            app.operate::<$request>(&caller, [("task", id)], given).await
         }
     )*};
 }
@@ -36,17 +40,17 @@ macro_rules! verbs {
 verbs! {
     /// It is finished; refused while declared steps are open, unless by force.
     done "/api/tasks/{id}/done" TaskDone;
-    /// It is done and waits for a second look.
+    /// Marks the task as done; it waits for a review.
     review "/api/tasks/{id}/review" TaskReview;
     /// It cannot continue before a person acts; an alert is sent.
     block "/api/tasks/{id}/block" TaskBlock;
     /// It continues later.
     defer "/api/tasks/{id}/defer" TaskDefer;
-    /// It is not wanted any more.
+    /// Cancels the task.
     cancel "/api/tasks/{id}/cancel" TaskCancel;
-    /// Gives it to somebody again.
+    /// Assigns the task again.
     retry "/api/tasks/{id}/retry" TaskRetry;
-    /// Gives it back.
+    /// Gives the lease back.
     release "/api/tasks/{id}/release" TaskRelease;
     /// Adds context for a successor.
     set "/api/tasks/{id}/set" TaskSet;
@@ -61,11 +65,13 @@ verbs! {
         (status = 409), (status = 422))))]
 pub(super) async fn fail(
     State(app): State<App>,
+    Extension(caller): Extension<Caller>,
     Named(id): Named<String>,
     Given(given): Given<Map<String, Value>>,
 ) -> Result<Answer<Written<Failed>>, ApiError> {
     let request: TaskFail = read(with_path([("task", id)], given)?)?;
-    let written = request.run(&app.context(), &app.backend.recoverer).await?;
+    let context = app.context_of(&caller).await?;
+    let written = request.run(&context, &app.backend.recoverer).await?;
     app.worked(&written.task);
     Ok(Answer(written))
 }
@@ -79,14 +85,28 @@ impl App {
         }
     }
 
+    /// The same for a caller that may act for an agent: core refuses it the tasks of others. An attempt may
+    /// be faster than the record of its start, with which its predecessor's hold ends; that is waited for.
+    pub(crate) async fn context_of(&self, caller: &Caller) -> Result<Context, ApiError> {
+        let context = self.context();
+        if let Some(attempt) = &caller.attempt {
+            of_attempt(context.engine.store().as_ref(), attempt).await?;
+        }
+        Ok(Context {
+            engine: context.engine.with_caller(caller.acting_agent()),
+            ..context
+        })
+    }
+
     /// Runs the operation that a request asks for; the path names what it is done to.
     pub(super) async fn operate<O: Operation>(
         &self,
+        caller: &Caller,
         path: impl IntoIterator<Item = (&'static str, String)>,
         given: Map<String, Value>,
     ) -> Result<Answer<Written<O::Answer>>, ApiError> {
         let request: O = read(with_path(path, given)?)?;
-        let written = request.run(&self.context()).await?;
+        let written = request.run(&self.context_of(caller).await?).await?;
         self.worked(&written.task);
         Ok(Answer(written))
     }

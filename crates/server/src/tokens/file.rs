@@ -44,7 +44,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {
         source,
     };
     let folder = path.parent().expect("it is in the home folder");
-    let chance = u64::from_le_bytes(random::bytes());
+    let chance = random::number();
     let beside = folder.join(format!(".token.{chance:016x}"));
     let written = (|| {
         let mut file = File::options()

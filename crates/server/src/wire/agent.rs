@@ -1,8 +1,10 @@
 //! An agent.
 
-use relight_core::time::Time;
+use std::collections::BTreeMap;
+
+use relight_core::agent::{AgentPlan, RestartRule};
+use relight_core::time::{Span, Time};
 use relight_runtime::supervise::control::Changed;
-use relight_runtime::supervise::reporters::{self, Action};
 use serde::{Deserialize, Serialize};
 
 /// An agent that reports itself, or, with a command, an agent that the daemon supervises.
@@ -50,6 +52,64 @@ impl From<Changed> for AgentChanged {
     }
 }
 
+/// How an agent is run and recovered, with the words of `relight.toml`. A limit of `0s` is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema), schema(as = AgentConfig))]
+pub(crate) struct AgentConfigView {
+    pub(crate) command: Vec<String>,
+    pub(crate) folder: String,
+    pub(crate) preset: String,
+    /// The task that it is configured with.
+    pub(crate) task: Option<String>,
+    #[cfg_attr(test, schema(value_type = String))]
+    pub(crate) restart: RestartRule,
+    pub(crate) max_attempts: u32,
+    pub(crate) cooldown: String,
+    pub(crate) cooldown_max: String,
+    /// A run of this length counts as progress.
+    pub(crate) stable_after: String,
+    /// At most so many restarts within `total_window`.
+    pub(crate) total_max: u32,
+    pub(crate) total_window: String,
+    pub(crate) silence_max: String,
+    pub(crate) timeout: String,
+    pub(crate) grace: String,
+    pub(crate) defer: String,
+    pub(crate) skills: Vec<String>,
+    pub(crate) pool: Option<String>,
+    /// How many tasks it may hold at a time; null for any number.
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+impl AgentConfigView {
+    pub(crate) fn of(plan: AgentPlan) -> Self {
+        let limit = |span: Option<Span>| span.unwrap_or(Span::ZERO).to_string();
+        let policy = plan.policy;
+        Self {
+            command: plan.command,
+            folder: plan.folder,
+            preset: plan.preset,
+            task: plan.task.map(String::from),
+            restart: plan.restart,
+            max_attempts: policy.max_attempts,
+            cooldown: policy.cooldown.to_string(),
+            cooldown_max: policy.cooldown_max.to_string(),
+            stable_after: policy.stable_after.to_string(),
+            total_max: policy.total_max,
+            total_window: policy.total_window.to_string(),
+            silence_max: limit(plan.silence_max),
+            timeout: limit(plan.timeout),
+            grace: plan.grace.to_string(),
+            defer: plan.defer.to_string(),
+            skills: plan.skills,
+            pool: plan.pool.map(String::from),
+            concurrency: plan.concurrency,
+            labels: plan.labels,
+        }
+    }
+}
+
 /// Options for starting an agent.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
@@ -71,63 +131,8 @@ pub(crate) struct Heartbeat {
     pub(crate) status: Option<String>,
     /// The attempt that it is in, as an earlier answer said: then it learns of every restart.
     pub(crate) attempt: Option<u32>,
-    /// The task that it works on: then it learns that it does not hold it any more.
+    /// The task that it works on; the answer is `cancel` if it no longer holds that task.
     pub(crate) task: Option<String>,
-}
-
-/// What an agent that has beaten must know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct HeartbeatAnswer {
-    pub(crate) agent: String,
-    /// `created`, `running`, `crashed`, `suspended`, `stopped` or `terminated`.
-    pub(crate) state: String,
-    /// Number of its newest attempt.
-    pub(crate) attempt: u32,
-    /// `continue`; `wait` (take no work before `again_at`); `cancel` (give up the task it named);
-    /// `restart` (begin anew, what it held was taken from it); `stop` (end).
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) action: Action,
-    /// Why, unless it continues.
-    pub(crate) why: Option<String>,
-    #[cfg_attr(test, schema(value_type = Option<String>))]
-    pub(crate) again_at: Option<Time>,
-    /// No new work is given out.
-    pub(crate) draining: bool,
-    /// What it holds under leases by time, which the beat has renewed.
-    pub(crate) tasks: Vec<HeldTask>,
-}
-
-/// A task that an agent holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct HeldTask {
-    pub(crate) task: String,
-    /// The right to write.
-    pub(crate) fence: u64,
-    /// When the lease ends, unless something renews it.
-    #[cfg_attr(test, schema(value_type = Option<String>))]
-    pub(crate) lease_ends_at: Option<Time>,
-}
-
-impl From<reporters::HeartbeatAnswer> for HeartbeatAnswer {
-    fn from(answer: reporters::HeartbeatAnswer) -> Self {
-        let tasks = answer.tasks.into_iter().map(|held| HeldTask {
-            task: held.task.to_string(),
-            fence: held.fence.0,
-            lease_ends_at: held.lease_ends_at,
-        });
-        Self {
-            agent: answer.agent.to_string(),
-            state: answer.state.to_string(),
-            attempt: answer.attempt,
-            action: answer.action,
-            why: answer.why,
-            again_at: answer.again_at,
-            draining: answer.draining,
-            tasks: tasks.collect(),
-        }
-    }
 }
 
 /// The last output of an agent.
@@ -137,6 +142,9 @@ pub(crate) struct Logs {
     pub(crate) agent: String,
     /// Redacted, and without terminal control sequences.
     pub(crate) lines: Vec<String>,
+    /// When each of them was written, at the latest, to about a second; null where it is not known.
+    #[cfg_attr(test, schema(value_type = Vec<Option<String>>))]
+    pub(crate) times: Vec<Option<Time>>,
     /// There are earlier lines.
     pub(crate) truncated: bool,
     /// The node of a fleet that wrote them; null if there is only one machine.

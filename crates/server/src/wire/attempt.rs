@@ -20,7 +20,19 @@ pub(crate) struct AttemptView {
     #[cfg_attr(test, schema(value_type = Option<String>))]
     pub(crate) down_since: Option<Time>,
     pub(crate) cause: Option<String>,
+    /// The same in words.
+    pub(crate) how: Option<String>,
     pub(crate) lived_ms: u64,
+    /// Identifies the attempt; holders of tasks name it.
+    pub(crate) tag: String,
+    /// The node of a fleet that it ran on.
+    pub(crate) node: Option<String>,
+    /// The task that it held at its end.
+    pub(crate) task: Option<String>,
+    /// Peak memory of its main process; known after its end.
+    pub(crate) memory_max_kib: Option<u64>,
+    /// CPU time; known after its end.
+    pub(crate) cpu_ms: Option<u64>,
 }
 
 impl From<agent::Attempt> for AttemptView {
@@ -30,7 +42,14 @@ impl From<agent::Attempt> for AttemptView {
             Some(ended) => ended.death.lived,
             None => clock::now().since(attempt.begun_at),
         };
+        let found = attempt.post_mortem.as_ref();
         Self {
+            how: ended.map(|ended| ended.in_words()),
+            tag: attempt.tag.to_string(),
+            node: attempt.node().map(ToString::to_string),
+            task: found.and_then(|found| found.task.clone()),
+            memory_max_kib: found.and_then(|found| found.memory_max_kib),
+            cpu_ms: found.and_then(|found| found.cpu_ms),
             agent: attempt.agent.to_string(),
             number: attempt.number,
             begun_at: attempt.begun_at,

@@ -1,48 +1,7 @@
-//! An event.
+//! Which events are asked for.
 
-use relight_core::event;
-use relight_core::time::Time;
 use relight_runtime::operations::fields;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-
-/// One entry of the journal.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-#[cfg_attr(test, schema(as = Event))]
-pub(crate) struct EventView {
-    /// Grows; never reused.
-    pub(crate) id: u64,
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) at: Time,
-    #[cfg_attr(test, schema(example = "attempt.died"))]
-    pub(crate) kind: String,
-    pub(crate) agent: Option<String>,
-    pub(crate) task: Option<String>,
-    pub(crate) step: Option<String>,
-    /// The fence of the lease under which it was written.
-    pub(crate) fence: Option<u64>,
-    /// Data that depends on the kind.
-    #[cfg_attr(test, schema(value_type = Object))]
-    pub(crate) detail: Value,
-}
-
-impl From<event::Event> for EventView {
-    fn from(event: event::Event) -> Self {
-        Self {
-            id: event.id,
-            at: event.at,
-            kind: event.kind.as_str().to_owned(),
-            agent: event.agent.map(String::from),
-            task: event.task.map(String::from),
-            step: event.step.map(|step| step.to_string()),
-            fence: event.fence.map(|fence| fence.0),
-            detail: Some(event.detail)
-                .filter(|detail| !detail.is_null())
-                .unwrap_or_else(|| json!({})),
-        }
-    }
-}
+use serde::Deserialize;
 
 /// Which events.
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use relight_core::time::Time;
+use relight_runtime::operations::needs::NeedsMe;
 use serde::{Deserialize, Serialize};
 
 /// The period.
@@ -40,6 +41,8 @@ pub(crate) struct Stats {
     pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
     pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,
     pub(crate) time_to_recover_ms: TimeToRecover,
+    /// What agents said that they spent; hours without are omitted.
+    pub(crate) cost_per_hour: Vec<CostOfHour>,
     /// Of the last hour.
     pub(crate) steps_per_minute: Vec<StepsOfMinute>,
     /// Newest first, at most 100.
@@ -67,7 +70,17 @@ pub(crate) struct RecoveriesOfHour {
     pub(crate) count: u64,
 }
 
-/// From a death to the start of the next attempt.
+/// The spending of one hour.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct CostOfHour {
+    #[cfg_attr(test, schema(value_type = String))]
+    pub(crate) hour: Time,
+    /// Such as `0.25`.
+    pub(crate) cost: String,
+}
+
+/// From the last sign of life to the start of the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(utoipa::ToSchema))]
 pub(crate) struct TimeToRecover {
@@ -83,19 +96,4 @@ pub(crate) struct StepsOfMinute {
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) minute: Time,
     pub(crate) count: u64,
-}
-
-/// Something that waits for a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(utoipa::ToSchema))]
-pub(crate) struct NeedsMe {
-    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked` or `in_doubt`.
-    pub(crate) kind: String,
-    /// `task/ID`, `agent/NAME` or `session/KEY`.
-    pub(crate) subject: String,
-    pub(crate) text: String,
-    /// What to type.
-    pub(crate) hint: String,
-    #[cfg_attr(test, schema(value_type = String))]
-    pub(crate) at: Time,
 }

@@ -182,11 +182,25 @@ fn an_agent_without_a_past_has_empty_lists() {
         json!([])
     );
     let logs = ground.get("/api/agents/writer/logs?lines=10").ok();
-    let empty =
-        json!({"agent": "writer", "lines": [], "truncated": false, "node": null, "note": null});
+    let empty = json!({"agent": "writer", "lines": [], "times": [], "truncated": false, "node": null, "note": null});
     assert_eq!(logs, empty);
     assert_eq!(ground.get("/api/agents/writer/logs?lines=0").status, 422);
     assert_eq!(ground.get("/api/agents/nobody/logs").status, 404);
+}
+
+#[test]
+fn the_configuration_in_effect_is_told_in_the_words_of_its_file() {
+    let ground = with_writer();
+    let config = ground.get("/api/agents/writer/config").ok();
+    assert_eq!(
+        (
+            &config["restart"],
+            &config["max_attempts"],
+            &config["timeout"]
+        ),
+        (&json!("on-failure"), &json!(3), &json!("0s"))
+    );
+    assert_eq!(ground.get("/api/agents/nobody/config").status, 404);
 }
 
 #[test]
@@ -207,4 +221,23 @@ fn logs_are_without_secrets_and_without_what_a_terminal_obeys() {
             .starts_with("password=[redacted:"),
         "{logs}"
     );
+}
+
+#[test]
+fn each_line_of_a_log_has_the_time_of_the_first_mark_behind_it() {
+    let ground = with_writer();
+    let folder = ground.home.path().join("agents/writer/log");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("000001.log"), "one\ntwo\nthree").unwrap();
+    let mark = |offset: u64, at_ms: i64| [offset.to_le_bytes(), at_ms.to_le_bytes()].concat();
+    let marks = [mark(4, 1_000), mark(13, 61_000)].concat();
+    std::fs::write(folder.join("000001.times"), marks).unwrap();
+    let logs = ground.get("/api/agents/writer/logs?lines=2").ok();
+    let late = "1970-01-01T00:01:01Z";
+    assert_eq!(
+        (&logs["lines"], &logs["times"]),
+        (&json!(["two", "three"]), &json!([late, late]))
+    );
+    let logs = ground.get("/api/agents/writer/logs").ok();
+    assert_eq!(logs["times"], json!(["1970-01-01T00:00:01Z", late, late]));
 }

@@ -273,6 +273,8 @@ fn answer(request: &Request) -> ControlReply {
         Request::Status => ControlReply::ok(&SupervisorStatus {
             pid: 1,
             agents: Vec::new(),
+            url: None,
+            version: None,
         }),
         Request::Down { .. } => ControlReply::ok(&ShutdownSummary {
             pid: 1,

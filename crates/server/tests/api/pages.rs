@@ -162,3 +162,34 @@ fn the_api_is_described_by_itself() {
     assert_eq!(document["security"], json!([{"token": []}]));
     assert!(document["paths"]["/api/agents/{name}/restart"]["post"].is_object());
 }
+
+#[test]
+fn every_address_of_the_dashboard_is_behind_the_login() {
+    let ground = Ground::new();
+    for path in ["/tasks", "/tasks/a%2Fb/steps/x", "/agents/writer", "/nodes"] {
+        let stranger = ground.ask("GET", path).header("Accept", "text/html").send();
+        assert_eq!(stranger.status, 401, "{path}");
+        assert!(stranger.text.contains("relight dashboard"), "{path}");
+        assert_eq!(ground.get(path).status, 200, "{path}");
+    }
+    assert_eq!(ground.get("/elsewhere").status, 404);
+    assert_eq!(ground.get("/tasksx").status, 404);
+}
+
+#[test]
+fn a_link_from_elsewhere_gets_the_frame_and_no_data() {
+    let ground = Ground::new();
+    let from_elsewhere = |path: &str, dest: &str| {
+        let ask = ground
+            .ask("GET", path)
+            .header("Sec-Fetch-Site", "cross-site");
+        let ask = ask.header("Sec-Fetch-Mode", "navigate");
+        ask.header("Sec-Fetch-Dest", dest).send()
+    };
+    let frame = from_elsewhere("/tasks/t", "document");
+    assert_eq!(frame.status, 200);
+    assert!(frame.text.contains("/assets/js/main.js"), "{}", frame.text);
+    assert_eq!(from_elsewhere("/tasks/t", "iframe").status, 403);
+    assert_eq!(from_elsewhere("/api/tasks", "document").status, 403);
+    assert_eq!(from_elsewhere("/openapi.json", "document").status, 403);
+}

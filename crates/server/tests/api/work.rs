@@ -9,7 +9,7 @@ use relight_core::ids::{StepName, TaskId, in_path};
 use relight_core::lease::{Holder, ProcessIdentity};
 use relight_core::step::{RepeatRule, StepKey};
 use relight_core::task::NewTask;
-use relight_runtime::engine::{ActError, TaskView};
+use relight_runtime::engine::{ActError, TaskSnapshot};
 use relight_runtime::os::process;
 use relight_runtime::running_step::RunningStep;
 use serde_json::{Value, json};
@@ -209,7 +209,7 @@ fn what_needs_a_person_is_capped_and_counted() {
 /// A task of which a step took its supervisor down too often.
 fn park(ground: &Ground, id: &str) {
     let id = TaskId::new(id).unwrap();
-    let plan = |_: &TaskView| -> Result<Vec<TaskEvent>, ActError> {
+    let plan = |_: &TaskSnapshot| -> Result<Vec<TaskEvent>, ActError> {
         let alert = Alert::task_parked(&id, "it died too often").detail();
         let reason = "it died too often".to_owned();
         Ok(vec![
@@ -679,4 +679,83 @@ fn a_task_that_is_started_while_draining_is_added_and_deferred() {
     ground
         .post("/api/tasks/t/start", &json!({"agent": "a"}))
         .ok();
+}
+
+#[test]
+fn a_step_is_shown_with_what_it_wrote() {
+    let ground = Ground::new();
+    let fence = started(&ground, "org%2Frepo");
+    let step = |name: &str, verb: &str, body: &Value| {
+        ground
+            .post(&format!("/api/tasks/org%2Frepo/steps/{name}/{verb}"), body)
+            .ok()
+    };
+    step("fetch", "begin", &json!({"fence": fence}));
+    let shown = ground.get("/api/tasks/org%2Frepo/steps/fetch").ok();
+    assert_eq!(
+        (&shown["state"], &shown["output"]),
+        (&json!("begun"), &json!(null))
+    );
+    let wrote = "one\npassword=hunter2-and-more\n";
+    step(
+        "fetch",
+        "end",
+        &json!({"fence": fence, "output": wrote, "cost": "0.25"}),
+    );
+    let shown = ground.get("/api/tasks/org%2Frepo/steps/fetch").ok();
+    assert_eq!(
+        (&shown["task"], &shown["state"], &shown["redacted"]),
+        (&json!("org/repo"), &json!("done"), &json!(true))
+    );
+    let output = shown["output"].as_str().unwrap();
+    assert!(output.starts_with("one\npassword=[redacted:"), "{output}");
+    for (path, status) in [
+        ("/api/tasks/org%2Frepo/steps/fetch?occurrence=2", 404),
+        ("/api/tasks/org%2Frepo/steps/fetch?occurrence=0", 422),
+        ("/api/tasks/org%2Frepo/steps/other", 404),
+        ("/api/tasks/none/steps/fetch", 404),
+    ] {
+        assert_eq!(ground.get(path).status, status, "{path}");
+    }
+    let stats = ground.get("/api/stats").ok();
+    assert_eq!(stats["cost_per_hour"][0]["cost"], "0.25");
+}
+
+#[test]
+fn a_brief_tells_what_the_next_one_would_be_told() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    for (name, verb) in [("a", "begin"), ("a", "end"), ("b", "begin")] {
+        let path = format!("/api/tasks/t/steps/{name}/{verb}");
+        ground.post(&path, &json!({"fence": fence})).ok();
+    }
+    let brief = ground.get("/api/tasks/t/brief").ok();
+    assert_eq!(brief["given_to"], json!(null));
+    let text = brief["text"].as_str().unwrap();
+    assert!(
+        text.contains("never to repeat") && text.contains("\"a\""),
+        "{text}"
+    );
+    assert_eq!(ground.get("/api/tasks/none/brief").status, 404);
+}
+
+#[test]
+fn tasks_are_found_and_come_newest_first() {
+    let ground = Ground::new();
+    for (id, title) in [("a", "Weekly report"), ("report-2", "x"), ("c", "y")] {
+        let task = json!({"id": id, "title": title});
+        assert_eq!(ground.post("/api/tasks", &task).status, 201);
+    }
+    let ids = |query: &str| -> Vec<String> {
+        let list = ground.get(&format!("/api/tasks?{query}")).ok();
+        let items = list["items"].as_array().unwrap();
+        items
+            .iter()
+            .map(|task| task["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(ids("newest=true"), ["c", "report-2", "a"]);
+    assert_eq!(ids("newest=true&after=report-2"), ["a"]);
+    assert_eq!(ids("find=REPORT"), ["a", "report-2"]);
+    assert_eq!(ids("find=report&newest=true&limit=1"), ["report-2"]);
 }

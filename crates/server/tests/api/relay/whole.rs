@@ -12,8 +12,8 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_server::RelayedStore;
 use relight_store::{
-    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, MemoryStore,
-    Operation, OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
+    AgentQuery, AttemptQuery, Commit, DeferredCommit, EventQuery, Inventory, KeptRange,
+    MemoryStore, Operation, OperationReply, SessionQuery, Store, StoreError, TaskGlance, TaskQuery,
 };
 use serde_json::Value;
 
@@ -111,6 +111,10 @@ impl Store for Whole {
 
     async fn kept(&self, name: &str) -> Result<Option<Value>, StoreError> {
         self.relayed.kept(name).await
+    }
+
+    async fn kept_in(&self, range: KeptRange) -> Result<Vec<(String, Value)>, StoreError> {
+        self.relayed.kept_in(range).await
     }
 
     async fn inventory(&self, whole: bool) -> Result<Inventory, StoreError> {
