@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder, LEASE_DEFAULT};
 use relight_core::node::Node;
@@ -15,10 +16,14 @@ use relight_redact::{MarkKey, Redactor};
 use relight_runtime::checkpoint_files::usual_folder;
 use relight_runtime::dialect::take_in_file;
 use relight_runtime::engine::{ActError, Engine};
+use relight_runtime::fleet::node_file::NodeFile;
 use relight_runtime::holders;
-use relight_runtime::os::file::{self, Stranger};
-use relight_runtime::os::{fleet, process};
+use relight_runtime::os::{file, fleet, process};
+use relight_runtime::project::Project;
 use relight_runtime::redact_input;
+use relight_runtime::state_location::{
+    StateLocation, StoreAccess, missing_folder, no_folder, refuse_without_daemon,
+};
 use relight_runtime::store_url::{self, StoreUrl};
 use relight_runtime::supervise::control::{self, daemon_socket, run_socket};
 use relight_runtime::supervise::folder::AgentFolder;
@@ -28,11 +33,9 @@ use relight_store::{Store, StoreError};
 
 use crate::arguments::{Global, HolderArguments};
 use crate::config::{Config, Origin, Source};
-use crate::exit::{A_HOME_OF_YOUR_OWN, Exit, Failure, cannot_use};
-use crate::node_file::NodeFile;
+use crate::exit::{Exit, Failure, cannot_use};
 use crate::output::{self, OutputSettings};
-use crate::store_access::{self, StoreAccess};
-use crate::{trust, values};
+use crate::trust;
 
 /// How long it may take to find out whether somebody listens at a socket.
 const KNOCK_MAX: Span = Span::from_ms(500);
@@ -49,6 +52,12 @@ pub(crate) struct Environment {
     pub(crate) verbose: u8,
     home: Option<PathBuf>,
     store: Option<String>,
+    /// The project that was named.
+    project_name: Option<String>,
+    /// The project that was named or found; looked for once.
+    project: Arc<OnceLock<Option<Project>>>,
+    /// Not the nearest `relight.toml`, but this one; or only the user's, when none.
+    stands_at: Option<Option<PathBuf>>,
     /// `[store] url` of the configuration; looked for once.
     configured: Arc<OnceLock<Option<String>>>,
     /// Which node this process is, where it decides that by itself; else its home says.
@@ -66,6 +75,9 @@ impl Environment {
             verbose: global.verbose,
             home: global.home.clone(),
             store: global.store.clone(),
+            project_name: global.project.clone(),
+            project: Arc::default(),
+            stands_at: None,
             configured: Arc::default(),
             decided: None,
             variables: relight_runtime::os::environment::variables(),
@@ -111,10 +123,7 @@ impl Environment {
 
     /// A variable that is set and not empty, as the system has it.
     fn get_raw(&self, name: &str) -> Option<&OsStr> {
-        let found = self.variables.iter().find(|(key, _)| key == name);
-        found
-            .map(|(_, value)| value.as_os_str())
-            .filter(|value| !value.is_empty())
+        self.location().raw(name)
     }
 
     /// Every variable.
@@ -138,13 +147,86 @@ impl Environment {
         self.config_home().ok().map(|config| config.join("relight"))
     }
 
-    /// The configuration: the given one, `$RELIGHT_CONFIG`, `relight.toml` here, the user's.
+    /// The configuration: the given one, that of the project that was named, `$RELIGHT_CONFIG`, the
+    /// nearest `relight.toml` here or above, the user's.
     pub(crate) fn config_file(&self, given: Option<&Path>) -> Option<Source> {
+        let of_project = match (&self.stands_at, &self.project_name) {
+            (Some(stands_at), _) => stands_at.clone(),
+            (None, Some(_)) => self.project().ok().flatten().map(Project::config),
+            (None, None) => None,
+        };
+        if let (None, Some(file)) = (given, of_project) {
+            let is_there = file.exists();
+            return is_there.then_some(Source {
+                file,
+                is_found_here: true,
+            });
+        }
         let named = self.path("RELIGHT_CONFIG");
         let user = self.config_home().ok();
-        let found = Source::find(given.or(named.as_deref()), Path::new("."), user.as_deref())?;
+        let here = match self.stands_at {
+            None => Path::new("."),
+            Some(_) => Path::new("/"),
+        };
+        let found = Source::find(given.or(named.as_deref()), here, user.as_deref())?;
         let file = std::path::absolute(&found.file).unwrap_or(found.file);
         Some(Source { file, ..found })
+    }
+
+    /// The project whose home is used; none where a home was named, or no `relight.toml` is near.
+    pub(crate) fn project(&self) -> Result<Option<&Project>, Failure> {
+        if self.project.get().is_none() {
+            let found = self.location().project()?;
+            let _ = self.project.set(found);
+        }
+        Ok(self.project.get().and_then(Option::as_ref))
+    }
+
+    /// Names of projects, for completion.
+    pub(crate) fn project_names(&self) -> Vec<String> {
+        let base = self.usual_home().unwrap_or_default();
+        let all = Project::all(&base);
+        all.into_iter().map(|project| project.name).collect()
+    }
+
+    /// The same for every home of this user, with a name: the default home, and those of projects.
+    pub(crate) fn of_every_project(&self) -> Result<Vec<(String, Self)>, Failure> {
+        let base = self.usual_home()?;
+        let projects = Project::all(&base);
+        let at = |home: PathBuf, config: Option<PathBuf>| {
+            let is_elsewhere = |name: &OsStr| {
+                name != "RELIGHT_HOME" && name != "RELIGHT_STORE" && name != "RELIGHT_CONFIG"
+            };
+            let variables = self.variables.iter().cloned();
+            Self {
+                home: Some(home),
+                store: None,
+                stands_at: Some(config),
+                configured: Arc::default(),
+                variables: variables.filter(|(name, _)| is_elsewhere(name)).collect(),
+                ..self.clone()
+            }
+        };
+        let (separate, shared): (Vec<_>, Vec<_>) =
+            projects.into_iter().partition(Project::is_separate);
+        let names: Vec<&str> = shared.iter().map(|it| it.name.as_str()).collect();
+        let name = match names.is_empty() {
+            true => "(default)".to_owned(),
+            false => names.join(", "),
+        };
+        let config = shared.first().map(Project::config);
+        let default = (name, at(base, config));
+        let separate = separate.into_iter().map(|project| {
+            let config = Some(project.config());
+            (project.name.clone(), at(project.home, config))
+        });
+        let all = std::iter::once(default).chain(separate);
+        // A look must not make a home.
+        let is_used =
+            |home: &Path| home.join("relight.db").exists() || NodeFile::of(home).is_some();
+        Ok(all
+            .filter(|(_, it)| it.home.as_deref().is_some_and(is_used))
+            .collect())
     }
 
     /// The store's URL for agents to use, where it is a file of this machine.
@@ -187,41 +269,56 @@ impl Environment {
 
     /// The folder of the state. One that was named is made where the folder above it is there.
     pub(crate) fn home(&self) -> Result<PathBuf, Failure> {
-        let given = self.given_home()?;
-        if self.named_home().is_some()
-            && let Some(folder) = values::missing_folder(&given)
-        {
-            return Err(store_access::no_folder(Exit::Config, "the home", folder));
+        self.project()?;
+        Ok(self.location().home()?)
+    }
+
+    fn location(&self) -> StateLocation<'_> {
+        StateLocation {
+            home: self.home.as_deref(),
+            project: self.project_name.as_deref(),
+            known_project: self.project.get().map(Option::as_ref),
+            store: self.store.as_deref(),
+            variables: &self.variables,
         }
-        // Agents run in folders of their own, and find it from there.
-        let home = std::path::absolute(&given).map_err(|error| {
-            Failure::new(
-                Exit::Io,
-                format!("cannot use the folder {}: {error}", given.display()),
-            )
-        })?;
-        refuse_stranger("the home", &home, "700")?;
-        Ok(home)
     }
 
-    fn named_home(&self) -> Option<PathBuf> {
-        self.home.clone().or_else(|| self.path("RELIGHT_HOME"))
+    /// The user's default home, in which those of projects are too.
+    pub(crate) fn usual_home(&self) -> Result<PathBuf, Failure> {
+        Ok(self.location().usual_home()?)
     }
 
-    fn given_home(&self) -> Result<PathBuf, Failure> {
-        let home = || self.path("HOME").map(|home| home.join(".local/state"));
-        self.named_home()
-            .or_else(|| {
-                let state = self.path("XDG_STATE_HOME").or_else(home);
-                state.map(|state| state.join("relight"))
-            })
-            .ok_or_else(|| {
-                Failure::new(
-                    Exit::Config,
-                    "there is no folder for the state: HOME is not set",
-                )
-                .hint("set RELIGHT_HOME or give --home DIR")
-            })
+    /// Where approvals are kept: in the home that was named, else in the user's default home, for all of
+    /// their projects.
+    pub(crate) fn trust_home(&self) -> Result<PathBuf, Failure> {
+        Ok(self.location().trust_home()?)
+    }
+
+    /// Keeps which home a project has, and says so once to whoever may look for their work elsewhere.
+    pub(crate) fn record_project(&self) {
+        let Ok(Some(project)) = self.project() else {
+            return;
+        };
+        if project.is_recorded || project.record().is_err() {
+            return;
+        }
+        let (name, home) = (&project.name, project.home.display());
+        if !project.is_separate() {
+            let text = format!(
+                "project {name} keeps its state in {home}, where its earlier work is; relight project \
+                 separate gives it a home of its own"
+            );
+            return output::note(self, &text);
+        }
+        let Ok(base) = self.usual_home() else { return };
+        if base.join("relight.db").exists() {
+            let text = format!(
+                "project {name} has its state in {home}; what was recorded outside of projects is in {0}: \
+                 relight --home {0} ps",
+                base.display()
+            );
+            output::note(self, &text);
+        }
     }
 
     /// The user's folder for configuration.
@@ -242,47 +339,32 @@ impl Environment {
 
     /// Where the store is.
     pub(crate) fn store_url(&self) -> Result<StoreUrl, Failure> {
-        self.way()?.opened()
+        Ok(self.way()?.opened()?)
     }
 
-    /// How the store is reached: as the flag or the variable says; for an agent through its node; as the
-    /// configuration says; in the home of a node as its daemon has it; else it is a file there.
+    /// Where the store is, for people: without a password.
+    pub(crate) fn store_place(&self) -> String {
+        match self.way() {
+            Ok(StoreAccess::Open(StoreUrl::Postgres(url))) => url.to_string(),
+            Ok(StoreAccess::Open(StoreUrl::Sqlite(file))) => format!("sqlite:{}", file.display()),
+            Ok(StoreAccess::Open(StoreUrl::Memory)) => "memory:".to_owned(),
+            Ok(StoreAccess::OfAgent(socket) | StoreAccess::OfHome(socket)) => {
+                format!("through the daemon at {}", socket.display())
+            }
+            Err(failure) => failure.message,
+        }
+    }
+
+    /// How the store is reached.
     fn way(&self) -> Result<StoreAccess, Failure> {
-        if let Some(url) = self.named_store() {
-            return open_way(url);
-        }
-        let decides = self.decided.is_some();
-        // The address of a shared store is a secret of the node; its agents ask the daemon.
-        let is_agent_of_node =
-            self.get("RELIGHT_ATTEMPT").is_some() && self.get(fleet::VARIABLE).is_some();
-        if !decides && is_agent_of_node {
-            return self.way_of_agent();
-        }
-        if let Some(url) = self.configured_store()? {
-            return open_way(url);
-        }
-        let home = self.home()?;
-        match NodeFile::of(&home).filter(|_| !decides) {
-            None => Ok(StoreAccess::Open(StoreUrl::Sqlite(home.join("relight.db")))),
-            Some(NodeFile {
-                store: Some(file), ..
-            }) => open_way(&file),
-            Some(NodeFile { store: None, .. }) => Ok(StoreAccess::OfHome(daemon_socket(&home))),
-        }
-    }
-
-    fn way_of_agent(&self) -> Result<StoreAccess, Failure> {
-        self.path("RELIGHT_SOCKET")
-            .map(StoreAccess::OfAgent)
-            .ok_or_else(|| {
-                store_access::only_its_daemon()
-                    .hint("pass RELIGHT_SOCKET on, as the agent got it: it names the daemon")
-            })
+        let configured = || Ok(self.configured_store()?.map(str::to_owned));
+        self.location()
+            .store_access(self.decided.is_some(), configured)
     }
 
     /// What the flag or the variable says.
     pub(crate) fn named_store(&self) -> Option<&str> {
-        self.store.as_deref().or_else(|| self.get("RELIGHT_STORE"))
+        self.location().named_store()
     }
 
     fn configured_store(&self) -> Result<Option<&str>, Failure> {
@@ -345,7 +427,7 @@ impl Environment {
         keys: &[&str],
     ) -> Result<(), Failure> {
         match origin.source.is_found_here {
-            true => trust::require(&self.home()?, origin, keys),
+            true => trust::require(&self.trust_home()?, origin, keys),
             false => Ok(()),
         }
     }
@@ -359,7 +441,7 @@ impl Environment {
             .filter(|_| !trust::keys(config).is_empty());
         let Some(origin) = origin else { return };
         let approved = self
-            .home()
+            .trust_home()
             .and_then(|home| trust::approve_once(&home, origin));
         if let Err(failure) = approved {
             let file = origin.source.file.display();
@@ -406,6 +488,7 @@ impl Environment {
             .map_err(|error| cannot_use(&folder, &error))?;
         let engine = Engine::new(store, self.redactor(key)).with_file_intake(take_in_file);
         let home = self.store_folder(&engine)?;
+        self.record_project();
         Ok(engine.with_home(&home))
     }
 
@@ -418,11 +501,11 @@ impl Environment {
             }
             StoreAccess::OfAgent(socket) => socket,
             StoreAccess::OfHome(socket) => {
-                store_access::refuse_without_daemon(&socket)?;
+                refuse_without_daemon(&socket)?;
                 socket
             }
         };
-        let patience = store_access::patience(self.get(store_access::NODE_LEASE));
+        let patience = self.location().patience();
         Ok(Arc::new(RelayedStore::open_with_patience(
             &socket, patience,
         )?))
@@ -514,7 +597,9 @@ impl Environment {
             .as_ref()
             .map(|home| ("--home", home.to_string_lossy().into_owned()));
         let store = self.store.as_ref().map(|store| ("--store", store.clone()));
-        Ok(home.into_iter().chain(store).collect())
+        let project = self.project_name.as_ref();
+        let project = project.map(|project| ("--project", project.clone()));
+        Ok(home.into_iter().chain(project).chain(store).collect())
     }
 
     /// Tells whoever gave a password on a command line that lasts: all users of the machine can read it.
@@ -544,18 +629,7 @@ impl Environment {
     }
 
     fn folder_of(&self, file: Option<&Path>) -> Result<PathBuf, Failure> {
-        match file.and_then(Path::parent) {
-            Some(folder) if !folder.as_os_str().is_empty() => {
-                let folder = std::path::absolute(folder).map_err(|error| {
-                    let text = format!("cannot use the folder {}: {error}", folder.display());
-                    Failure::new(Exit::Io, text)
-                })?;
-                // The daemon's socket, token and agents are there too.
-                refuse_stranger("the folder of the store", &folder, "go-w")?;
-                Ok(folder)
-            }
-            _ => self.home(),
-        }
+        Ok(self.location().folder_of(file)?)
     }
 
     /// The named task, else `$RELIGHT_TASK`.
@@ -795,12 +869,8 @@ impl Environment {
         } else {
             &folder
         };
-        if let Some(missing) = values::missing_folder(parent) {
-            return Err(store_access::no_folder(
-                Exit::Usage,
-                "checkpoint files",
-                missing,
-            ));
+        if let Some(missing) = missing_folder(parent) {
+            return Err(no_folder(ErrorCode::INVALID, "checkpoint files", missing).into());
         }
         let is_link = |path: &Path| {
             path.symlink_metadata()
@@ -829,26 +899,6 @@ impl OutputSettings for Environment {
     }
 }
 
-/// Whoever can write the folder of the state decides what agents run: it is refused.
-fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Failure> {
-    let stranger = std::fs::metadata(folder)
-        .ok()
-        .and_then(|found| file::stranger(&found));
-    let place = folder.display();
-    let remedy = match stranger {
-        None => return Ok(()),
-        Some(Stranger::Owner(_)) => {
-            format!("chown -R {} {place}", rustix::process::geteuid().as_raw())
-        }
-        Some(Stranger::Everybody | Stranger::Group(_)) => format!("chmod {mode} {place}"),
-    };
-    let why = stranger
-        .map(|stranger| stranger.to_string())
-        .unwrap_or_default();
-    let text = format!("{what} {place} cannot be trusted: {why}");
-    Err(Failure::new(Exit::Config, text).hint(format!("{remedy}; or {A_HOME_OF_YOUR_OWN}")))
-}
-
 fn nobody_watches(pid: u32) -> Failure {
     let text = format!(
         "other machines use this store, and no live node of it is here to tell them that process {pid} \
@@ -856,8 +906,4 @@ fn nobody_watches(pid: u32) -> Failure {
     );
     Failure::new(Exit::Busy, text)
         .hint("relight up makes this machine a node; or hold it for a time: --lease DURATION")
-}
-
-fn open_way(url: &str) -> Result<StoreAccess, Failure> {
-    store_access::named(url, Exit::Config).map(StoreAccess::Open)
 }

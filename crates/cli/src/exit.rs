@@ -1,11 +1,14 @@
 //! The exit codes of the contract, and the errors that lead to them.
 
-use relight_core::decide::{Refusal, who_holds};
-use relight_core::error_code::{ErrorCode, Refused, with_causes};
+use relight_core::decide::Refusal;
+use relight_core::error_code::{ErrorCode, Refused};
+use relight_core::explain;
 use relight_core::limits::TooLarge;
-use relight_runtime::engine::{ActError, WorkflowError};
+use relight_runtime::engine::ActError;
 use relight_runtime::sessions::SessionError;
 use relight_store::StoreError;
+pub(crate) use relight_store::refused::A_HOME_OF_YOUR_OWN;
+use relight_store::refused::is_a_matter_of_rights;
 
 /// The documented exit codes beside 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,37 +58,24 @@ impl Exit {
 
     /// What the manual says about it.
     pub(crate) fn meaning(self) -> &'static str {
-        match self {
-            Self::No => "the answer is no: nothing to resume, stale work found, not allowed now",
-            Self::Usage => "wrong usage",
-            Self::Data => "damaged or invalid data",
-            Self::Unreachable => "the store, the daemon or the scheduler cannot be reached",
-            Self::Bug => "a bug in Relight",
-            Self::FileCopy => "saved in the store, but its file copy could not be written",
-            Self::Io => "an I/O error; nothing was acknowledged",
-            Self::Busy => "held by someone else, in doubt, or try later",
-            Self::Fenced => "fenced: the caller's lease is no longer valid",
-            Self::Config => "bad configuration",
-            Self::NotExecutable => "the program of a command may not be executed",
-            Self::NotFound => "there is no program of that name",
-        }
+        explain::exit_code(self as u8).expect("every exit code is explained")
     }
 
-    /// What it is for programs where nothing says it better: its name, and the HTTP status.
-    fn code(self) -> (&'static str, u16) {
+    /// What it is for programs where nothing says it better.
+    fn code(self) -> ErrorCode {
         match self {
-            Self::No => ("conflict", 409),
-            Self::Usage => (ErrorCode::INVALID.name, ErrorCode::INVALID.status),
-            Self::Data => ("invalid_data", 422),
-            Self::Unreachable => ("unreachable", 503),
-            Self::Bug => ("internal", 500),
-            Self::FileCopy => ("file_copy", 500),
-            Self::Io => ("io", 503),
-            Self::Busy => ("busy", 409),
-            Self::Fenced => ("fenced", 409),
-            Self::Config => ("config", 500),
-            Self::NotExecutable => ("not_executable", 422),
-            Self::NotFound => ("no_program", 422),
+            Self::No => ErrorCode::CONFLICT,
+            Self::Usage => ErrorCode::INVALID,
+            Self::Data => ErrorCode::INVALID_DATA,
+            Self::Unreachable => ErrorCode::UNREACHABLE,
+            Self::Bug => ErrorCode::INTERNAL,
+            Self::FileCopy => ErrorCode::FILE_COPY,
+            Self::Io => ErrorCode::IO,
+            Self::Busy => ErrorCode::FULL,
+            Self::Fenced => ErrorCode::FENCED,
+            Self::Config => ErrorCode::CONFIG,
+            Self::NotExecutable => ErrorCode::NOT_EXECUTABLE,
+            Self::NotFound => ErrorCode::NO_PROGRAM,
         }
     }
 }
@@ -104,7 +94,7 @@ impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
-            code: exit.code(),
+            code: (exit.code().name, exit.code().status),
             message: message.into(),
             hint: None,
         }
@@ -147,10 +137,6 @@ impl Failure {
 /// What every command returns: the exit code, or why not.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// What helps where this user may not write.
-pub(crate) const A_HOME_OF_YOUR_OWN: &str =
-    "set RELIGHT_HOME or give --home DIR, a folder of your own";
-
 /// A file or folder of ours that the system does not give us.
 pub(crate) fn cannot_use(path: &std::path::Path, error: &std::io::Error) -> Failure {
     let failure = Failure::new(Exit::Io, format!("cannot use {}: {error}", path.display()));
@@ -161,65 +147,15 @@ pub(crate) fn cannot_use(path: &std::path::Path, error: &std::io::Error) -> Fail
     }
 }
 
-/// Whether the system said that this user may not.
-fn is_a_matter_of_rights(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        let kind = error
-            .downcast_ref::<std::io::Error>()
-            .map(std::io::Error::kind);
-        if kind == Some(std::io::ErrorKind::PermissionDenied) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let failure = |exit| Self::new(exit, with_causes(&error));
-        match &error {
-            StoreError::Io { source, .. } if is_a_matter_of_rights(source.as_ref()) => {
-                failure(Exit::Io).hint(A_HOME_OF_YOUR_OWN)
-            }
-            StoreError::Io { .. } => failure(Exit::Io)
-                .hint("nothing was saved; make room or mend the folder, then try again"),
-            StoreError::Damaged { .. } => failure(Exit::Data)
-                .hint("relight doctor --salvage copies what can be read into a new store"),
-            StoreError::Newer { .. } => {
-                failure(Exit::Data).hint("use the version of relight that wrote it, or a later one")
-            }
-            StoreError::Busy { .. } => failure(Exit::Busy).hint("try again"),
-            StoreError::Replaced { .. } => failure(Exit::Io).hint(StoreError::REPLACED_HINT),
-            StoreError::HalfCopied { .. } => failure(Exit::Busy)
-                .hint("wait until relight store copy is done; the same command goes on with it"),
-            StoreError::Unreachable { .. } => failure(Exit::Unreachable),
-            StoreError::Unsuitable { .. } => failure(Exit::Config),
-        }
+        Refused::from(error).into()
     }
 }
 
 impl From<ActError> for Failure {
     fn from(error: ActError) -> Self {
-        let message = match error {
-            ActError::Store(error) => return error.into(),
-            ActError::Refused(Refusal::Held {
-                ref task,
-                ref agent,
-                ref held,
-            })
-            | ActError::Workflow(WorkflowError::Held {
-                ref task,
-                ref agent,
-                ref held,
-            }) => held_text(task, agent.as_ref(), held),
-            ref error => error.to_string(),
-        };
-        Self {
-            hint: error.hint(),
-            ..Self::of(error.code(), message)
-        }
+        Refused::from(error).into()
     }
 }
 
@@ -252,29 +188,6 @@ impl From<TooLarge> for Failure {
 
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Store(error) => error.into(),
-            error => Self {
-                hint: error.hint(),
-                ..Self::of(error.code(), error.to_string())
-            },
-        }
+        Refused::from(error).into()
     }
-}
-
-/// Who has it, for how long, and when that ends.
-pub(crate) fn held_text(
-    task: &relight_core::ids::TaskId,
-    agent: Option<&relight_core::ids::AgentName>,
-    held: &relight_core::lease::HeldLease,
-) -> String {
-    let age = relight_runtime::os::clock::now().since(held.since);
-    let left = match held.left {
-        Some(left) => format!("; its lease ends in {left}"),
-        None => String::new(),
-    };
-    format!(
-        "task {task} is held by {} for {age}{left}",
-        who_holds(held, agent)
-    )
 }

@@ -15,7 +15,6 @@ mod line_writer;
 mod log;
 mod node_file;
 mod output;
-mod store_access;
 mod terminal_filter;
 mod trust;
 mod values;
@@ -111,17 +110,20 @@ fn asks_for_version_alone() -> bool {
 
 fn run(environment: &Environment, command: Command) -> Outcome {
     match command {
+        Command::Init(arguments) => verbs::init::run(environment, &arguments),
         Command::Task(command) => verbs::task::run(environment, command),
         Command::Step(command) => verbs::step::run(environment, command),
         Command::Checkpoint(command) => verbs::checkpoint::run(environment, command),
         Command::Session(command) => verbs::session::run(environment, command),
         Command::Run(arguments) => verbs::run::run(environment, *arguments),
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
+        Command::Project(command) => verbs::project::run(environment, &command),
         Command::Trust(arguments) => verbs::trust::run(environment, &arguments),
         Command::Down(arguments) => verbs::control::down(environment, &arguments),
         Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
         Command::Token(command) => verbs::token::run(environment, &command),
         Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),
+        Command::Status(_) => verbs::status::run(environment),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),
         Command::Stop(arguments) => verbs::control::stop(environment, &arguments),
@@ -143,6 +145,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Prune(arguments) => verbs::prune::run(environment, &arguments),
         Command::Doctor(arguments) => verbs::doctor::run(environment, &arguments),
         Command::Events(arguments) => verbs::events::run(environment, &arguments),
+        Command::Explain(arguments) => verbs::explain::run(environment, &arguments),
         Command::Setup(command) => verbs::setup::run(environment, &command),
         Command::Service(command) => verbs::service::run(environment, &command),
         Command::Completions(arguments) => verbs::shell::completions(&arguments),

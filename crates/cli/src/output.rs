@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use relight_core::agent::plain::harmless_json;
 pub(crate) use relight_core::shell::{shell_quote, shell_word};
+use relight_runtime::operations::view::List;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
@@ -18,6 +19,10 @@ use crate::terminal_filter::clean;
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// More of a table's cell is not shown.
 const CELL_CHARS_MAX: usize = 200;
+/// A column is not made narrower than this to fit a terminal.
+const CELL_CHARS_MIN: usize = 6;
+/// Between two columns.
+const GAP: usize = 2;
 
 /// What printing depends on: global flags and the environment.
 pub(crate) trait OutputSettings {
@@ -101,6 +106,11 @@ pub(crate) fn answer(settings: &impl OutputSettings, value: &impl Serialize, tex
     }
 }
 
+/// Prints a list that is complete: text for people, or the envelope of every list.
+pub(crate) fn list<T: Serialize>(settings: &impl OutputSettings, items: Vec<T>, text: &str) {
+    answer(settings, &List::new(items, None), text);
+}
+
 /// Says something beside the answer.
 pub(crate) fn note(settings: &impl OutputSettings, text: &str) {
     if !settings.is_quiet() {
@@ -111,6 +121,13 @@ pub(crate) fn note(settings: &impl OutputSettings, text: &str) {
 /// Says what a person has to know, quiet or not.
 pub(crate) fn alert(text: &str) {
     say(&Line::of(Level::Error, "alert", text));
+}
+
+/// Says which rows of a list cannot be read and are left out.
+pub(crate) fn left_out(unreadable: &[String]) {
+    for row in unreadable {
+        alert(&format!("{row}; it is left out (relight doctor says more)"));
+    }
 }
 
 /// Says one thing.
@@ -132,9 +149,16 @@ pub(crate) fn failure(json: bool, failure: &Failure) {
         complain(&harmless_json(&body.to_string()));
         return;
     }
-    complain(&format!("relight: {}", clean(&failure.message)));
+    let (error, try_this, plain) = match has_colours_on_stderr() {
+        true => ("\u{1b}[1;31m", "\u{1b}[36m", "\u{1b}[0m"),
+        false => ("", "", ""),
+    };
+    complain(&format!(
+        "{error}relight:{plain} {}",
+        clean(&failure.message)
+    ));
     if let Some(hint) = &failure.hint {
-        complain(&format!("  try: {}", clean(hint)));
+        complain(&format!("  {try_this}try:{plain} {}", clean(hint)));
     }
 }
 
@@ -151,12 +175,29 @@ pub(crate) fn has_colours(settings: &impl OutputSettings) -> bool {
     is_terminal() && knows_them && settings.variable("NO_COLOR").is_none()
 }
 
+/// The same for standard error. Errors come also before the flags are understood.
+fn has_colours_on_stderr() -> bool {
+    let variables = relight_runtime::os::environment::variables();
+    let get = |wanted: &str| {
+        let found = relight_runtime::os::environment::texts(&variables)
+            .find(|(name, value)| *name == wanted && !value.is_empty());
+        found.map(|(_, value)| value.to_owned())
+    };
+    let knows_them = get("TERM").is_some_and(|terminal| terminal != "dumb");
+    std::io::stderr().is_terminal() && knows_them && get("NO_COLOR").is_none()
+}
+
 /// The first `chars_max` characters of a text, with a sign that it continues.
 pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// A number with its noun.
+pub(crate) fn count_of(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The folder that whoever reads this is in.
@@ -181,12 +222,52 @@ pub(crate) fn facts(rows: &[Vec<String>]) -> String {
     laid_out(rows, usize::MAX)
 }
 
+/// A table that is no wider than this: its widest columns are cut first.
+pub(crate) fn fitted(rows: &[Vec<String>], width: usize) -> String {
+    let rows = cells(rows, CELL_CHARS_MAX);
+    let mut widths = widths(&rows);
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > width {
+        let Some(widest) = widths.iter_mut().max() else {
+            break;
+        };
+        if *widest <= CELL_CHARS_MIN {
+            break;
+        }
+        *widest -= 1;
+    }
+    let fit = |(cell, width): (&String, &usize)| match cell.chars().count() > *width {
+        true => shorten(cell, width - 1),
+        false => cell.clone(),
+    };
+    let fitted = |row: &Vec<String>| row.iter().zip(&widths).map(fit).collect();
+    lines(&rows.iter().map(fitted).collect::<Vec<_>>(), &widths)
+}
+
+/// Columns and rows of the terminal on standard output; none where that is not a terminal.
+pub(crate) fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    // Some terminals do not know theirs.
+    let or = |count: u16, usual| match usize::from(count) {
+        0 => usual,
+        count => count,
+    };
+    Some((or(size.ws_col, 80), or(size.ws_row, 24)))
+}
+
 fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
+    let rows = cells(rows, chars_max);
+    lines(&rows, &widths(&rows))
+}
+
+fn cells(rows: &[Vec<String>], chars_max: usize) -> Vec<Vec<String>> {
     let cell = |cell: &String| shorten(&one_line(cell), chars_max);
-    let rows: Vec<Vec<String>> = rows
-        .iter()
+    rows.iter()
         .map(|row| row.iter().map(cell).collect())
-        .collect();
+        .collect()
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| {
         rows.iter()
@@ -195,13 +276,16 @@ fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
+    (0..columns).map(width).collect()
+}
+
+fn lines(rows: &[Vec<String>], widths: &[usize]) -> String {
     let mut text = String::new();
-    for row in &rows {
+    for row in rows {
         let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
+        for (cell, width) in row.iter().zip(widths) {
             line += cell;
-            line.extend(std::iter::repeat_n(' ', width + 2 - cell.chars().count()));
+            line.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
         }
         text += line.trim_end();
         text.push('\n');
@@ -230,6 +314,29 @@ mod tests {
                 .iter()
                 .all(|line| line.chars().count() < 2 * CELL_CHARS_MAX),
             "{text}"
+        );
+    }
+
+    #[test]
+    fn a_fitted_table_cuts_its_widest_columns_and_no_others() {
+        let row = |texts: [&str; 3]| texts.map(str::to_owned).to_vec();
+        let rows = [
+            row(["agent", "state", "task"]),
+            row([
+                "writer",
+                "running",
+                "a-very-long-task-id · a very long step",
+            ]),
+        ];
+        insta::assert_snapshot!(fitted(&rows, 40), @r"
+        agent   state    task
+        writer  running  a-very-long-task-id · …
+        ");
+        assert_eq!(fitted(&rows, 100), table(&rows));
+        let narrow = fitted(&rows, 10);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 22),
+            "{narrow}"
         );
     }
 

@@ -8,14 +8,28 @@ use relight_core::event::EventKind;
 use relight_core::ids::check_skill;
 use relight_core::limits;
 use relight_core::task::STRATEGIES;
-use relight_core::time::{Moment, Span, TimeError};
+use relight_core::time::{Moment, Span, Time, TimeError};
 use relight_runtime::operations::fields::EMPTY_KEY;
 use relight_runtime::os::clock;
+use relight_runtime::state_location::missing_folder;
 
 /// A time to come, or a duration from now.
 pub(crate) fn later(text: &str) -> Result<Moment, TimeError> {
     let moment: Moment = text.parse()?;
     moment.after(clock::now()).map(|_| moment)
+}
+
+/// A time that has passed, or a duration before now.
+pub(crate) fn earlier(text: &str) -> Result<Time, TimeError> {
+    Ok(match text.parse()? {
+        Moment::At(time) => time,
+        Moment::In(span) => clock::now().minus(span),
+    })
+}
+
+/// A regular expression.
+pub(crate) fn pattern(text: &str) -> Result<regex_lite::Regex, String> {
+    regex_lite::Regex::new(text).map_err(|error| error.to_string())
 }
 
 /// A number that the store can hold.
@@ -41,10 +55,20 @@ pub(crate) fn new_path() -> impl TypedValueParser<Value = PathBuf> {
     })
 }
 
-/// The folder that a path names and that is not there.
-pub(crate) fn missing_folder(path: &Path) -> Option<&Path> {
-    path.parent()
-        .filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+/// The same for the folder of a program's own files, such as `.claude/skills`: a hidden folder is made
+/// with it.
+pub(crate) fn new_folder_of_program() -> impl TypedValueParser<Value = PathBuf> {
+    let is_hidden = |folder: &Path| {
+        let name = folder.file_name();
+        name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+            && missing_folder(folder).is_none()
+    };
+    PathBufValueParser::new().try_map(move |path| match missing_folder(&path) {
+        Some(folder) if !is_hidden(folder) => {
+            Err(format!("there is no folder {}", folder.display()))
+        }
+        _ => Ok(path),
+    })
 }
 
 /// A number from 1.

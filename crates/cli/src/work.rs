@@ -92,7 +92,7 @@ impl Work {
 
     /// The queue of this store, by these rules.
     pub(crate) fn queue(&self, engine: Engine) -> Queue {
-        Queue::new(self.recoverer(engine))
+        Queue::new(self.recoverer(engine)).with_sweep(self.sweep)
     }
 }
 

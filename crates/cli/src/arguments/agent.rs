@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::status::TaskStatus;
+use relight_core::task::Cost;
 use relight_core::time::Span;
 use relight_runtime::transcripts::Format;
 
@@ -70,6 +71,12 @@ pub(crate) struct RunArguments {
     /// Restarts within 24 h, with or without progress
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) restarts_max: u32,
+    /// What it may cost without progress, as its output tells, before it is stopped; 0 no limit
+    #[arg(long, value_name = "AMOUNT", default_value = "0")]
+    pub(crate) spend_max: Cost,
+    /// The same in tokens; 0 no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) tokens_max: u64,
     /// Arguments for a resumed attempt instead of the preset's; {session} and {brief} are filled in
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, value_parser = values::words)]
     pub(crate) resume_args: Vec<values::Words>,
@@ -136,13 +143,21 @@ impl From<RestartChoice> for RestartRule {
 /// `up`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  relight up\n  relight up --config ~/agents/relight.toml\n\n\
-    Supervises all agents of relight.toml in the foreground. The file is searched in this folder, then\n\
-    in $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the agents and end it\n\
-    (exit code 143 or 130; 0 after relight down).\n\
+    after_help = "Examples:\n  relight up\n  relight up -d\n  relight up --config ~/agents/relight.toml\n\n\
+    Supervises all agents of relight.toml in the foreground. The file is searched in this folder and\n\
+    those above it, then in $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the\n\
+    agents and end it (exit code 143 or 130; 0 after relight down). With -d it runs in the background,\n\
+    the command returns once it serves, and its log is daemon.log in the home folder.\n\
+    If another program listens on port 7717, a free port is chosen and kept for the next start.\n\
     Exit code 75: it is already running; 78: the configuration is wrong, with line and column."
 )]
 pub(crate) struct UpArguments {
+    /// Run in the background; return once it serves
+    #[arg(short, long)]
+    pub(crate) detach: bool,
+    /// It was started by `up -d`
+    #[arg(long, hide = true)]
+    pub(crate) is_detached: bool,
     /// The configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -155,7 +170,7 @@ pub(crate) struct UpArguments {
     /// Resume work even though the machine repeatedly went down soon after
     #[arg(long)]
     pub(crate) resume_anyway: bool,
-    /// Address and port of the API and the dashboard [default: 127.0.0.1:7717]
+    /// Address and port of the API and the dashboard [default: 127.0.0.1:7717, or a free port]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<std::net::SocketAddr>,
     /// Serve only the Unix socket
@@ -248,16 +263,35 @@ pub(crate) struct DownArguments {
 /// `ps`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  relight ps\n  relight ps --state crashed --state terminated --json\n\n\
-    Needs no daemon: reads the store, and checks the recorded processes against the live ones."
+    after_help = "Examples:\n  relight ps\n  relight ps -v\n  relight ps --all\n  relight ps --watch\n  \
+    relight ps --state crashed --state terminated --json\n\n\
+    Needs no daemon: reads the store, and checks the recorded processes against the live ones. What to\n\
+    type for an agent that needs you stands below the table. -v also shows the restarts (in a row / in\n\
+    all) and the supervisor of each agent. --watch stays open until Ctrl-C and shows agents, work in\n\
+    flight and what needs you as they change; with --json it prints one line for each change."
 )]
 pub(crate) struct PsArguments {
     /// Only this agent, in full
     pub(crate) name: Option<AgentName>,
+    /// Agents of all projects of this machine
+    #[arg(short, long, conflicts_with_all = ["name", "watch"])]
+    pub(crate) all: bool,
+    /// Stay open and show changes as they happen
+    #[arg(short, long, conflicts_with = "name")]
+    pub(crate) watch: bool,
     /// Only in this state (repeat for more)
     #[arg(long = "state", value_name = "STATE", value_parser = values::agent_state)]
     pub(crate) states: Vec<AgentStateKind>,
 }
+
+/// `status`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  relight status\n  relight status --json\n\n\
+    Shows the daemon, the agents, work in flight, what needs you, and the store. Needs no daemon. Exit\n\
+    code 0: nothing needs you; 1: something does; 69: the store cannot be reached."
+)]
+pub(crate) struct StatusArguments {}
 
 /// `start`, `stop`, `restart`.
 #[derive(Debug, Args)]
@@ -270,30 +304,57 @@ pub(crate) struct NamesArguments {
 /// `logs`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n\n\
+    after_help = "Examples:\n  relight logs writer\n  relight logs writer -f -n 0\n  \
+    relight logs -f\n  relight logs writer reviewer --since 10m -t\n  \
+    relight logs --grep 'error|warning' --since 2026-11-15T08:00:00Z\n\n\
+    Without a name it shows all agents. Lines of several agents are merged by time and begin with the\n\
+    agent's name. The time of a line is when its supervisor saw it, which is within a second or so.\n\
     On a terminal colours are kept and all other control sequences are removed; into a pipe or file\n\
-    the bytes are unchanged. Recognised secrets are always redacted. With -f it continues across\n\
-    restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when its output is closed. Exit code\n\
-    1: there is no such agent, or no such attempt."
+    the bytes of one agent are unchanged. Recognised secrets are always redacted. With -f it continues\n\
+    across restarts and ends with exit code 0 on Ctrl-C, on SIGTERM, or when its output is closed.\n\
+    Exit code 1: there is no such agent, or no such attempt."
 )]
 pub(crate) struct LogsArguments {
-    /// The agent
-    pub(crate) name: AgentName,
+    /// The agents [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<AgentName>,
     /// Follow new output
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Number of last lines to show
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 200)]
-    pub(crate) lines: usize,
+    /// Number of last lines to show of each agent [default: 200, or all with --since or --grep]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
     /// Show everything that is kept
     #[arg(long, conflicts_with = "lines")]
     pub(crate) all: bool,
     /// Only this attempt
-    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["follow", "since"])]
     pub(crate) attempt: Option<u32>,
+    /// Show when each line was written
+    #[arg(short, long)]
+    pub(crate) timestamps: bool,
+    /// Only output since then: a time, or a duration before now
+    #[arg(long, value_name = "TIME|DURATION", value_parser = values::earlier)]
+    pub(crate) since: Option<relight_core::time::Time>,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true, value_parser = values::pattern)]
+    pub(crate) grep: Option<regex_lite::Regex>,
     /// Keep control sequences, also on a terminal; secrets are still redacted
     #[arg(long)]
     pub(crate) raw: bool,
+}
+
+impl LogsArguments {
+    /// How many of the last lines are wanted; none for all of them.
+    pub(crate) fn last(&self) -> Option<usize> {
+        const LINES: usize = 200;
+        let is_search = self.since.is_some() || self.grep.is_some();
+        match (self.lines, self.all || is_search) {
+            (Some(lines), _) => Some(lines),
+            (None, true) => None,
+            (None, false) => Some(LINES),
+        }
+    }
 }
 
 /// `deaths`.

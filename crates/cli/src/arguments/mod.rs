@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod alerts;
 pub(crate) mod checkpoint;
+mod help;
 pub(crate) mod hook;
 pub(crate) mod node;
 pub(crate) mod other;
@@ -39,9 +40,9 @@ use crate::terminal_filter;
     propagate_version = true,
     infer_long_args = false,
     after_help = "Examples:\n  \
+        relight init && relight up -d\n  \
         relight run -- ./agent.sh\n  \
         eval \"$(relight task start deploy-42 --owner-pid $$ --export)\"\n  \
-        relight step run build -- make release\n  \
         relight step run publish --repeat once -- ./publish.sh\n  \
         relight task done"
 )]
@@ -74,6 +75,8 @@ impl Cli {
 /// Ends the process with a help text of clap's. It repeats the words that it was given: when a terminal
 /// would obey something in them, all of it goes out as plain text with that shown.
 fn complain(words: &[OsString], error: &clap::Error) -> ! {
+    let arranged = help::asked_for(words);
+    let error = arranged.as_ref().unwrap_or(error);
     let is_harmless = |word: &OsString| !word.to_string_lossy().contains(is_obeyed);
     if words.iter().all(is_harmless) {
         error.exit();
@@ -90,7 +93,7 @@ fn complain(words: &[OsString], error: &clap::Error) -> ! {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// Folder of the state [default: $RELIGHT_HOME, else $XDG_STATE_HOME/relight, else ~/.local/state/relight]
+    /// Folder of the state [default: $RELIGHT_HOME, else that of the project, else $XDG_STATE_HOME/relight, else ~/.local/state/relight]
     #[arg(
         long,
         global = true,
@@ -98,6 +101,15 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) home: Option<PathBuf>,
+    /// The project, by its name [default: that of the nearest relight.toml]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        conflicts_with = "home",
+        help_heading = "Global options"
+    )]
+    pub(crate) project: Option<String>,
     /// Where the store is: sqlite:PATH or postgres://USER@HOST/DATABASE [default: $RELIGHT_STORE, else [store] url of the configuration, else relight.db in the home folder]
     #[arg(
         long,
@@ -120,23 +132,28 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a short relight.toml for the agent program found here
+    Init(other::InitArguments),
     /// Manage tasks: units of recoverable work
     #[command(subcommand)]
     Task(task::TaskCommand),
-    /// Run and record steps: parts of a task that are never run again once finished
+    /// Run and record steps of a task: never run again once finished
     #[command(subcommand)]
     Step(step::StepCommand),
-    /// Use the checkpoint dialect of agents and skills: a workflow is a task
+    /// Use the checkpoint dialect of agents and skills
     #[command(subcommand)]
     Checkpoint(checkpoint::CheckpointCommand),
-    /// Mark the turns of conversations, and find those cut off when their gateway died
+    /// Mark turns of conversations, and find those that were cut off
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// Supervise one agent in the foreground: restart it after any death
+    /// Supervise one agent in the foreground; restart it after any death
     Run(Box<agent::RunArguments>),
     /// Supervise all agents of relight.toml
     Up(agent::UpArguments),
-    /// Approve the relight.toml of a folder: its store, its commands, its webhook
+    /// List the projects of this machine, and choose where their state is
+    #[command(subcommand)]
+    Project(other::ProjectCommand),
+    /// Approve a relight.toml: its store, commands and webhook
     Trust(other::TrustArguments),
     /// Stop the daemon and its agents
     Down(agent::DownArguments),
@@ -145,8 +162,10 @@ pub(crate) enum Command {
     /// Manage access tokens for the API
     #[command(subcommand)]
     Token(agent::TokenCommand),
-    /// Serve the verbs as MCP tools on standard input and output, for one agent
+    /// Serve the verbs as MCP tools on standard input and output
     Mcp(other::McpArguments),
+    /// Show the daemon, agents, work in flight and what needs you
+    Status(agent::StatusArguments),
     /// List agents and what they are doing
     Ps(agent::PsArguments),
     /// Start agents, including stopped and terminated ones
@@ -162,19 +181,19 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  relight restart writer\n\n\
         Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now.")]
     Restart(agent::NamesArguments),
-    /// Show the output of an agent
+    /// Show the output of agents
     Logs(agent::LogsArguments),
     /// Show how agents died
     Deaths(agent::DeathsArguments),
     /// Send a sign of life to the supervisor
     Beat(agent::BeatArguments),
-    /// Record what an agent's program does: called by its hooks, with JSON on standard input
+    /// Record what an agent's program does; called by its hooks
     Hook(hook::HookArguments),
-    /// Recover work whose holder is gone; list waiting work and decide about it
+    /// Recover work whose holder is gone; decide about waiting work
     Recover(Box<agent::RecoverArguments>),
     /// List everything in doubt or in flight
     Inflight(other::InflightArguments),
-    /// Finish running work and start nothing new, before an upgrade or a reboot
+    /// Finish running work and start nothing new
     Drain(other::DrainArguments),
     /// Manage the nodes of a fleet
     #[command(subcommand)]
@@ -198,15 +217,16 @@ pub(crate) enum Command {
     Check(other::CheckArguments),
     /// Remove expired and old finished work
     Prune(other::PruneArguments),
-    /// Check the store, the machine and the settings, and report problems
+    /// Check the store, the machine and the settings
     Doctor(other::DoctorArguments),
     /// Show events in order
     Events(other::EventsArguments),
-    /// Write files for agents and Relight: a block in AGENTS.md, a skill, relight.toml, an
-    /// MCP client's configuration
+    /// Explain an exit code, error code, event, cause of death or state
+    Explain(other::ExplainArguments),
+    /// Write files for agents: AGENTS.md, skill, hooks, MCP, relight.toml
     #[command(subcommand)]
     Setup(other::SetupCommand),
-    /// Run the daemon or the stale check from the host's scheduler
+    /// Let the host's scheduler run the daemon or the stale check
     #[command(subcommand)]
     Service(other::ServiceCommand),
     /// Print a completion script for a shell

@@ -180,10 +180,11 @@ pub(crate) enum SetupCommand {
     Config(ConfigArguments),
     /// Print the entry for an MCP client's configuration, or merge it in
     #[command(after_help = "Examples:\n  relight setup mcp --for claude\n  \
-        relight setup mcp --for codex --merge\n  relight setup mcp --for cursor --http --merge\n\n\
+        relight setup mcp --for codex --merge\n  relight setup mcp --for claude --check\n  \
+        relight setup mcp --for cursor --http --merge\n\n\
         Everything else in the file is kept. With --http the client reads the token from $RELIGHT_TOKEN:\n\
         export RELIGHT_TOKEN=$(relight token new --operate). Exit code 1: another entry named relight\n\
-        exists, and --force was not given; 65: the file cannot be parsed, and was not changed.")]
+        exists, and --force was not given; with --check, something is left to do; 65: the file cannot be parsed, and was not changed.")]
     Mcp(SetupMcpArguments),
     /// Let an agent's program call relight hook: every tool call is recorded, and after a crash the agent is told
     #[command(after_help = "Examples:\n  relight setup hooks --for claude\n  \
@@ -217,7 +218,7 @@ pub(crate) struct SetupHooksArguments {
     pub(crate) remove: bool,
     /// In the file of this folder's project; the default, except for kimi, which has none
     #[arg(long, conflicts_with = "user")]
-    pub(crate) project: bool,
+    pub(crate) in_project: bool,
     /// In the user's own file, for all projects
     #[arg(long)]
     pub(crate) user: bool,
@@ -226,13 +227,13 @@ pub(crate) struct SetupHooksArguments {
 impl SetupHooksArguments {
     /// Install them in this folder.
     pub(crate) fn of(program: HookProgram) -> Self {
-        let (check, print, remove, project, user) = (false, false, false, false, false);
+        let (check, print, remove, in_project, user) = (false, false, false, false, false);
         Self {
             program,
             check,
             print,
             remove,
-            project,
+            in_project,
             user,
         }
     }
@@ -258,6 +259,10 @@ pub(crate) struct SetupMcpArguments {
     /// Merge it into the client's own file instead of printing it
     #[arg(long, visible_alias = "write")]
     pub(crate) merge: bool,
+    /// Report whether the file has it, and ask the client what it says of it (exit code 1 if something is
+    /// left to do); the client may take up to a minute
+    #[arg(long, conflicts_with = "merge")]
+    pub(crate) check: bool,
     /// The file [default: the project's own in this folder; for codex ~/.codex/config.toml]
     #[arg(long, value_name = "PATH", value_parser = values::new_path())]
     pub(crate) file: Option<PathBuf>,
@@ -287,6 +292,7 @@ impl SetupMcpArguments {
         Self {
             client,
             merge: true,
+            check: false,
             file,
             http: false,
             url,
@@ -349,7 +355,7 @@ pub(crate) struct SkillArguments {
     #[command(flatten)]
     pub(crate) deed: SetupDeed,
     /// The folder of skills
-    #[arg(long, value_name = "PATH", default_value = "skills")]
+    #[arg(long, value_name = "PATH", default_value = "skills", value_parser = values::new_folder_of_program())]
     pub(crate) dir: PathBuf,
 }
 
@@ -478,6 +484,61 @@ pub(crate) struct RemoveArguments {
     pub(crate) print: bool,
 }
 
+/// `project`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProjectCommand {
+    /// List the projects that were used on this machine
+    #[command(
+        after_help = "Examples:\n  relight project list\n  relight project list --json\n\n\
+        A folder with a relight.toml is a project, and so is everything below it. Each has a home of its\n\
+        own in the user's state folder. --project NAME chooses one from anywhere."
+    )]
+    List,
+    /// Give the project of this folder a home of its own
+    #[command(after_help = "Example:\n  relight project separate\n\n\
+        What was recorded before stays in the old home: relight --home DIR shows it. Exit code 1: no\n\
+        relight.toml is here or above; 75: agents of the project run.")]
+    Separate,
+    /// Keep the project of this folder in the user's default home
+    #[command(after_help = "Example:\n  relight project share\n\n\
+        What was recorded before stays in the old home: relight --home DIR shows it. Exit code 1: no\n\
+        relight.toml is here or above; 75: agents of the project run.")]
+    Share,
+}
+
+/// `init`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  relight init\n  relight init --yes\n  \
+    relight init --agent codex --prompt 'Fix the failing tests'\n\n\
+    Finds the agent programs that are installed and asks at most two questions. An existing relight.toml\n\
+    is never changed. Exit code 1: there is one already; 2: there is no terminal to ask on, and --yes\n\
+    was not given.")]
+pub(crate) struct InitArguments {
+    /// Ask nothing: the first agent program that is found, and an example task
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// The agent's program, such as claude or codex
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) agent: Option<String>,
+    /// What it is told to do
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) prompt: Option<String>,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  relight explain 75\n  relight explain attempt.died\n  \
+    relight explain in_doubt --json\n\n\
+    Knows exit codes, error codes, event kinds, causes of death, alerts, statuses and states. Without a\n\
+    word it lists all of them. Exit code 1: there is no such word."
+)]
+pub(crate) struct ExplainArguments {
+    /// An exit code, error code, event kind, cause of death, alert, status or state
+    #[arg(value_name = "WORD")]
+    pub(crate) word: Option<String>,
+}
+
 /// `completions`.
 #[derive(Debug, Args)]
 #[command(
@@ -499,6 +560,6 @@ pub(crate) struct CompletionsArguments {
 )]
 pub(crate) struct ManArguments {
     /// Write one page per command to this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = values::new_path())]
     pub(crate) dir: Option<PathBuf>,
 }

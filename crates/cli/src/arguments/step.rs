@@ -35,6 +35,21 @@ pub(crate) enum StepCommand {
     /// List the steps of a task
     #[command(after_help = "Example:\n  relight step list --task report-7")]
     List(StepListArguments),
+    /// Show one step: state, rule, tries, when it ran and how long
+    #[command(
+        after_help = "Examples:\n  relight step show build --task report-7\n  \
+        relight step show fetch --task report-7 --occurrence 2 --json\n\n\
+        Exit code 1: there is no such step."
+    )]
+    Show(StepShowArguments),
+    /// Print what a step wrote, as it was recorded
+    #[command(
+        after_help = "Examples:\n  relight step output build --task report-7\n  \
+        relight step output build --task report-7 --stderr\n\n\
+        Secrets are redacted; of a long output the beginning and the end are kept. Exit code 1: there is\n\
+        no such step, or it has not ended."
+    )]
+    Output(StepOutputArguments),
     /// Record whether a step in doubt happened (for people: needs no fence)
     #[command(after_help = "Example:\n  relight step resolve publish --task report-7 --happened")]
     Resolve(ResolveArguments),
@@ -126,6 +141,30 @@ pub(crate) struct StepListArguments {
     /// The task [default: $RELIGHT_TASK]
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
+}
+
+/// `step show`.
+#[derive(Debug, Args)]
+pub(crate) struct StepShowArguments {
+    /// The step's name
+    pub(crate) name: StepName,
+    /// The task [default: $RELIGHT_TASK]
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<TaskId>,
+    /// Which time this name comes up
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) occurrence: NonZeroU32,
+}
+
+/// `step output`.
+#[derive(Debug, Args)]
+pub(crate) struct StepOutputArguments {
+    /// Which step.
+    #[command(flatten)]
+    pub(crate) of: StepShowArguments,
+    /// Print the end of standard error instead
+    #[arg(long)]
+    pub(crate) stderr: bool,
 }
 
 /// `step resolve`.

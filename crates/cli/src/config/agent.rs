@@ -137,6 +137,7 @@ impl AgentConfig {
             task: self.task.clone(),
             restart: self.restart,
             policy: recovery.policy.clone(),
+            spend: recovery.spend,
             silence_max: recovery.silence_max,
             step_silence_max: recovery.step_silence_max,
             timeout: recovery.timeout,

@@ -190,7 +190,7 @@ impl Config {
                 .section("store")
                 .optional("url", store_url)
                 .map(|url| from_folder(&url, &folder)),
-            queue: QueueConfig::read(&top.section("queue")),
+            queue: QueueConfig::read(&top.section("queue"), &top.section("budget")),
             sessions: sessions(&top.section("sessions")),
             log: Log::read(&top.section("log")),
             otlp: top.section("telemetry").optional("otlp", http_address),

@@ -1,11 +1,14 @@
-//! `[queue]`: the limits of tasks, and the pace at which work is taken up again.
+//! `[queue]` and `[budget]`: the limits of tasks, and the pace at which work is taken up again.
 
 use relight_core::recovery::TaskPolicy;
-use relight_core::task::Cost;
+use relight_core::store_budget::StoreBudget;
 use relight_core::time::Span;
 
 use super::recovery::Recovery;
 use super::section::Section;
+
+/// The journal is not searched further back.
+const PERIOD_MAX: Span = Span::from_secs(31 * 24 * 3_600);
 
 /// What tasks may use up, and how fast they come back.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,22 +25,23 @@ pub(crate) struct QueueConfig {
     pub(crate) resume_rate: u32,
     /// Recovered tasks that are worked on at a time; no limit when zero.
     pub(crate) resume_at_once: u32,
+    /// What all agents of the store may use together.
+    pub(crate) budget: StoreBudget,
 }
 
 impl QueueConfig {
-    pub(super) fn read(section: &Section<'_>) -> Self {
-        let cost = section.parsed("cost_max", |text| {
-            text.parse()
-                .map(|Cost(micros)| micros)
-                .map_err(|error| error.to_string())
-        });
+    pub(super) fn read(section: &Section<'_>, budget: &Section<'_>) -> Self {
         Self {
             attempts_max: section.count("attempts_max", 1..=u32::MAX),
             no_progress_max: section.span("no_progress_max").as_limit(),
-            cost_micros_max: Some(cost).filter(|micros| *micros > 0),
+            cost_micros_max: Some(section.cost("cost_max")).filter(|max| *max > 0),
             sweep: section.span("sweep"),
             resume_rate: section.count("resume_rate", 0..=u32::MAX),
             resume_at_once: section.count("resume_at_once", 0..=u32::MAX),
+            budget: StoreBudget {
+                limit: budget.spend_limit(),
+                period: period(budget),
+            },
         }
     }
 
@@ -52,4 +56,13 @@ impl QueueConfig {
             cost_micros_max: self.cost_micros_max,
         }
     }
+}
+
+/// The period of `[budget]`.
+fn period(budget: &Section<'_>) -> Span {
+    let period = budget.span("period");
+    if period == Span::ZERO || period > PERIOD_MAX {
+        budget.problem("period", "write a period of at most \"31d\"", None);
+    }
+    period
 }

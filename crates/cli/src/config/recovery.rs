@@ -4,6 +4,7 @@ use relight_core::agent::AgentPlan;
 use relight_core::restart_budget::RestartPolicy;
 use relight_core::task::STRATEGIES;
 use relight_core::time::Span;
+use relight_core::usage::SpendLimit;
 
 use super::section::Section;
 
@@ -14,6 +15,8 @@ pub(crate) struct Recovery {
     pub(crate) strategy: String,
     /// Budgets of restarts.
     pub(crate) policy: RestartPolicy,
+    /// What an agent may use without progress.
+    pub(crate) spend: SpendLimit,
     /// How long an agent may be silent; never judged when none.
     pub(crate) silence_max: Option<Span>,
     /// How long an open step or tool call explains silence; as long as it is open when none.
@@ -32,6 +35,7 @@ impl Recovery {
     pub(crate) fn limits(&self) -> AgentPlan {
         AgentPlan {
             policy: self.policy.clone(),
+            spend: self.spend,
             silence_max: self.silence_max,
             step_silence_max: self.step_silence_max,
             timeout: self.timeout,
@@ -58,6 +62,7 @@ impl Recovery {
                 total_window: section.span("restarts_window"),
                 growth: usual.growth,
             },
+            spend: section.spend_limit(),
             silence_max: section.span("silence_max").as_limit(),
             step_silence_max: section.span("step_silence_max").as_limit(),
             timeout: section.span("timeout").as_limit(),

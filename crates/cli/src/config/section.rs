@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
+use relight_core::task::Cost;
 use relight_core::time::Span;
+use relight_core::usage::SpendLimit;
 use relight_runtime::presets::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -180,6 +182,24 @@ impl<'t> Section<'t> {
 
     pub(super) fn span(&self, key: &'static str) -> Span {
         self.or_default(key, span)
+    }
+
+    /// A price in millionths.
+    pub(super) fn cost(&self, key: &'static str) -> u64 {
+        self.parsed(key, |text| {
+            text.parse()
+                .map(|Cost(micros)| micros)
+                .map_err(|error| error.to_string())
+        })
+    }
+
+    /// `spend_max` and `tokens_max`.
+    pub(super) fn spend_limit(&self) -> SpendLimit {
+        let tokens = u64::from(self.count("tokens_max", 0..=u32::MAX));
+        SpendLimit {
+            cost_micros: Some(self.cost("spend_max")).filter(|max| *max > 0),
+            tokens: Some(tokens).filter(|max| *max > 0),
+        }
     }
 
     pub(super) fn optional_span(&self, key: &'static str) -> Option<Span> {

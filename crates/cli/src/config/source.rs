@@ -7,18 +7,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use relight_runtime::os::file::{self, Stranger};
+use relight_runtime::project::nearest_config;
 
 use super::FILE_BYTES_MAX;
 use crate::exit::{Exit, Failure};
 
-/// The name under which a configuration is looked for.
-pub(crate) const FILE_NAME: &str = "relight.toml";
+pub(crate) use relight_runtime::project::CONFIG_FILE as FILE_NAME;
 
 /// A file to read, and how it was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) file: PathBuf,
-    /// Nobody named it: it was found in the working folder.
+    /// Nobody named it: it was found in the working folder or above.
     pub(crate) is_found_here: bool,
 }
 
@@ -47,16 +47,15 @@ impl Source {
         }
     }
 
-    /// The file to read: the given one, else `relight.toml` here, else the user's.
+    /// The file to read: the given one, else the nearest `relight.toml` here or above, else the user's.
     pub(crate) fn find(given: Option<&Path>, here: &Path, user: Option<&Path>) -> Option<Self> {
         if let Some(given) = given {
             return Some(Self::named(given));
         }
-        let found = here.join(FILE_NAME);
         let users = user.map(|folder| folder.join("relight").join(FILE_NAME));
-        if !found.exists() {
+        let Some(found) = nearest_config(here) else {
             return users.filter(|file| file.exists()).map(Self::named);
-        }
+        };
         let is_the_users = users.is_some_and(|users| is_same(&found, &users));
         Some(Self {
             file: found,

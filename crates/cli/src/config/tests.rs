@@ -5,6 +5,7 @@ use std::path::Path;
 
 use relight_core::agent::RestartRule;
 use relight_core::time::Span;
+use relight_runtime::hooks::ToolRules;
 use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
 
@@ -28,6 +29,11 @@ fn mistakes(text: &str) -> String {
 
 fn agent(lines: &str) -> AgentConfig {
     parse(&format!("{AGENT}{lines}")).agents.remove(0)
+}
+
+#[test]
+fn programs_that_embed_relight_have_the_default_rules_of_tools() {
+    assert_eq!(Config::tool_rules_of(""), ToolRules::usual());
 }
 
 #[test]

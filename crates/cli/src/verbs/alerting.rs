@@ -23,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// What tells somebody while a supervisor runs.
 #[derive(Debug, Default)]
 pub(super) struct Alerting {
-    courier: Option<AlertDelivery>,
+    delivery: Option<AlertDelivery>,
     watches: JoinSet<()>,
 }
 
@@ -42,9 +42,9 @@ impl Alerting {
         }
         let environment = environment.clone();
         let say = move |text: &str| output::note(&environment, text);
-        let courier = AlertDelivery::start(engine, sinks, config.alert.pace, say).await?;
+        let delivery = AlertDelivery::start(engine, sinks, config.alert.pace, say).await?;
         Ok(Self {
-            courier: Some(courier),
+            delivery: Some(delivery),
             watches,
         })
     }
@@ -52,8 +52,8 @@ impl Alerting {
     /// Tells what is left, for a moment; the rest is told by whoever comes next.
     pub(super) async fn finish(mut self) {
         self.watches.abort_all();
-        if let Some(courier) = self.courier.take() {
-            courier.finish(LAST_WORDS).await;
+        if let Some(delivery) = self.delivery.take() {
+            delivery.finish(LAST_WORDS).await;
         }
     }
 }

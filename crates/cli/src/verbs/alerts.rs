@@ -38,7 +38,7 @@ fn list(environment: &Environment, arguments: &AlertListArguments) -> Outcome {
     let sinks: Vec<Value> = found.sinks.iter().map(sink_json).collect();
     output::answer(
         environment,
-        &json!({"alerts": alerts, "sinks": sinks}),
+        &json!({"items": alerts, "next": null, "sinks": sinks}),
         &text,
     );
     Ok(0)

@@ -105,6 +105,7 @@ pub(super) fn queue_settings(queue: &config::QueueConfig) -> QueueSettings {
         sweep: queue.sweep,
         resume_rate: queue.resume_rate,
         resume_at_once: queue.resume_at_once,
+        budget: queue.budget,
     }
 }
 

@@ -1,6 +1,7 @@
 //! `relight start`, `stop`, `restart` and `down`: what a live supervisor does for a person. Without one
 //! only `stop` can be done: the command takes the agent up itself, for as long as that takes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, FOREGROUND, Stopper};
@@ -8,7 +9,7 @@ use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
-use relight_runtime::operations::agent::{Supervisor as Holding, start_with_daemon};
+use relight_runtime::operations::agent::{SupervisorView, start_with_daemon};
 use relight_runtime::supervise::control::{
     self, AskError, Changed, ControlReply, Refused, Request, ShutdownSummary, daemon_socket,
     run_socket,
@@ -75,7 +76,7 @@ fn for_each(
 }
 
 /// The agents that are meant: a name that only a pool has stands for all its members.
-fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentName>, Failure> {
+pub(super) fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentName>, Failure> {
     let agents = block_on(engine.store().agents(AgentQuery::default()))?;
     let mut meant = Vec::new();
     for name in names {
@@ -89,6 +90,9 @@ fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentName>, Failu
             false => meant.extend(pool),
         }
     }
+    // Named twice, or by its pool too.
+    let mut known = BTreeSet::new();
+    meant.retain(|name| known.insert(name.clone()));
     Ok(meant)
 }
 
@@ -143,11 +147,11 @@ fn change(
         let agent = block_on(engine.store().agent(name))?
             .ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
         block_on(engine.holders().look_for(&agent.lease.held))?;
-        let supervisor = Holding::of(&agent, engine.holders());
+        let supervisor = SupervisorView::of(&agent, engine.holders());
         let supervisor = supervisor.filter(|supervisor| supervisor.alive);
         match &supervisor {
             None
-            | Some(Holding {
+            | Some(SupervisorView {
                 elsewhere: Some(_), ..
             }) => {
                 let is_free = supervisor.is_none();
@@ -346,7 +350,7 @@ pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outc
     let reply = match client::ask(&socket, &request, PATIENCE) {
         Err(AskError::Nobody(_)) => {
             return Err(Failure::new(Exit::Unreachable, "no daemon runs here")
-                .hint("relight ps shows what does; a relight run is ended by Ctrl-C"));
+                .hint("relight ps shows what does; relight stop NAME ends an agent that outlived its daemon, Ctrl-C a relight run"));
         }
         other => other.map_err(|error| no_answer("the daemon", &error))?,
     };

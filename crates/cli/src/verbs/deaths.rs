@@ -19,11 +19,7 @@ pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Out
     let engine = environment.engine()?;
     let deaths = block_on(deaths(engine.store().as_ref(), arguments))?;
     let values: Vec<&Value> = deaths.iter().map(|death| &death.json).collect();
-    output::answer(
-        environment,
-        &json!({"items": values, "next": null}),
-        &text(arguments, &deaths),
-    );
+    output::list(environment, values, &text(arguments, &deaths));
     Ok(0)
 }
 

@@ -8,9 +8,10 @@ use relight_runtime::declared_wait::DeclaredWait;
 use relight_runtime::drain;
 use relight_runtime::engine::Engine;
 use relight_runtime::inflight::{self, Holding, Inflight, OpenStep, OpenTurn};
-use relight_runtime::operations::agent::Supervisor;
+use relight_runtime::operations::agent::SupervisorView;
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::os::clock;
+use relight_runtime::recovery::SWEEP;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -98,7 +99,7 @@ async fn still_running(
     agents.retain(|agent| own != Some(agent.name.as_str()));
     let (mut signs, mut at_work) = (LiveSigns::default(), Vec::new());
     for agent in agents {
-        let near = Supervisor::of(&agent, engine.holders()).filter(Supervisor::is_near);
+        let near = SupervisorView::of(&agent, engine.holders()).filter(SupervisorView::is_near);
         let waits = match near {
             Some(near) => signs.waits_for_work(&home, &agent.name, near.pid).await,
             None => false,
@@ -125,7 +126,7 @@ async fn wait(
     let sweep = find_config(environment, None)
         .ok()
         .flatten()
-        .map_or(Span::from_secs(5), |config| config.queue.sweep);
+        .map_or(SWEEP, |config| config.queue.sweep);
     let deadline = most.map(|most| Instant::now() + most.as_duration());
     let agent = environment
         .get("RELIGHT_AGENT")

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use relight_core::event::Event;
-use relight_server::view;
+use relight_runtime::operations::view::EventView;
 use relight_store::{EventQuery, Store, StoreError};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
@@ -151,7 +151,7 @@ impl EventReader<'_> {
 
     fn print(&self, event: &Event) {
         if self.environment.json {
-            output::json_line(&view::event(event));
+            output::json_line(&EventView::from(event.clone()));
         } else {
             output::line(&line(event));
         }

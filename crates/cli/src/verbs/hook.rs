@@ -5,11 +5,12 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use relight_core::step::RepeatRule;
-use relight_runtime::hooks::{Conversation, HookEvent, Payload, ToolRules};
+use relight_runtime::hooks::{
+    Conversation, HookEvent, Observation, Payload, RunsIn, Telling, ToolRules,
+};
 use relight_runtime::os::{clock, file};
 use relight_runtime::supervise::notify::{self, NotifySign};
 use serde_json::{Value, json};
@@ -31,27 +32,33 @@ const BRIEF_BYTES_MAX: u64 = 16 << 10;
 
 pub(crate) fn run(environment: &Environment, given: &HookArguments) -> u8 {
     let (event, program) = (given.event, given.program);
-    let (sender, receiver) = mpsc::channel();
-    let copy = environment.clone();
+    let failed = move |environment: &Environment, why: &str| {
+        log(
+            environment,
+            &format!("{event:?} of {}: {why}", program.as_str()),
+        );
+    };
     // A bug is a bug for the log, not for the agent's terminal.
     std::panic::set_hook(Box::new(|_| {}));
-    // Without a thread the channel is closed at once.
-    let _ = std::thread::Builder::new().spawn(move || {
-        // Nobody listens when it took too long.
-        let _ = sender.send(observe(&copy, event, program));
-    });
-    let observed = receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        let text = format!("it took longer than {PATIENCE:?}, or a bug ended it");
-        Err(Failure::new(Exit::Bug, text))
-    });
-    match observed {
-        Ok(Some(answer)) => output::line(&answer.to_string()),
-        Ok(None) => {}
-        Err(failure) => {
-            let text = format!("{event:?} of {}: {}", program.as_str(), failure.message);
-            log(environment, &text);
+    // Beside the work, which stays on this thread: memory of another one would have to be set up first.
+    let watched = environment.clone();
+    let (is_at_work, has_ended) = mpsc::channel::<()>();
+    let watch = move || {
+        if has_ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            failed(&watched, &format!("it took longer than {PATIENCE:?}"));
+            std::process::exit(0);
         }
+    };
+    // Without a thread nobody limits the time.
+    let _ = std::thread::Builder::new().spawn(watch);
+    let observe = || observe(environment, event, program);
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(observe)) {
+        Ok(Ok(Some(answer))) => output::line(&answer.to_string()),
+        Ok(Ok(None)) => {}
+        Ok(Err(failure)) => failed(environment, &failure.message),
+        Err(_) => failed(environment, "a bug ended it"),
     }
+    drop(is_at_work);
     0
 }
 
@@ -70,18 +77,10 @@ fn observe(
 ) -> Result<Option<Value>, Failure> {
     let payload = read()?;
     show_life(environment, program, &payload);
-    let rule = match (event, &payload.tool) {
-        (HookEvent::BeforeTool | HookEvent::AfterTool, Some(tool)) => {
-            match tool_rules(environment).of(&tool.name) {
-                Some(rule) => Some(rule),
-                None => return Ok(None),
-            }
-        }
-        _ => None,
-    };
-    if event == HookEvent::BeforeTool && rule == Some(RepeatRule::Repeatable) {
+    let rule_of = |tool: &str| tool_rules(environment).of(tool);
+    let Some(observation) = Observation::of(event, &payload, rule_of) else {
         return Ok(None);
-    }
+    };
     let engine = environment.engine()?;
     let given = environment.own_task()?;
     let program_name = program.as_str();
@@ -90,33 +89,17 @@ fn observe(
         program: program_name,
         payload: &payload,
         given,
+        runs_in: RunsIn::Caller,
+        is_metered: environment.get("RELIGHT_METERED").is_some(),
     };
-    block_on(async {
-        match (event, payload.tool.as_ref().zip(rule)) {
-            (HookEvent::BeforeTool, Some((tool, rule))) => {
-                conversation.call_begins(tool, rule).await?;
-            }
-            (HookEvent::AfterTool, Some((tool, rule))) => {
-                conversation.call_ended(tool, rule).await?;
-            }
-            (HookEvent::SessionStart, _) if program.reads_at_start() => {
-                return tell(environment, program, &conversation).await;
-            }
-            (HookEvent::Prompt, _) => {
-                let told = match program.reads_at_start() {
-                    true => None,
-                    false => tell(environment, program, &conversation).await?,
-                };
-                conversation.prompted().await?;
-                return Ok(told);
-            }
-            (HookEvent::Stop | HookEvent::Failure | HookEvent::SessionEnd, _) => {
-                conversation.turn_ends(event).await?;
-            }
-            (HookEvent::SessionStart | HookEvent::BeforeTool | HookEvent::AfterTool, _) => {}
-        }
-        Ok(None)
-    })
+    // A supervisor has written a brief for its own agent, and may have passed it already.
+    let is_supervised = environment.get("RELIGHT_ATTEMPT").is_some();
+    let telling = Telling {
+        at: program.told_at(),
+        brief: is_supervised.then_some(|| brief_of_attempt(environment, &payload.session)),
+    };
+    let told = block_on(observation.record(&conversation, telling))?;
+    Ok(told.map(|text| program.context(payload.event.as_deref(), &text)))
 }
 
 fn read() -> Result<Payload, Failure> {
@@ -168,28 +151,6 @@ fn tool_rules(environment: &Environment) -> ToolRules {
     }
 }
 
-/// What a conversation is told when it starts. A supervisor has written a brief for its own agent, and may
-/// have passed it already.
-async fn tell(
-    environment: &Environment,
-    program: HookProgram,
-    conversation: &Conversation<'_>,
-) -> Result<Option<Value>, Failure> {
-    let payload = conversation.payload;
-    if payload
-        .source
-        .as_deref()
-        .is_some_and(|source| matches!(source, "clear" | "compact"))
-    {
-        return Ok(None);
-    }
-    let text = match environment.get("RELIGHT_ATTEMPT") {
-        Some(_) => brief_of_attempt(environment, &payload.session),
-        None => conversation.tell().await?,
-    };
-    Ok(text.map(|text| program.context(payload.event.as_deref(), &format!("Relight: {text}"))))
-}
-
 fn brief_of_attempt(environment: &Environment, session: &str) -> Option<String> {
     let read = |variable, most| {
         let bytes = file::read_regular(Path::new(environment.get(variable)?), most)?;
@@ -205,16 +166,16 @@ fn brief_of_attempt(environment: &Environment, session: &str) -> Option<String> 
 }
 
 impl HookProgram {
-    /// Whether it takes context when a session starts; else it takes some with a prompt.
-    fn reads_at_start(self) -> bool {
+    /// The event with whose answer it takes context.
+    fn told_at(self) -> HookEvent {
         match self {
             Self::Claude
             | Self::Codex
             | Self::Gemini
             | Self::Qwen
             | Self::Cursor
-            | Self::Copilot => true,
-            Self::Kimi | Self::Opencode => false,
+            | Self::Copilot => HookEvent::SessionStart,
+            Self::Kimi | Self::Opencode => HookEvent::Prompt,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What `relight up` lends to its HTTP side, and where that listens.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +20,7 @@ use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::{output, whole_file};
 
 /// The daemon's parts that HTTP stands on.
 pub(super) struct Ground<'a> {
@@ -46,13 +47,14 @@ pub(super) fn start(
     threads: Threads,
     control: Control,
 ) -> Result<(Server, Reception), Failure> {
-    let settings = settings(ground.arguments, ground.config)?;
+    let settings = settings(ground.arguments, ground.config, ground.home)?;
+    let wanted = settings.listen;
     let (calls, reception) = Reception::channel();
     let recoverer = ground.supervisor.recoverer().clone();
     let environment = ground.environment.clone();
     let backend = Backend {
         engine: ground.engine.clone(),
-        queue: Queue::new(recoverer.clone()),
+        queue: Queue::new(recoverer.clone()).with_sweep(ground.config.queue.sweep),
         recoverer,
         calls,
         beats: ground.supervisor.beats(),
@@ -66,18 +68,52 @@ pub(super) fn start(
     };
     let server =
         Server::start(threads, control, settings, backend).map_err(|error| refused(&error))?;
-    if let Some(error) = server.skipped() {
-        let address = ground.config.daemon.listen;
-        let text = format!("cannot serve {address} ({error}); only the Unix socket is served");
+    if let (Some(error), Some(wanted)) = (server.skipped(), wanted) {
+        let text = match server.address() {
+            Some(address) => format!("{wanted} is taken ({error}); serving {address} instead"),
+            None => format!("cannot serve {wanted} ({error}); only the Unix socket is served"),
+        };
         output::note(ground.environment, &text);
+    }
+    if is_free_choice(ground.arguments, ground.config)
+        && let Some(address) = server.address()
+    {
+        remember_port(ground.home, address.port());
     }
     Ok((server, reception))
 }
 
-fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failure> {
+/// Nobody named an address: any port of this machine will do.
+fn is_free_choice(arguments: &UpArguments, config: &Config) -> bool {
+    arguments.listen.is_none() && config.daemon.listen == Config::default().daemon.listen
+}
+
+const PORT_FILE: &str = "http-port";
+
+/// The port that the daemon of this home served last, when that was not the usual one.
+pub(super) fn remembered_port(home: &Path) -> Option<u16> {
+    let text = relight_runtime::os::file::read_regular(&home.join(PORT_FILE), 16)?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok()
+}
+
+/// Links and clients that know the port find the next daemon there too. Without the file only they
+/// would miss it.
+fn remember_port(home: &Path, port: u16) {
+    if remembered_port(home).unwrap_or(Config::default().daemon.listen.port()) != port {
+        let _ = whole_file::replace(&home.join(PORT_FILE), format!("{port}\n").as_bytes());
+    }
+}
+
+fn settings(arguments: &UpArguments, config: &Config, home: &Path) -> Result<Settings, Failure> {
     let daemon = &config.daemon;
     let is_wanted = !arguments.no_http && (daemon.http || arguments.listen.is_some());
-    let listen = arguments.listen.unwrap_or(daemon.listen);
+    let mut listen = arguments.listen.unwrap_or(daemon.listen);
+    let mut listen_else = Vec::new();
+    if is_free_choice(arguments, config) {
+        let at = |port| SocketAddr::new(listen.ip(), port);
+        listen_else = vec![listen, at(0)];
+        listen = remembered_port(home).map_or(listen, at);
+    }
     let tls = match &daemon.tls {
         Some((certificate, key)) => Some(Tls::load(certificate, key).map_err(|error| {
             Failure::new(Exit::Config, error.to_string()).hint("mend [daemon] tls_cert and tls_key")
@@ -86,8 +122,7 @@ fn settings(arguments: &UpArguments, config: &Config) -> Result<Settings, Failur
     };
     Ok(Settings {
         listen: is_wanted.then_some(listen),
-        // Another daemon of this machine has the usual one already, most likely.
-        may_skip_listen: listen == Config::default().daemon.listen && arguments.listen.is_none(),
+        listen_else,
         allows_remote: arguments.allow_remote,
         tls,
         hosts: hosts(config),

@@ -28,6 +28,7 @@ struct TypedLine<'w> {
     typed: &'w str,
     home: Option<&'w str>,
     store: Option<&'w str>,
+    project: Option<&'w str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,7 @@ enum Noun {
     Agent,
     Task,
     Preset,
+    Project,
 }
 
 /// The words that may stand for the last one of these.
@@ -52,12 +54,14 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
     let environment = Environment::read(&Global {
         home: line.home.map(Into::into),
         store: line.store.map(Into::into),
+        project: line.project.map(Into::into),
         json: false,
         quiet: true,
         verbose: 0,
     });
     let names = match noun {
         Noun::Preset => Preset::names(environment.presets_folder().as_deref()),
+        Noun::Project => environment.project_names(),
         Noun::Agent | Noun::Task => of_store(&environment, noun, line.typed).unwrap_or_default(),
     };
     let fitting = names.iter().filter(|name| name.starts_with(line.typed));
@@ -72,6 +76,7 @@ impl<'w> TypedLine<'w> {
             typed: "",
             home: None,
             store: None,
+            project: None,
         };
         let Some((typed, before)) = words.split_last() else {
             return line;
@@ -112,6 +117,7 @@ impl<'w> TypedLine<'w> {
         match arg.get_id().as_str() {
             "home" => self.home = Some(value),
             "store" => self.store = Some(value),
+            "project" => self.project = Some(value),
             _ => {}
         }
     }
@@ -160,6 +166,8 @@ fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
         Some(Noun::Task)
     } else if parsed_as == TypeId::of::<AgentName>() {
         Some(Noun::Agent)
+    } else if arg.get_id() == "project" && arg.get_action().takes_values() {
+        Some(Noun::Project)
     } else {
         (is_preset || arg.get_id() == "preset").then_some(Noun::Preset)
     }

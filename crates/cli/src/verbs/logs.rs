@@ -2,6 +2,7 @@
 //! secrets that can be recognised: the file is the agent's own, what is shown of it is ours.
 
 mod far;
+mod merged;
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -9,14 +10,13 @@ use std::time::Duration;
 
 use relight_core::agent::{Agent, Attempt};
 use relight_core::error_code::ErrorCode;
-use relight_core::ids::NodeName;
+use relight_core::ids::{AgentName, NodeName};
 use relight_redact::{RedactedStream, Redactor, SIGHT_BYTES};
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::fleet::far_log;
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::log::{AgentLog, LogPosition};
-use relight_store::{AttemptQuery, StoreError};
-use serde_json::json;
+use relight_store::{AgentQuery, AttemptQuery, StoreError};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
@@ -29,35 +29,66 @@ use crate::terminal_filter::TerminalFilter;
 use crate::{block_on, output};
 
 const CHUNK_BYTES: usize = 256 * 1024;
-/// A line that has no end is shown in pieces of this size.
-const LINE_BYTES_MAX: usize = 64 * 1024;
 /// How long a line that is being followed may take to end before its words are shown.
 const LINE_WAIT: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outcome {
-    if arguments.lines == 0 && !arguments.follow {
+    if arguments.lines == Some(0) && !arguments.follow {
         return Err(super::events::nothing_asked_for());
     }
     let engine = environment.engine()?;
-    let name = &arguments.name;
-    let agent =
-        block_on(engine.store().agent(name))?.ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
-    if let Some(node) = block_on(far_node(&engine, &agent, arguments.attempt))? {
-        return far::run(environment, arguments, &agent, &node);
+    let agents = agents(&engine, &arguments.names)?;
+    let is_by_line = environment.json
+        || arguments.timestamps
+        || arguments.since.is_some()
+        || arguments.grep.is_some();
+    match &agents[..] {
+        [agent] if !arguments.names.is_empty() && !is_by_line => {
+            one(environment, arguments, &engine, agent)
+        }
+        [] => {
+            output::note(environment, "no agents; relight run -- CMD makes the first");
+            Ok(0)
+        }
+        agents => merged::run(environment, arguments, &engine, agents),
     }
-    let folder = AgentFolder::of(&environment.store_folder(&engine)?, name);
-    folder.create().map_err(|error| failure(&error))?;
-    let log = AgentLog::of(&folder);
+}
+
+/// Those that are named, else all. A name that only a pool has stands for its members.
+fn agents(engine: &Engine, names: &[AgentName]) -> Result<Vec<Agent>, Failure> {
+    if names.is_empty() {
+        return Ok(block_on(engine.store().agents(AgentQuery::default()))?);
+    }
+    let mut agents = Vec::new();
+    for name in super::control::members(engine, names)? {
+        let found = block_on(engine.store().agent(&name))?;
+        agents.push(found.ok_or(ActError::NoSuchAgent(name))?);
+    }
+    Ok(agents)
+}
+
+/// The output of one agent, byte for byte.
+fn one(
+    environment: &Environment,
+    arguments: &LogsArguments,
+    engine: &Engine,
+    agent: &Agent,
+) -> Outcome {
+    let name = &agent.name;
+    if let Some(node) = block_on(far_node(engine, agent, arguments.attempt))? {
+        let far = far::read(environment, arguments, agent, &node)?;
+        for line in &far.lines {
+            output::write_out(format!("{line}\n").as_bytes());
+        }
+        output::note(environment, &far.note);
+        return Ok(0);
+    }
+    let log = log_of(environment, engine, name)?;
     let mut printer = Printer::new(environment, arguments, engine.redactor());
     let watch = arguments.follow.then(Watch::begin).transpose();
     let watch = watch.map_err(|error| failure(&error))?;
-    let end = match arguments.attempt {
-        Some(number) => {
-            let part = part_of(&engine, &agent, number)?;
-            print_part(&log, arguments, &part, &mut printer).map_err(|error| failure(&error))?
-        }
-        None => print_end(&log, arguments, &mut printer).map_err(|error| failure(&error))?,
-    };
+    let part = part_of(engine, agent, arguments.attempt)?;
+    let end = print_part(&log, arguments, &part, &mut printer).map_err(|error| failure(&error))?;
     if let Some(watch) = watch {
         watch
             .follow(&log, end, &mut printer)
@@ -69,6 +100,16 @@ pub(crate) fn run(environment: &Environment, arguments: &LogsArguments) -> Outco
         output::note(environment, &format!("agent {name} has written nothing"));
     }
     Ok(0)
+}
+
+fn log_of(
+    environment: &Environment,
+    engine: &Engine,
+    name: &AgentName,
+) -> Result<AgentLog, Failure> {
+    let folder = AgentFolder::of(&environment.store_folder(engine)?, name);
+    folder.create().map_err(|error| failure(&error))?;
+    Ok(AgentLog::of(&folder))
 }
 
 /// The other node of a fleet that has what is asked for.
@@ -94,8 +135,14 @@ struct LogRange {
     to: Option<LogPosition>,
 }
 
-/// The output of an attempt ends where that of the next one begins.
-fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<LogRange, Failure> {
+/// The whole log, or the output of one attempt, which ends where that of the next one begins.
+fn part_of(engine: &Engine, agent: &Agent, attempt: Option<u32>) -> Result<LogRange, Failure> {
+    let Some(number) = attempt else {
+        return Ok(LogRange {
+            from: LogPosition::START,
+            to: None,
+        });
+    };
     let name = &agent.name;
     // They are numbered in order: the wanted one is so far from the newest.
     let limit = agent.attempt_number.saturating_sub(number) as usize + 1;
@@ -120,51 +167,47 @@ fn part_of(engine: &Engine, agent: &Agent, number: u32) -> Result<LogRange, Fail
     Ok(LogRange { from, to })
 }
 
-fn print_end(
-    log: &AgentLog,
-    arguments: &LogsArguments,
-    printer: &mut Printer<'_>,
-) -> io::Result<LogPosition> {
-    let start = LogPosition::START;
-    let from = if arguments.all {
-        start
-    } else {
-        log.last_lines_from(arguments.lines, start)?
-    };
-    look_before(log, from, printer)?;
-    each_chunk(log, &LogRange { from, to: None }, |_, chunk| {
-        printer.print(chunk)
-    })
-}
-
 fn print_part(
     log: &AgentLog,
     arguments: &LogsArguments,
     part: &LogRange,
     printer: &mut Printer<'_>,
 ) -> io::Result<LogPosition> {
-    let from = if arguments.all {
-        part.from
-    } else {
-        last_lines_of(log, part, arguments.lines)?
-    };
-    look_before(log, from, printer)?;
+    let from = first_line(log, part, arguments)?;
+    let before = before(log, from)?;
+    printer.pass_over(&before);
     each_chunk(log, &LogRange { from, to: part.to }, |_, chunk| {
-        printer.print(chunk)
+        printer.print(chunk);
     })
 }
 
 /// What stands before the first line that is wanted tells of it: a key may have begun there.
-fn look_before(log: &AgentLog, from: LogPosition, printer: &mut Printer<'_>) -> io::Result<()> {
+fn before(log: &AgentLog, from: LogPosition) -> io::Result<Vec<u8>> {
     let offset = from.offset.saturating_sub(SIGHT_BYTES as u64);
-    if offset == from.offset {
-        return Ok(());
+    let mut bytes = Vec::new();
+    if offset < from.offset {
+        let before = LogRange {
+            from: LogPosition { offset, ..from },
+            to: Some(from),
+        };
+        each_chunk(log, &before, |_, chunk| bytes.extend_from_slice(chunk))?;
     }
-    let before = LogRange {
-        from: LogPosition { offset, ..from },
-        to: Some(from),
-    };
-    each_chunk(log, &before, |_, chunk| printer.pass_over(chunk)).map(drop)
+    Ok(bytes)
+}
+
+/// Where the first line that is wanted begins.
+fn first_line(
+    log: &AgentLog,
+    part: &LogRange,
+    arguments: &LogsArguments,
+) -> io::Result<LogPosition> {
+    let since = arguments.since.map(|since| log.position_at(since));
+    let from = since.transpose()?.unwrap_or(part.from).max(part.from);
+    match (arguments.last(), part.to) {
+        (None, _) => Ok(from),
+        (Some(count), None) => log.last_lines_from(count, from),
+        (Some(count), Some(_)) => last_lines_of(log, part, count),
+    }
 }
 
 /// Where the last lines of a part begin.
@@ -290,33 +333,27 @@ enum OutputForm {
     Raw,
     /// Without that, but with colours.
     Clean(TerminalFilter),
-    /// A JSON object a line; the beginning of one that has not come to its end.
-    Json(Vec<u8>),
 }
 
 struct Printer<'a> {
-    arguments: &'a LogsArguments,
     form: OutputForm,
     stream: RedactedStream<'a>,
     has_printed: bool,
 }
 
+impl OutputForm {
+    fn new(environment: &Environment, arguments: &LogsArguments) -> Self {
+        match arguments.raw || environment.json || !output::is_terminal() {
+            true => Self::Raw,
+            false => Self::Clean(TerminalFilter::new(output::has_colours(environment))),
+        }
+    }
+}
+
 impl<'a> Printer<'a> {
-    fn new(
-        environment: &Environment,
-        arguments: &'a LogsArguments,
-        redactor: &'a Redactor,
-    ) -> Self {
-        let form = match (environment.json, arguments.raw || !output::is_terminal()) {
-            (true, _) => OutputForm::Json(Vec::new()),
-            (false, true) => OutputForm::Raw,
-            (false, false) => {
-                OutputForm::Clean(TerminalFilter::new(output::has_colours(environment)))
-            }
-        };
+    fn new(environment: &Environment, arguments: &LogsArguments, redactor: &'a Redactor) -> Self {
         Self {
-            arguments,
-            form,
+            form: OutputForm::new(environment, arguments),
             stream: redactor.stream(),
             has_printed: false,
         }
@@ -325,7 +362,7 @@ impl<'a> Printer<'a> {
     fn pass_over(&mut self, chunk: &[u8]) {
         match &mut self.form {
             OutputForm::Clean(filter) => self.stream.pass_over(filter.pass(chunk).as_bytes()),
-            OutputForm::Raw | OutputForm::Json(_) => self.stream.pass_over(chunk),
+            OutputForm::Raw => self.stream.pass_over(chunk),
         }
     }
 
@@ -337,16 +374,12 @@ impl<'a> Printer<'a> {
             OutputForm::Clean(filter) => {
                 output::write_out(self.stream.pass(filter.pass(chunk).as_bytes()));
             }
-            OutputForm::Json(line) => print_lines(self.arguments, line, self.stream.pass(chunk)),
         }
     }
 
     /// Prints what is there of a line that does not come to its end.
     fn print_words(&mut self) {
-        match &self.form {
-            OutputForm::Raw | OutputForm::Clean(_) => output::write_out(self.stream.words()),
-            OutputForm::Json(_) => {}
-        }
+        output::write_out(self.stream.words());
     }
 
     /// Prints what has no line end yet, and takes colours back.
@@ -358,29 +391,6 @@ impl<'a> Printer<'a> {
                 output::write_out(rest);
                 output::write_out(filter.finish().as_bytes());
             }
-            OutputForm::Json(line) => {
-                print_lines(self.arguments, line, rest);
-                print_line(self.arguments, line);
-            }
         }
     }
-}
-
-fn print_lines(arguments: &LogsArguments, line: &mut Vec<u8>, text: &[u8]) {
-    for piece in text.split_inclusive(|byte| *byte == b'\n') {
-        line.extend_from_slice(piece);
-        if piece.ends_with(b"\n") || line.len() > LINE_BYTES_MAX {
-            print_line(arguments, line);
-        }
-    }
-}
-
-fn print_line(arguments: &LogsArguments, line: &mut Vec<u8>) {
-    if line.is_empty() {
-        return;
-    }
-    let bytes = std::mem::take(line);
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_end_matches(['\n', '\r']);
-    output::json_line(&json!({"agent": arguments.name, "line": text}));
 }

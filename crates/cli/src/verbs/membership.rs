@@ -7,6 +7,7 @@ use relight_core::node::NewNode;
 use relight_runtime::daemon::Membership;
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::JoinError;
+use relight_runtime::fleet::node_file::NodeFile;
 use relight_runtime::os::{fleet as door, process};
 
 use super::supervision::cannot_use;
@@ -14,7 +15,7 @@ use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
-use crate::node_file::NodeFile;
+use crate::node_file;
 
 /// The node that the flag, the configuration or the store asks for; none when this machine is alone.
 /// From then on this process belongs to it. Nothing is written yet: another daemon may have the home.
@@ -42,7 +43,8 @@ pub(super) fn identity(
         environment.check_name(what, text)?;
     }
     let (home, store) = (environment.home()?, environment.local_store()?);
-    let file = NodeFile::planned(&home, &name, store).map_err(|error| cannot_use(&home, &error))?;
+    let file =
+        node_file::planned(&home, &name, store).map_err(|error| cannot_use(&home, &error))?;
     assert!(
         door::belong_to(&name),
         "nothing has asked for this process's identity yet"
@@ -59,8 +61,8 @@ pub(super) fn keep(
 ) -> Result<(), Failure> {
     let home = environment.home()?;
     let kept = match identity {
-        Some(file) => file.keep(&home),
-        None if socket_folder == home => NodeFile::remove(&home),
+        Some(file) => node_file::keep(file, &home),
+        None if socket_folder == home => node_file::remove(&home),
         None => Ok(()),
     };
     kept.map_err(|error| cannot_use(&home, &error))

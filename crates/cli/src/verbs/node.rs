@@ -2,11 +2,11 @@
 
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::NodeName;
-use relight_core::node::Node;
-use relight_runtime::fleet::agents_by_node;
-use relight_runtime::os::clock;
-use relight_store::{Store, StoreError};
-use serde_json::{Value, json};
+use relight_core::time::Span;
+use relight_runtime::operations::node::{self, NodeView};
+use relight_runtime::os::{clock, fleet};
+use relight_store::Store;
+use serde_json::json;
 
 use crate::arguments::node::NodeCommand;
 use crate::environment::Environment;
@@ -24,67 +24,37 @@ pub(crate) fn run(environment: &Environment, command: &NodeCommand) -> Outcome {
 }
 
 fn list(environment: &Environment, store: &dyn Store) -> Outcome {
-    let (nodes, held) = block_on(async {
-        let nodes = store.nodes().await?;
-        Ok::<_, StoreError>((nodes, agents_by_node(store).await?))
-    })?;
-    let agents = |node: &Node| held.get(&node.new.name).copied().unwrap_or(0);
-    if environment.json {
-        let items: Vec<Value> = nodes
-            .iter()
-            .map(|node| to_json(node, agents(node)))
-            .collect();
-        output::json(&json!({"items": items, "next": null}));
-    } else if nodes.is_empty() {
-        output::line("no nodes: this store has no fleet; relight up --node NAME makes the first");
-    } else {
-        let header = [
-            "node", "state", "lease", "agents", "labels", "version", "since", "address",
-        ];
-        let mut rows = vec![header.map(str::to_owned).to_vec()];
-        rows.extend(nodes.iter().map(|node| row(node, agents(node))));
-        output::line(&output::table(&rows));
-    }
+    let nodes = block_on(node::list(store, fleet::node()))?;
+    let header = [
+        "node", "state", "lease", "agents", "labels", "version", "since", "address",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(nodes.iter().map(row));
+    let text = match nodes.is_empty() {
+        true => "no nodes: this store has no fleet; relight up --node NAME makes the first".into(),
+        false => output::table(&rows),
+    };
+    output::list(environment, nodes, &text);
     Ok(0)
 }
 
-fn row(node: &Node, agents: u64) -> Vec<String> {
-    let none = || "–".to_owned();
-    let new = &node.new;
+fn row(node: &NodeView) -> Vec<String> {
+    let text = |text: String| if text.is_empty() { "–".into() } else { text };
+    let span = |ms: u64| Span::from_ms(ms).to_string();
+    let lease = match node.lease_left_ms {
+        0 => String::new(),
+        left => format!("{} of {}", span(left), span(node.lease_ms)),
+    };
     vec![
-        new.name.to_string(),
-        node.state().as_str().to_owned(),
-        if node.is_live() {
-            format!("{} of {}", node.left, new.ttl)
-        } else {
-            none()
-        },
-        agents.to_string(),
-        if new.labels.is_empty() {
-            none()
-        } else {
-            new.labels.join(" ")
-        },
-        new.version.clone(),
+        node.name.clone(),
+        node.state.clone(),
+        text(lease),
+        node.agents.to_string(),
+        text(node.labels.join(" ")),
+        node.version.clone(),
         node.joined_at.to_string(),
-        new.address.clone().unwrap_or_else(none),
+        text(node.address.clone().unwrap_or_default()),
     ]
-}
-
-fn to_json(node: &Node, agents: u64) -> Value {
-    json!({
-        "name": node.new.name,
-        "state": node.state().as_str(),
-        "lease_left_ms": node.left.as_ms(),
-        "lease_ms": node.new.ttl.as_ms(),
-        "agents": agents,
-        "labels": node.new.labels,
-        "address": node.new.address,
-        "version": node.new.version,
-        "epoch": node.epoch,
-        "draining": node.draining,
-        "joined_at": node.joined_at,
-    })
 }
 
 fn change(
@@ -93,20 +63,15 @@ fn change(
     name: &NodeName,
     draining: bool,
 ) -> Outcome {
-    if !block_on(store.drain_node(name, draining, clock::now()))? {
-        return Err(no_such_node(name));
-    }
+    let drained = block_on(node::drain(store, name, draining, fleet::node()))?;
+    let node = drained.ok_or_else(|| no_such_node(name))?;
     let text = match draining {
         true => {
             format!("node {name} takes nothing new; relight node drain {name} --cancel ends that")
         }
         false => format!("node {name} takes things up again"),
     };
-    output::answer(
-        environment,
-        &json!({"name": name, "draining": draining}),
-        &text,
-    );
+    output::answer(environment, &node, &text);
     Ok(0)
 }
 

@@ -1,6 +1,5 @@
 //! The operator's desk: what `relight recover` lists, and what a person does with it.
 
-use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use relight_core::decide::Refusal;
@@ -12,13 +11,13 @@ use relight_core::time::Time;
 use relight_runtime::engine::ActError;
 use relight_runtime::operations::Context;
 use relight_runtime::os::clock;
+use relight_runtime::recovery::Recovered;
 use relight_runtime::recovery::operator::{self, AwaitingOperator, Filter, OperatorCommand, Then};
-use relight_runtime::recovery::{Recovered, Recoverer};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::operate;
+use super::progress::Bar;
 use crate::arguments::agent::RecoverArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -27,8 +26,6 @@ use crate::{block_on, output};
 
 /// Without a pace: so many share a sync of the disk.
 const AT_ONCE: usize = 64;
-/// How long it takes until somebody wants to know how far it is, and again.
-const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Why a task was abandoned when nobody said.
 const ABANDONED: &str = "abandoned by a person";
 
@@ -118,16 +115,12 @@ impl Deeds<'_> {
         let is_paced = rate > 0 && !self.dry_run;
         let at_once = if is_paced { 1 } else { AT_ONCE };
         let pause = Duration::from_secs(1) / rate.max(1);
-        let mut told_at = Instant::now();
+        let mut bar = Bar::new(self.environment);
         for chunk in tasks.chunks(at_once) {
             if is_paced && !self.done.is_empty() {
                 tokio::time::sleep(pause).await;
             }
-            if told_at.elapsed() >= PROGRESS_EVERY && std::io::stderr().is_terminal() {
-                let text = format!("{} of {} tasks", self.done.len(), tasks.len());
-                output::note(self.environment, &text);
-                told_at = Instant::now();
-            }
+            bar.count("deciding about tasks", self.done.len(), tasks.len());
             self.run_together(chunk).await;
         }
     }
@@ -271,23 +264,6 @@ fn whose(task: &Task) -> &str {
         .map_or("whoever takes it", |agent| agent.as_str())
 }
 
-/// Everything that waits, with all that a person needs.
-pub(super) async fn list(
-    recoverer: &Recoverer,
-    filter: &Filter,
-) -> Result<Vec<AwaitingOperator>, Failure> {
-    let mut list = Vec::new();
-    for task in operator::tasks(recoverer.engine(), filter).await? {
-        match operator::waiting(recoverer, task).await {
-            Ok(waiting) => list.push(waiting),
-            // Somebody removed it meanwhile.
-            Err(ActError::NoSuchTask(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(list)
-}
-
 /// A task on the desk: what it is, why, how far, and what becomes of it.
 pub(super) fn waiting_text(waiting: &AwaitingOperator) -> String {
     let AwaitingOperator {
@@ -365,7 +341,7 @@ fn foreseen_text(foreseen: &Recovered) -> String {
         .as_deref()
         .unwrap_or("no strategy is asked");
     let what = match foreseen.outcome.as_deref() {
-        Some("reassign") => "failed, and whoever can do it may take it",
+        Some("reassign") => "failed, and any agent with the skills may take it",
         Some("retries_used_up") => "failed, and no retry is left",
         Some("resume") => "interrupted, and its agent may continue it",
         Some("parked") => "parked: it has used up what it may",

@@ -43,11 +43,7 @@ fn list(environment: &Environment) -> u8 {
             .or(error.map(|error| format!("not valid: {error}")));
         rows.push(vec![name, text.unwrap_or_default()]);
     }
-    output::answer(
-        environment,
-        &json!({"items": values, "next": null}),
-        &output::table(&rows),
-    );
+    output::list(environment, values, &output::table(&rows));
     0
 }
 

@@ -5,6 +5,7 @@ use relight_runtime::prune::{Candidate, OldSession, Pruned, candidates, old_sess
 use relight_runtime::supervise::successor::task_state_file;
 use serde_json::{Value, json};
 
+use super::progress::Bar;
 use crate::arguments::other::PruneArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -26,12 +27,10 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
             return Ok(0);
         }
         let all = found.tasks.len();
-        let tell = |done: usize| {
-            if all > 1_000 && !environment.json {
-                output::note(environment, &format!("removed {done} of {all}"));
-            }
-        };
+        let mut bar = Bar::new(environment);
+        let tell = |done: usize| bar.count("removing tasks", done, all);
         let pruned = prune(&engine, &found, arguments.older_than, now, tell).await?;
+        drop(bar);
         let home = environment.store_folder(&engine)?;
         for id in &pruned.tasks {
             // Most have none.

@@ -1,10 +1,13 @@
 //! `relight ps`: agents as the store has them, with what it says of processes checked. A live
 //! supervisor is asked for signs of life; without one nothing is missing but those.
 
+mod all;
+mod watch;
+
 use relight_core::agent::AgentStateKind;
 use relight_core::time::Time;
 use relight_runtime::drain;
-use relight_runtime::operations::agent::{Agent, Supervisor, Truth};
+use relight_runtime::operations::agent::{AgentView, SupervisorView, Truth};
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::operations::view::List;
 use relight_runtime::os::clock;
@@ -18,6 +21,12 @@ use crate::exit::Outcome;
 use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome {
+    if arguments.watch {
+        return watch::run(environment, arguments);
+    }
+    if arguments.all {
+        return all::run(environment, arguments);
+    }
     let context = operate::context(environment)?;
     let (mut signs, here) = (LiveSigns::default(), output::here());
     let found = block_on(async {
@@ -25,14 +34,12 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
         match &arguments.name {
             Some(name) => {
                 let items = vec![context.show_agent(name, &mut signs, here).await?];
-                Ok(List { items, next: None })
+                Ok(List::new(items, None))
             }
             None => {
-                let query = AgentQuery {
-                    states: arguments.states.clone(),
-                    ..AgentQuery::default()
-                };
-                context.list_agents(query, &mut signs, here).await
+                context
+                    .list_agents(query(arguments), &mut signs, here)
+                    .await
             }
         }
     })?;
@@ -48,36 +55,45 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
             output::line(&super::drain::line(since));
         }
     }
+    output::left_out(&found.unreadable);
     Ok(0)
 }
 
-fn restarts_text(agent: &Agent) -> String {
+fn query(arguments: &PsArguments) -> AgentQuery {
+    AgentQuery {
+        states: arguments.states.clone(),
+        ..AgentQuery::default()
+    }
+}
+
+fn restarts_text(agent: &AgentView) -> String {
     format!("{} / {}", agent.recoveries_in_a_row, agent.restarts_total)
 }
 
-fn last_death_text(agent: &Agent, now: Time) -> String {
+fn last_death_text(agent: &AgentView, now: Time) -> String {
     let Some(death) = &agent.last_death else {
         return none();
     };
-    let ago = now.since(death.at);
+    let ago = now.since(death.at).rough();
     match death.cause.as_str() {
         // What else there is to say about these the cause does not say.
-        "failed" | "signal" => format!("{}: {}, {ago} ago", death.cause, death.how),
+        "failed" => format!("{}, {ago} ago", death.how),
+        "signal" => format!("{}, {ago} ago", death.how),
         cause => format!("{cause}, {ago} ago"),
     }
 }
 
-fn task_text(agent: &Agent) -> Option<String> {
+fn task_text(agent: &AgentView) -> Option<String> {
     let at = agent.step.as_ref().or(agent.task_status.as_ref());
     let at = at.map(|at| format!(" · {at}")).unwrap_or_default();
     Some(format!("{}{at}", agent.task.as_ref()?))
 }
 
-fn supervisor_text(agent: &Agent) -> String {
+fn supervisor_text(agent: &AgentView) -> String {
     match (&agent.supervisor, agent.truth) {
         (_, Truth::Orphaned) => "none: orphaned".to_owned(),
         (
-            Some(Supervisor {
+            Some(SupervisorView {
                 kind,
                 pid,
                 alive: true,
@@ -92,22 +108,92 @@ fn supervisor_text(agent: &Agent) -> String {
     }
 }
 
-fn row(agent: &Agent, now: Time) -> Vec<String> {
-    vec![
-        agent.name.clone(),
-        agent.detail.clone(),
-        agent.attempt.to_string(),
-        agent.pid.map_or_else(none, |pid| pid.to_string()),
-        to_second(agent.since),
-        restarts_text(agent),
-        last_death_text(agent, now),
-        task_text(agent).unwrap_or_else(none),
-        supervisor_text(agent),
+/// The state in one word: what is true of it, where its record says something else.
+fn state_word(agent: &AgentView, now: Time) -> &'static str {
+    match (agent.state, agent.truth) {
+        (_, Truth::Orphaned) => "orphaned",
+        (_, Truth::DiedUnnoticed) => "died",
+        (_, Truth::NotRecorded) => "ended",
+        (_, Truth::Unheard) => "unheard",
+        (AgentStateKind::Running, _) if agent.waiting_until.is_some_and(|until| until > now) => {
+            "waiting"
+        }
+        // An agent that waits for a task of the queue is at rest, not stopped.
+        (AgentStateKind::Stopped, _) if agent.detail == "idle" => "idle",
+        (state, _) => state.as_str(),
+    }
+}
+
+/// Whether more has to be said of it than its state, and what to type.
+fn has_remedy(agent: &AgentView) -> bool {
+    let is_quiet = matches!(
+        agent.state,
+        AgentStateKind::Running | AgentStateKind::Created | AgentStateKind::Stopped
+    );
+    agent.truth != Truth::AsRecorded || !is_quiet
+}
+
+fn remedies(agents: &[AgentView]) -> Vec<String> {
+    let with_remedy = agents.iter().filter(|agent| has_remedy(agent));
+    with_remedy
+        .map(|agent| {
+            let orphaned = match agent.truth {
+                Truth::Orphaned => {
+                    "; without a supervisor: relight up, or its relight run, adopts it"
+                }
+                _ => "",
+            };
+            let text = format!("{}: {}{orphaned}", agent.name, agent.detail);
+            output::one_line(&text)
+        })
+        .collect()
+}
+
+/// The columns of the table; more of them when that was asked for.
+fn rows(agents: &[AgentView], is_verbose: bool, now: Time) -> Vec<Vec<String>> {
+    let mut header = [
+        "agent",
+        "state",
+        "for",
+        "pid",
+        "attempt",
+        "last death",
+        "task",
     ]
+    .to_vec();
+    if is_verbose {
+        header.extend(["restarts", "supervisor"]);
+    }
+    let has_nodes = agents.iter().any(|agent| agent.node.is_some());
+    if has_nodes {
+        header.push("node");
+    }
+    let row = |agent: &AgentView| {
+        let mut row = vec![
+            agent.name.clone(),
+            state_word(agent, now).to_owned(),
+            now.since(agent.since).rough(),
+            agent.pid.map_or_else(none, |pid| pid.to_string()),
+            agent.attempt.to_string(),
+            last_death_text(agent, now),
+            task_text(agent).unwrap_or_else(none),
+        ];
+        if is_verbose {
+            row.extend([restarts_text(agent), supervisor_text(agent)]);
+        }
+        if has_nodes {
+            row.push(agent.node.clone().unwrap_or_else(none));
+        }
+        row
+    };
+    let header = header.into_iter().map(str::to_owned).collect();
+    std::iter::once(header)
+        .chain(agents.iter().map(row))
+        .collect()
 }
 
 /// One agent, a line a fact.
-fn facts(agent: &Agent, now: Time) -> Vec<Vec<String>> {
+fn facts(agent: &AgentView, now: Time) -> Vec<Vec<String>> {
     let last_sign = agent
         .last_sign_at
         .map(|at| format!("{} ago", now.since(at)));
@@ -150,8 +236,8 @@ fn facts(agent: &Agent, now: Time) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The colour of its state's first word.
-fn colour(agent: &Agent) -> Option<&'static str> {
+/// The colour of its state.
+fn colour(agent: &AgentView) -> Option<&'static str> {
     match (agent.state, agent.truth) {
         (_, Truth::DiedUnnoticed) | (AgentStateKind::Terminated, _) => Some(RED),
         (_, Truth::Orphaned | Truth::Forgotten | Truth::Unheard | Truth::NotRecorded)
@@ -166,19 +252,7 @@ const YELLOW: &str = "\u{1b}[33m";
 const GREEN: &str = "\u{1b}[32m";
 const PLAIN: &str = "\u{1b}[0m";
 
-const HEADER: [&str; 9] = [
-    "agent",
-    "state",
-    "attempt",
-    "pid",
-    "since",
-    "restarts",
-    "last death",
-    "task",
-    "supervisor",
-];
-
-fn print(environment: &Environment, arguments: &PsArguments, agents: &[Agent]) {
+fn print(environment: &Environment, arguments: &PsArguments, agents: &[AgentView]) {
     let now = clock::now();
     if agents.is_empty() {
         let text = if arguments.states.is_empty() {
@@ -193,37 +267,61 @@ fn print(environment: &Environment, arguments: &PsArguments, agents: &[Agent]) {
         output::line(&output::facts(&facts(agent, now)));
         return;
     }
-    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
-    rows.extend(agents.iter().map(|agent| row(agent, now)));
-    if agents.iter().any(|agent| agent.node.is_some()) {
-        let nodes = agents
-            .iter()
-            .map(|agent| agent.node.clone().unwrap_or_else(none));
-        let column = std::iter::once("node".to_owned()).chain(nodes);
-        rows.iter_mut()
-            .zip(column)
-            .for_each(|(row, node)| row.push(node));
+    let is_verbose = environment.verbose > 0;
+    // What is wide is wanted so.
+    let width = output::terminal_size()
+        .map(|(columns, _)| columns)
+        .filter(|_| !is_verbose);
+    output::line(&table(
+        agents,
+        is_verbose,
+        now,
+        width,
+        output::has_colours(environment),
+    ));
+    for remedy in remedies(agents) {
+        output::line(&remedy);
     }
-    let text = output::table(&rows);
-    output::line(&if output::has_colours(environment) {
-        paint(&text, agents)
-    } else {
-        text
-    });
 }
 
-/// Colours each state where it stands, after the name; the table laid it out without colours.
-fn paint(table: &str, agents: &[Agent]) -> String {
-    let mut lines = table.lines();
+/// The table, no wider than that.
+fn table(
+    agents: &[AgentView],
+    is_verbose: bool,
+    now: Time,
+    width: Option<usize>,
+    has_colours: bool,
+) -> String {
+    let rows = rows(agents, is_verbose, now);
+    let agents: Vec<&AgentView> = agents.iter().collect();
+    painted(&rows, &agents, now, width, has_colours)
+}
+
+/// Lays rows out, and colours the state of each agent.
+fn painted(
+    rows: &[Vec<String>],
+    agents: &[&AgentView],
+    now: Time,
+    width: Option<usize>,
+    has_colours: bool,
+) -> String {
+    let text = match width {
+        Some(width) => output::fitted(rows, width),
+        None => output::table(rows),
+    };
+    if !has_colours {
+        return text;
+    }
+    // A state begins where its title does, for the table was laid out without colours.
+    let begin = text.find("state").unwrap_or_default();
+    let mut lines = text.lines();
     let mut painted = vec![lines.next().unwrap_or_default().to_owned()];
     for (line, agent) in lines.zip(agents) {
-        let (name, rest) = line.split_at(agent.name.len());
-        let state = output::one_line(&agent.detail);
-        painted.push(match colour(agent) {
-            Some(colour) => {
-                name.to_owned() + &rest.replacen(&state, &format!("{colour}{state}{PLAIN}"), 1)
-            }
-            None => line.to_owned(),
+        let state = state_word(agent, now);
+        let at = line.char_indices().nth(begin).map_or(0, |(at, _)| at);
+        painted.push(match (colour(agent), line[at..].strip_prefix(state)) {
+            (Some(colour), Some(rest)) => format!("{}{colour}{state}{PLAIN}{rest}", &line[..at]),
+            _ => line.to_owned(),
         });
     }
     painted.join("\n")

@@ -18,10 +18,11 @@ use relight_core::restart_budget::RestartPolicy;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_core::time::Span;
+use relight_core::usage::SpendLimit;
 use relight_redact::Redactor;
 use relight_runtime::engine::{ActError, DRAIN_HINT, Engine};
 use relight_runtime::holders::Holders;
-use relight_runtime::operations::agent::Supervisor as AgentSupervisor;
+use relight_runtime::operations::agent::SupervisorView;
 use relight_runtime::os::signals::{SignalRequest, Signals};
 use relight_runtime::os::word::Word;
 use relight_runtime::supervise::boots;
@@ -32,7 +33,7 @@ use relight_runtime::supervise::log::{AgentLog, Follow, LogLimits};
 use relight_runtime::supervise::notices::{self, Notice, What};
 use relight_runtime::supervise::shim::wire::Input;
 use relight_runtime::supervise::spec::AgentSpec;
-use relight_runtime::supervise::supervisor::{AcquireMode, AgentView, Supervisor};
+use relight_runtime::supervise::supervisor::{AcquireMode, AgentSnapshot, Supervisor};
 use relight_runtime::supervise::unnoticed_deaths;
 use relight_store::AttemptQuery;
 use serde_json::json;
@@ -458,7 +459,7 @@ fn is_new_work(begin: AcquireMode, known: Option<&Agent>) -> bool {
     begin != AcquireMode::Wake || !was_begun
 }
 
-fn is_paused_by_drain(view: &AgentView) -> bool {
+fn is_paused_by_drain(view: &AgentSnapshot) -> bool {
     let why = &view.agent.state;
     view.at_rest
         && matches!(
@@ -476,7 +477,7 @@ fn refuse_if_it_lives(
     leader: Option<&ProcessIdentity>,
     holders: &Holders,
 ) -> Result<(), Failure> {
-    let supervisor = AgentSupervisor::of(known, holders).filter(|supervisor| supervisor.alive);
+    let supervisor = SupervisorView::of(known, holders).filter(|supervisor| supervisor.alive);
     let who = match (leader, supervisor) {
         (Some(leader), _) => format!("pid {}", leader.pid),
         (None, Some(supervisor)) => format!("supervised by pid {}", supervisor.pid),
@@ -644,7 +645,7 @@ struct RunResult {
 fn finish(
     environment: &Environment,
     name: &AgentName,
-    view: &AgentView,
+    view: &AgentSnapshot,
     ending: &RunResult,
 ) -> Outcome {
     let RunResult {
@@ -671,6 +672,13 @@ fn finish(
             by: Stopper::Itself
         }
     );
+    let is_incurable = matches!(
+        view.agent.state,
+        AgentState::Suspended {
+            why: Pause::Incurable,
+            ..
+        }
+    );
     let is_loop = view.agent.plan.is_loop();
     let (code, whose) = match ended {
         _ if waits && nothing_ended && told.is_none() => (Exit::Busy as u8, "relight"),
@@ -686,6 +694,13 @@ fn finish(
             cause: Cause::Completed,
             ..
         }) if is_loop && !is_finished && told.is_none() => (Exit::No as u8, "relight"),
+        // Relight ended it, for an error that no retry can cure or for what it spent.
+        Some(RecordedDeath {
+            cause: Cause::Failed,
+            death,
+        }) if is_incurable && told.is_none() && is_by_signal(death.how) => {
+            (Exit::No as u8, "relight")
+        }
         // Nothing was started, for its task was over already.
         None if is_finished && told.is_none() => (over(environment, task.as_ref()), "relight"),
         ended => code(ended, told),
@@ -706,8 +721,17 @@ fn finish(
     Ok(code)
 }
 
+/// Whether a signal ended it, or its own handler of one.
+fn is_by_signal(how: HowEnded) -> bool {
+    match how {
+        HowEnded::Signal(_) => true,
+        HowEnded::Code(code) => code > 128,
+        HowEnded::Unknown => false,
+    }
+}
+
 /// Whether no attempt has ended since this run began.
-fn nothing_ended(view: &AgentView, ended_before: Option<u32>) -> bool {
+fn nothing_ended(view: &AgentSnapshot, ended_before: Option<u32>) -> bool {
     view.last_attempt
         .as_ref()
         .is_none_or(|attempt| Some(attempt.number) == ended_before)
@@ -770,6 +794,10 @@ fn spec(environment: &Environment, arguments: &RunArguments) -> Result<AgentSpec
         task: arguments.task.clone(),
         restart: arguments.restart.into(),
         policy,
+        spend: SpendLimit {
+            cost_micros: Some(arguments.spend_max.0).filter(|max| *max > 0),
+            tokens: Some(arguments.tokens_max).filter(|max| *max > 0),
+        },
         silence_max,
         step_silence_max: arguments.step_silence_max.as_limit(),
         timeout: arguments.timeout.and_then(Span::as_limit),

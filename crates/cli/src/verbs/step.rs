@@ -1,5 +1,6 @@
 //! `relight step`, but for `run`.
 
+use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
@@ -11,16 +12,17 @@ use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepState};
 use relight_runtime::engine::{ActError, Acted};
 use relight_runtime::operations::step::{self, StepBegin, StepEnd, StepResolve, StepSkip};
+use relight_runtime::operations::step_times::StepTime;
+use relight_runtime::operations::view::StepWithOutput;
 use relight_runtime::operations::{Context, view};
 use relight_runtime::os::file;
-use serde_json::json;
 
 use super::inflight::resolve_command;
 use super::operate::{context, operate};
 use super::step_run;
 use crate::arguments::step::{
     OfTask, ResolveArguments, SkipArguments, StepBeginArguments, StepCommand, StepEndArguments,
-    StepListArguments,
+    StepListArguments, StepOutputArguments, StepShowArguments,
 };
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -32,6 +34,8 @@ pub(crate) fn run(environment: &Environment, command: StepCommand) -> Outcome {
         StepCommand::Begin(arguments) => begin(environment, arguments),
         StepCommand::End(arguments) => end(environment, arguments),
         StepCommand::List(arguments) => list(environment, arguments),
+        StepCommand::Show(arguments) => show(environment, &arguments),
+        StepCommand::Output(arguments) => print_output(environment, &arguments),
         StepCommand::Resolve(arguments) => resolve(environment, arguments),
         StepCommand::Skip(arguments) => skip(environment, arguments),
     }
@@ -212,27 +216,118 @@ fn read_output(path: &Path) -> Result<Output, Failure> {
 
 fn list(environment: &Environment, arguments: StepListArguments) -> Outcome {
     let task = environment.task(arguments.task)?;
-    let engine = environment.engine()?;
-    let view = block_on(engine.view(&task))?;
-    let value = json!({
-        "task": task,
-        "items": view.steps.iter().map(|step| view::Step::new(&task, step)).collect::<Vec<_>>(),
-        "done_steps": view.progress.done_steps,
-        "skipped_steps": view.progress.skipped_steps,
-        "in_doubt": view.progress.in_doubt,
-        "next_step": view.progress.next_step,
-    });
+    let context = context(environment)?;
+    let view = block_on(context.engine.view(&task))?;
+    let times = block_on(context.step_times(&task))?;
     output::answer(
         environment,
-        &value,
-        &steps_text(&view.steps, &view.progress),
+        &view::StepList::new(&view),
+        &steps_text(&view.steps, &view.progress, &times),
     );
     Ok(0)
 }
 
+/// A step with what it wrote.
+fn find(
+    context: &Context,
+    environment: &Environment,
+    of: &StepShowArguments,
+) -> Result<StepWithOutput, Failure> {
+    let task = environment.task(of.task.clone())?;
+    let found = context.show_step(&task, of.name.clone(), Some(of.occurrence));
+    block_on(found)?.ok_or_else(|| {
+        let text = format!("task {task} has no step {}", of.name);
+        let hint = format!(
+            "relight step list --task {}",
+            output::shell_word(task.as_str())
+        );
+        Failure::of(ErrorCode::NOT_FOUND, text).hint(hint)
+    })
+}
+
+fn show(environment: &Environment, arguments: &StepShowArguments) -> Outcome {
+    let context = context(environment)?;
+    let found = find(&context, environment, arguments)?;
+    let task =
+        TaskId::new(&found.task).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
+    let times = block_on(context.step_times(&task))?;
+    let key = StepKey {
+        name: arguments.name.clone(),
+        occurrence: arguments.occurrence.get(),
+    };
+    let time = times.get(&key).copied().unwrap_or_default();
+    let step = &found.step;
+    let size = match (found.truncated, found.redacted) {
+        (true, _) => " (its beginning and end are kept)",
+        (false, true) => " (secrets redacted)",
+        (false, false) => "",
+    };
+    let facts = [
+        ("step", Some(key.to_string())),
+        ("task", Some(found.task.clone())),
+        (
+            "state",
+            Some(if step.state == "begun" {
+                "in doubt, or running".to_owned()
+            } else {
+                step.state.clone()
+            }),
+        ),
+        ("rule", Some(step.rule.clone())),
+        ("tries", Some(step.tries.to_string())),
+        ("begun", time.begun_at.map(|at| at.to_string())),
+        ("ended", time.ended_at.map(|at| at.to_string())),
+        ("took", time.took().map(|took| took.to_string())),
+        ("exit code", step.exit_code.map(|code| code.to_string())),
+        (
+            "output",
+            found
+                .output
+                .as_ref()
+                .map(|_| format!("{} bytes{size}", found.output_bytes)),
+        ),
+        ("key", Some(step.idempotency_key.clone())),
+    ];
+    let rows: Vec<Vec<String>> = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
+        .collect();
+    output::answer(environment, &found, &output::facts(&rows));
+    Ok(0)
+}
+
+fn print_output(environment: &Environment, arguments: &StepOutputArguments) -> Outcome {
+    let context = context(environment)?;
+    let found = find(&context, environment, &arguments.of)?;
+    let text = match arguments.stderr {
+        true => found
+            .output
+            .is_some()
+            .then(|| found.stderr.clone().unwrap_or_default()),
+        false => found.output.clone(),
+    };
+    let Some(text) = text else {
+        let text = format!("step {} has recorded no output", found.step.name);
+        return Err(Failure::of(ErrorCode::NOT_FOUND, text)
+            .hint("a step records its output when it ends; relight step show tells its state"));
+    };
+    if environment.json {
+        output::json(&found);
+    } else if output::is_terminal() {
+        output::line(crate::terminal_filter::clean(&text).trim_end_matches('\n'));
+    } else {
+        output::write_out(text.as_bytes());
+    }
+    Ok(0)
+}
+
 /// The steps under each other, and what is still to do.
-pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
-    let header = ["step", "state", "rule", "tries", "at"];
+pub(super) fn steps_text(
+    steps: &[Step],
+    progress: &Progress,
+    times: &HashMap<StepKey, StepTime>,
+) -> String {
+    let header = ["step", "state", "rule", "tries", "took", "at"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for step in steps {
         let state = match step.state {
@@ -244,6 +339,7 @@ pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
             state.to_owned(),
             step.rule.to_string(),
             step.tries.to_string(),
+            took_text(times.get(&step.key)),
             step.at.to_string(),
         ]);
     }
@@ -257,6 +353,11 @@ pub(super) fn steps_text(steps: &[Step], progress: &Progress) -> String {
     } else {
         output::table(&rows)
     }
+}
+
+fn took_text(time: Option<&StepTime>) -> String {
+    let took = time.and_then(StepTime::took);
+    took.map_or_else(|| "–".to_owned(), |took| took.to_string())
 }
 
 fn resolve(environment: &Environment, arguments: ResolveArguments) -> Outcome {

@@ -481,7 +481,7 @@ async fn watch(
     };
     let write_err = |part: &[u8]| std::io::stderr().write_all(part);
     let copy_out = copy(out, outward, write_out, over.clone(), |part| {
-        stdout.push(part)
+        stdout.push(part);
     });
     let outward = Some(tokio::io::stderr());
     let copy_err = copy(err, outward, write_err, over, |part| stderr.push(part));
@@ -713,7 +713,10 @@ fn cannot_start(program: impl AsRef<OsStr>, error: &std::io::Error) -> Failure {
         return Failure::new(Exit::Busy, text)
             .hint("the host has no room for it now: run the step again later; nothing was run");
     }
-    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+    // A script whose interpreter is missing is there, and cannot be run, as in a shell.
+    let is_script = program.as_ref().as_encoded_bytes().contains(&b'/')
+        && std::path::Path::new(program.as_ref()).is_file();
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound && !is_script;
     let exit = if is_missing {
         Exit::NotFound
     } else {

@@ -9,6 +9,7 @@ use relight_core::limits;
 use relight_core::time::Span;
 use relight_redact::Redactor;
 use relight_runtime::daemon;
+use relight_runtime::operations::recover::HOLD_OF_A_MOMENT;
 use relight_runtime::os::fleet;
 use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
@@ -31,7 +32,7 @@ use crate::output;
 use crate::work::Work;
 
 /// Variables of an outer agent, or of Relight itself, that an agent must not take for its own.
-const NOT_PASSED_ON: [&str; 21] = [
+const NOT_PASSED_ON: [&str; 23] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
@@ -39,10 +40,12 @@ const NOT_PASSED_ON: [&str; 21] = [
     "RELIGHT_ATTEMPT",
     "RELIGHT_ATTEMPT_NUMBER",
     "RELIGHT_BRIEF_FILE",
+    "RELIGHT_BRIEF_PASSED",
     "RELIGHT_CONTEXT",
     "RELIGHT_DEATH_CAUSE",
     "RELIGHT_FENCE",
     "RELIGHT_ITERATION",
+    "RELIGHT_METERED",
     "RELIGHT_NEXT_STEP",
     "RELIGHT_NODE",
     "RELIGHT_NODE_LEASE",
@@ -59,9 +62,6 @@ const NOT_PASSED_ON: [&str; 21] = [
 const SHORT_LIST: [&str; 9] = [
     "PATH", "HOME", "LANG", "TZ", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR",
 ];
-
-/// How long a command on a machine that is no node holds an agent after its last commit.
-const MOMENT: Span = Span::from_secs(60);
 
 /// One thread, for a supervisor waits most of the time; but never for whoever reads what it says.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -108,7 +108,7 @@ pub(crate) fn settings_for_a_moment(
     let is_no_node = environment.is_shared()? && fleet::node().is_none();
     let settings = settings(environment, home)?;
     Ok(SupervisorSettings {
-        hold: is_no_node.then_some(MOMENT),
+        hold: is_no_node.then_some(HOLD_OF_A_MOMENT),
         ..settings
     })
 }
@@ -299,6 +299,7 @@ fn kind_of(what: &What) -> (Level, &'static str) {
         What::Hung { .. } => (Level::Warn, "agent.hung"),
         What::AskedForRestart => (Level::Warn, "agent.asked_for_restart"),
         What::TimedOut => (Level::Warn, "agent.timed_out"),
+        What::Incurable(_) => (Level::Warn, "agent.incurable"),
         What::Waiting { .. } => (Level::Info, "agent.waits"),
         What::TaskWaits { .. } => (Level::Info, "task.waits"),
         What::TaskRecovered { .. } => (Level::Warn, "task.recovery"),
@@ -389,6 +390,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             "the attempt takes too long; it is being stopped".to_owned(),
             true,
         ),
+        What::Incurable(why) => (format!("{why}; it is being stopped"), true),
         What::Waiting {
             until,
             deferred: false,

@@ -1,6 +1,6 @@
 //! `relight task`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use relight_core::error_code::with_causes;
@@ -122,7 +122,7 @@ fn add(environment: &Environment, arguments: AddArguments) -> Outcome {
         definition,
     };
     let added = block_on(request.run(&operate::context(environment)?, &strategies))?;
-    let view::Task { id, status, .. } = &added.task;
+    let view::TaskView { id, status, .. } = &added.task;
     let text = match added.outcome {
         "created" => format!("task {id} is {status}"),
         "unchanged" => format!("task {id} was there already"),
@@ -288,12 +288,12 @@ fn done(environment: &Environment, given: DoneArguments) -> Outcome {
     Ok(0)
 }
 
-fn act(environment: &Environment, request: impl Operation<Answer = view::Task>) -> Outcome {
+fn act(environment: &Environment, request: impl Operation<Answer = view::TaskView>) -> Outcome {
     operate(environment, request, status_text)?;
     Ok(0)
 }
 
-fn status_text(task: &view::Task) -> String {
+fn status_text(task: &view::TaskView) -> String {
     format!("task {} is {}", task.id, task.status)
 }
 
@@ -303,7 +303,12 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
     let (view, holders) = (block_on(context.show(&id))?, context.engine.holders());
     let strategy = strategy_in_effect(environment, &view.task);
     let strategy = strategy.as_deref();
-    let text = view_text(&view, strategy, holders);
+    // Only people are told how long steps took: it takes another look at the journal.
+    let times = match environment.json {
+        true => HashMap::default(),
+        false => block_on(context.step_times(&id))?,
+    };
+    let text = view_text(&view, strategy, holders, &times);
     output::answer(
         environment,
         &view::WholeTask::new(view, strategy, holders),
@@ -340,11 +345,9 @@ fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
         context.engine.holders(),
     );
     let (text, next) = (list_text(&page.tasks, holders), page.next.clone());
-    output::answer(
-        environment,
-        &json!({"items": page.items(holders), "next": next}),
-        &text,
-    );
+    let list = page.list(holders);
+    output::answer(environment, &list, &text);
+    output::left_out(&list.unreadable);
     if let (Some(next), false) = (next, environment.json) {
         output::note(environment, &format!("there are more: --after {next}"));
     }
@@ -366,11 +369,7 @@ fn states(environment: &Environment) -> u8 {
         };
         text.push(vec![from.to_string(), to]);
     }
-    output::answer(
-        environment,
-        &json!({"transitions": rows}),
-        &output::table(&text),
-    );
+    output::list(environment, rows, &output::table(&text));
     0
 }
 
@@ -408,7 +407,11 @@ pub(super) fn print_started(
     if let Some(handed_over) = &started.handed_over {
         text += &format!("\n  {}", handed_over.text());
     }
-    output::answer(environment, &view::Started::from(started.clone()), &text);
+    output::answer(
+        environment,
+        &view::StartedView::from(started.clone()),
+        &text,
+    );
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use relight_runtime::recovery::Recovered;
 use relight_runtime::recovery::operator::command_to_continue;
 
 use super::operate::{context, file_check, tell};
+use super::supervision::cannot_wait;
 use super::task::print_started;
 use crate::arguments::task::{ClaimArguments, FailArguments};
 use crate::environment::Environment;
@@ -38,7 +39,15 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
         lease,
     };
     let queue = work.queue(context.engine.clone());
-    let claimed = block_on(request.run(&context, &queue, work.sweep, &holder.into()))?;
+    let taker = holder.into();
+    let claiming = request.run(&context, &queue, &taker);
+    // Only a wait needs the descriptors of a full runtime: it is woken by deaths of holders.
+    let claimed = match wait {
+        Some(_) => crate::runtime()
+            .map_err(|error| cannot_wait(&error))?
+            .block_on(claiming)?,
+        None => block_on(claiming)?,
+    };
     let nothing = || {
         Failure::of(
             ErrorCode::NOTHING,

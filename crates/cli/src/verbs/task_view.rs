@@ -1,15 +1,23 @@
 //! A task as people read it.
 
-use relight_core::lease::HeldLease;
+use std::collections::HashMap;
+
 use relight_core::status::TaskStatus;
-use relight_core::task::{Cost, Task};
-use relight_runtime::engine::TaskView;
+use relight_core::step::StepKey;
+use relight_core::task::{Cost, Task, Usage};
+use relight_runtime::engine::TaskSnapshot;
 use relight_runtime::holders::Holders;
+use relight_runtime::operations::step_times::StepTime;
 use relight_runtime::os::clock;
 
 use crate::output;
 
-pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holders) -> String {
+pub(super) fn view_text(
+    view: &TaskSnapshot,
+    strategy: Option<&str>,
+    holders: &Holders,
+    times: &HashMap<StepKey, StepTime>,
+) -> String {
     let task = &view.task;
     let tally = &task.tally;
     let mut rows = vec![
@@ -25,10 +33,10 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holde
     row("agent", task.agent.as_ref().map(ToString::to_string));
     row(
         "holder",
-        task.lease
-            .held
-            .as_ref()
-            .map(|held| holder_text(held, holders)),
+        task.lease.held.as_ref().map(|held| {
+            let life = if holders.is_alive(held) { "" } else { ", gone" };
+            format!("{}{life}, since {}", held.holder, held.since)
+        }),
     );
     row("fence", Some(task.lease.fence.to_string()));
     row(
@@ -55,6 +63,16 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holde
         (tally.cost_micros > 0).then(|| Cost(tally.cost_micros).to_string()),
     );
     row("turns", (tally.turns > 0).then(|| tally.turns.to_string()));
+    let Usage {
+        input_tokens,
+        output_tokens,
+        ..
+    } = task.spec.meter.used;
+    let has_tokens = input_tokens + output_tokens > 0;
+    row(
+        "tokens",
+        has_tokens.then(|| format!("{input_tokens} in, {output_tokens} out")),
+    );
     row("updated", Some(ago(task)));
     row("not before", task.not_before.map(|at| at.to_string()));
     row("expires", task.expires_at.map(|at| at.to_string()));
@@ -63,7 +81,7 @@ pub(super) fn view_text(view: &TaskView, strategy: Option<&str>, holders: &Holde
     }
     let mut text = output::table(&rows);
     text += "\n\n";
-    text += &super::step::steps_text(&view.steps, &view.progress);
+    text += &super::step::steps_text(&view.steps, &view.progress, times);
     text
 }
 
@@ -72,11 +90,6 @@ fn status_text(task: &Task) -> String {
         Some(reason) => format!("{} ({reason})", task.status),
         None => task.status.to_string(),
     }
-}
-
-fn holder_text(held: &HeldLease, holders: &Holders) -> String {
-    let life = if holders.is_alive(held) { "" } else { ", gone" };
-    format!("{}{life}, since {}", held.holder, held.since)
 }
 
 /// Tasks with how many of their declared steps are finished or skipped.

@@ -97,7 +97,7 @@ fn list(environment: &Environment, records: &[TokenRecord]) {
         true => "there is only the first token; relight token show prints it".to_owned(),
         false => output::table(&rows),
     };
-    output::answer(environment, &json!({"items": values, "next": null}), &text);
+    output::list(environment, values, &text);
 }
 
 fn record_json(record: &TokenRecord) -> Value {

@@ -24,14 +24,18 @@ pub(crate) fn run(environment: &Environment, command: &TranscriptCommand) -> Out
         TranscriptCommand::Check(arguments) => (arguments, false),
         TranscriptCommand::Repair(arguments) => (arguments, true),
     };
-    let mut reports = Vec::new();
+    let (mut reports, mut failures) = (Vec::new(), Vec::new());
     for (path, format) in files(environment, arguments, repairs)? {
         let act = if repairs {
             transcripts::repair
         } else {
             transcripts::check
         };
-        reports.push(act(&path, format)?);
+        // One that cannot be read stops no other.
+        match act(&path, format) {
+            Ok(report) => reports.push(report),
+            Err(error) => failures.push(Failure::from(error)),
+        }
     }
     let redactor = environment.redactor_for_output();
     let mut items: Vec<Value> = Vec::new();
@@ -41,11 +45,15 @@ pub(crate) fn run(environment: &Environment, command: &TranscriptCommand) -> Out
         lines.push(in_words(report, &calls));
         items.push(in_json(report, &calls));
     }
-    output::answer(
-        environment,
-        &json!({"items": items, "next": null}),
-        &lines.join("\n"),
-    );
+    if !reports.is_empty() {
+        output::list(environment, items, &lines.join("\n"));
+    }
+    if let Some(last) = failures.pop() {
+        for failure in &failures {
+            output::failure(environment.json, failure);
+        }
+        return Err(last);
+    }
     Ok(reports.iter().map(code).max().unwrap_or(0))
 }
 

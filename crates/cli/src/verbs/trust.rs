@@ -14,7 +14,7 @@ use crate::output;
 use crate::trust::{self, Approval};
 
 pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outcome {
-    let home = environment.home()?;
+    let home = environment.trust_home()?;
     if arguments.list {
         return list(environment, &home);
     }
@@ -110,7 +110,7 @@ fn list(environment: &Environment, home: &Path) -> Outcome {
         }
         false => output::table(&rows),
     };
-    output::answer(environment, &json!({"items": items, "next": null}), &text);
+    output::list(environment, items, &text);
     Ok(0)
 }
 

@@ -17,6 +17,7 @@ use relight_runtime::os::signals::Signals;
 use relight_runtime::os::word::Word;
 use relight_runtime::presets::Preset;
 use relight_runtime::recovery::operator::Filter;
+use relight_runtime::state_location::NODE_LEASE;
 use relight_runtime::supervise::control::{
     AgentRegistration, Control, ControlReply, Refused, daemon_socket,
 };
@@ -29,12 +30,11 @@ use tokio::sync::oneshot;
 
 use super::alerting::Alerting;
 use super::supervision::{self, cannot_use, cannot_wait};
-use super::{configured, http, membership, recover, registered, tracing};
+use super::{configured, detached, http, membership, recover, registered, tracing};
 use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::store_access::NODE_LEASE;
 use crate::work::Work;
 use crate::{log, output};
 
@@ -42,6 +42,9 @@ use crate::{log, output};
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome {
+    if arguments.is_detached {
+        detached::leave_terminal();
+    }
     let config = configured::load(environment, arguments.config.as_deref())?;
     log::settle(
         environment.get(log::VARIABLE),
@@ -53,6 +56,9 @@ pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome
         .with_store(config.store_url.clone())
         .with_agents(&config);
     let environment = environment.deciding(None);
+    if arguments.detach && !arguments.is_detached {
+        return detached::start(&environment);
+    }
     environment.warn_of_password_in_flag();
     supervision::runtime()?.block_on(serve(&environment, arguments, config))
 }
@@ -77,7 +83,7 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     log::redact_with(&engine);
     let home = environment.store_folder(&engine)?;
     let threads = http::threads()?;
-    let control = threads.bind(|| bind(&home, arguments.take_over))?;
+    let control = threads.bind(|| bind(environment, &home, arguments.take_over))?;
     membership::keep(environment, identity.as_ref(), &home)?;
     let membership = match identity {
         Some(identity) => Some(membership::join(identity, &config, &engine).await?),
@@ -172,10 +178,17 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
     }
 }
 
-fn bind(home: &Path, take_over: bool) -> Result<Control, Failure> {
+fn bind(environment: &Environment, home: &Path, take_over: bool) -> Result<Control, Failure> {
     supervision::bind(&daemon_socket(home), take_over)?.ok_or_else(|| {
         let text = format!("a daemon already runs in {}", home.display());
-        Failure::new(Exit::Busy, text).hint("relight ps shows its agents; relight down ends it")
+        let project = environment.project().ok().flatten();
+        let is_shared = project.is_some_and(|project| !project.is_separate());
+        Failure::new(Exit::Busy, text).hint(match is_shared {
+            true => {
+                "relight ps shows its agents; relight project separate gives this project a home of its own"
+            }
+            false => "relight ps shows its agents; relight down ends it",
+        })
     })
 }
 
@@ -223,6 +236,9 @@ impl Host for UpHost<'_> {
         if rustix::process::geteuid().is_root() {
             self.say("running as root: agents without a `user` of their own run as root too");
         }
+        if self.arguments.is_detached {
+            detached::report_ready(self.server.url());
+        }
         let Some(url) = self.server.url() else { return };
         if !std::io::stderr().is_terminal() {
             return self.say(&format!("serving {url}; relight dashboard opens it"));
@@ -267,16 +283,11 @@ impl Host for UpHost<'_> {
         let environment = self.environment.clone();
         let work = Work::of(&self.config);
         tokio::spawn(async move {
-            let report = async {
-                let work = work?;
-                if dry_run {
-                    let recoverer = work.recoverer(engine);
-                    return recover::foresee(&recoverer, &work.sessions, &Filter::default()).await;
-                }
-                recover::recover(&environment, &engine, work).await
-            };
+            let filter = Filter::default();
+            let report =
+                async { recover::recover(&environment, &engine, work?, filter, dry_run).await };
             let _ = reply.send(match report.await {
-                Ok(report) => ControlReply::ok(&report.to_json()),
+                Ok(report) => ControlReply::ok(&report),
                 Err(failure) => {
                     ControlReply::error(ErrorCode::INTERNAL, failure.message, failure.hint)
                 }

@@ -8,11 +8,13 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::Failure;
 
+pub(super) use self::NoTelemetry as Telemetry;
+
 /// There are none.
 #[derive(Debug)]
-pub(super) enum Telemetry {}
+pub(super) enum NoTelemetry {}
 
-impl Telemetry {
+impl NoTelemetry {
     pub(super) async fn finish(self, _: Duration) {
         match self {}
     }
@@ -23,7 +25,7 @@ pub(super) fn start(
     _: &Environment,
     _: &Engine,
     config: &Config,
-) -> Result<Option<Telemetry>, Failure> {
+) -> Result<Option<NoTelemetry>, Failure> {
     match config.otlp {
         Some(_) => Err(Failure::not_built(
             "traces, which [telemetry] otlp asks for",

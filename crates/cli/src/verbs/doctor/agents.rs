@@ -2,7 +2,7 @@
 
 use relight_core::agent::{Agent, AgentState, Attempt, FOREGROUND, Pause};
 use relight_runtime::holders::Holders;
-use relight_runtime::operations::agent::{Supervisor, Truth, start_with_daemon};
+use relight_runtime::operations::agent::{SupervisorView, Truth, start_with_daemon};
 use relight_runtime::os::process;
 use relight_store::{AgentQuery, Store, StoreError};
 
@@ -42,7 +42,7 @@ impl AgentNeed {
     ];
 
     fn of(agent: &Agent, attempt: Option<&Attempt>, holders: &Holders) -> Option<Self> {
-        let supervisor = Supervisor::of(agent, holders);
+        let supervisor = SupervisorView::of(agent, holders);
         match (Truth::of(agent, attempt, supervisor.as_ref()), &agent.state) {
             (_, AgentState::Terminated { .. }) => Some(Self::Terminated),
             (Truth::DiedUnnoticed, _) => Some(Self::DiedUnnoticed),
@@ -65,7 +65,7 @@ impl AgentNeed {
 
     fn finding(self, agents: &[&Agent], holders: &Holders) -> Option<DoctorFinding> {
         let agent = agents.first()?;
-        let supervisor = Supervisor::of(agent, holders);
+        let supervisor = SupervisorView::of(agent, holders);
         let is_supervised = supervisor.is_some_and(|supervisor| supervisor.alive);
         let is_foreground = agent.plan.labels.contains_key(FOREGROUND);
         let start = match is_supervised || is_foreground {

@@ -7,12 +7,10 @@ use relight_core::time::Span;
 use relight_runtime::fleet::far_log::{self, FarLog};
 use relight_runtime::supervise::control::daemon_socket;
 use relight_server::client;
-use serde_json::json;
 
 use crate::arguments::agent::LogsArguments;
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::output;
+use crate::exit::{Exit, Failure};
 use crate::verbs::supervision;
 
 /// What the daemon may take, beyond what it waits for the other node.
@@ -20,13 +18,20 @@ const PATIENCE: Span = Span::from_secs(15);
 /// Most lines that another node gives.
 const LINES_MAX: usize = 5_000;
 
-/// Says on stderr where the lines are from, and why there are no more.
-pub(super) fn run(
+/// The lines, redacted, and where they are from.
+pub(super) struct FarLines {
+    pub(super) lines: Vec<String>,
+    pub(super) node: NodeName,
+    /// Where they are from, and why there are no more.
+    pub(super) note: String,
+}
+
+pub(super) fn read(
     environment: &Environment,
     arguments: &LogsArguments,
     agent: &Agent,
     node: &NodeName,
-) -> Outcome {
+) -> Result<FarLines, Failure> {
     let name = &agent.name;
     if arguments.follow {
         let text = format!("agent {name} writes on node {node}, and is followed there alone");
@@ -41,11 +46,7 @@ pub(super) fn run(
         )));
     }
     let engine = environment.long_engine()?;
-    let wanted = if arguments.all {
-        LINES_MAX
-    } else {
-        arguments.lines.min(LINES_MAX)
-    };
+    let wanted = arguments.last().unwrap_or(LINES_MAX).min(LINES_MAX);
     let far = match through_daemon(environment, name, wanted.max(1)) {
         Some(far) => far,
         None => {
@@ -57,14 +58,12 @@ pub(super) fn run(
     let plain: Vec<String> = far.lines.iter().map(|line| plain_line(line)).collect();
     let text = engine.redactor().text(&plain.join("\n")).into_owned();
     let lines = text.split('\n').filter(|_| !plain.is_empty());
-    for line in lines.skip(plain.len().saturating_sub(wanted)) {
-        match environment.json {
-            true => output::json_line(&json!({"agent": name, "line": line, "node": far.node})),
-            false => output::write_out(format!("{line}\n").as_bytes()),
-        }
-    }
-    output::note(environment, &said(arguments, &far));
-    Ok(0)
+    let lines = lines.skip(plain.len().saturating_sub(wanted));
+    Ok(FarLines {
+        lines: lines.map(str::to_owned).collect(),
+        note: said(arguments, &far),
+        node: far.node,
+    })
 }
 
 /// What the daemon of this node says; none without one. Inside an agent nobody else can ask: the key of
@@ -80,7 +79,7 @@ fn through_daemon(environment: &Environment, name: &AgentName, lines: usize) -> 
 }
 
 fn said(arguments: &LogsArguments, far: &FarLog) -> String {
-    let wants_more = arguments.all || arguments.lines > LINES_MAX;
+    let wants_more = arguments.last().is_none_or(|lines| lines > LINES_MAX);
     match &far.note {
         Some(note) => note.clone(),
         None if wants_more && far.truncated => {

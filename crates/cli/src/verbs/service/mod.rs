@@ -189,7 +189,7 @@ fn print_parts(environment: &Environment, scheduler: Scheduler, parts: &[Service
 
 fn tell(environment: &Environment, reports: &[ServiceReport], text: &str) {
     let items: Vec<Value> = reports.iter().map(report_json).collect();
-    output::answer(environment, &json!({"items": items, "next": null}), text);
+    output::list(environment, items, text);
     for report in reports {
         for note in &report.notes {
             output::note(environment, note);

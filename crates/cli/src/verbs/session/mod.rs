@@ -55,15 +55,21 @@ fn operate<O: SessionOperation>(
     owner_pid: Option<u32>,
     request: O,
 ) -> Result<O::Answer, Failure> {
+    check_owner(environment, owner_pid)?;
     let engine = environment.engine()?;
-    if let Some(pid) = owner_pid {
-        environment.named_process(pid, engine.store().as_ref())?;
-    }
     let caller = SessionCaller {
         owner: owner(environment, &engine)?,
         is_local: true,
     };
     Ok(block_on(request.run(&engine, &caller))?)
+}
+
+/// A process that is named as an owner must live.
+fn check_owner(environment: &Environment, owner_pid: Option<u32>) -> Result<(), Failure> {
+    if let Some(pid) = owner_pid {
+        environment.named_process(pid, environment.engine()?.store().as_ref())?;
+    }
+    Ok(())
 }
 
 /// Whose life a turn follows. Those without an attempt are told apart by their user only.
@@ -162,6 +168,7 @@ fn list(environment: &Environment, arguments: SessionListArguments) -> Outcome {
     } = arguments;
     let found = block_on(session::list(&engine, states, after, limit))?;
     output::answer(environment, &found, &list_text(&found.items));
+    output::left_out(&found.unreadable);
     if let (Some(next), false) = (found.next, environment.json) {
         output::note(
             environment,

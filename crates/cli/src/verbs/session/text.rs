@@ -1,11 +1,11 @@
 //! Sessions for people.
 
-use relight_runtime::operations::session::Session;
+use relight_runtime::operations::session::SessionView;
 use relight_runtime::os::clock;
 
 use crate::output;
 
-pub(super) fn show_text(session: &Session) -> String {
+pub(super) fn show_text(session: &SessionView) -> String {
     let mut rows = Vec::new();
     let mut row = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -45,7 +45,7 @@ pub(super) fn show_text(session: &Session) -> String {
     output::facts(&rows)
 }
 
-pub(super) fn list_text(sessions: &[Session]) -> String {
+pub(super) fn list_text(sessions: &[SessionView]) -> String {
     if sessions.is_empty() {
         return "no sessions; relight session begin KEY --id ID begins one".to_owned();
     }
@@ -71,7 +71,7 @@ pub(super) fn list_text(sessions: &[Session]) -> String {
 }
 
 /// Nothing is called active whose owner is gone.
-fn state_text(session: &Session) -> String {
+fn state_text(session: &SessionView) -> String {
     let is_lost = session.owner.as_ref().is_some_and(|owner| !owner.alive);
     if is_lost {
         format!("{} (owner gone)", session.state)
@@ -80,6 +80,6 @@ fn state_text(session: &Session) -> String {
     }
 }
 
-fn ago(session: &Session) -> String {
+fn ago(session: &SessionView) -> String {
     format!("{} ago", clock::now().since(session.updated_at))
 }

@@ -57,15 +57,20 @@ impl McpClient {
     pub(super) fn wants(self) -> Option<&'static str> {
         match self {
             Self::Claude => Some(
-                "Claude Code asks once whether servers of .mcp.json may run; without its screen: \
-                 \"enabledMcpjsonServers\": [\"relight\"] in .claude/settings.local.json",
+                "Claude Code asks once whether servers of .mcp.json may run: start `claude` here and \
+                 approve it, or write \"enabledMcpjsonServers\": [\"relight\"] into \
+                 ~/.claude/settings.json",
             ),
             Self::Gemini => Some(
                 "Gemini CLI starts servers only in a folder that it trusts: answer its question \
                  there once, or pass --skip-trust",
             ),
             Self::Cursor => Some("Cursor asks once whether the server may run"),
-            Self::Codex | Self::Opencode | Self::Kimi | Self::Qwen | Self::Copilot => None,
+            Self::Qwen => Some(
+                "Qwen Code asks once whether servers of a project may run: start `qwen` here and \
+                 approve it",
+            ),
+            Self::Codex | Self::Opencode | Self::Kimi | Self::Copilot => None,
         }
     }
 

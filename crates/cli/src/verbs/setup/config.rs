@@ -15,9 +15,12 @@ pub(super) fn run(environment: &Environment, given: &ConfigArguments) -> Outcome
     }
     let file = &given.file;
     let failure = |verb, error| whole_file::failure(verb, file, &error);
-    let is_there = whole_file::read(file)
-        .map_err(|error| failure("read", error))?
-        .is_some();
+    // A link to nothing is there too: writing would make a file somewhere else.
+    let is_link = file.is_symlink();
+    let is_there = is_link
+        || whole_file::read(file)
+            .map_err(|error| failure("read", error))?
+            .is_some();
     if is_there && !given.force {
         let text = format!("{} is there already", file.display());
         return Err(Failure::new(Exit::No, text)

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::client::{NAME, Way};
+use super::mcp_check::McpCheck;
 use super::{json_edit, program};
 use crate::arguments::other::{McpClient, SetupMcpArguments};
 use crate::environment::Environment;
@@ -22,6 +23,9 @@ pub(crate) fn run(environment: &Environment, given: &SetupMcpArguments) -> Outco
         .unwrap_or_else(|| client.file(environment));
     if given.merge {
         return merge(environment, given, &file, &entry);
+    }
+    if given.check {
+        return check(environment, given, &file, &entry);
     }
     let text = render(client, "", &entry, false)
         .map_err(|wrong| wrong.failure(&file))?
@@ -91,6 +95,45 @@ fn merge(
         output::note(environment, wants);
     }
     Ok(0)
+}
+
+/// Whether the entry is in the file, and what the client itself says of it.
+fn check(
+    environment: &Environment,
+    given: &SetupMcpArguments,
+    file: &Path,
+    entry: &Value,
+) -> Outcome {
+    let (client, place) = (given.client, file.display());
+    let bytes =
+        whole_file::read(file).map_err(|error| whole_file::failure("read", file, &error))?;
+    let text = String::from_utf8(bytes.unwrap_or_default())
+        .map_err(|_| Wrong::Unreadable("not a text in UTF-8".to_owned()).failure(file))?;
+    let was = match render(client, &text, entry, true) {
+        Ok(merged) => merged.was,
+        Err(wrong) => return Err(wrong.failure(file)),
+    };
+    let (state, word) = match was {
+        Was::Same => ("current", "has the entry"),
+        Was::Other => (
+            "other",
+            "has another entry of this name; --merge --force replaces it",
+        ),
+        Was::Absent => ("absent", "does not have the entry; --merge adds it"),
+    };
+    // The user's own file may have it: only the client knows.
+    let answer = client.ask();
+    let is_fine = match (&answer, was) {
+        (McpCheck::Ready, _) => true,
+        (answer, Was::Same) => answer.is_fine(),
+        (_, Was::Absent | Was::Other) => false,
+    };
+    let said = answer.text(client);
+    let value = json!({
+        "client": client.name(), "file": file, "entry": state, "answer": answer.word(), "detail": said,
+    });
+    output::answer(environment, &value, &format!("{place}: {word}\n{said}"));
+    Ok(if is_fine { 0 } else { Exit::No as u8 })
 }
 
 /// A file with our entry in it.

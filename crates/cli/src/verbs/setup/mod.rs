@@ -8,6 +8,7 @@ mod hooks;
 mod json_edit;
 mod marked;
 mod mcp;
+mod mcp_check;
 mod piece;
 
 use std::path::Path;

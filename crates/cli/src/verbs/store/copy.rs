@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::progress::Bar;
+use super::super::progress::Bar;
 use super::{parse, rows, sums, tell_damage};
 use crate::arguments::store::CopyArguments;
 use crate::environment::Environment;

@@ -1,18 +1,20 @@
 //! `relight store`: whole stores, copied, verified, brought back. Needs no daemon, and stops none.
 
 mod copy;
-mod progress;
+
+use std::path::Path;
 
 use relight_runtime::os::clock;
+use relight_runtime::state_location::StoreAccess;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::transfer::{self, Findings, TableSum};
 use serde_json::json;
 
-use self::progress::Bar;
+use super::progress::Bar;
 use crate::arguments::store::{StoreCommand, UrlArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::{block_on, output, store_access, terminal_filter};
+use crate::{block_on, output, terminal_filter};
 
 /// Hexadecimal digits of a hash that people compare; JSON has all.
 const DIGITS: usize = 32;
@@ -30,7 +32,7 @@ fn verify(environment: &Environment, arguments: &UrlArguments) -> Outcome {
     let mut store = url.exporter()?;
     let mut bar = Bar::new(environment);
     let verified = block_on(transfer::verify(store.as_mut(), &mut |progress| {
-        bar.tell(progress)
+        bar.tell(progress);
     }))?;
     bar.end();
     let place = store.place();
@@ -81,7 +83,10 @@ fn url(environment: &Environment, arguments: &UrlArguments) -> Result<StoreUrl, 
 }
 
 fn parse(text: &str) -> Result<StoreUrl, Failure> {
-    refuse_memory(store_access::named(text, Exit::Usage)?)
+    // Mistyped on the command line, it is wrong usage.
+    StoreUrl::parse(text, Path::new("."))
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    refuse_memory(StoreAccess::named(text)?.opened()?)
 }
 
 fn refuse_memory(url: StoreUrl) -> Result<StoreUrl, Failure> {

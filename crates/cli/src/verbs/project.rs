@@ -1,0 +1,125 @@
+//! `relight project`: which projects there are, and where their state is.
+
+use relight_core::agent::AgentStateKind;
+use relight_core::error_code::ErrorCode;
+use relight_core::time::Span;
+use relight_runtime::project::Project;
+use relight_runtime::supervise::control::{SupervisorStatus, daemon_socket};
+use relight_server::client;
+use relight_store::AgentQuery;
+use serde_json::{Value, json};
+
+use crate::arguments::other::ProjectCommand;
+use crate::environment::Environment;
+use crate::exit::{Exit, Failure, Outcome, cannot_use};
+use crate::{block_on, output};
+
+/// A daemon that does not answer by then is listed as one that does not run.
+const DAEMON_WAIT_MAX: Span = Span::from_ms(500);
+
+pub(crate) fn run(environment: &Environment, command: &ProjectCommand) -> Outcome {
+    match command {
+        ProjectCommand::List => list(environment),
+        ProjectCommand::Separate => settle(environment, false),
+        ProjectCommand::Share => settle(environment, true),
+    }
+}
+
+fn list(environment: &Environment) -> Outcome {
+    let projects = Project::all(&environment.usual_home()?);
+    let mut rows = vec![
+        ["project", "folder", "daemon", "home"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let mut items: Vec<Value> = Vec::new();
+    for project in &projects {
+        let daemon = daemon(project);
+        let is_there = project.config().exists();
+        let gone = if is_there { "" } else { " (gone)" };
+        let (folder, home) = (project.folder.display(), project.home.display());
+        rows.push(vec![
+            project.name.clone(),
+            format!("{folder}{gone}"),
+            daemon.as_ref().map_or_else(|| "–".to_owned(), daemon_text),
+            home.to_string(),
+        ]);
+        items.push(json!({
+            "name": project.name, "id": project.id(), "folder": project.folder, "home": project.home,
+            "separate": project.is_separate(), "exists": is_there,
+            "daemon": daemon.map(|it| json!({"pid": it.pid, "url": it.url})),
+        }));
+    }
+    let text = match projects.is_empty() {
+        true => "no projects; relight init makes one of this folder".to_owned(),
+        false => output::table(&rows),
+    };
+    output::answer(environment, &json!({"items": items, "next": null}), &text);
+    Ok(0)
+}
+
+fn daemon(project: &Project) -> Option<SupervisorStatus> {
+    let socket = daemon_socket(&project.home);
+    let answered = client::send(&socket, "GET", "/api/status", None, DAEMON_WAIT_MAX).ok()?;
+    serde_json::from_value(answered.body).ok()
+}
+
+fn daemon_text(daemon: &SupervisorStatus) -> String {
+    match &daemon.url {
+        Some(url) => url.clone(),
+        None => format!("pid {}", daemon.pid),
+    }
+}
+
+/// Chooses the home of this folder's project.
+fn settle(environment: &Environment, is_shared: bool) -> Outcome {
+    let project = environment.project()?.ok_or_else(|| {
+        let text = "no relight.toml is here or above, or a home is named";
+        Failure::of(ErrorCode::NOT_FOUND, text)
+            .hint("relight init makes a project of this folder; unset RELIGHT_HOME if it is set")
+    })?;
+    let base = environment.usual_home()?;
+    let wanted = project.clone().in_home(is_shared.then_some(base.as_path()));
+    if wanted.home != project.home {
+        refuse_running(environment, project)?;
+    }
+    wanted
+        .record()
+        .map_err(|error| cannot_use(&wanted.home, &error))?;
+    let text = match wanted.home == project.home {
+        true => format!(
+            "project {} has its state in {} already",
+            wanted.name,
+            wanted.home.display()
+        ),
+        false => format!(
+            "project {} has its state in {} from now on; what was recorded before is in {2}: relight \
+             --home {2} ps",
+            wanted.name,
+            wanted.home.display(),
+            project.home.display()
+        ),
+    };
+    let value = json!({"name": wanted.name, "folder": wanted.folder, "home": wanted.home});
+    output::answer(environment, &value, &text);
+    Ok(0)
+}
+
+/// Agents that run would have two homes.
+fn refuse_running(environment: &Environment, project: &Project) -> Result<(), Failure> {
+    if !project.home.join("relight.db").exists() {
+        return Ok(());
+    }
+    let engine = environment.engine()?;
+    let query = AgentQuery {
+        states: vec![AgentStateKind::Running],
+        ..AgentQuery::default()
+    };
+    let agents = block_on(engine.store().agents(query))?;
+    let is_of_it = |folder: &str| std::path::Path::new(folder).starts_with(&project.folder);
+    let Some(agent) = agents.iter().find(|agent| is_of_it(&agent.plan.folder)) else {
+        return Ok(());
+    };
+    let text = format!("agent {} of project {} runs", agent.name, project.name);
+    Err(Failure::new(Exit::Busy, text).hint("relight down, or relight stop NAME, first"))
+}
