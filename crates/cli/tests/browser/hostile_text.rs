@@ -35,7 +35,7 @@ const OBEYED: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]8;;javascript:alert(20)\u{7}
 
 /// Whatever came as text, no element came of it.
 const NO_ELEMENT: &str = "document.querySelectorAll('main :is(script, iframe, object, embed, style, base, form, \
-    template, math, textarea, img, input[type=image], [onload], [onerror], [onfocus], [onbegin], [style]:not(canvas, .tip), \
+    template, math, textarea, img, input[type=image], [onload], [onerror], [onfocus], [onbegin], [style]:not(canvas, .tip, .spacer td), \
     a[href*=\"script:\"], a[href^=data])').length";
 
 /// Characters that a browser or a person would be misled by.

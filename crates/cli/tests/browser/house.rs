@@ -64,6 +64,11 @@ impl House {
         link(&self.ground)
     }
 
+    /// The address of a page of the dashboard.
+    pub(crate) fn at(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     /// Logs a page in, and waits until it shows what there is.
     pub(crate) fn enter(&self, page: &Page<'_>) {
         page.go(&self.link());

@@ -86,8 +86,8 @@ fn everything_is_reached_by_keys_alone() {
     page.until("!document.getElementById('keys').open");
     page.press("t");
     page.until("document.documentElement.dataset.theme === 'light'");
-    page.press("/");
-    page.until("document.activeElement.matches('input[type=search]')");
+    page.press("f");
+    page.until("document.activeElement.matches('main input[type=search]')");
     page.press("nobody");
     page.until_text(".area-agents", "No agent matches");
     page.press("\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}\u{e003}");

@@ -4,6 +4,7 @@ use relight_core::agent::Cause;
 use rustix::process::Signal;
 use serde_json::json;
 
+use crate::axe;
 use crate::browser::Browser;
 use crate::ground::{Ground, signal};
 use crate::house::{House, until_shown};
@@ -16,6 +17,16 @@ const VIEWS: [(&str, &str); 5] = [
     ("3", "tasks"),
     ("4", "sessions"),
     ("5", "events"),
+];
+
+/// Pages that are not in the bar.
+const PLACES: [(&str, &str); 6] = [
+    ("/agents", "agents"),
+    ("/tasks/chapter-3/steps/sources", "step"),
+    ("/sessions/chat%2Fana", "session"),
+    ("/events/1", "event"),
+    ("/nodes", "nodes"),
+    ("/", "overview"),
 ];
 
 /// More than this can be seen to jump.
@@ -249,13 +260,19 @@ fn all_pages_in_light_dark_and_on_a_phone() {
         page.until_text(".post-mortem", "Last output");
         check(&page, &format!("agent {screen}"), is_phone);
         // Of the test's own making, and another one each time.
-        page.see("[...document.querySelectorAll('.facts dt')].find((name) => name.textContent === 'Folder').parentElement.remove()");
+        page.see("[...document.querySelectorAll('.config dt')].find((name) => name.textContent === 'folder').parentElement.remove()");
         page.picture(&format!("agent-{screen}"));
         show(&page, "3", "tasks");
         open(&page, "task", "pay-8");
         page.until_text("main", "Resolve");
         check(&page, &format!("task {screen}"), is_phone);
         page.picture(&format!("task-{screen}"));
+        for (path, view) in PLACES {
+            page.go(&house.at(path));
+            until_shown(&page, view);
+            check(&page, &format!("{view} {screen}"), is_phone);
+            page.picture(&format!("{view}-{screen}"));
+        }
     }
     page.wide(true);
     show(&page, "1", "overview");
@@ -269,6 +286,7 @@ fn all_pages_in_light_dark_and_on_a_phone() {
 
 /// What is shown can be read and reached by everybody.
 pub(crate) fn check(page: &Page<'_>, place: &str, is_phone: bool) {
+    axe::check(page, place);
     assert_eq!(page.see(FAINT), json!([]), "{place}");
     let width = page.see("document.documentElement.scrollWidth - innerWidth");
     assert!(

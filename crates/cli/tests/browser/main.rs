@@ -23,7 +23,10 @@ mod relight;
 #[path = "../supervision/ground.rs"]
 mod ground;
 
+mod axe;
 mod browser;
+mod debugging;
+mod deep_links;
 mod driver;
 mod fleet;
 mod hostile_text;
@@ -33,7 +36,7 @@ mod live;
 mod login;
 mod looks;
 mod many;
-
+mod many_tasks;
 mod page;
 mod store;
 mod strangers;

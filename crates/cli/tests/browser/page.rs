@@ -54,8 +54,13 @@ impl<'a> Page<'a> {
         self.driver.post("/url", &json!({"url": url}));
     }
 
+    /// Clicks it as a person would: not below the frame of the page, which stays in its place.
     pub(crate) fn click(&self, selector: &str) {
         let found = self.find(selector);
+        self.run(&format!(
+            "document.querySelector({})?.scrollIntoView({{block: 'nearest', behavior: 'instant'}})",
+            json!(selector)
+        ));
         self.driver
             .post(&format!("/element/{found}/click"), &json!({}));
     }
@@ -106,7 +111,11 @@ impl<'a> Page<'a> {
 
     /// The value of an expression.
     pub(crate) fn see(&self, expression: &str) -> Value {
-        let script = format!("return {expression};");
+        self.run(&format!("return {expression};"))
+    }
+
+    /// Runs a script; what it returns, once it is there.
+    pub(crate) fn run(&self, script: &str) -> Value {
         self.driver
             .post("/execute/sync", &json!({"script": script, "args": []}))
     }

@@ -7,17 +7,21 @@ use relight_core::agent::death::HowEnded;
 use relight_core::agent::{
     AgentPlan, AgentState, AttemptTag, Cause, Death, PostMortem, RecordedDeath, Stopper,
 };
+use relight_core::change::Change;
 use relight_core::decide::Guard;
-use relight_core::ids::AgentName;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::ProcessIdentity;
+use relight_core::task::NewTask;
 use relight_core::time::{Span, Time};
 use relight_runtime::os::clock;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
-use relight_store::{AgentCommit, Store};
+use relight_store::{AgentCommit, Commit, Store};
 
 use crate::ground::Ground;
 
+/// Tasks that are added at the same time: they share the disk's syncs.
+const TASKS_TOGETHER: usize = 2_000;
 /// Lives that are written down in one go.
 const LIVES_TOGETHER: usize = 16;
 
@@ -97,6 +101,30 @@ pub(crate) async fn lived_all(store: &Arc<dyn Store>, agents: usize, attempts: u
         lives.spawn(async move { lived(&*store, &name, attempts, "a note").await });
     }
     lives.join_all().await;
+}
+
+/// So many tasks, `task-000000` and on.
+pub(crate) async fn many_tasks(store: &Arc<dyn Store>, tasks: usize) {
+    let numbers: Vec<usize> = (0..tasks).collect();
+    for together in numbers.chunks(TASKS_TOGETHER) {
+        let mut added = tokio::task::JoinSet::new();
+        for number in together {
+            let (store, number) = (Arc::clone(store), *number);
+            added.spawn(async move {
+                let id = TaskId::new(format!("task-{number:06}")).unwrap();
+                let mut new = NewTask::bare(id.clone());
+                new.spec.title = Some(format!("Number {number}"));
+                let commit = Commit {
+                    task: id,
+                    guard: FREE,
+                    at: clock::now(),
+                    changes: vec![Change::Created(Box::new(new))],
+                };
+                store.commit(commit).await.unwrap();
+            });
+        }
+        added.join_all().await;
+    }
 }
 
 /// What an agent of this daemon went through before: how long it lived each time, how long it was away

@@ -88,30 +88,3 @@ fn events_go_back_to_the_first() {
     }
     page.until_text(".journal", "meanwhile");
 }
-
-#[test]
-fn an_address_opens_a_view_and_nothing_else() {
-    let Some(browser) = Browser::shared() else {
-        return;
-    };
-    let house = House::with_writer();
-    let page = browser.page();
-    house.enter(&page);
-    for tail in [
-        "#agent",
-        "#agent/writer",
-        "#task?id=t",
-        "?view=events#<img src=x onerror=alert(1)>",
-        "#../../x",
-        "#constructor",
-        "#__proto__",
-    ] {
-        page.go("about:blank");
-        page.go(&format!("{}{tail}", house.url()));
-        until_shown(&page, "overview");
-        page.assert_nothing_ran(tail);
-    }
-    page.go("about:blank");
-    page.go(&format!("{}#tasks", house.url()));
-    until_shown(&page, "tasks");
-}

@@ -1,9 +1,10 @@
-//! Agents through the command line and HTTP: one form, the same answers and the same errors.
+//! Agents through the command line, HTTP and packages: one form, the same answers and the same errors.
 
 use serde_json::{Value, json};
 
-use crate::front::send;
+use crate::front::{Answer, send};
 use crate::ground::{Ground, until};
+use crate::package::{self, Package};
 
 const AGENT: &str =
     "[[agent]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n[daemon]\nhttp = false\n";
@@ -71,6 +72,9 @@ fn an_agent_has_one_form_in_ps_and_the_api() {
         assert_eq!(ground.agent(name), by_http);
         assert_eq!(by_http["detail"], "stopped by a person", "{by_http}");
         assert_eq!(by_http["last_death"]["cause"], "stopped", "{by_http}");
+        for (package, shown) in by_packages(&ground, "agent.show", &json!({"agent": name})) {
+            assert_eq!(bare(shown.unwrap()), bare(by_http.clone()), "{package}");
+        }
     }
     let (_, mut by_http) = send(&ground, "GET", "/api/agents", "");
     by_http["draining_since"] = Value::Null;
@@ -123,5 +127,23 @@ fn an_agent_that_is_not_there_is_refused_with_one_error() {
         let error = &by_http["error"];
         assert_eq!((ran.code, status), (1, 404), "{error}");
         assert_eq!(error["code"], "not_found");
+        if words[0] == "ps" {
+            let refused = by_packages(&ground, "agent.show", &json!({"agent": "nosuch"}));
+            for (name, answer) in refused {
+                assert_eq!(answer.unwrap_err(), *error, "{name}");
+            }
+        }
     }
+}
+
+/// What the client of packages, and the packages that are installed, answer in the same home.
+fn by_packages(ground: &Ground, operation: &str, fields: &Value) -> Vec<(&'static str, Answer)> {
+    let client = package::open(ground, None);
+    let mut answers = vec![("sdk", package::call(&client, operation, fields))];
+    for name in Package::NAMES {
+        if let Some(mut package) = Package::start(name, ground, None) {
+            answers.push((name, package.call(operation, fields).unwrap()));
+        }
+    }
+    answers
 }

@@ -1,4 +1,4 @@
-//! The checkpoint verbs through the command line and MCP: one journal, the same answers and errors.
+//! The checkpoint verbs through every front that serves them: one journal, the same answers and errors.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Speaks};
 use crate::front::{Answer, Front, settle_hint};
+use crate::package::Package;
 
-/// What both answer when a workflow is saved.
+/// What all answer when a workflow is saved.
 const SAVED: [&str; 4] = ["workflow", "outcome", "status", "step"];
 
-/// What both answer when a workflow is resumed.
+/// What all answer when a workflow is resumed.
 const RESUMED: [&str; 13] = [
     "task",
     "status",
@@ -55,10 +56,10 @@ fn call(front: &mut Front, (operation, fields): &(&str, Value)) -> Answer {
     front.call(operation, fields).expect("it is served")
 }
 
-/// Plays a story through both; what both answered to its last call.
+/// Plays a story through all; what all answered to its last call.
 fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
     let (call_last, before) = story.split_last().unwrap();
-    let answers = fronts.iter_mut().map(|front| {
+    let answers = fronts.iter_mut().filter_map(|front| {
         for one in before {
             call(front, one).unwrap_or_else(|error| panic!("{} {one:?}: {error}", front.name()));
         }
@@ -77,7 +78,10 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
         };
         let left_open =
             |answer: &Value| answer["left_open"].as_array().cloned().unwrap_or_default();
-        match call(front, call_last) {
+        let is_for_models = front.is_for_models();
+        let name = front.name();
+        // None for a number that a language cannot hold.
+        let answer = match front.call(call_last.0, &call_last.1)? {
             Ok(answer) => {
                 let mut picked: Value = fields
                     .iter()
@@ -102,15 +106,16 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
                 }
                 Err(error)
             }
-        }
+        };
+        Some((name, is_for_models, answer))
     });
-    let mut answers: Vec<Answer> = answers.collect();
-    let cli = answers.remove(0);
-    for mut model in answers {
-        if let (Err(person), Err(model)) = (&cli, &mut model) {
+    let mut answers: Vec<(&str, bool, Answer)> = answers.collect();
+    let (_, _, cli) = answers.remove(0);
+    for (name, is_for_models, mut answer) in answers {
+        if let (Err(person), Err(model), true) = (&cli, &mut answer, is_for_models) {
             settle_hint(person, model);
         }
-        assert_eq!(cli, model, "{call_last:?}");
+        assert_eq!(cli, answer, "{name} {call_last:?}");
     }
     cli
 }
@@ -165,7 +170,7 @@ fn the_first_save_of_a_finished_workflow_is_completed_by_its_default_key_too() {
     let mut fronts = Front::with_files();
     let first = |front: &mut Front| {
         let mut start = json!({"workflow": "w", "agent": "ops", "step": "one"});
-        if front.name() == "cli" {
+        if !front.is_for_models() {
             start["idempotency"] = json!("w");
         }
         call(front, &("checkpoint.start", start)).unwrap()["outcome"].clone()
@@ -206,7 +211,8 @@ fn a_workflow_that_is_blocked_gives_up_its_lease_and_sends_an_alert() {
 fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
     // The life of a holder is not seen over HTTP.
     let mut fronts = Front::with_files();
-    let fronts = &mut fronts[..2];
+    fronts.retain(|front| matches!(front, Front::Cli(_) | Front::Mcp(..) | Front::Package(..)));
+    let fronts = &mut fronts[..];
     let next = update(json!({"complete": ["one"], "step": "two"}));
     let mut owner = Command::new("sleep")
         .arg("600")
@@ -228,6 +234,13 @@ fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
         unreachable!()
     };
     let first = std::mem::replace(client, Client::new(&ground.stage, Speaks::Alone));
+    let mut first_packages = Vec::new();
+    for front in fronts.iter_mut() {
+        if let Front::Package(ground, package) = front {
+            let other = Package::start(package.name, ground, None).expect("it is installed");
+            first_packages.push(std::mem::replace(package, Box::new(other)));
+        }
+    }
     let held = last(&[resume(json!({"agent": "ops"}))], fronts).unwrap_err();
     assert_eq!((&held["code"], &held["exit"]), (&json!("held"), &json!(75)));
     assert!(
@@ -240,6 +253,7 @@ fn a_workflow_whose_holder_was_killed_is_resumed_where_it_was() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     first.kill();
+    drop(first_packages);
     let resumed = last(&[resume(json!({"agent": "ops"}))], fronts).unwrap();
     assert_eq!(
         (&resumed["fence"], &resumed["resumed"]),

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::client::{Client, Speaks};
 use crate::ground::{Ground, Supervisor};
 use crate::library::Library;
+use crate::package::{self, Package};
 
 /// An answer, or the error.
 pub(crate) type Answer = Result<Value, Value>;
@@ -20,6 +21,11 @@ pub(crate) enum Front {
         Ground,
         #[expect(dead_code, reason = "it runs while this lives")] Supervisor,
     ),
+    /// `POST /api/operations/{name}`.
+    ByName(
+        Ground,
+        #[expect(dead_code, reason = "it runs while this lives")] Supervisor,
+    ),
     Mcp(Ground, Client),
     /// `POST /mcp`.
     McpHttp(
@@ -27,25 +33,41 @@ pub(crate) enum Front {
         #[expect(dead_code, reason = "it runs while this lives")] Supervisor,
     ),
     Library(Ground, Box<Library>),
+    /// The client that packages of other languages are built on.
+    Sdk(Ground, relight_sdk::Client),
+    /// The package of another language.
+    Package(Ground, Box<Package>),
 }
 
 impl Front {
-    pub(crate) fn all() -> [Self; 5] {
+    /// The library comes last, for it has verbs of its own.
+    pub(crate) fn all() -> Vec<Self> {
         let (daemon, up) = daemon();
         let embedded = Ground::new();
         let library = Library::open(&embedded.home("relight.db"));
-        let [cli, mcp, mcp_http] = Self::with_files();
-        [
-            cli,
-            Self::Http(daemon, up),
-            mcp,
-            mcp_http,
-            Self::Library(embedded, Box::new(library)),
-        ]
+        let [cli, mcp, mcp_http] = Self::at_hand();
+        let mut all = vec![cli, Self::Http(daemon, up), mcp, mcp_http];
+        all.extend(Self::embedded());
+        all.push(Self::Library(embedded, Box::new(library)));
+        all
     }
 
     /// Those that serve the checkpoint verbs.
-    pub(crate) fn with_files() -> [Self; 3] {
+    pub(crate) fn with_files() -> Vec<Self> {
+        let mut all = Vec::from(Self::at_hand());
+        all.push(Self::by_name());
+        all.extend(Self::embedded());
+        all
+    }
+
+    /// Those that serve every operation of the table.
+    pub(crate) fn of_the_table() -> Vec<Self> {
+        let mut all = vec![Self::by_name()];
+        all.extend(Self::embedded());
+        all
+    }
+
+    fn at_hand() -> [Self; 3] {
         let tools = Ground::new();
         let client = Client::new(&tools.stage, Speaks::Alone);
         let (ground, up) = daemon();
@@ -54,6 +76,25 @@ impl Front {
             Self::Mcp(tools, client),
             Self::McpHttp(ground, up),
         ]
+    }
+
+    pub(crate) fn by_name() -> Self {
+        let (ground, up) = daemon();
+        Self::ByName(ground, up)
+    }
+
+    /// The client that packages share, and the packages that are installed.
+    fn embedded() -> Vec<Self> {
+        let ground = Ground::new();
+        let client = package::open(&ground, None);
+        let mut all = vec![Self::Sdk(ground, client)];
+        for name in Package::NAMES {
+            let ground = Ground::new();
+            if let Some(package) = Package::start(name, &ground, None) {
+                all.push(Self::Package(ground, Box::new(package)));
+            }
+        }
+        all
     }
 
     /// Whether a model reads what it says.
@@ -65,9 +106,12 @@ impl Front {
         match self {
             Self::Cli(_) => "cli",
             Self::Http(..) => "http",
+            Self::ByName(..) => "operations",
             Self::Mcp(..) => "mcp",
             Self::McpHttp(..) => "mcp_http",
             Self::Library(..) => "library",
+            Self::Sdk(..) => "sdk",
+            Self::Package(_, package) => package.name,
         }
     }
 
@@ -75,17 +119,27 @@ impl Front {
         match self {
             Self::Cli(ground)
             | Self::Http(ground, _)
+            | Self::ByName(ground, _)
             | Self::Mcp(ground, _)
             | Self::McpHttp(ground, _)
-            | Self::Library(ground, _) => ground,
+            | Self::Library(ground, _)
+            | Self::Sdk(ground, _)
+            | Self::Package(ground, _) => ground,
         }
     }
 
     /// Calls an operation such as `task.start`; none where this front does not serve it.
     pub(crate) fn call(&mut self, operation: &str, fields: &Value) -> Option<Answer> {
         match self {
+            Self::Cli(_) if operation.starts_with("record.") => None,
             Self::Cli(ground) => Some(by_command(ground, operation, fields)),
             Self::Http(ground, _) => by_request(ground, operation, fields),
+            Self::ByName(ground, _) => Some(by_operation(
+                ground,
+                "",
+                operation,
+                &with_dir(ground, operation, fields),
+            )),
             Self::Mcp(_, client) => {
                 by_tool(operation, fields, |tool, fields| client.call(tool, fields))
             }
@@ -93,6 +147,43 @@ impl Front {
                 post_tool(ground, tool, fields)
             }),
             Self::Library(_, library) => library.call(operation, fields),
+            Self::Sdk(ground, client) => {
+                let fields = with_dir(ground, operation, fields);
+                Some(package::call(client, operation, &fields))
+            }
+            Self::Package(ground, package) => {
+                package.call(operation, &with_dir(ground, operation, fields))
+            }
+        }
+    }
+
+    /// The same by an agent, which every front but the library says in its own way: a program that embeds
+    /// Relight writes by the handles that it holds.
+    pub(crate) fn call_as(
+        &mut self,
+        agent: &str,
+        operation: &str,
+        fields: &Value,
+    ) -> Option<Answer> {
+        match self {
+            Self::Cli(ground) => Some(by_command_as(ground, agent, operation, fields)),
+            Self::Http(ground, _) => by_request_as(ground, agent, operation, fields),
+            Self::ByName(ground, _) => Some(by_operation(ground, agent, operation, fields)),
+            Self::Mcp(ground, _) => {
+                let variables = [("RELIGHT_AGENT", agent)];
+                let mut client = Client::with(&ground.stage, Speaks::Alone, &variables);
+                by_tool(operation, fields, |tool, fields| client.call(tool, fields))
+            }
+            Self::McpHttp(ground, _) => by_tool(operation, fields, |tool, fields| {
+                post_tool_as(ground, agent, tool, fields)
+            }),
+            Self::Library(..) => None,
+            Self::Sdk(ground, _) => {
+                let client = package::open(ground, Some(agent));
+                Some(package::call(&client, operation, fields))
+            }
+            Self::Package(ground, package) => Package::start(package.name, ground, Some(agent))
+                .and_then(|mut package| package.call(operation, fields)),
         }
     }
 
@@ -152,13 +243,47 @@ fn line(event: &Value) -> String {
     )
 }
 
+/// Checkpoint files go where the command line has them: the tests have one working folder together.
+fn with_dir(ground: &Ground, operation: &str, fields: &Value) -> Value {
+    let mut fields = fields.clone();
+    if operation.starts_with("checkpoint.") {
+        fields["dir"] = json!(ground.work("memory/checkpoints"));
+    }
+    fields
+}
+
+fn by_operation(ground: &Ground, agent: &str, operation: &str, fields: &Value) -> Answer {
+    let body = json!(package::named(operation, fields)).to_string();
+    let path = format!("/api/operations/{operation}");
+    let (status, value) = send_as(ground, agent, "POST", &path, &body);
+    match value.get("error") {
+        Some(error) => {
+            assert_eq!(error["status"], status, "{path}: {error}");
+            Err(error.clone())
+        }
+        None => Ok(value),
+    }
+}
+
 fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
+    by_command_as(ground, "", operation, fields)
+}
+
+/// By this agent, unless the name is empty.
+fn by_command_as(ground: &Ground, agent: &str, operation: &str, fields: &Value) -> Answer {
     let mut words: Vec<String> = operation.split('.').map(str::to_owned).collect();
     let mut input = None;
     let named = words[0].clone();
     let mut flags = Vec::new();
+    if ["session.import", "session.export"].contains(&operation) {
+        words.push("-".to_owned());
+    }
     for (field, value) in fields.as_object().unwrap() {
         let flag = match field.as_str() {
+            "marks" => {
+                input = Some(value.to_string());
+                continue;
+            }
             field if field == named => {
                 words.insert(2, value.as_str().unwrap().to_owned());
                 continue;
@@ -208,6 +333,9 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
     words.push("--json".to_owned());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let mut command = ground.stage.command(&words);
+    if !agent.is_empty() {
+        command.env("RELIGHT_AGENT", agent);
+    }
     if input.is_some() {
         command.stdin(std::process::Stdio::piped());
     }
@@ -228,14 +356,19 @@ fn by_command(ground: &Ground, operation: &str, fields: &Value) -> Answer {
     };
     // An error comes after what is told of damaged files.
     let text = &text[text.find('{').unwrap_or_default()..];
-    let value: Value =
+    let mut value: Value =
         serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {words:?} {ran:?}"));
     match value.get("error") {
         Some(error) => {
             assert_eq!(error["exit"], ran.code, "{words:?} {ran:?}");
             Err(error.clone())
         }
-        None => Ok(value),
+        None => {
+            if operation == "session.import" {
+                value.as_object_mut().unwrap().remove("file");
+            }
+            Ok(value)
+        }
     }
 }
 
@@ -246,6 +379,10 @@ fn plain(value: &Value) -> String {
 }
 
 fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer> {
+    by_request_as(ground, "", operation, fields)
+}
+
+fn by_request_as(ground: &Ground, agent: &str, operation: &str, fields: &Value) -> Option<Answer> {
     let mut body: Map<String, Value> = fields.as_object().unwrap().clone();
     let mut take = |name: &str| body.remove(name).map(|value| in_path(&plain(&value)));
     let (noun, verb) = operation.split_once('.').unwrap_or((operation, ""));
@@ -279,7 +416,7 @@ fn by_request(ground: &Ground, operation: &str, fields: &Value) -> Option<Answer
     } else {
         Value::Object(body).to_string()
     };
-    let (status, value) = send(ground, method, &path, &body);
+    let (status, value) = send_as(ground, agent, method, &path, &body);
     Some(match value.get("error") {
         Some(error) => {
             assert_eq!(error["status"], status, "{method} {path}: {error}");

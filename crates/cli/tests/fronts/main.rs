@@ -1,5 +1,5 @@
-//! The same story through every front: the command line, HTTP over the socket, MCP and the library must
-//! leave the same journal and give the same answers and errors.
+//! The same story through every front: the command line, HTTP, MCP, the library and packages must leave the
+//! same journal and give the same answers and errors.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,6 +20,8 @@ mod checkpoints;
 mod front;
 mod library;
 mod models;
+mod operations;
+mod package;
 mod recovery;
 mod refusals;
 mod reporters;

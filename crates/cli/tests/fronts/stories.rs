@@ -7,6 +7,7 @@ use crate::front::{Answer, Front};
 /// Plays a story through every front; the answers of each front, none where it does not serve the call.
 fn play(story: &[(&str, Value)]) -> Vec<(Front, Vec<Option<Answer>>)> {
     Front::all()
+        .into_iter()
         .map(|mut front| {
             let answers = story
                 .iter()
@@ -14,7 +15,7 @@ fn play(story: &[(&str, Value)]) -> Vec<(Front, Vec<Option<Answer>>)> {
             let answers = answers.collect();
             (front, answers)
         })
-        .into()
+        .collect()
 }
 
 /// All journals are the same; this is it.
@@ -129,7 +130,7 @@ fn a_step_that_was_cut_off_is_treated_by_its_rule() {
         let compared = if rule == "once" {
             &played[..]
         } else {
-            &played[..4]
+            &played[..played.len() - 1]
         };
         let journal = one_journal(compared);
         let is_blocked = journal
@@ -310,8 +311,9 @@ fn verbs_of_a_task_answer_the_task_everywhere() {
         request["task"] = json!("t");
         request["fence"] = json!(1);
         let mut shown = Vec::new();
-        for mut front in Front::all() {
-            if !["cli", "http"].contains(&front.name()) {
+        let fronts = Front::all().into_iter().chain([Front::by_name()]);
+        for mut front in fronts.filter(|front| !front.is_for_models()) {
+            if front.name() == "library" {
                 continue;
             }
             front
@@ -333,7 +335,9 @@ fn verbs_of_a_task_answer_the_task_everywhere() {
                 front.name()
             );
         }
-        assert_eq!(shown[0], shown[1], "{verb}");
+        assert!(shown.len() >= 4, "{verb}");
+        let are_alike = shown.windows(2).all(|pair| pair[0] == pair[1]);
+        assert!(are_alike, "{verb} {shown:#?}");
     }
 }
 

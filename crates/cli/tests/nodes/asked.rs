@@ -131,7 +131,7 @@ fn what_is_asked_of_a_node_that_goes_is_done_by_its_successor_once() {
 fn what_only_a_node_that_is_gone_may_run_is_stopped_all_the_same() {
     let fleet = Fleet::new(Meet::InOneFile, "placement = \"a\"");
     let a = fleet.up("a");
-    fleet.until_lives("a", 1);
+    fleet.until_placed("a", 1);
     let _b = fleet.up("b");
     a.kill();
     let stopped = fleet.json("b", &["stop", "a"]);

@@ -158,6 +158,13 @@ impl Fleet {
         })
     }
 
+    /// Waits until an attempt lives and its script has written its line into `places`.
+    pub(crate) fn until_placed(&self, node: &str, attempt: u32) -> u32 {
+        let pid = self.until_lives(node, attempt);
+        self.ground.until_lines("places", attempt as usize);
+        pid
+    }
+
     pub(crate) fn deaths(&self, node: &str) -> Vec<Value> {
         self.json(node, &["deaths", "a", "-n", "100"])["items"]
             .as_array()

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
+use relight_runtime::EngineAccess as _;
 use relight_runtime::Relight;
 use serde_json::Value;
 

@@ -155,7 +155,7 @@ fn a_frozen_daemon_is_taken_over_and_ends() {
 fn a_placement_that_is_read_again_is_obeyed() {
     let fleet = Fleet::new(Meet::InOneFile, "");
     let b = fleet.up("b");
-    let pid = fleet.until_lives("b", 1);
+    let pid = fleet.until_placed("b", 1);
     let a = fleet.up("a");
     fleet.agent_is("placement = \"b\"");
     a.signal(Signal::HUP);
@@ -172,7 +172,7 @@ fn a_placement_that_is_read_again_is_obeyed() {
         (gone.elapsed() > Duration::from_secs(2)).then_some(())
     });
     let _b = fleet.up("b");
-    fleet.until_lives("b", 2);
+    fleet.until_placed("b", 2);
     assert_eq!(fleet.ground.lines("places"), ["b", "b"]);
 }
 

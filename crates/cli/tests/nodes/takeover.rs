@@ -49,13 +49,13 @@ on_every_store! {
 fn an_agent_of_a_node_that_was_killed_goes_on_elsewhere_once(meet: Meet) {
     let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
-    let pid = fleet.until_lives("a", 1);
+    let pid = fleet.until_placed("a", 1);
     let _b = fleet.up("b");
     let shim = fleet.ground.shim("a");
     a.kill();
     signal(shim, Signal::KILL);
     signal(pid, Signal::KILL);
-    fleet.until_lives("b", 2);
+    fleet.until_placed("b", 2);
     assert_eq!(fleet.causes("b"), ["lost"]);
     assert_eq!(fleet.state_of("b", "a"), "gone");
     assert_eq!(fleet.ground.lines("places"), ["a", "b"]);
@@ -109,7 +109,7 @@ fn without_its_daemon_an_agent_lives_until_its_shim_ends_it_in_time(meet: Meet) 
 fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing(meet: Meet) {
     let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
-    let pid = fleet.until_lives("a", 1);
+    let pid = fleet.until_placed("a", 1);
     let _b = fleet.up("b");
     a.kill();
     let a = fleet.up("a");
@@ -117,7 +117,7 @@ fn a_daemon_that_comes_back_in_time_adopts_and_restarts_nothing(meet: Meet) {
     // Longer than the lease that it had before.
     let begun = now();
     until("a whole lease", || (begun.elapsed() > LEASE).then_some(()));
-    assert_eq!(fleet.until_lives("a", 1), pid);
+    assert_eq!(fleet.until_placed("a", 1), pid);
     assert_eq!(fleet.ground.lines("places"), ["a"]);
     fleet.ground.assert_never_doubled();
 }
@@ -167,13 +167,13 @@ fn an_agent_runs_where_its_placement_says(meet: Meet) {
     a.until_said("1 agents are placed on other nodes");
     assert_eq!(fleet.ground.lines("places").len(), 0);
     let b = fleet.up("b");
-    fleet.until_lives("b", 1);
+    fleet.until_placed("b", 1);
     b.kill();
     until("b is gone", || {
         (fleet.state_of("a", "b") == "gone").then_some(())
     });
     let _b = fleet.up("b");
-    fleet.until_lives("b", 2);
+    fleet.until_placed("b", 2);
     assert_eq!(fleet.ground.lines("places"), ["b", "b"]);
     fleet.ground.assert_never_doubled();
 }
@@ -181,7 +181,7 @@ fn an_agent_runs_where_its_placement_says(meet: Meet) {
 fn what_a_person_stopped_stays_stopped_on_every_node(meet: Meet) {
     let fleet = Fleet::new(meet, "");
     let a = fleet.up("a");
-    fleet.until_lives("a", 1);
+    fleet.until_placed("a", 1);
     let b = fleet.up("b");
     assert_eq!(fleet.call("a", &["stop", "a"]).code, 0);
     a.kill();
@@ -192,7 +192,7 @@ fn what_a_person_stopped_stays_stopped_on_every_node(meet: Meet) {
     });
     assert_eq!(fleet.ground.lines("places"), ["a"]);
     assert_eq!(fleet.call("b", &["start", "a"]).code, 0);
-    fleet.until_lives("b", 2);
+    fleet.until_placed("b", 2);
 }
 
 fn a_drained_node_hands_over_what_ends_and_takes_nothing(meet: Meet) {

@@ -92,7 +92,7 @@ fn a_server_that_does_not_answer_holds_up_neither_agents_nor_the_end() {
     assert_eq!(exit_code(&ground, &["down"]), 0);
     assert_eq!(daemon.end().code, 0);
     assert_eq!(
-        ground.json(&["alerts", "list", "--pending"])["alerts"][0]["alert"],
+        ground.json(&["alerts", "list", "--pending"])["items"][0]["alert"],
         "terminated"
     );
 }
@@ -108,7 +108,7 @@ fn a_run_tells_before_it_ends() {
     assert_eq!(receiver.next().json()["type"], "relight.alert.terminated");
     assert!(!ground.read("env").contains("RELIGHT_WEBHOOK_SECRET"));
     let list = ground.json(&["alerts", "list"]);
-    assert_eq!(list["alerts"][0]["told"], json!(["webhook"]), "{list}");
+    assert_eq!(list["items"][0]["told"], json!(["webhook"]), "{list}");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_boot_loop_tells_once_a_boot() {
     for _ in 0..2 {
         let daemon = ground.up(&[]);
         daemon.until_said("ALERT the machine went down 3 times in a row");
-        let told = || ground.json(&["alerts", "list"])["alerts"][0]["told"] == json!(["command"]);
+        let told = || ground.json(&["alerts", "list"])["items"][0]["told"] == json!(["command"]);
         until("it is told", || told().then_some(()));
         daemon.kill();
     }

@@ -344,10 +344,15 @@ fn old_output_is_dropped_by_size_and_the_newest_is_kept() {
     );
     let _daemon = ground.up(&[]);
     ground.until_runs("a", 9);
-    let files: Vec<_> = std::fs::read_dir(ground.home("agents/a/log"))
-        .unwrap()
-        .collect();
-    assert!(files.len() <= 4, "{files:?}");
+    // Beside each file stands when its output was written.
+    for kind in ["log", "times"] {
+        let files = std::fs::read_dir(ground.home("agents/a/log")).unwrap();
+        let files = files.map(|entry| entry.unwrap().path());
+        let of_kind: Vec<_> = files
+            .filter(|path| path.extension().is_some_and(|it| it == kind))
+            .collect();
+        assert!(of_kind.len() <= 4, "{of_kind:?}");
+    }
     assert_eq!(ground.log("a").lines().last(), Some("20000"));
 }
 

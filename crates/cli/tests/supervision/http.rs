@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 
 use crate::ground::{Ground, ONLY_ONE, signal, until};
 
+/// A request to the daemon's socket, in the shell of an agent.
+const CURL: &str = "post() { curl -sS --unix-socket $RELIGHT_HOME/relight.sock http://localhost/api/$1 \
+    -H 'Content-Type: application/json' -d \"$2\" \"${@:3}\"; }\n";
+
 /// One agent that lives until it is told to end.
 fn with_daemon(more: &str) -> (Ground, crate::ground::Supervisor) {
     let ground = Ground::with_agent(&format!("{ONLY_ONE}exec sleep 1000"));
@@ -304,14 +308,13 @@ fn as_root_it_says_so() {
 
 #[test]
 fn what_a_supervised_agent_took_over_http_ends_with_its_attempt() {
-    let ground = Ground::with_agent(
-        "n=$RELIGHT_ATTEMPT_NUMBER\n\
-         post() { curl -sS --unix-socket $RELIGHT_HOME/relight.sock http://localhost/api/tasks/$1 \
-             -H 'Content-Type: application/json' -d \"$2\"; }\n\
-         post t/start '{\"agent\": \"writer\"}' >started.$n\n\
-         post done$n/start '{\"agent\": \"writer\"}' >/dev/null; post done$n/done '{}' >/dev/null\n\
-         [ $n = 4 ] && exec sleep 1000; kill -9 $$",
-    );
+    let ground = Ground::with_agent(&format!(
+        "{CURL}n=$RELIGHT_ATTEMPT_NUMBER\n\
+         post tasks/t/start '{{\"agent\": \"writer\"}}' >started.$n\n\
+         post tasks/done$n/start '{{\"agent\": \"writer\"}}' >/dev/null\n\
+         post tasks/done$n/done '{{}}' >/dev/null\n\
+         [ $n = 4 ] && exec sleep 1000; kill -9 $$"
+    ));
     ground.config(
         "[daemon]\nlisten = \"127.0.0.1:0\"\n[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n\
          max_attempts = 1\ncooldown = \"10m\"\n",
@@ -332,4 +335,59 @@ fn what_a_supervised_agent_took_over_http_ends_with_its_attempt() {
         "{deaths:#?}"
     );
     assert_eq!(deaths[0]["unfinished_task"], "t");
+}
+
+/// It says nothing about itself, because the socket shows which process it is; or it says its attempt, as
+/// one must that comes over TCP.
+#[test]
+fn a_turn_that_a_supervised_agent_began_over_http_ends_with_its_attempt() {
+    let ground = Ground::with_agent(&format!(
+        "{CURL}if [ $RELIGHT_ATTEMPT_NUMBER = 1 ]; then\n\
+         post sessions/tg:1/begin '{{\"id\": \"c1\"}}' >/dev/null\n\
+         post sessions/tg:2/begin '{{\"id\": \"c2\", \"owner\": \"gw\"}}' >/dev/null\n\
+         tag=$RELIGHT_ATTEMPT; unset RELIGHT_ATTEMPT\n\
+         post sessions/tg:3/begin '{{\"id\": \"c3\"}}' -H \"Relight-Attempt: $tag\" >/dev/null\n\
+         echo $$ >>births; exec sleep 1000; fi\n\
+         post sessions/recover '{{}}' >found; echo >>all; exec sleep 1000"
+    ));
+    ground.config("[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n");
+    let _daemon = ground.up(&["--no-http"]);
+    let first = ground.births(1)[0];
+    for key in ["tg:1", "tg:2", "tg:3"] {
+        let begun = ground.json(&["session", "show", key]);
+        assert_eq!(begun["state"], "active", "{begun}");
+    }
+    signal(first, Signal::KILL);
+    ground.until_lines("all", 1);
+    let found: Value = serde_json::from_str(&ground.read("found")).unwrap();
+    let keys: Vec<&Value> = found["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| &item["key"])
+        .collect();
+    assert_eq!(keys, ["tg:1", "tg:2", "tg:3"], "{found}");
+}
+
+#[test]
+fn a_supervised_agent_does_not_complete_the_task_of_another_over_http() {
+    let ground = Ground::with_agent(&format!(
+        "{CURL}post tasks/t/done '{{}}' >answer; echo $$ >>births; exec sleep 1000"
+    ));
+    assert_eq!(
+        ground
+            .call(&["task", "start", "t", "--agent", "other"])
+            .code,
+        0
+    );
+    assert_eq!(ground.call(&["task", "release", "t", "--force"]).code, 0);
+    ground.config("[[agent]]\nname = \"writer\"\ncommand = [\"./agent\"]\n");
+    let _daemon = ground.up(&["--no-http"]);
+    ground.births(1);
+    let refused: Value = serde_json::from_str(&ground.read("answer")).unwrap();
+    assert_eq!(
+        refused["error"]["message"],
+        "task t belongs to agent other, not to writer"
+    );
+    assert_eq!(ground.json(&["task", "show", "t"])["status"], "assigned");
 }

@@ -15,6 +15,7 @@ mod receiver;
 
 mod adoption;
 mod alerts;
+mod background;
 mod daemon;
 mod descriptors;
 mod drain;
@@ -32,6 +33,7 @@ mod router;
 mod run;
 mod sessions;
 mod signals;
+mod store_budget;
 mod strategies;
 mod successor;
 mod tasks;

@@ -166,6 +166,86 @@ fn a_limit_that_the_stream_tells_suspends_until_then_and_charges_nothing() {
     assert_eq!(run.end().code, 143);
 }
 
+/// Tokens sent and written, and cost, of an agent or a task.
+fn used(of: &Value) -> (u64, u64, String) {
+    let tokens = |field: &str| of[field].as_u64().unwrap();
+    let cost = of["cost"].as_str().unwrap().to_owned();
+    (tokens("input_tokens"), tokens("output_tokens"), cost)
+}
+
+#[test]
+fn what_the_stream_tells_of_usage_is_counted_once_for_agent_and_task() {
+    let ground = with_fake("claude");
+    let flags = ["--task", "t", "--exit-completes"];
+    let words = ["claude", "-p", "Write"];
+    let start = || run(&ground, "claude-code", "spend", &flags, &words);
+    let first = start();
+    let both = (2_220, 14, "0".to_owned());
+    ground.until_agent("a", |agent| used(agent) == both);
+    // The next supervisor reads the same output from its beginning.
+    first.kill();
+    let second = start();
+    second.until_said("adopted");
+    let attempt = ground.until_runs("a", 1);
+    assert_eq!(used(&ground.agent("a")), both);
+    signal(attempt, Signal::KILL);
+    assert_eq!(second.end().code, 0);
+    let all = (3_330, 23, "0.25".to_owned());
+    assert_eq!(used(&ground.agent("a")), all);
+    let task = ground.json(&["task", "show", "t"]);
+    assert_eq!(used(&task), all);
+    assert_eq!(
+        (&task["turns"], &task["status"]),
+        (&json!(1), &json!("completed"))
+    );
+    let shown = ground.call(&["task", "show", "t"]).stdout;
+    assert!(shown.contains("3330 in, 23 out"), "{shown}");
+}
+
+#[test]
+fn an_agent_that_spends_without_progress_is_stopped_and_waits_for_a_person() {
+    let ground = with_fake("claude");
+    let flags = ["--json", "--tokens-max", "3000"];
+    let words = ["claude", "-p", "Write"];
+    let start = || run(&ground, "claude-code", "costly", &flags, &words);
+    let (code, answer) = start().end_json();
+    assert_eq!(
+        (code, &answer["state"], &answer["whose"]),
+        (1, &json!("suspended"), &json!("relight"))
+    );
+    assert_eq!(answer["attempts"], 1, "it is not tried again");
+    let note = ground.deaths("a")[0]["note"].as_str().unwrap().to_owned();
+    assert!(
+        note.contains("tokens without progress (tokens_max is 3000)"),
+        "{note}"
+    );
+    let alerts = ground.events("alert");
+    assert!(
+        alerts
+            .iter()
+            .any(|alert| alert.to_string().contains("without progress")),
+        "{alerts:?}"
+    );
+    let shown = ground.call(&["ps"]).stdout;
+    assert!(shown.contains("without progress"), "{shown}");
+    // A person starts it, and it may spend as much again.
+    let (_, answer) = start().end_json();
+    assert_eq!(answer["attempts"], 2);
+    let spent = used(&ground.agent("a")).0;
+    assert!(spent >= 5_000, "{spent}");
+}
+
+#[test]
+fn a_refused_key_that_the_program_tries_again_and_again_ends_it() {
+    let ground = with_fake("claude");
+    let words = ["claude", "-p", "Write"];
+    let run = run(&ground, "claude-code", "retries", &["--json"], &words);
+    let (code, answer) = run.end_json();
+    assert_eq!((code, &answer["state"]), (1, &json!("suspended")));
+    assert_eq!(ground.deaths("a")[0]["note"], "401: authentication_failed");
+    assert_eq!(ground.read("signal"), "TERM\n");
+}
+
 #[test]
 fn codex_is_stopped_by_int_first() {
     let ground = with_fake("codex");

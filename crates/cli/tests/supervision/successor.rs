@@ -1,5 +1,8 @@
 //! What an agent is told: its environment, the state file and the brief.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::ground::Ground;
@@ -366,4 +369,48 @@ fn the_workflow_that_an_attempt_left_is_in_the_state_and_the_brief_until_it_is_f
         .map(|death| death["post_mortem"]["task"].clone());
     let left: Vec<Value> = left.collect();
     assert_eq!(left[..3], [json!("w"), json!("w"), json!(null)]);
+}
+
+/// The home is closed to it (0700), and so would be the files in it.
+#[test]
+fn an_agent_with_a_user_of_its_own_reads_its_brief_and_its_state() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root");
+        return;
+    }
+    let ground = Ground::with_agent(
+        "id -un; echo \"at $RELIGHT_STATE_FILE\"; cat \"$RELIGHT_STATE_FILE\"\n\
+         [ $RELIGHT_RESUMED = 1 ] || kill -9 $$\n\
+         cat \"$RELIGHT_BRIEF_FILE\"; echo the end; exec sleep 1000",
+    );
+    for path in [
+        ground.stage.folder.path().to_owned(),
+        ground.work(""),
+        ground.work("agent"),
+    ] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\nuser = \"nobody\"\n");
+    let _daemon = ground.up(&["--no-http"]);
+    let said = crate::ground::until("it has read both", || {
+        let said = ground.call(&["logs", "a"]).stdout;
+        said.contains("the end").then_some(said)
+    });
+    assert!(said.contains("nobody"), "{said}");
+    for part in ["\"attempt\": \"a.2.", "# brief for attempt 2 of agent a"] {
+        assert!(said.to_lowercase().contains(part), "{part} in {said}");
+    }
+    let state = said
+        .lines()
+        .find_map(|line| line.strip_prefix("at "))
+        .unwrap();
+    let copies = Path::new(state).parent().unwrap();
+    let (folder, file) = (
+        copies.metadata().unwrap(),
+        std::fs::metadata(state).unwrap(),
+    );
+    assert_eq!((folder.uid(), folder.mode() & 0o777), (0, 0o711));
+    assert_eq!(file.mode() & 0o777, 0o400, "nobody else reads it");
+    assert_ne!(file.uid(), 0);
+    std::fs::remove_dir_all(copies).unwrap();
 }

@@ -108,7 +108,13 @@ fn each_state_is_told_in_words() {
     terminated: recovered 3 times; relight deaths h, then relight start h
     ");
     let ran = stage.run(&["ps", "--state", "terminated", "--state", "created"]);
-    assert_eq!(ran.stdout.lines().count(), 3, "{ran:?}");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "a header, two agents and a remedy: {ran:?}");
+    assert!(lines[2].starts_with("h      terminated  "), "{ran:?}");
+    assert_eq!(
+        lines[3],
+        "h: terminated: recovered 3 times; relight deaths h, then relight start h"
+    );
     assert_eq!(stage.run(&["ps", "--state", "dead"]).code, 2);
 }
 
@@ -122,11 +128,11 @@ fn a_supervised_agent_runs() {
     assert_eq!(agent["truth"], "as_recorded");
     assert_eq!(agent["pid"], std::process::id());
     assert_eq!(agent["supervisor"]["alive"], true);
+    let pid = std::process::id();
     let table = stage.run(&["ps"]).stdout;
-    assert!(
-        table.contains(&format!("pid {}", std::process::id())),
-        "{table}"
-    );
+    assert!(table.contains(&format!("  {pid}  ")), "{table}");
+    let table = stage.run(&["ps", "-v"]).stdout;
+    assert!(table.contains(&format!("pid {pid}")), "{table}");
     let facts = stage.run(&["ps", "writer"]).stdout;
     assert!(facts.contains("command     ./writer.sh"), "{facts}");
 }
@@ -138,7 +144,10 @@ fn an_agent_that_outlived_its_supervisor_is_orphaned() {
         .held_by(dead())
         .runs(1, alive(), (1, 0));
     assert_eq!(only_agent(&stage)["truth"], "orphaned");
-    assert!(stage.run(&["ps"]).stdout.contains("none: orphaned"));
+    let shown = stage.run(&["ps"]).stdout;
+    assert!(shown.contains("writer  orphaned"), "{shown}");
+    assert!(shown.contains("adopts it"), "{shown}");
+    assert!(stage.run(&["ps", "-v"]).stdout.contains("none: orphaned"));
 }
 
 #[test]

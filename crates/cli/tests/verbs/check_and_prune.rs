@@ -52,6 +52,52 @@ fn unfinished_work_is_stale_past_the_threshold_only() {
     assert_eq!(text.lines().count(), 1);
 }
 
+/// Each list names what it leaves out: on standard error, and to programs in the list itself.
+fn assert_lists_say_what_they_leave_out(place: &Place) {
+    let lists = ["task list", "session list", "ps"];
+    let told = lists.map(|list| {
+        let ran = place.ok(list);
+        let unreadable = place.json(list)["unreadable"].clone();
+        let rows = unreadable.as_array().map_or(0, Vec::len);
+        if rows > 0 {
+            let row = unreadable[0].as_str().unwrap().to_owned();
+            ran.says(&[&row, "it is left out"]);
+        }
+        rows
+    });
+    assert_eq!(told.iter().sum::<usize>(), 1, "{told:?}");
+}
+
+/// A list that is read page by page does not end at a row that cannot be read.
+#[test]
+fn a_row_that_cannot_be_read_does_not_end_a_list() {
+    let place = Place::new();
+    let ids = ["a", "b", "c", "d"];
+    ids.iter()
+        .for_each(|id| drop(place.ok(&format!("task add {id}"))));
+    let db = rusqlite::Connection::open(place.home("relight.db")).unwrap();
+    let harm = "UPDATE task SET status = 77 WHERE id IN ('a', 'b', 'd')";
+    assert_eq!(db.execute(harm, []).unwrap(), 3);
+    drop(db);
+    let (mut seen, mut unreadable, mut after) = (Vec::new(), Vec::new(), String::new());
+    for _ in 0..ids.len() {
+        let page = place.json(&format!("task list --limit 1{after}"));
+        let items = page["items"].as_array().unwrap();
+        seen.extend(items.iter().map(|item| item["id"].clone()));
+        unreadable.extend(page["unreadable"].as_array().into_iter().flatten().cloned());
+        match page["next"].as_str() {
+            Some(next) => after = format!(" --after {next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["c"]);
+    for id in ["a", "b", "d"] {
+        let start = format!("task {id} cannot be read");
+        let is_told = |row: &Value| row.as_str().unwrap().starts_with(&start);
+        assert!(unreadable.iter().any(is_told), "{id} in {unreadable:?}");
+    }
+}
+
 /// Lists leave such rows out, so that one does not hide the others.
 #[test]
 fn rows_that_cannot_be_read_are_damage() {
@@ -59,6 +105,7 @@ fn rows_that_cannot_be_read_are_damage() {
         "UPDATE task SET status = 77 WHERE id = 'b'",
         "UPDATE task_body SET spec = '{' WHERE n = (SELECT n FROM task WHERE id = 'b')",
         "UPDATE session SET state = 77",
+        "DELETE FROM task_body WHERE n = (SELECT n FROM task WHERE id = 'b')",
     ] {
         let place = Place::new();
         ["a", "b"]
@@ -68,7 +115,7 @@ fn rows_that_cannot_be_read_are_damage() {
         let db = rusqlite::Connection::open(place.home("relight.db")).unwrap();
         assert_eq!(db.execute(harm, []).unwrap(), 1, "{harm}");
         drop(db);
-        place.ok("task list");
+        assert_lists_say_what_they_leave_out(&place);
         let text = place.fails("check", 65).text();
         assert!(
             text.contains("ALERT damaged") && text.contains("cannot be read"),

@@ -56,10 +56,10 @@ const DAMAGE: [(&str, Harm); 9] = [
         fs::write(path, &bytes[..bytes.len() / 2]).expect("it can be written");
     }),
     ("empty", |path| {
-        fs::write(path, "").expect("it can be written")
+        fs::write(path, "").expect("it can be written");
     }),
     ("zero-filled", |path| {
-        fs::write(path, [0; 4096]).expect("it can be written")
+        fs::write(path, [0; 4096]).expect("it can be written");
     }),
     ("wrong hash", |path| {
         let text = fs::read_to_string(path).expect("the file is there");
@@ -878,19 +878,27 @@ fn files_of_the_original_script_are_good_whatever_letters_they_hold() {
 
 #[test]
 fn what_the_original_script_finished_is_neither_listed_as_open_nor_stale() {
-    for verb in ["check --stale 0s", "checkpoint list"] {
+    // The check only reads.
+    for (verb, status) in [
+        ("check --stale 0s", "in_progress"),
+        ("checkpoint list", "completed"),
+    ] {
         let place = with_workflow();
+        let read = |place: &Place| std::fs::read(place.checkpoint("w")).unwrap();
         by_the_script(&place.checkpoint("w"), |document| {
             document["completedSteps"] = json!(["one", "two", "three"]);
             document["remainingSteps"] = json!([]);
             document["status"] = json!("done");
         });
+        let (file, events) = (read(&place), place.ok("events -n 1000").text());
         let answer = place.ok(verb).text();
         assert!(
             answer == "OK\n" || answer.starts_with("w\tdone\t"),
             "{verb}: {answer}"
         );
-        assert_eq!(place.status("w"), "completed");
+        assert_eq!(place.status("w"), status);
+        let is_as_before = read(&place) == file && place.ok("events -n 1000").text() == events;
+        assert_eq!(is_as_before, status == "in_progress", "{verb}");
     }
 }
 
@@ -932,7 +940,7 @@ fn what_the_original_script_wrote_over_a_file_is_taken_in() {
 fn a_workflow_that_the_original_script_completed_is_done() {
     let place = with_workflow();
     by_the_script(&place.checkpoint("w"), |document| {
-        document["status"] = json!("done")
+        document["status"] = json!("done");
     });
     assert_eq!(
         place.fails("checkpoint resume", 1).text(),
@@ -1060,7 +1068,7 @@ fn an_older_file_with_steps_that_the_store_does_not_have_is_set_aside_and_told_o
     place.ok("checkpoint update --workflow w --notes later");
     fs::write(&file, before).unwrap();
     let bytes = resealed(&file, |document| {
-        document["completedSteps"] = json!(["one"])
+        document["completedSteps"] = json!(["one"]);
     });
     fs::write(&file, bytes).unwrap();
     let told = place.ok("checkpoint resume").stderr;
@@ -1135,7 +1143,7 @@ fn a_step_after_the_original_script_keeps_the_scripts_own_step_in_doubt() {
 fn a_verb_on_what_the_original_script_completed_is_refused() {
     let place = with_workflow();
     by_the_script(&place.checkpoint("w"), |document| {
-        document["status"] = json!("done")
+        document["status"] = json!("done");
     });
     place
         .fails("task block w --reason look", 1)

@@ -300,6 +300,13 @@ const BAD: &[(&str, i32, &str, &str)] = &[
         "mkdir -p typo",
     ),
     (
+        "setup skill --dir typo/skills",
+        2,
+        "there is no folder typo",
+        "",
+    ),
+    ("man --dir typo/man1", 2, "there is no folder typo", ""),
+    (
         "setup config --file typo/relight.toml",
         2,
         "there is no folder typo",
@@ -330,6 +337,12 @@ const BAD: &[(&str, i32, &str, &str)] = &[
         "",
     ),
     (
+        "step run s --task u -- ./no-interpreter",
+        126,
+        "cannot start ./no-interpreter",
+        "",
+    ),
+    (
         "run --name a -- ./no-such-program",
         127,
         "there is no program ./no-such-program",
@@ -350,6 +363,12 @@ fn bad_input_says_what_is_wrong_and_what_to_type() {
     place.ok("task add t");
     place.ok("task start u");
     fs::write(place.work("plain"), "no program").unwrap();
+    let script = place.work("no-interpreter");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    place
+        .fails("run --name b --restart never -- ./no-interpreter", 126)
+        .says(&["interpreter"]);
     for (words, code, message, hint) in BAD {
         place.fails(words, *code).says(&[message, hint]);
         assert!(!place.work("typo").exists(), "{words} made a folder");

@@ -283,6 +283,11 @@ fn the_next_conversation_in_the_folder_is_told_what_is_in_doubt() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains(secret));
+    let tasks: Value =
+        serde_json::from_str(&stage.run(&["task", "list", "--json"]).stdout).unwrap();
+    let cut_off = tasks["items"][0]["id"].as_str().unwrap();
+    let shown = stage.run(&["task", "show", cut_off, "--json"]).stdout;
+    assert!(!shown.contains("told_to"), "{shown}");
     let of = |session: &str, fields: Value| {
         let mut fields = fields;
         fields["session_id"] = json!(session);

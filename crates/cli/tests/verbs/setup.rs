@@ -214,6 +214,47 @@ fn the_skill_comes_and_goes_with_its_folder() {
 }
 
 #[test]
+fn the_client_itself_is_asked_what_it_still_wants() {
+    let stage = Stage::new();
+    let client = |answer: &str| {
+        let program = stage.folder.path().join("bin/claude");
+        fs::write(
+            &program,
+            format!("#!/bin/sh\necho \"$*\" > asked\n{answer}\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let check = |flags: &[&str]| stage.run(&[&["setup", "mcp", "--for", "claude"], flags].concat());
+    let absent = check(&["--check"]);
+    assert_eq!(absent.code, 1, "{absent:?}");
+    assert!(
+        absent.stdout.contains("does not have the entry"),
+        "{absent:?}"
+    );
+    assert!(
+        absent.stdout.contains("is not installed here"),
+        "{absent:?}"
+    );
+    assert_eq!(check(&["--merge"]).code, 0);
+    let alone = check(&["--check"]);
+    assert_eq!(alone.code, 0, "{alone:?}");
+    client("echo 'relight:'; echo '  Status: ⏸ Pending approval'");
+    let pending = check(&["--check", "--json"]);
+    assert_eq!(pending.code, 1, "{pending:?}");
+    assert!(
+        pending.stdout.contains("\"answer\": \"wants\""),
+        "{pending:?}"
+    );
+    let asked = fs::read_to_string(stage.folder.path().join("work/asked")).unwrap();
+    assert_eq!(asked, "mcp get relight\n");
+    client("echo '  Status: ✔ Connected'");
+    let ready = check(&["--check"]);
+    assert_eq!(ready.code, 0, "{ready:?}");
+    assert!(ready.stdout.contains("can use it"), "{ready:?}");
+}
+
+#[test]
 fn no_password_is_written_into_a_file() {
     let stage = Stage::new();
     let with = |url: &str, words: &[&str]| stage.run(&[&["--store", url], words].concat());
@@ -328,6 +369,16 @@ fn everything_for_an_agent_is_shown_first_and_then_set_up_at_once() {
         0,
         "again"
     );
+}
+
+#[test]
+fn a_link_to_nothing_is_not_followed_by_setup_config() {
+    let stage = Stage::new();
+    let elsewhere = stage.folder.path().join("elsewhere");
+    symlink(&elsewhere, stage.folder.path().join("work/relight.toml")).unwrap();
+    let ran = stage.run(&["setup", "config"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(!elsewhere.exists(), "{ran:?}");
 }
 
 #[test]

@@ -992,6 +992,31 @@ fn a_step_that_an_orphan_runs_is_not_given_to_anybody_else() {
     assert!(!place.work("again").exists(), "it ran twice");
 }
 
+/// A lease by time runs out when whoever renewed it was killed; the command of its step may still run.
+#[test]
+fn a_step_whose_runner_was_killed_is_not_given_away_with_its_time_lease() {
+    let place = Place::new();
+    place.ok("task start t --agent w1 --lease 1s");
+    let mut runner = place
+        .shell(
+            "exec relight step run long --task t --fence 1 -- \\
+             sh -c 'echo begun; until [ -e go ]; do sleep 0.05; done'",
+        )
+        .spawn();
+    assert_eq!(runner.line(), "begun");
+    cases::kill(runner.pid());
+    let is_over = "for _ in $(seq 2000); do relight task show t --json | grep -q '\"alive\": false' && exit 0\n\
+        sleep 0.05; done; exit 1";
+    place.shell(is_over).run().with_code(0);
+    place.ok("recover");
+    assert_eq!(place.status("t"), "in_progress", "its command runs");
+    place.fails("task start t --agent w1", 75).says(&["long"]);
+    std::fs::write(place.work("go"), "").unwrap();
+    let taken = "for _ in $(seq 2000); do relight recover >&2; \\
+        relight task show t --json | grep -q '\"status\": \"interrupted\"' && exit 0; sleep 0.05; done; exit 1";
+    place.shell(taken).run().with_code(0);
+}
+
 #[test]
 fn a_step_that_still_runs_is_not_run_again_under_a_newer_lease() {
     let place = Place::new();
@@ -1127,4 +1152,46 @@ fn a_terminal_gets_nothing_of_a_record_that_it_would_obey() {
     place.ok("task release t --force");
     let bash = "eval \"$(relight task start t --export)\"; printf %s \"$RELIGHT_CONTEXT_NOTE\"";
     assert_eq!(place.shell(bash).run().stdout, b"a\x1b]0;owned\x07b");
+}
+
+#[test]
+fn a_step_is_shown_with_its_output_and_how_long_it_took() {
+    let place = at_work();
+    shell(&place, "build", "echo made; echo careful >&2; exit 3")
+        .run()
+        .with_code(3);
+    shell(&place, "build", "echo made again").run().with_code(0);
+    let shown = place.json("step show build --task t");
+    assert_eq!(
+        (&shown["state"], &shown["tries"]),
+        (&json!("done"), &json!(2))
+    );
+    assert_eq!(shown["output"], "made again\n");
+    let text = place.ok("step show build --task t").text();
+    assert!(
+        text.contains("took") && text.contains("exit code  0"),
+        "{text}"
+    );
+    assert_eq!(
+        place.ok("step output build --task t").text(),
+        "made again\n"
+    );
+    let listed = place.ok("step list --task t").text();
+    let took = listed
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .nth(4)
+        .unwrap();
+    assert!(took.ends_with('s'), "{listed}");
+    place.ok("step begin open --task t");
+    place
+        .relight("step output open --task t")
+        .run()
+        .with_code(1);
+    place
+        .relight("step show nosuch --task t")
+        .run()
+        .with_code(1);
 }

@@ -328,10 +328,17 @@ fn logs_are_the_last_lines_or_all_or_those_of_an_attempt() {
     assert_eq!(logs(&["--attempt", "2"]), "two\nthree\nfour\n");
     assert_eq!(logs(&["--attempt", "2", "-n", "2"]), "three\nfour\n");
     assert_eq!(logs(&["--attempt", "3", "-n", "1"]), "\u{1b}[31msix");
+    let line: serde_json::Value = serde_json::from_str(&logs(&["--json", "-n", "1"])).unwrap();
     assert_eq!(
-        logs(&["--json", "-n", "1"]),
-        "{\"agent\":\"writer\",\"line\":\"\\u001b[31msix\"}\n"
+        (&line["agent"], &line["line"]),
+        (&"writer".into(), &"\u{1b}[31msix".into())
     );
+    assert!(line["at"].is_string(), "{line}");
+    assert_eq!(logs(&["--grep", "^(one|five)$"]), "one\nfive\n");
+    assert_eq!(logs(&["--grep", "e$", "--attempt", "2"]), "three\n");
+    assert_eq!(logs(&["--since", "1h", "-n", "2"]), "five\n\u{1b}[31msix\n");
+    assert_eq!(logs(&["--since", "2100-01-01T00:00:00Z"]), "");
+    assert_eq!(stage.run(&["logs", "writer", "--grep", "("]).code, 2);
 }
 
 /// Put together at run time, so that no scanner finds it here.

@@ -482,7 +482,7 @@ const REACHED: [&str; 9] = [
 /// Tries a verb in every status that verbs lead to; the table alone says where it works.
 fn goes_by_the_table(verb: &str, to: &str) {
     let place = Place::new();
-    let table = place.json("task states")["transitions"].clone();
+    let table = place.json("task states")["items"].clone();
     for from in REACHED {
         let id = format!("{from}-task");
         bring(&place, &id, from);
@@ -716,12 +716,7 @@ fn the_table_of_transitions_is_the_contracts() {
             .collect();
         format!("{}: {}", row["from"].as_str().unwrap(), to.join(" "))
     };
-    let rows: Vec<String> = table["transitions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(row)
-        .collect();
+    let rows: Vec<String> = table["items"].as_array().unwrap().iter().map(row).collect();
     insta::assert_snapshot!(rows.join("\n"), @r"
     created: assigned in_progress blocked failed cancelled
     assigned: in_progress created blocked deferred interrupted suspended failed cancelled

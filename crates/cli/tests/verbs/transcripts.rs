@@ -45,6 +45,18 @@ fn a_torn_transcript_is_found_repaired_and_sound() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_stops_no_other() {
+    let stage = Stage::new();
+    let path = with_tail(&stage, "{\"type\":\"turn.pro");
+    let missing = format!("{path}.none");
+    let ran = stage.run(&["transcript", "repair", &missing, &path, "--json"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains(&missing), "{ran:?}");
+    assert_eq!(first_item(&ran.stdout)["state"], "repaired");
+    assert_eq!(fs::read_to_string(&path).unwrap(), SOUND);
+}
+
+#[test]
 fn what_cannot_be_repaired_is_65_and_stays_as_it_is() {
     let stage = Stage::new();
     let path = with_tail(&stage, "");

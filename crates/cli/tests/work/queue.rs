@@ -107,7 +107,7 @@ fn a_waiting_claim_is_woken_when_a_deferred_task_is_due() {
 #[test]
 fn a_waiting_claim_finds_a_holder_that_died_meanwhile() {
     let place = Place::new();
-    config(&place, "[queue]\nsweep = \"50ms\"\n");
+    config(&place, "[queue]\nsweep = \"1h\"\n");
     let holder = holder(&place);
     place.ok(&format!("task start t --owner-pid {}", holder.pid()));
     let waiting = place

@@ -1,0 +1,126 @@
+//! `relight up -d`: the daemon in the background, the port that it chooses, and `ps --watch`.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::ground::Ground;
+use crate::relight::Ran;
+
+const AGENT: &str = "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n";
+
+fn ground() -> Ground {
+    let ground = Ground::with_agent("echo $$ >>births; echo hello; exec sleep 600");
+    ground.config(AGENT);
+    ground
+}
+
+fn parsed(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn up_in_the_background_returns_once_it_serves_and_down_ends_it() {
+    let ground = ground();
+    let started = ground.call(&["up", "-d", "--json"]);
+    assert_eq!(started.code, 0, "{started:?}");
+    let answer = parsed(&started);
+    let status = ground.json(&["status"]);
+    assert_eq!(status["daemon"]["pid"], answer["pid"]);
+    assert_eq!(status["daemon"]["url"], answer["url"]);
+    assert_eq!(status["agents"]["running"], 1);
+    let log = std::fs::read_to_string(ground.home("daemon.log")).unwrap();
+    assert!(log.contains("up with 1 of 1 agents"), "{log}");
+    assert!(
+        !log.contains("/login/"),
+        "no link that logs in is in a file: {log}"
+    );
+    let again = ground.call(&["up", "-d"]);
+    assert_eq!(again.code, 75, "{again:?}");
+    assert!(again.stderr.contains("already runs"), "{again:?}");
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 0, "{down:?}");
+    assert_eq!(ground.json(&["status"])["daemon"], Value::Null);
+}
+
+#[test]
+fn up_in_the_background_says_why_it_did_not_start() {
+    let ground = ground();
+    ground.config("[[agent]]\nname = \"a\"\nkommand = [\"x\"]\n");
+    let ran = ground.call(&["up", "-d"]);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("kommand"), "{ran:?}");
+    // What only the daemon itself finds out.
+    ground.config(AGENT);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = ground.call(&["up", "-d", "--listen", &address]);
+    assert_eq!(ran.code, 69, "an address that was named is obeyed: {ran:?}");
+    assert!(ran.stderr.contains(&address), "{ran:?}");
+    assert!(ran.stderr.contains("daemon.log"), "{ran:?}");
+}
+
+#[test]
+fn a_log_that_is_a_pipe_does_not_hang_the_start() {
+    let ground = ground();
+    let log = ground.home("daemon.log");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &log, rustix::fs::Mode::RWXU).unwrap();
+    let ran = ground.call(&["up", "-d"]);
+    assert_eq!(ran.code, 74, "{ran:?}");
+    assert!(ran.stderr.contains("daemon.log"), "{ran:?}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_replaced_by_a_free_one_which_is_kept() {
+    // Whoever has the usual port, this test or another daemon: it is not free.
+    let _taken = TcpListener::bind("127.0.0.1:7717");
+    let ground = ground();
+    let url = parsed(&ground.call(&["up", "-d", "--json"]))["url"].clone();
+    let url = url.as_str().unwrap().to_owned();
+    assert!(!url.ends_with(":7717"), "{url}");
+    assert_eq!(ground.call(&["down"]).code, 0);
+    let again = ground.call(&["up", "-d", "--json"]);
+    assert_eq!(parsed(&again)["url"], url.as_str(), "{again:?}");
+    let link = ground.call(&["dashboard", "--print"]);
+    assert!(
+        link.stdout.starts_with(&format!("{url}/login/")),
+        "{link:?}"
+    );
+    assert_eq!(ground.call(&["down"]).code, 0);
+}
+
+#[test]
+fn a_watcher_is_told_of_each_change_and_ends_with_its_reader() {
+    let ground = ground();
+    let mut watch = ground
+        .stage
+        .command(&["ps", "--watch", "--json"])
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    assert_eq!(next()["items"], serde_json::json!([]));
+    assert_eq!(
+        ground.call(&["task", "start", "t", "--lease", "5m"]).code,
+        0
+    );
+    assert_eq!(
+        ground
+            .call(&["task", "block", "t", "--reason", "why?"])
+            .code,
+        0
+    );
+    // Both changes may come in one line, and others between.
+    let needs = std::iter::repeat_with(&mut next).find(|it| it["needs_me_total"] == 1);
+    assert_eq!(needs.unwrap()["needs_me"][0]["subject"], "task/t");
+    drop(lines);
+    let ended = crate::relight::finish(watch);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ran = ground.call(&["ps", "--watch"]);
+    assert_eq!(
+        ran.code, 2,
+        "without a terminal there is nothing to draw on: {ran:?}"
+    );
+}
