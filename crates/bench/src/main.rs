@@ -44,6 +44,7 @@ mod restart_tasks;
 mod row;
 mod samples;
 mod scan;
+mod sdk;
 mod sessions;
 mod sinks;
 mod stage;
@@ -99,6 +100,8 @@ enum Bench {
     Api,
     /// The store in PostgreSQL beside pgbench, and nodes that die.
     Fleet,
+    /// Durable steps per second through the packages of other languages.
+    Sdk,
     /// All of them.
     All,
 }
@@ -150,6 +153,11 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
             "A fleet on PostgreSQL, synced",
             fleet::rows(&stage)?,
         ),
+        Bench::Sdk => (
+            "sdk",
+            "Durable steps per second in Python, 1 KiB each",
+            sdk::rows(&stage)?,
+        ),
         Bench::All => unreachable!("`all` was taken apart by `each`"),
     };
     Ok(Report::new(name, title, arguments.quick, machine, rows))
@@ -169,6 +177,7 @@ impl Bench {
                 Bench::Sessions,
                 Bench::Api,
                 Bench::Fleet,
+                Bench::Sdk,
             ],
             Bench::Steps
             | Bench::Growth
@@ -179,7 +188,8 @@ impl Bench {
             | Bench::Queue
             | Bench::Sessions
             | Bench::Api
-            | Bench::Fleet => vec![self],
+            | Bench::Fleet
+            | Bench::Sdk => vec![self],
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
 use relight_redact::{MarkKey, Redactor};
+use relight_runtime::EngineAccess as _;
 use relight_runtime::core::agent::change::AgentChange;
 use relight_runtime::core::agent::death::HowEnded;
 use relight_runtime::core::agent::{

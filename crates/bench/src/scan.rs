@@ -107,7 +107,7 @@ fn file_rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-fn add_tasks(stage: &Stage, library: &Arc<Library>, count: usize) -> anyhow::Result<()> {
+pub(crate) fn add_tasks(stage: &Stage, library: &Arc<Library>, count: usize) -> anyhow::Result<()> {
     let adder = |number| Adder {
         library: library.clone(),
         number,

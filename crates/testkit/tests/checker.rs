@@ -118,7 +118,7 @@ fn an_effect_after_its_acknowledgement_is_found() {
 fn another_idempotency_key_is_found() {
     let (_folder, stage) = completed();
     let lie = retold(&stage, |entries| {
-        entries.insert(1, effect("s04", "another"))
+        entries.insert(1, effect("s04", "another"));
     });
     assert_eq!(found(&lie), "Rule: s04 got another key\n");
 }

@@ -14,13 +14,23 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-const CRATES: [&str; 6] = ["redact", "core", "store", "runtime", "server", "cli"];
+/// Each crate of the product, and where its code is.
+const CRATES: [(&str, &str); 10] = [
+    ("redact", "crates/redact/src"),
+    ("core", "crates/core/src"),
+    ("store", "crates/store/src"),
+    ("runtime", "crates/runtime/src"),
+    ("server", "crates/server/src"),
+    ("cli", "crates/cli/src"),
+    ("relight", "crates/relight/src"),
+    ("sdk", "crates/sdk/src"),
+    ("python", "python/src"),
+    ("typescript", "typescript/native/src"),
+];
 const NUMBERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tidy.toml");
 /// A function of so few lines that is called once is a hop without a gain.
 const ARCHITECTURE_WORDS_MAX: usize = 2_500;
 const SMALL_LINES_MAX: usize = 3;
-/// What is before the name of a module of the crate.
-const CRATE_PATH: [&str; 3] = ["crate", ":", ":"];
 
 /// One file of the product, without its tests.
 struct Source {
@@ -31,8 +41,12 @@ struct Source {
     functions: Vec<Function>,
     /// State of the whole process.
     statics: Vec<String>,
-    /// Modules of the crate that it names.
+    /// What it names of the crate's root: modules, and items that the root shows.
     uses: BTreeSet<String>,
+    /// Names that it shows of others with `pub use`, each with the first name of its path.
+    shows: Vec<(String, String)>,
+    /// Public items of its own.
+    public_items: Vec<String>,
     /// How often each word stands in it.
     words: HashMap<String, usize>,
 }
@@ -45,7 +59,9 @@ struct Function {
 
 #[test]
 fn the_numbers_only_fall() {
-    let sources: Vec<Source> = CRATES.into_iter().flat_map(sources_of).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let of_crate = |(krate, folder): (&'static str, &str)| sources_of(krate, &root.join(folder));
+    let sources: Vec<Source> = CRATES.into_iter().flat_map(of_crate).collect();
     let found = measure(&sources);
     if is_update() {
         let lines = found
@@ -206,14 +222,14 @@ fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
     let mut tell = |name: &str, number: usize, example: String| {
         found.insert(name.to_owned(), (number, example));
     };
-    for krate in CRATES {
+    for (krate, _) in CRATES {
         let files = || sources.iter().filter(move |source| source.krate == krate);
         tell(
             &format!("lines_{krate}"),
             files().map(|source| source.lines).sum(),
             String::new(),
         );
-        let cycle = largest_cycle(files());
+        let cycle = modules_in_cycles(files());
         tell(
             &format!("modules_in_a_cycle_{krate}"),
             cycle.len(),
@@ -232,6 +248,15 @@ fn measure(sources: &[Source]) -> BTreeMap<String, (usize, String)> {
             statics.join(", "),
         );
     }
+    // The facade: whoever embeds the product depends on each of these names.
+    let facade = sources.iter().filter(|source| source.krate == "relight");
+    let shown: Vec<&str> = facade
+        .flat_map(|source| {
+            let shows = source.shows.iter().map(|(name, _)| name);
+            shows.chain(&source.public_items).map(String::as_str)
+        })
+        .collect();
+    tell("public_items_relight", shown.len(), shown.join(", "));
     let longest = sources.iter().max_by_key(|source| source.lines).unwrap();
     tell(
         "lines_of_a_file",
@@ -277,26 +302,34 @@ fn small_helpers(sources: &[Source]) -> Vec<String> {
     helpers.map(|function| function.name.clone()).collect()
 }
 
-/// The largest group of a crate's own modules that all need each other.
-fn largest_cycle<'s>(sources: impl Iterator<Item = &'s Source>) -> Vec<String> {
+/// The top-level modules of a crate that need themselves through others. An item that the root shows counts
+/// as its module.
+fn modules_in_cycles<'s>(sources: impl Iterator<Item = &'s Source>) -> Vec<String> {
+    let sources: Vec<&Source> = sources.collect();
+    let is_root = |source: &&&Source| source.path == Path::new("lib.rs");
+    let root = sources.iter().find(is_root);
+    let shown: HashMap<&str, &str> = root
+        .iter()
+        .flat_map(|root| &root.shows)
+        .map(|(name, module)| (name.as_str(), module.as_str()))
+        .collect();
     let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for source in sources {
+    for source in &sources {
         let module = source.path.iter().next().unwrap().to_string_lossy();
         let module = module.trim_end_matches(".rs").to_owned();
-        let others = source.uses.iter().filter(|used| **used != module).cloned();
+        let used = source.uses.iter().map(String::as_str);
+        let others = used.map(|name| shown.get(name).copied().unwrap_or(name));
+        let others = others.filter(|used| *used != module).map(str::to_owned);
         needs.entry(module.clone()).or_default().extend(others);
     }
     let reaches: BTreeMap<&String, BTreeSet<&String>> = needs
         .keys()
         .map(|module| (module, reached(&needs, module)))
         .collect();
-    let groups = needs.keys().map(|module| {
-        let back = reaches[module]
-            .iter()
-            .filter(|other| reaches[**other].contains(module));
-        back.map(|other| (*other).clone()).collect::<Vec<String>>()
-    });
-    groups.max_by_key(Vec::len).unwrap_or_default()
+    let in_a_cycle = needs
+        .keys()
+        .filter(|module| reaches[module].contains(module));
+    in_a_cycle.cloned().collect()
 }
 
 fn reached<'n>(needs: &'n BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'n String> {
@@ -315,12 +348,8 @@ fn reached<'n>(needs: &'n BTreeMap<String, BTreeSet<String>>, from: &str) -> BTr
     found
 }
 
-fn sources_of(krate: &'static str) -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .join(krate)
-        .join("src");
-    let mut open = vec![root.clone()];
+fn sources_of(krate: &'static str, root: &Path) -> Vec<Source> {
+    let mut open = vec![root.to_owned()];
     let (mut found, mut tests) = (Vec::new(), Vec::new());
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(folder)
@@ -330,13 +359,13 @@ fn sources_of(krate: &'static str) -> Vec<Source> {
             if entry.is_dir() {
                 open.push(entry);
             } else if entry.extension().is_some_and(|end| end == "rs") {
-                let (source, modules) = read(krate, &root, &entry);
+                let (source, modules) = read(krate, root, &entry);
                 let folder = match entry.file_stem().unwrap().to_str().unwrap() {
                     "mod" | "lib" => entry.parent().unwrap().to_owned(),
                     stem => entry.with_file_name(stem),
                 };
                 let below =
-                    |module: String| folder.join(module).strip_prefix(&root).unwrap().to_owned();
+                    |module: String| folder.join(module).strip_prefix(root).unwrap().to_owned();
                 tests.extend(modules.into_iter().map(below));
                 found.push(source);
             }
@@ -363,38 +392,118 @@ fn read(krate: &'static str, root: &Path, path: &Path) -> (Source, Vec<String>) 
             .any(|(from, to)| (*from..=*to).contains(line))
     };
     let (mut lines, mut words, mut uses) = (BTreeSet::new(), HashMap::new(), BTreeSet::new());
-    walk(text.parse().unwrap(), &[], &mut |tree, before| {
-        let (from, to) = (tree.span().start().line, tree.span().end().line);
-        if is_cut(&from) {
-            return;
-        }
-        lines.extend(from..=to);
-        if let TokenTree::Ident(word) = tree {
-            *words.entry(word.to_string()).or_default() += 1;
-            if before == CRATE_PATH {
-                uses.insert(word.to_string());
+    let place = path.strip_prefix(root).unwrap();
+    let tokens: TokenStream = text.parse().unwrap();
+    walk(
+        tokens,
+        modules_above(place),
+        &[],
+        &mut |tree, is_of_root| {
+            let (from, to) = (tree.span().start().line, tree.span().end().line);
+            if is_cut(&from) {
+                return;
             }
+            lines.extend(from..=to);
+            if let TokenTree::Ident(word) = tree {
+                *words.entry(word.to_string()).or_default() += 1;
+                if is_of_root {
+                    uses.insert(word.to_string());
+                }
+            }
+        },
+    );
+    let (mut shows, mut public_items) = (Vec::new(), Vec::new());
+    for item in &file.items {
+        match item {
+            syn::Item::Use(item) if is_public(&item.vis) => shown_names(&item.tree, "", &mut shows),
+            item => public_items.extend(public_name(item)),
         }
-    });
+    }
     let functions = seen.functions.into_iter().filter(|(line, _)| !is_cut(line));
     let types = seen.types.into_iter().filter(|(line, _)| !is_cut(line));
     let statics = seen.statics.into_iter().filter(|(line, _)| !is_cut(line));
     let source = Source {
         krate,
-        path: path.strip_prefix(root).unwrap().to_owned(),
+        path: place.to_owned(),
         lines: lines.len(),
         types: types.map(|(_, name)| name).collect(),
         functions: functions.map(|(_, function)| function).collect(),
         statics: statics.map(|(_, name)| name).collect(),
         uses,
+        shows,
+        public_items,
         words,
     };
     (source, seen.test_modules)
 }
 
-/// Each token but comments, with the three before it; of a group its two ends. Each name of a list
-/// (`crate::{a, b}`) comes after what is before the list.
-fn walk(stream: TokenStream, list_of: &[String], tell: &mut impl FnMut(&TokenTree, &[String])) {
+/// How many modules are around what is written in this file: `super` so often is the root.
+fn modules_above(place: &Path) -> usize {
+    let names = place.with_extension("");
+    let is_own = |name: &&std::ffi::OsStr| !["mod", "lib", "main"].iter().any(|own| *name == *own);
+    names.iter().filter(is_own).count()
+}
+
+fn is_public(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Public(_))
+}
+
+/// The names that a `use` makes, each with the first name of its path that is no `self` or `crate`.
+fn shown_names(tree: &syn::UseTree, first: &str, found: &mut Vec<(String, String)>) {
+    let begin = |name: &syn::Ident| match first {
+        "" | "self" | "crate" => name.to_string(),
+        first => first.to_owned(),
+    };
+    match tree {
+        syn::UseTree::Path(path) => shown_names(&path.tree, &begin(&path.ident), found),
+        syn::UseTree::Name(name) => found.push((name.ident.to_string(), begin(&name.ident))),
+        syn::UseTree::Rename(name) => found.push((name.rename.to_string(), begin(&name.ident))),
+        syn::UseTree::Glob(_) => found.push(("*".to_owned(), first.to_owned())),
+        syn::UseTree::Group(group) => {
+            for tree in &group.items {
+                shown_names(tree, first, found);
+            }
+        }
+    }
+}
+
+fn public_name(item: &syn::Item) -> Option<String> {
+    let (visibility, name) = match item {
+        syn::Item::Const(item) => (&item.vis, &item.ident),
+        syn::Item::Enum(item) => (&item.vis, &item.ident),
+        syn::Item::Fn(item) => (&item.vis, &item.sig.ident),
+        syn::Item::Mod(item) => (&item.vis, &item.ident),
+        syn::Item::Static(item) => (&item.vis, &item.ident),
+        syn::Item::Struct(item) => (&item.vis, &item.ident),
+        syn::Item::Trait(item) => (&item.vis, &item.ident),
+        syn::Item::Type(item) => (&item.vis, &item.ident),
+        _ => return None,
+    };
+    is_public(visibility).then(|| name.to_string())
+}
+
+/// Whether these tokens lead to the root of the crate from inside so many modules.
+fn leads_to_root(before: &[String], modules: usize) -> bool {
+    let is_start = |word: &str, path: &[String]| {
+        path.len() == 3 && path[0] == word && path[1] == ":" && path[2] == ":"
+    };
+    let start = before.len().saturating_sub(3);
+    let supers = before
+        .rchunks(3)
+        .take_while(|path| is_start("super", path))
+        .count();
+    is_start("crate", &before[start..]) || (modules > 0 && supers == modules)
+}
+
+/// Each token but comments, and whether it names something of the crate's root: it comes after `crate::`,
+/// or after `super::` as often as there are modules around it. Each name of a list (`crate::{a, b}`) comes
+/// after what is before the list.
+fn walk(
+    stream: TokenStream,
+    modules: usize,
+    list_of: &[String],
+    tell: &mut impl FnMut(&TokenTree, bool),
+) {
     let trees: Vec<TokenTree> = stream.into_iter().collect();
     let mut before: Vec<String> = list_of.to_vec();
     for (at, tree) in trees.iter().enumerate() {
@@ -410,22 +519,26 @@ fn walk(stream: TokenStream, list_of: &[String], tell: &mut impl FnMut(&TokenTre
         match tree {
             TokenTree::Group(group) => {
                 for span in [group.span_open(), group.span_close()] {
-                    tell(&marker(span), &[]);
+                    tell(&marker(span), false);
                 }
-                let is_list = before == CRATE_PATH;
-                walk(group.stream(), if is_list { &before } else { &[] }, tell);
+                let is_module = before.len() >= 2 && before[before.len() - 2] == "mod";
+                let is_list = before.last().is_some_and(|word| word == ":");
+                let inside = modules + usize::from(is_module);
+                walk(
+                    group.stream(),
+                    inside,
+                    if is_list { &before } else { &[] },
+                    tell,
+                );
                 before.clear();
             }
             TokenTree::Punct(comma) if comma.as_char() == ',' => {
-                tell(tree, &before);
+                tell(tree, false);
                 before = list_of.to_vec();
             }
             _ => {
-                tell(tree, &before);
+                tell(tree, leads_to_root(&before, modules));
                 before.push(tree.to_string());
-                if before.len() > 3 {
-                    before.remove(0);
-                }
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -17,6 +18,7 @@ use crate::load::{Carrier, Until, per_second};
 use crate::product::Library;
 use crate::row::{Row, Target};
 use crate::samples::Samples;
+use crate::scan::add_tasks;
 use crate::stage::Stage;
 
 const AGENTS: usize = 1_000;
@@ -30,6 +32,15 @@ const FIRST_VIEW: [&str; 5] = [
     "/api/events?newest=true&limit=1",
     "/api/agents?limit=20",
     "/api/events?kind=attempt.died,attempt.begun&newest=true&limit=30",
+];
+/// Tasks of a long list.
+const LISTED: usize = 100_000;
+/// What the page of all tasks shows first.
+const TASKS_VIEW: [&str; 4] = [
+    "/api/me",
+    "/api/stats?hours=24",
+    "/api/events?newest=true&limit=1",
+    "/api/tasks?newest=true&limit=100",
 ];
 /// What other views and programs ask for.
 const LISTS: [&str; 5] = [
@@ -46,10 +57,10 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let events = make_past(stage, &home, agents, events)?;
     let daemon = Daemon::start(stage, &home)?;
     let files = named_files(&daemon.tcp)?;
-    let first = load(&daemon.tcp, &files)?;
+    let first = load(&daemon.tcp, &files, &FIRST_VIEW)?;
     let rounds = stage.pick(20, 3);
     let again: Vec<Loaded> = (0..rounds)
-        .map(|_| load(&daemon.tcp, &files))
+        .map(|_| load(&daemon.tcp, &files, &FIRST_VIEW))
         .collect::<anyhow::Result<_>>()?;
     let one = |value: f64| Samples::new(vec![value]);
     let times = Samples::new(again.iter().map(Loaded::ms).collect());
@@ -58,7 +69,7 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let mut rows = vec![
         Row::new("dashboard, transferred until the data is shown", "kB")
             .figure(Some(&one(first.bytes as f64 / 1e3)))
-            .target(Target::ValueMax(150.0))
+            .target(Target::ValueMax(120.0))
             .note(Some(note)),
         Row::new(
             format!("dashboard, first load of a new daemon, {beside}"),
@@ -71,7 +82,30 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     for path in LISTS {
         rows.push(list_row(&daemon.tcp, path, rounds)?);
     }
+    drop(daemon);
+    rows.push(task_row(stage, rounds)?);
     Ok(rows)
+}
+
+/// The first rows of a long list of tasks, as the page of all tasks asks for them.
+fn task_row(stage: &Stage, rounds: usize) -> anyhow::Result<Row> {
+    let count = stage.pick(LISTED, LISTED / 10);
+    let home = stage.subfolder("listed")?;
+    let library = stage.runtime.block_on(Library::open(&home))?;
+    add_tasks(stage, &Arc::new(library), count)?;
+    let daemon = Daemon::start(stage, &home)?;
+    let files = named_files(&daemon.tcp)?;
+    let first = load(&daemon.tcp, &files, &TASKS_VIEW)?;
+    let mut times = vec![first.ms()];
+    for _ in 1..rounds {
+        times.push(load(&daemon.tcp, &files, &TASKS_VIEW)?.ms());
+    }
+    let note = format!("the first load of a new daemon: {:.0} ms", first.ms());
+    let name = format!("dashboard, page of tasks until its first rows are there, {count} tasks");
+    Ok(Row::new(name, "ms")
+        .figure(Some(&Samples::new(times)))
+        .target(Target::ValueMax(1_000.0))
+        .note(Some(note)))
 }
 
 fn list_row(door: &Door, path: &str, rounds: usize) -> anyhow::Result<Row> {
@@ -120,7 +154,7 @@ impl Loaded {
     }
 }
 
-fn load(door: &Door, files: &BTreeSet<String>) -> anyhow::Result<Loaded> {
+fn load(door: &Door, files: &BTreeSet<String>, view: &[&str]) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let mut stream = door.connect()?;
     let mut bytes = 0;
@@ -128,7 +162,7 @@ fn load(door: &Door, files: &BTreeSet<String>) -> anyhow::Result<Loaded> {
     for file in files {
         ask(door, &mut stream, file, &mut bytes)?;
     }
-    for path in FIRST_VIEW {
+    for path in view {
         ask(door, &mut stream, path, &mut bytes)?;
     }
     Ok(Loaded {

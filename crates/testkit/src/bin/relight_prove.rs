@@ -56,6 +56,9 @@ enum Suite {
         /// Only this trial of the seed
         #[arg(long)]
         trial: Option<u64>,
+        /// Only programs in this language, which uses its package
+        #[arg(long, value_parser = ["python", "node"])]
+        driver: Option<String>,
     },
     /// SIGKILL at every system call of each verb
     Syscalls,
@@ -241,7 +244,18 @@ impl Prover<'_> {
         } = self;
         let began = clock::now();
         match suite {
-            Suite::Kill { trials, trial } => self.kill(*trials, *trial)?,
+            Suite::Kill {
+                trials,
+                trial,
+                driver,
+            } => {
+                let kinds: &[DriverKind] = match driver.as_deref() {
+                    Some("node") => &[DriverKind::Node],
+                    Some(_) => &[DriverKind::Python],
+                    None => &DriverKind::ALL,
+                };
+                self.kill(*trials, *trial, kinds)?;
+            }
             Suite::Syscalls => syscalls::run(product, work, *quick, tally)?,
             Suite::Faults => {
                 faults::run(product, work, *quick, tally)?;
@@ -325,6 +339,7 @@ impl Prover<'_> {
         self.suite(&Suite::Kill {
             trials: None,
             trial: None,
+            driver: None,
         })?;
         self.suite(&Suite::Syscalls)?;
         self.suite(&Suite::Faults)?;
@@ -351,13 +366,19 @@ impl Prover<'_> {
         })
     }
 
-    fn kill(&self, trials: Option<u64>, only_trial: Option<u64>) -> anyhow::Result<()> {
+    fn kill(
+        &self,
+        trials: Option<u64>,
+        only_trial: Option<u64>,
+        kinds: &'static [DriverKind],
+    ) -> anyhow::Result<()> {
         let options = kill::Options {
             kills: trials.unwrap_or(self.few_or_many(300, 2_000)),
             seed: self.seed,
             only_trial,
             workers: 4,
             until: clock::now() + KILL_MAX,
+            kinds,
         };
         kill::run(&self.product, self.work, options, &self.tally)
     }

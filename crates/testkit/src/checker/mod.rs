@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::step::{RepeatRule, StepKey};
+use relight_runtime::EngineAccess as _;
 use relight_runtime::Relight;
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ pub use files::{check_file, check_files_whole};
 pub fn check_running(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Violation>> {
     let entries = stage.ledger.entries(&stage.task)?;
     let mut found = match kind {
-        DriverKind::Cli | DriverKind::Library => Vec::new(),
+        DriverKind::Cli | DriverKind::Library | DriverKind::Python | DriverKind::Node => Vec::new(),
         DriverKind::Checkpoint => files::check_acks(stage, &entries)?,
     };
     let task = match stage.task_shown() {
@@ -70,7 +71,9 @@ pub fn check_completed(stage: &Stage, kind: DriverKind) -> anyhow::Result<Vec<Vi
         ));
     }
     match kind {
-        DriverKind::Cli | DriverKind::Library => found.extend(check_effects(&entries)),
+        DriverKind::Cli | DriverKind::Library | DriverKind::Python | DriverKind::Node => {
+            found.extend(check_effects(&entries));
+        }
         DriverKind::Checkpoint => found.extend(files::check_end(stage, &entries)?),
     }
     found.extend(check_recorded(stage, &entries)?);

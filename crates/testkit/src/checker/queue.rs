@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use relight_core::event::{Event, EventKind};
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_runtime::EngineAccess as _;
 use relight_runtime::Relight;
 use relight_store::{EventQuery, TaskQuery};
 

@@ -12,6 +12,7 @@ use relight_core::event::EventKind;
 use relight_core::lease::{Fence, Holder};
 use relight_core::restart_budget::{HourCount, RestartPolicy, Tally};
 use relight_core::time::Span;
+use relight_core::usage::{AgentUsage, Reading, SpendLimit, Usage};
 use serde_json::json;
 
 use super::Harness;
@@ -81,6 +82,10 @@ pub async fn what_an_agent_was_asked_to_be_comes_back_whole(harness: &dyn Harnes
             growth: 1.1,
             total_window: Span::from_ms(u64::MAX),
             ..RestartPolicy::default()
+        },
+        spend: SpendLimit {
+            cost_micros: Some(u64::from(u32::MAX)),
+            tokens: Some(1),
         },
         silence_max: None,
         step_silence_max: None,
@@ -199,6 +204,7 @@ fn changes(name: &str) -> Vec<AgentChange> {
             deferrals: 2,
             hours,
         }),
+        AgentChange::Usage(Box::new(usage())),
         AgentChange::Planned(Box::new(plan("other"))),
         ended_attempt(1),
         AgentChange::Noted(EventKind::Alert, json!({"why": ODD})),
@@ -207,6 +213,22 @@ fn changes(name: &str) -> Vec<AgentChange> {
     ];
     all.extend(states.map(AgentChange::State));
     all
+}
+
+fn usage() -> AgentUsage {
+    let used = Usage {
+        cost_micros: 1_500_000,
+        turns: 7,
+        input_tokens: u64::from(u32::MAX),
+        output_tokens: 1,
+    };
+    let mut usage = AgentUsage::default();
+    let reading = Reading {
+        source: ODD.to_owned(),
+        total: used,
+    };
+    usage.meter.read(&reading, used);
+    usage.with_progress(later(9))
 }
 
 /// A supervisor that lost its agent changes nothing, whatever it was doing.

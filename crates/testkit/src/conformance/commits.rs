@@ -10,6 +10,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, StepOutcome, StepState};
 use relight_core::task::{CheckpointSettings, NewTask, TaskSpec};
 use relight_core::time::Span;
+use relight_core::usage::{Reading, Usage, UsageMeter};
 use serde_json::json;
 
 use super::Harness;
@@ -47,11 +48,24 @@ fn full(task: &str) -> NewTask {
             ttl_ms: Some(60_000),
             observed: false,
             spent_keys: vec![key("order 64"), key("order 65")],
+            meter: meter(),
         },
         context: [("branch".to_owned(), "main".to_owned())].into(),
         expires_at: Some(later(60)),
         checkpoint: Some(door()),
     }
+}
+
+fn meter() -> UsageMeter {
+    let total = Usage {
+        input_tokens: 12_345,
+        output_tokens: 67,
+        ..Usage::default()
+    };
+    let source = "session s".to_owned();
+    let mut meter = UsageMeter::default();
+    meter.read(&Reading { source, total }, total);
+    meter
 }
 
 fn door() -> CheckpointSettings {
@@ -223,7 +237,7 @@ pub async fn a_key_is_free_again_once_its_task_has_another(harness: &dyn Harness
     add(&*store, "b").await;
     let with_key = |task: &str, text: &str| {
         vec![Change::Replaced(Box::new(new_task(task, |new| {
-            new.spec.key = Some(key(text))
+            new.spec.key = Some(key(text));
         })))]
     };
     let refused = put(&*store, "b", FREE, with_key("b", "k")).await;

@@ -1,7 +1,7 @@
 //! Lists of tasks, and forgetting them.
 
 use relight_core::change::Change;
-use relight_core::ids::TaskId;
+use relight_core::ids::{StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointSettings, NewTask, Task};
 
@@ -129,6 +129,70 @@ pub async fn tasks_can_be_asked_for_by_status_agent_and_folder(harness: &dyn Har
         ..query
     };
     assert_eq!(list(&*store, query).await, ["in-x"]);
+}
+
+/// The id, the title and the names of declared and recorded steps, and nothing else that is stored with
+/// them. Steps that were cleared are history.
+pub async fn tasks_can_be_found_by_a_part_of_their_text(harness: &dyn Harness) {
+    let store = harness.open().await;
+    add(&*store, "report-17").await;
+    add_with(&*store, "b", |new| {
+        new.spec.title = Some("Quarterly Report 100%".to_owned());
+    })
+    .await;
+    add_with(&*store, "c", |new| {
+        new.spec.steps = vec![StepName::new("report").expect("a good name")];
+    })
+    .await;
+    add_with(&*store, "d_e", |new| new.spec.title = Some("x".to_owned())).await;
+    add(&*store, "f").await;
+    let steps = vec![begun("Deploy 5%"), ended("Deploy 5%", "out")];
+    done(&*store, "f", FREE, steps).await;
+    add(&*store, "g").await;
+    done(&*store, "g", FREE, vec![begun("deploy")]).await;
+    done(&*store, "g", FREE, vec![Change::StepsCleared]).await;
+    for (find, wanted) in [
+        ("report", &["report-17", "b", "c"][..]),
+        ("REPORT 100%", &["b"]),
+        ("0%", &["b"]),
+        ("d_e", &["d_e"]),
+        ("dePLOY", &["f"]),
+        ("y 5%", &["f"]),
+        ("out", &[]),
+        ("t_17", &[]),
+        ("title", &[]),
+        ("!", &[]),
+    ] {
+        let query = TaskQuery {
+            find: Some(find.to_owned()),
+            ..Default::default()
+        };
+        assert_eq!(list(&*store, query).await, wanted, "{find}");
+    }
+}
+
+/// In pages too.
+pub async fn tasks_can_be_read_newest_first(harness: &dyn Harness) {
+    let store = harness.open().await;
+    for task in ["c", "a", "b"] {
+        add(&*store, task).await;
+    }
+    let query = TaskQuery {
+        newest: true,
+        limit: Some(2),
+        ..Default::default()
+    };
+    assert_eq!(list(&*store, query.clone()).await, ["b", "a"]);
+    let query = TaskQuery {
+        after: Some(id("a")),
+        ..query
+    };
+    assert_eq!(list(&*store, query.clone()).await, ["c"]);
+    let query = TaskQuery {
+        after: Some(id("gone")),
+        ..query
+    };
+    assert_eq!(list(&*store, query).await, [""; 0]);
 }
 
 /// Whoever holds them, whatever became of them.

@@ -145,6 +145,8 @@ macro_rules! conformance_suite {
                 a_page_after_a_task_that_is_gone_is_empty,
                 tasks_can_be_asked_for_by_status_agent_and_folder,
                 tasks_can_be_asked_for_by_lease_and_doubt,
+                tasks_can_be_found_by_a_part_of_their_text,
+                tasks_can_be_read_newest_first,
                 unfinished_lists_every_non_terminal_task,
                 forget_leaves_a_task_that_moved_on,
                 a_forgotten_task_leaves_nothing_behind,
@@ -216,6 +218,7 @@ macro_rules! conformance_suite {
                 no_record_of_two_keepers_is_lost,
                 what_is_told_of_a_record_is_told_if_it_was_kept,
                 records_come_back_as_they_were,
+                records_are_listed_and_removed_by_their_names,
             ]
             sessions: [
                 a_session_is_seen_by_every_handle,

@@ -66,7 +66,7 @@ pub async fn a_pinned_task_is_for_its_agent_alone(harness: &dyn Harness) {
     let store = harness.open().await;
     for status in TaskStatus::ALL {
         add_with(&*store, status.as_str(), |new| {
-            new.agent = Some(agent("ann"))
+            new.agent = Some(agent("ann"));
         })
         .await;
         done(
@@ -200,7 +200,7 @@ pub async fn the_queue_gives_no_more_than_was_asked_for(harness: &dyn Harness) {
     let store = harness.open().await;
     for (number, priority) in [1, 9, 1, 9].into_iter().enumerate() {
         add_with(&*store, &format!("t{number}"), |new| {
-            new.spec.priority = priority
+            new.spec.priority = priority;
         })
         .await;
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Harness;
 use super::given::all_events;
-use relight_store::{Store, StoreEvent};
+use relight_store::{KeptRange, Store, StoreEvent};
 
 async fn kept(store: &dyn Store, name: &str) -> Option<Value> {
     store.kept(name).await.expect("a store that can be read")
@@ -132,4 +132,49 @@ pub async fn records_come_back_as_they_were(harness: &dyn Harness) {
             assert_eq!(before.as_ref(), Some(value));
         }
     }
+}
+
+/// From one name to before another, in the order of their bytes, either way.
+pub async fn records_are_listed_and_removed_by_their_names(harness: &dyn Harness) {
+    let (store, other) = (harness.open().await, harness.open().await);
+    let name = |text: &str| format!("record/{text}");
+    for text in ["b/2", "b", "a", "b/10", "b/é", "b0", "B/1"] {
+        assert!(keep(&*store, &name(text), None, json!(text)).await);
+    }
+    let range = |from: &str, to: &str, descending, limit| KeptRange {
+        from: name(from),
+        to: name(to),
+        descending,
+        limit,
+    };
+    let listed = async |range: KeptRange| {
+        let found = other
+            .kept_in(range)
+            .await
+            .expect("a store that can be read");
+        let texts = found.into_iter().map(|(found, value)| {
+            assert_eq!(json!(found["record/".len()..]), value);
+            found["record/".len()..].to_owned()
+        });
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        listed(range("b/", "b/\u{10ffff}", false, None)).await,
+        "b/10 b/2 b/é"
+    );
+    assert_eq!(
+        listed(range("b/", "b/\u{10ffff}", true, Some(2))).await,
+        "b/é b/2"
+    );
+    assert_eq!(listed(range("A", "b/2", false, None)).await, "B/1 a b b/10");
+    assert_eq!(listed(range("b/2", "b/2", false, None)).await, "");
+    let forget = async |range| store.forget_kept(range).await.expect("it can be written");
+    assert_eq!(forget(range("b/", "b/\u{10ffff}", false, Some(1))).await, 3);
+    assert_eq!(forget(range("b", "b\u{1}", false, None)).await, 1);
+    assert_eq!(forget(range("b", "b\u{1}", false, None)).await, 0);
+    assert_eq!(listed(range("A", "z", false, None)).await, "B/1 a b0");
+    assert!(
+        keep(&*other, &name("b"), None, json!("b")).await,
+        "it is gone"
+    );
 }

@@ -109,7 +109,7 @@ pub async fn empty_and_long_texts_come_back(harness: &dyn Harness) {
     }
     let longest = ("i".repeat(128), "s".repeat(200));
     add_with(&*store, &longest.0, |new| {
-        new.spec.key = Some(key(&longest.1))
+        new.spec.key = Some(key(&longest.1));
     })
     .await;
     done(&*store, &longest.0, FREE, vec![begun(&longest.1)]).await;

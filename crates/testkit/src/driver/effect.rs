@@ -8,7 +8,7 @@ use crate::world::ledger::{Entry, Ledger};
 
 /// Acts, and gives what no other effect gives.
 pub fn act(ledger: &Ledger, task: &str, step: &str, key: &str) -> std::io::Result<String> {
-    let chance = u64::from_le_bytes(random::bytes());
+    let chance = random::number();
     let token = format!("{step}-{chance:016x}");
     let (step, key) = (step.to_owned(), key.to_owned());
     ledger.append(

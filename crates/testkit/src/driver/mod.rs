@@ -31,11 +31,23 @@ pub enum DriverKind {
     Library,
     /// Calls the verbs of the checkpoint dialect.
     Checkpoint,
+    /// Uses the Python package.
+    Python,
+    /// Uses the npm package.
+    Node,
 }
 
 impl DriverKind {
-    /// All of them.
+    /// Those of this workspace, which need nothing else.
     pub const ALL: [Self; 3] = [Self::Cli, Self::Library, Self::Checkpoint];
+
+    /// The number of kinds.
+    pub const COUNT: usize = Self::ALL.len() + 2;
+
+    /// Whether it uses a package of another language, which has to be installed.
+    pub fn is_package(self) -> bool {
+        matches!(self, Self::Python | Self::Node)
+    }
 
     /// The word that `prove-driver` takes.
     pub fn as_str(self) -> &'static str {
@@ -43,6 +55,8 @@ impl DriverKind {
             Self::Cli => "cli",
             Self::Library => "library",
             Self::Checkpoint => "checkpoint",
+            Self::Python => "python",
+            Self::Node => "node",
         }
     }
 }

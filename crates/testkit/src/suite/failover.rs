@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use relight_core::event::EventKind;
 use relight_core::ids::TaskId;
+use relight_runtime::EngineAccess as _;
 use relight_runtime::{Relight, RunningTask, StepError};
 use relight_store::{EventQuery, Standby, Store};
 use tokio::runtime::Runtime;

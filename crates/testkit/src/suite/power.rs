@@ -74,7 +74,7 @@ fn one(
     let stage = Stage::in_folder(product, folder, "T")?;
     let disk = Disk::make(folder, "disk")?;
     let stage = match kind {
-        DriverKind::Cli | DriverKind::Library => Stage {
+        DriverKind::Cli | DriverKind::Library | DriverKind::Python | DriverKind::Node => Stage {
             home: disk.place().join("home"),
             ..stage
         },

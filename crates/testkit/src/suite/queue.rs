@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use relight_runtime::EngineAccess as _;
 use relight_runtime::Relight;
 use rustix::process::{Signal, kill_process_group};
 use tokio::runtime::Runtime;

@@ -74,6 +74,36 @@ impl Product {
     }
 }
 
+impl Product {
+    /// The driver that uses the npm package, where `crates/testkit/scripts/typescript.sh` built it.
+    pub fn node_driver(&self, arguments: &[&str]) -> Command {
+        let target = self.relight.parent().and_then(Path::parent);
+        let script = target
+            .unwrap_or(Path::new("."))
+            .join("typescript/test/driver.mjs");
+        let script = script.display().to_string();
+        let words: Vec<&str> = [&*script]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        plain(Path::new("node"), &words)
+    }
+
+    /// The driver that uses the Python package, where `crates/testkit/scripts/python.sh` installed it.
+    pub fn python_driver(&self, arguments: &[&str]) -> Command {
+        let target = self.relight.parent().and_then(Path::parent);
+        let python = target
+            .unwrap_or(Path::new("."))
+            .join("python/venv/bin/python");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/prove_driver.py");
+        let words: Vec<&str> = [script]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        plain(&python, &words)
+    }
+}
+
 /// A program with nothing of our environment but the search path.
 pub fn plain(program: &Path, arguments: &[&str]) -> Command {
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();

@@ -152,7 +152,7 @@ impl<'a> Trial<'a> {
         let scope = if client.has_user_hooks() {
             "--user"
         } else {
-            "--project"
+            "--in-project"
         };
         let words = ["setup", "hooks", "--for", client.name(), scope];
         let answer = finish(&mut trial.relight(&words))?;

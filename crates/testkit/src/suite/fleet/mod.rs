@@ -7,6 +7,7 @@ mod node;
 mod schedule;
 mod visitor;
 
+use relight_runtime::EngineAccess as _;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

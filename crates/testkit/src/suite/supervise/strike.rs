@@ -273,7 +273,7 @@ impl Arena {
             }
             // What is alive now has just lost its shim too.
             self.note(name, |actor| {
-                actor.shim_killed.extend(actor.killed.last().copied())
+                actor.shim_killed.extend(actor.killed.last().copied());
             });
         }
         let supervisors = self.up.iter().chain(&self.alone).map(Supervisor::pid);

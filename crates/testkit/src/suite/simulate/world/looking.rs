@@ -96,14 +96,14 @@ impl World {
                 }
             };
             machine.free.insert(one.agent, (since, turn));
-            let Some(ripe) = turn.due_at(boot, machine.settled, since) else {
+            let Some(due_at) = turn.due_at(boot, machine.settled, since) else {
                 continue;
             };
-            if ripe <= boot {
+            if due_at <= boot {
                 machine.asked.insert(one.agent);
                 takes.push(*one);
             } else {
-                again = Some(again.map_or(ripe, |at| at.min(ripe)));
+                again = Some(again.map_or(due_at, |at| at.min(due_at)));
             }
         }
         for free in takes {
