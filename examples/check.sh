@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Keeps the README, the guides and these examples true: runs what they show and compares.
 # Needs target/release/relight (with RELIGHT_PROFILE=dev target/debug/relight, else relight in PATH);
-# python3 only for the verifier.
+# python3 for the verifier and the links.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -188,16 +188,11 @@ if [ -n "$fleet" ]; then
   fleet=
 fi
 
-# Every link between the pages leads somewhere.
-cd "$root"
-broken=$(
-  find README.md ARCHITECTURE.md CHANGELOG.md docs -name '*.md' | sort | while read -r page; do
-    { grep -oE '\]\([^)#][^)]*\)' "$page" || true; } | sed 's/^](//; s/)$//; s/#.*//' | while read -r link; do
-      case $link in http:* | https:*) continue ;; esac
-      [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
-    done
-  done
-)
-[ -z "$broken" ] || fail "broken links:
-$broken"
+# Every link between the pages, and to a part of a page, leads somewhere, and every page is listed.
+if command -v python3 >/dev/null; then
+  python3 "$root/docs/site.py" --check || fail "links or pages of the documentation"
+  python3 "$root/docs/blocks.py" "$target/$folder/relight" || fail "examples of the documentation"
+else
+  echo "SKIPPED: links and examples of the documentation (no python3)"
+fi
 echo "examples and links are good"
