@@ -283,11 +283,14 @@ test("when the store refuses the end of a task, the worker ends after the work o
   await store.add("good");
   await store.add("broken");
   let end;
+  let begin;
   const mayEnd = new Promise((resolve) => (end = resolve));
+  const begun = new Promise((resolve) => (begin = resolve));
   const hows = [];
   const options = { agent: "w", atOnce: 2, onEnd: (id, how) => hows.push(`${id} ${how}`) };
   const working = store.worker(options, async (task) => {
-    if (task.id === "good") return mayEnd;
+    if (task.id === "good") return begin(), mayEnd;
+    await begun;
     task.fail = () => (setImmediate(end), Promise.reject(new Error("the disk is full")));
     throw new Error("boom");
   });

@@ -48,7 +48,8 @@ test("the command passes on signals that it gets alone", async (context) => {
 
 const skip = spawnSync("script", ["--version"]).error ? "SKIPPED: there is no program script, which makes a terminal" : false;
 test("Ctrl-C in a terminal reaches the binary once", { skip }, async (context) => {
-  const command = `${process.execPath} ${standIn(context)}`;
+  // A shell that stays between them would end by the signal itself.
+  const command = `exec ${process.execPath} ${standIn(context)}`;
   const program = spawn("script", ["-qec", command, "/dev/null"], { stdio: ["pipe", "pipe", "inherit"] });
   const got = await signalled(context, program, [
     ["started", () => program.stdin.write("\x03")],
