@@ -7,8 +7,10 @@ mod dispatcher;
 
 use std::sync::Arc;
 
+use relight_core::decide::who_holds;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::AgentName;
-use relight_core::lease::Holder;
+use relight_core::lease::{HeldLease, Holder};
 use relight_core::time::Span;
 use relight_store::StoreError;
 use tokio::time::Instant;
@@ -16,6 +18,7 @@ use tokio::time::Instant;
 use self::dispatcher::{ClaimDispatcher, Offer};
 use crate::declared_wait::DeclaredWait;
 use crate::engine::{ActError, Started};
+use crate::holders::HolderWatch;
 use crate::os::clock;
 use crate::recovery::{Recoverer, SWEEP, SWEEP_MIN, TaskSweep};
 use crate::redact_input;
@@ -142,7 +145,8 @@ impl Queue {
         Ok(Claimed::Nothing)
     }
 
-    /// Like `claim`, and waits up to `wait` for a task.
+    /// Like `claim`, and waits up to `wait` for a task. Ends when the holder does: nobody would work on
+    /// what is claimed for it.
     pub async fn claim_within(
         &self,
         wait: Span,
@@ -156,6 +160,7 @@ impl Queue {
         let mut declared = None;
         loop {
             let newest = store.newest_event().await?;
+            let holder_watch = self.watch_claimant(holder).await?;
             let claimed = self.claim(agent, skills, holder, ttl).await?;
             let left = deadline.saturating_duration_since(Instant::now());
             if matches!(claimed, Claimed::Task(_)) || left.is_zero() {
@@ -165,10 +170,35 @@ impl Queue {
                 let engine = self.recoverer.engine();
                 declared = Some(DeclaredWait::begin(Some(wait), engine, Some(agent)).await);
             }
-            if let Ok(changed) = tokio::time::timeout(left, self.changed(newest)).await {
-                changed?;
+            tokio::select! {
+                changed = self.changed(newest) => changed?,
+                () = holder_watch.ended() => {}
+                () = tokio::time::sleep(left) => {}
             }
         }
+    }
+
+    /// What reports the end of whoever claims; an error when that has happened.
+    async fn watch_claimant(&self, holder: &Holder) -> Result<HolderWatch, ActError> {
+        let holders = self.recoverer.engine().holders();
+        let held = HeldLease {
+            holder: holder.clone(),
+            ttl: None,
+            since: clock::now(),
+            left: None,
+        };
+        holders.look_for([&held]).await?;
+        if !holders.is_alive(&held) {
+            let message = format!(
+                "{} has ended; nothing is claimed for it",
+                who_holds(&held, None)
+            );
+            let code = ErrorCode::CONFLICT;
+            return Err(ActError::Invalid { code, message });
+        }
+        let mut watch = HolderWatch::default();
+        holders.watch(&held, &mut watch);
+        Ok(watch)
     }
 
     /// Waits until there may be work for a claim that found none: the store has changed after this event, or

@@ -14,6 +14,7 @@ use relight_runtime::TaskPolicy;
 use relight_runtime::core::decide::{Right, StartLimits};
 use relight_runtime::core::ids::{AgentName, TaskId};
 use relight_runtime::core::lease::Holder;
+use relight_runtime::core::status::TaskStatus;
 use relight_runtime::core::task::NewTask;
 use relight_runtime::core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
@@ -121,4 +122,25 @@ async fn a_waiting_claim_takes_over_when_a_lease_by_time_ends() {
     // The clock of this store stands still otherwise.
     store.advance(lease);
     assert_eq!(claimed(claiming).await, "t");
+}
+
+#[tokio::test]
+async fn a_waiting_claim_ends_with_the_process_that_it_claims_for() {
+    let (_, engine, queue) = stage();
+    let mut child = command("sleep", &["3600"]).spawn().unwrap();
+    let holder = Holder::Process(identity(child.id()).unwrap());
+    let agent = AgentName::new("b").unwrap();
+    let mut claiming: Claiming<'_> = Box::pin(queue.claim_within(HOUR, &agent, &[], &holder, None));
+    until_it_waits(&mut claiming).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    engine
+        .add(NewTask::bare(TaskId::new("t").unwrap()))
+        .await
+        .unwrap();
+    let claimed = tokio::time::timeout(BOUND, claiming).await;
+    let error = claimed.expect("an event wakes it").unwrap_err();
+    assert!(error.to_string().contains("has ended"), "{error}");
+    let task = engine.view(&TaskId::new("t").unwrap()).await.unwrap().task;
+    assert_eq!((task.status, task.retries), (TaskStatus::Created, 0));
 }
