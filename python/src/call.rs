@@ -59,6 +59,5 @@ pub(crate) fn run_now(
 }
 
 pub(crate) fn object(text: &str) -> PyResult<Map<String, Value>> {
-    let read = serde_json::from_str(text);
-    read.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+    Ok(relight_sdk::read_object(text).map_err(PythonFailure::from)?)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use relight_core::checkpoint::{Limits, check_unambiguous};
 use relight_core::error_code::{ErrorCode, Refused};
 use relight_runtime::Relight;
 use relight_runtime::operations::table::OperationCaller;
@@ -19,6 +20,9 @@ use crate::waiting;
 const WORKERS: usize = 2;
 /// What is under way when the last handle goes has so long to end.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
+
+/// `serde_json` reads nothing that is nested deeper.
+const JSON_DEPTH_MAX: usize = 128;
 
 /// An open store. Cheap to clone; closed with the last clone and the last handle made from it.
 #[derive(Debug, Clone)]
@@ -110,10 +114,21 @@ impl Client {
     pub async fn call_text(&self, name: &str, given: &str) -> Result<String, Refused> {
         let given = match given.trim() {
             "" => Map::new(),
-            given => serde_json::from_str(given).map_err(invalid)?,
+            given => read_object(given)?,
         };
         Ok(self.call(name, given).await?.to_string())
     }
+}
+
+/// A request as JSON. One that readers understand differently is refused, as by every front.
+pub fn read_object(text: &str) -> Result<Map<String, Value>, Refused> {
+    let limits = Limits {
+        bytes_max: usize::MAX,
+        depth_max: JSON_DEPTH_MAX,
+    };
+    check_unambiguous(text.as_bytes(), limits)
+        .map_err(|error| invalid(format!("the request has a {error}")))?;
+    serde_json::from_str(text).map_err(invalid)
 }
 
 impl OwnRuntime {

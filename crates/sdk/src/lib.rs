@@ -21,7 +21,7 @@ mod waiting;
 
 pub use agent::{AgentHandle, AgentRequest, BeatRequest};
 pub use beat::beat;
-pub use client::Client;
+pub use client::{Client, read_object};
 pub use open::OpenOptions;
 pub use relight_core::error_code::{ErrorCode, Refused};
 pub use relight_core::time::{Span, TimeError};

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use relight_sdk::{
-    Client, OpenOptions, Refused, StepBegun, StepRequest, StrategyCallback, TaskEnd, TaskRequest,
-    TurnRequest,
+    Client, ErrorCode, OpenOptions, Refused, StepBegun, StepRequest, StrategyCallback, TaskEnd,
+    TaskRequest, TurnRequest, read_object,
 };
 use serde_json::{Value, json};
 
@@ -259,4 +259,16 @@ fn an_observed_call_follows_the_rules_that_were_given() {
     );
     let unknown = observe("stop", json!({}), json!({"never": []})).unwrap_err();
     assert!(unknown.message.contains("never"), "{unknown}");
+}
+
+#[test]
+fn a_request_that_would_be_stored_as_something_else_is_refused() {
+    for text in [
+        r#"{"id":"a","payload":{"n":100000000000000000000001}}"#,
+        r#"{"id":"a","id":"b"}"#,
+    ] {
+        let refused = read_object(text).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::INVALID, "{text}");
+    }
+    assert_eq!(read_object(r#"{"n":0.5}"#).unwrap()["n"], 0.5);
 }

@@ -7,10 +7,9 @@ use napi::Result;
 use napi_derive::napi;
 use relight_sdk::{
     Client, ErrorCode, Refused, StepBegun, StepHandle, StepRequest, TaskEnd, TaskHandle,
-    TaskRequest,
+    TaskRequest, read_object,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::bridge::{Bridge, lock};
 use crate::client::{NativeClient, opened, thrown};
@@ -58,7 +57,7 @@ impl NativeTask {
         let (client, slot) = (opened(&self.client)?.clone(), Arc::clone(&self.task));
         self.bridge.spawn(&client.clone(), number, async move {
             let task = client
-                .start_task(TaskRequest::read(map(&request)?)?)
+                .start_task(TaskRequest::read(read_object(&request)?)?)
                 .await?;
             put(&slot, task)
         });
@@ -300,10 +299,6 @@ fn note(
     };
     lock(steps).insert(number, step);
     Ok(began)
-}
-
-fn map(text: &str) -> std::result::Result<Map<String, Value>, Refused> {
-    serde_json::from_str(text).map_err(invalid)
 }
 
 fn invalid(error: impl std::fmt::Display) -> Refused {
