@@ -264,7 +264,8 @@ impl Counts {
             }
             EventKind::TaskBudget | EventKind::AgentBudget => {
                 if let Some(cost) = event.detail["spent"]["cost_micros"].as_u64() {
-                    *self.cost_micros.entry(hour).or_default() += cost;
+                    let sum = self.cost_micros.entry(hour).or_default();
+                    *sum = sum.saturating_add(cost);
                 }
             }
             EventKind::Alert if event.detail["alert"] == "undelivered" => {
@@ -345,6 +346,16 @@ mod tests {
         counts.count(&event(1, EventKind::AttemptDied, 61_000, detail));
         counts.count(&event(2, EventKind::AttemptStarted, 61_010, json!({})));
         assert_eq!(counts.times, [(Time::from_ms(61_010), 60_010)]);
+    }
+
+    #[test]
+    fn the_cost_of_an_hour_stays_at_the_largest_number() {
+        let mut counts = Counts::default();
+        for id in 1..=2 {
+            let detail = json!({"spent": {"cost_micros": u64::MAX - 1}});
+            counts.count(&event(id, EventKind::TaskBudget, 0, detail));
+        }
+        assert_eq!(counts.cost_micros[&0], u64::MAX);
     }
 
     #[test]
