@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from ._errors import Conflict
+
 if TYPE_CHECKING:
     from ._client import Relight
+
+# Tries of a write that other processes may be ahead of each time.
+_TRIES_MAX = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,18 @@ class RecordPage:
 def encoded_part(text: str) -> str:
     """One part of a record's name: percent-encoded UTF-8, as the package for TypeScript writes it."""
     return quote(text, safe="", errors="strict")
+
+
+def write_tries(what: str) -> Iterator[int]:
+    """Numbers the tries of a conditional write; raises :class:`Conflict` when all of them failed."""
+    yield from range(_TRIES_MAX)
+    raise Conflict(
+        f"{what} is being changed by others all the time",
+        code="conflict",
+        exit=75,
+        status=409,
+        hint="try again",
+    )
 
 
 class Records:

@@ -20,6 +20,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Repeat = Literal["keyed", "repeatable", "verify", "once"]
 
+# The longest name of a step.
+_STEP_NAME_BYTES_MAX = 200
+
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 active_task: ContextVar[Task | AsyncTask | None] = ContextVar("relight_task", default=None)
@@ -384,7 +387,7 @@ class AsyncTask(_TaskBase):
         try:
             if _crash.is_wanted:
                 _crash.point()
-            value = await _settled(call.function(*call.args, **call.kwargs))
+            value = await settled(call.function(*call.args, **call.kwargs))
             recorded, value = encoded(codec, value)
         except Exception as error:
             failure = _failure(error)
@@ -402,7 +405,7 @@ class AsyncTask(_TaskBase):
     async def _verified(self, call: _Call, begun: Any, verify: Callable[[], Any] | None) -> Any:
         if verify is None:
             raise _in_doubt(call.name, self.id)
-        found = await _settled(verify())
+        found = await settled(verify())
         if found is None:
             return await _waiting.wait(lambda via: begun.did_not_happen(via))
         recorded, _ = encoded(call.codec, None if found is HAPPENED else found)
@@ -493,8 +496,27 @@ class AsyncTask(_TaskBase):
         await _waiting.wait(lambda via: self._native.lost(via))
 
 
-async def _settled(value: Any) -> Any:
+async def settled(value: Any) -> Any:
+    """What a function gave, awaited when it is asynchronous."""
     return await value if hasattr(value, "__await__") else value
+
+
+def async_task(task: Task | AsyncTask) -> AsyncTask:
+    """The same task for an event loop."""
+    if isinstance(task, AsyncTask):
+        return task
+    return AsyncTask(task._native)  # pyright: ignore[reportPrivateUsage]
+
+
+def fitting_step_name(name: str) -> str:
+    """The name, shortened to what a step's name may have. Different names stay different."""
+    encoded = name.encode()
+    if len(encoded) <= _STEP_NAME_BYTES_MAX:
+        return name
+    from hashlib import sha256
+
+    start = encoded[: _STEP_NAME_BYTES_MAX - 17].decode(errors="ignore")
+    return f"{start} {sha256(encoded).hexdigest()[:16]}"
 
 
 class TaskBlock:

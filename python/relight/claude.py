@@ -32,8 +32,7 @@ from claude_agent_sdk.types import (
 
 from . import default
 from ._client import Relight
-from ._errors import Held
-from ._records import Records, encoded_part
+from ._records import Records, encoded_part, write_tries
 from ._task import Repeat
 
 __all__ = ["RelightSessionStore", "relight_hooks"]
@@ -52,8 +51,6 @@ _EVENTS = {
 _BINARY = {"base64": "data", "redacted_thinking": "data", "thinking": "signature"}
 # Most conversations that are known to have been told. One that is dropped is told once more.
 _TOLD_MAX = 1_000
-# Tries of an append to a transcript that other processes append to.
-_TRIES_MAX = 100
 # Batches of entries that are read at once; a batch of the SDK has about 1 MiB at most.
 _PAGE = 16
 
@@ -132,10 +129,9 @@ class RelightSessionStore(SessionStore):
         under = _entries(key)
         # Calls in one loop keep their order.
         async with self._locks.setdefault((get_ident(), under), anyio.Lock()):
-            for _ in range(_TRIES_MAX):
+            for _ in write_tries(f"the transcript of session {key['session_id']}"):
                 if await self._try_to_append(key, under, entries):
                     return
-        raise Held("others append to the transcript all the time", code="busy", exit=75, status=409)
 
     async def _try_to_append(
         self, key: SessionKey, under: str, entries: list[SessionStoreEntry]

@@ -29,14 +29,12 @@ from langgraph.checkpoint.base import (
 
 import relight
 
-from ._records import Record, RecordPage, encoded_part
+from ._records import Record, RecordPage, encoded_part, write_tries
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-# Tries of a change to a record that others change too.
-_TRIES_MAX = 100
 # How many records are read at once: checkpoints can be large.
 _PAGE = 50
 
@@ -260,7 +258,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         value = {"path": task_path, "writes": _merged([], given)}
         if (yield "put", {"name": name, "value": value, "new": True}):
             return
-        for _ in range(_TRIES_MAX):
+        for _ in write_tries(f"the record of the writes of task {task_id}"):
             there = yield "get", {"name": name}
             if there is None:
                 change = {"value": value, "new": True}
@@ -272,7 +270,6 @@ class RelightSaver(BaseCheckpointSaver[int]):
                 change = {"value": {"path": path, "writes": merged}, "expected": there}
             if (yield "put", {"name": name, **change}):
                 return
-        raise relight.Conflict(f"the writes of task {task_id} are changed by others all the time")
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> _Calls[None]:
         runs, pages = set(run_ids), _Pages("langgraph/")

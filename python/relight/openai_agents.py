@@ -6,7 +6,6 @@ asking the model, and a finished tool is not called again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import (
     AsyncGenerator,
@@ -21,7 +20,6 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import openai
@@ -50,9 +48,17 @@ from pydantic import JsonValue, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from . import default
-from ._errors import Block, Conflict, Defer, Refused
-from ._records import encoded_part
-from ._task import AsyncTask, Repeat, Task, idempotency_key
+from ._errors import Block, Defer, Refused
+from ._records import encoded_part, write_tries
+from ._task import (
+    AsyncTask,
+    Repeat,
+    Task,
+    async_task,
+    fitting_step_name,
+    idempotency_key,
+    settled,
+)
 
 if TYPE_CHECKING:
     from ._client import Relight
@@ -62,12 +68,8 @@ __all__ = ["RelightSession", "durable_model", "durable_tools"]
 
 T = TypeVar("T")
 
-# The longest name of a step.
-_STEP_NAME_BYTES_MAX = 200
 # Fields that hold base64.
 _BINARY = ("encrypted_content", "file_data")
-# Tries of a write to a session to which others write.
-_TRIES_MAX = 1_000
 
 # The step of the tool call that runs here, behind the id of its task. Steps inside of it have its
 # name in front.
@@ -85,7 +87,7 @@ def durable_model(
     """
     if not isinstance(model, Model):
         model = MultiProvider().get_model(model)
-    return _DurableModel(_async(task), model, name)
+    return _DurableModel(async_task(task), model, name)
 
 
 class _DurableModel(Model):
@@ -149,7 +151,7 @@ def durable_tools(
     durable: list[Tool] = []
     for tool in tools:
         rule = repeat.get(tool.name) if isinstance(repeat, Mapping) else repeat
-        durable.append(_durable_tool(_async(task), tool, rule, (verify or {}).get(tool.name)))
+        durable.append(_durable_tool(async_task(task), tool, rule, (verify or {}).get(tool.name)))
     return durable
 
 
@@ -166,8 +168,7 @@ def _durable_tool(
 
     async def run(context: ToolContext[Any], given: str) -> Any:
         if isinstance(tool, CustomTool):
-            result = tool.on_invoke_tool(context, given)
-            return await result if isawaitable(result) else result
+            return await settled(tool.on_invoke_tool(context, given))
         result = await invoke_function_tool(function_tool=tool, context=context, arguments=given)
         if _waits_for_approval(context):
             raise _Unfinished(result)
@@ -249,7 +250,7 @@ class RelightSession:
     ) -> None:
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self._task = None if task is None else _async(task)
+        self._task = None if task is None else async_task(task)
         self._store = store
         self._under = f"openai-agents/{encoded_part(session_id)}/"
         # The number of the newest entry that the task has seen.
@@ -338,7 +339,8 @@ class RelightSession:
         since the entries were read.
         """
         written = entry if key is None else {**entry, "by": key}
-        for _ in range(_TRIES_MAX):
+        newest = 0
+        for _ in write_tries(f"session {self.session_id}"):
             newest = 0
             async for number, there in self._entries(1 if key is None else 10):
                 newest = newest or number
@@ -348,13 +350,8 @@ class RelightSession:
                     break
             name = f"{self._under}{newest + 1:016}"
             if await self._records.put_async(name, written, new=True):
-                return newest + 1
-        raise Conflict(
-            f"session {self.session_id} is written to by too many others",
-            code="conflict",
-            exit=1,
-            status=409,
-        )
+                break
+        return newest + 1
 
 
 class _Output(openai.BaseModel):
@@ -448,19 +445,9 @@ def _from_hex(value: JsonValue) -> JsonValue:
     return bytes.fromhex(cast(str, data)).decode()
 
 
-def _async(task: Task | AsyncTask) -> AsyncTask:
-    if isinstance(task, AsyncTask):
-        return task
-    return AsyncTask(task._native)  # pyright: ignore[reportPrivateUsage]
-
-
 def _step_name(task: AsyncTask, name: str) -> str:
     """The name behind that of the tool call that runs here, no longer than a step may have."""
     inside = _inside.get()
     if inside is not None and inside[0] == task.id:
         name = f"{inside[1]}/{name}"
-    encoded = name.encode()
-    if len(encoded) <= _STEP_NAME_BYTES_MAX:
-        return name
-    start = encoded[: _STEP_NAME_BYTES_MAX - 17].decode(errors="ignore")
-    return f"{start} {hashlib.sha256(encoded).hexdigest()[:16]}"
+    return fitting_step_name(name)

@@ -6,8 +6,6 @@ model, and a finished tool is not called again.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -39,15 +37,22 @@ from pydantic_ai.models import Model
 from pydantic_ai.tools import AgentDepsT
 from pydantic_core import to_jsonable_python
 
-from ._task import HAPPENED, AsyncTask, Repeat, Task, current_task
+from ._task import (
+    HAPPENED,
+    AsyncTask,
+    Repeat,
+    Task,
+    async_task,
+    current_task,
+    fitting_step_name,
+    settled,
+)
 
 __all__ = ["RelightDurability"]
 
 ParamsT = TypeVar("ParamsT")
 WireT = TypeVar("WireT")
 ResultT = TypeVar("ResultT")
-
-_STEP_NAME_BYTES_MAX = 200
 
 # How many runs of each name were begun through a handle of a task.
 _runs: WeakKeyDictionary[Task | AsyncTask, Counter[str]] = WeakKeyDictionary()
@@ -161,8 +166,8 @@ class RelightDurability(BaseDurabilityCapability[AgentDepsT]):
         task = self.task
         if task is None:
             return None
-        name = _fitting(f"{run_id.removeprefix(f'{task.id}:')} start time")
-        now = await _async(task).step(name, lambda: datetime.now(timezone.utc).isoformat())
+        name = fitting_step_name(f"{run_id.removeprefix(f'{task.id}:')} start time")
+        now = await async_task(task).step(name, lambda: datetime.now(timezone.utc).isoformat())
         return datetime.fromisoformat(now)
 
     def get_durable_operation_backend(self) -> _Backend:
@@ -212,16 +217,16 @@ class _Backend(JournalCallableOperationBackend[None]):
                 _step.reset(token)
 
         if not isinstance(operation_id, ToolsetCallToolId):
-            return await _async(task).step(step, run)
+            return await async_task(task).step(step, run)
         assert isinstance(params, (ToolsetCallToolParams, DynamicToolsetCallToolParams))
         arguments = params.tool_args
         repeat, check = self._durability.repeat, self._durability.verify.get(params.name)
         rule: Any = repeat.get(params.name) if isinstance(repeat, Mapping) else repeat
         if check is None:
-            payload = await _async(task).step(step, run, repeat=rule)
+            payload = await async_task(task).step(step, run, repeat=rule)
         else:
             verify = partial(_found, check, arguments)
-            payload = await _async(task).step(step, run, repeat="verify", verify=verify)
+            payload = await async_task(task).step(step, run, repeat="verify", verify=verify)
         # A step that a person, or ``verify``, found to have happened may have no value.
         return payload or _returned(None)
 
@@ -245,32 +250,15 @@ class _Backend(JournalCallableOperationBackend[None]):
         else:
             what = name.removeprefix(f"{self._durability.name}__")
         parts = ((run or "").removeprefix(f"{task}:"), what, call)
-        return _fitting(" ".join(part for part in parts if part))
+        return fitting_step_name(" ".join(part for part in parts if part))
 
 
 async def _found(check: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     """What was found out about a call of a tool, as its step records it."""
-    found = check(**arguments)
-    if inspect.isawaitable(found):
-        found = await found
+    found = await settled(check(**arguments))
     return found if found is None or found is HAPPENED else _returned(to_jsonable_python(found))
 
 
 def _returned(result: Any) -> dict[str, Any]:
     """A result as the JSON of ``CallToolResult``."""
     return {"kind": "tool_return", "result": result}
-
-
-def _async(task: Task | AsyncTask) -> AsyncTask:
-    if isinstance(task, AsyncTask):
-        return task
-    return AsyncTask(task._native)  # pyright: ignore[reportPrivateUsage]
-
-
-def _fitting(name: str) -> str:
-    """The name, shortened to what a step's name may have."""
-    encoded = name.encode()
-    if len(encoded) <= _STEP_NAME_BYTES_MAX:
-        return name
-    start = encoded[: _STEP_NAME_BYTES_MAX - 17].decode(errors="ignore")
-    return f"{start} {hashlib.sha256(encoded).hexdigest()[:16]}"

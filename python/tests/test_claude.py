@@ -411,6 +411,18 @@ def test_a_session_is_listed_before_its_first_batch_is_written(
     asyncio.run(main())
 
 
+def test_an_append_that_others_are_always_ahead_of_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def put(self: relight.Records, *args: Any, **options: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(relight.Records, "put_async", put)
+    with pytest.raises(relight.Conflict) as conflict:
+        asyncio.run(RelightSessionStore().append(KEY, entries(1)))
+    assert (conflict.value.code, conflict.value.exit) == ("conflict", 75)
+
+
 def test_a_batch_that_is_sent_again_is_there_once() -> None:
     async def main() -> None:
         store = RelightSessionStore()

@@ -321,6 +321,17 @@ def test_writes_of_one_task_at_the_same_time_are_all_kept() -> None:
     assert [write[1] for write in found.pending_writes] == [ERROR, *(f"c{n}" for n in range(6))]
 
 
+def test_writes_that_others_are_always_ahead_of_are_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    saver = RelightSaver()
+    kept = put(saver, config_of("t"))
+    monkeypatch.setattr(relight.Records, "put", lambda self, *args, **options: False)
+    with pytest.raises(relight.Conflict) as conflict:
+        saver.put_writes(kept, [("a", 1)], "task")
+    assert (conflict.value.code, conflict.value.exit) == ("conflict", 75)
+
+
 def test_pending_writes_are_in_the_order_in_which_tasks_are_applied() -> None:
     saver = RelightSaver()
     kept = put(saver, config_of("t"))

@@ -267,6 +267,18 @@ def test_an_add_that_was_cut_off_after_its_write_is_not_made_again(
     assert asyncio.run(texts(RelightSession("s"))) == ["mine", "somebody else's"]
 
 
+def test_an_add_that_others_are_always_ahead_of_is_a_conflict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def put(self: relight.Records, *args: Any, **options: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(relight.Records, "put_async", put)
+    with pytest.raises(relight.Conflict) as conflict:
+        asyncio.run(add(RelightSession("s"), "mine"))
+    assert (conflict.value.code, conflict.value.exit) == ("conflict", 75)
+
+
 # Runs.
 
 
