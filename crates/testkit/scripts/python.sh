@@ -3,8 +3,8 @@
 #
 # python.sh install BINARY MODULE: packs both into a wheel and installs it into an environment below the target
 #   folder, with what the tests need from PyPI.
-# python.sh test [PYTEST ARGUMENT…]: then runs the tests, the examples and two type checkers there, and the
-#   wheel alone in a fresh environment.
+# python.sh test FOLDER_OF_THE_BUILD [PYTEST ARGUMENT…]: then runs the tests, the examples and two type checkers
+#   there, and the wheel alone in a fresh environment.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 root=$PWD
@@ -43,6 +43,9 @@ install() {
 }
 
 run_tests() {
+  local build
+  build=$(realpath "$1")
+  shift
   if [ ! -x "$place/venv/bin/relight" ]; then
     echo "SKIPPED: the Python package (python.sh install did not install it)"
     return
@@ -72,7 +75,7 @@ with relight.task("first") as task:
   mkdir -p "$place/tests"
   cp -r tests pyproject.toml "$place/tests/"
   cd "$place/tests"
-  RELIGHT_EXAMPLES="$root/examples/python" timeout 1500 "$place/venv/bin/python" -m pytest \
+  RELIGHT_EXAMPLES="$root/examples/python" RELIGHT_POSTGRES="$build/relight-postgres" timeout 1500 "$place/venv/bin/python" -m pytest \
     -p no:cacheprovider --durations=3 -rs "$@" tests
 }
 

@@ -58,9 +58,10 @@ for name in "${!RELIGHT_@}"; do [[ $name == RELIGHT_HOME ]] || unset "$name"; do
 cd "$work/test"
 node "$modules/typescript/bin/tsc" --noEmit --strict --skipLibCheck --target es2022 --lib es2022,esnext.disposable \
   --module nodenext --types node types.ts
-programs=(api.test.mjs process.test.mjs ai.test.mjs)
+programs=(api.test.mjs process.test.mjs postgres.test.mjs ai.test.mjs)
 [[ ! -e $modules/@anthropic-ai/claude-agent-sdk ]] || programs+=(claude.test.mjs)
-timeout "$seconds_max" node --test --test-reporter=spec --test-concurrency=2 "${programs[@]}"
+RELIGHT_POSTGRES=$build/relight-postgres timeout "$seconds_max" \
+  node --test --test-reporter=spec --test-concurrency=2 "${programs[@]}"
 
 # LangGraph's own tests: how many there are is part of what is promised.
 timeout "$seconds_max" node "$modules/vitest/vitest.mjs" run --globals --root "$work/test" --reporter=json \
