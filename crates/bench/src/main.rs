@@ -28,6 +28,7 @@ mod growth;
 mod hang;
 mod holder;
 mod hook;
+mod hundred;
 mod inserts;
 mod keeper;
 mod load;
@@ -155,7 +156,7 @@ fn run(bench: Bench, arguments: &Arguments) -> anyhow::Result<Report> {
         ),
         Bench::Sdk => (
             "sdk",
-            "Durable steps per second in Python, 1 KiB each",
+            "Durable steps per second in Python and TypeScript, 1 KiB each",
             sdk::rows(&stage)?,
         ),
         Bench::All => unreachable!("`all` was taken apart by `each`"),

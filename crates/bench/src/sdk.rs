@@ -9,6 +9,7 @@ use anyhow::Context as _;
 
 use crate::contest::Contest;
 use crate::holder::{Holder, RESULT_BYTES};
+use crate::hundred::Hundred;
 use crate::load::{Carrier, Until, per_second};
 use crate::product::Library;
 use crate::prose::prose;
@@ -46,6 +47,7 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
     let library = stage
         .runtime
         .block_on(Library::open(&stage.subfolder("home")?))?;
+    let hundred = Hundred::prepare(stage)?;
     let mut contest = Contest::default();
     for at_once in [1, 256] {
         let library = &library;
@@ -85,6 +87,9 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             python.measure(stage, peer, &at_once.to_string(), span)
         });
     }
+    if let Some(hundred) = &hundred {
+        hundred.enter(stage, &mut contest);
+    }
     let results = contest.run(stage.pick(5, 2))?;
     let beside = |ours: String, theirs: &str, least: f64| {
         Row::new(&ours, "steps/s")
@@ -118,6 +123,7 @@ pub(crate) fn rows(stage: &Stage) -> anyhow::Result<Vec<Row>> {
             least,
         ));
     }
+    rows.extend(hundred.iter().flat_map(|hundred| hundred.rows(&results)));
     Ok(rows)
 }
 
@@ -128,12 +134,12 @@ fn manner(at_once: usize) -> String {
     }
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "peers", name].iter().collect()
 }
 
 /// A folder of the target folder that this program was built into.
-fn beside_build(path: &str) -> Option<PathBuf> {
+pub(crate) fn beside_build(path: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.parent()?.parent()?.join(path)).filter(|path| path.exists())
 }
