@@ -98,6 +98,10 @@ OUT=rounds CRASH_AT=2 timeout 180 relight run -q --name rounds --loop --until "$
   --max-iterations 10 -- "$root/examples/loop-round.sh" >/dev/null
 same "loop-round.sh: calls" "draft 1 draft 2 draft 3" "$(paste -sd' ' rounds/calls.log)"
 same "loop-round.sh: rounds" 3 "$(relight ps rounds | sed -n 's/^round *//p')"
+# Started again, it counts from 1 and finds everything done.
+OUT=rounds timeout 60 relight run -q --name rounds --loop --until "$root/examples/loop-until.sh" \
+  --max-iterations 10 -- "$root/examples/loop-round.sh" >/dev/null || fail "loop-round.sh: not a second time"
+same "loop-round.sh: calls of the second time" "draft 1 draft 2 draft 3" "$(paste -sd' ' rounds/calls.log)"
 
 # The agent of relight.toml, as in a repository where relight is not installed: brought back when it is
 # killed, adopted when the daemon is.

@@ -15,6 +15,9 @@ draft() { # stands for a slow, paid model call
 export -f draft
 
 chapter=$RELIGHT_ITERATION # counted on disk: it survives the loop's own supervisor
+# A loop that has ended or was stopped counts from 1 again; a completed task cannot be started.
+status=$(relight task show "chapter-$chapter" 2>/dev/null | sed -n 's/^status *//p') || true
+if [ "$status" = completed ]; then exit 0; fi
 started=$(relight task start "chapter-$chapter" --export)
 eval "$started"
 relight step run draft -- bash -c 'draft "$1"' _ "$chapter" >"$OUT/chapter-$chapter.txt"
