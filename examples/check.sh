@@ -43,7 +43,7 @@ within() { # within WHAT COMMAND…: waits until the command succeeds, on a load
   local end=$((SECONDS + 180)) what=$1
   shift
   until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || fail "in vain waited for: $what"
+    [ "$SECONDS" -lt "$end" ] || fail "waited in vain for: $what"
     sleep 0.1
   done
 }
@@ -61,7 +61,7 @@ else
   echo "check: SKIPPED the fleet (no PostgreSQL: install the package postgresql)" >&2
 fi
 
-# The README shows the demo word for word.
+# The README shows the demo script word for word.
 readme=$(<"$root/README.md")
 demo=$(<"$root/examples/crash-demo.sh")
 [[ $readme == *'```bash'$'\n'"$demo"$'\n''```'* ]] || fail "README.md does not show crash-demo.sh word for word"
@@ -93,7 +93,7 @@ relight task show book-2 | grep -q '^status *interrupted (signal TERM)$' || fail
 TASK=book-2 OUT=trap "$root/examples/loop-trap.sh" >/dev/null
 same "loop-trap.sh: calls" "draft 1 draft 2 draft 3" "$(paste -sd' ' trap/calls.log)"
 
-# The loop that Relight runs: a killed round is begun again, its draft is not; rounds are counted on disk.
+# The loop that Relight runs: a killed round starts again without a second draft; rounds are counted on disk.
 OUT=rounds CRASH_AT=2 timeout 180 relight run -q --name rounds --loop --until "$root/examples/loop-until.sh" \
   --max-iterations 10 -- "$root/examples/loop-round.sh" >/dev/null
 same "loop-round.sh: calls" "draft 1 draft 2 draft 3" "$(paste -sd' ' rounds/calls.log)"
@@ -125,7 +125,7 @@ pid=$(of_surveyor pid)
 up
 within "a daemon that adopts" grep -q 'surveyor: attempt 2 lives and is adopted' up.err
 is pid "$pid" || fail "surveyor was not adopted but started anew"
-relight deaths surveyor | grep -q 'signal 9 (KILL)' || fail "the death of surveyor is not told"
+relight deaths surveyor | grep -q 'signal 9 (KILL)' || fail "the death of surveyor is not shown"
 relight down >/dev/null
 wait "$daemon" || true
 daemon=
@@ -142,10 +142,10 @@ relight stop surveyor >/dev/null
 wait "$runner" || true
 export RELIGHT_HOME="$work/state"
 
-# The checkpoint agent goes on with the step it had named, and does nothing once it is done.
+# The checkpoint agent continues with the step it had named, and does nothing once the work is done.
 killed env CRASH_AT=migrate "$root/examples/checkpoint-agent.sh"
 out=$("$root/examples/checkpoint-agent.sh")
-same "checkpoint-agent.sh: goes on" "continuing with migrate" "$(head -1 <<<"$out")"
+same "checkpoint-agent.sh: continues" "continuing with migrate" "$(head -1 <<<"$out")"
 same "checkpoint-agent.sh: done before" "deploy-42 was completed before; nothing to do" \
   "$("$root/examples/checkpoint-agent.sh")"
 
@@ -163,7 +163,7 @@ same "checkpoint-agent.sh: waits for a person" 75 "$code"
 cd "$here"
 export RELIGHT_HOME="$work/state"
 
-# The gateway: killed in a slow turn, it is told of that one alone.
+# The gateway: killed in a slow turn, it learns of that one only.
 printf 'ann hello\nben slow question\n' | SLOW=30 "$root/examples/gateway.sh" >gateway.out 2>&1 &
 gateway=$!
 in_turn() { relight session list --state active | grep -q '^ben '; }

@@ -14,8 +14,8 @@ perform() { # stands for the real work of a step
 
 next_step_of() { sed -n 's/^  "next_step": "\(.*\)",$/\1/p' <<<"$1"; }
 
-# Takes the workflow: 0 it is ours, 1 there is none, 75 somebody else has it or it waits for a person:
-# then it must not be started over.
+# Takes the workflow. 0: it is ours. 1: there is none. 75: another holder has it, or it waits for a
+# person; then it must not be started over.
 take() { state=$(relight checkpoint resume --workflow "$workflow" --owner-pid $$ 2>resume.log) || code=$?; }
 
 code=0

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # A fleet to try out: three nodes and a PostgreSQL of their own on this machine, in a temporary folder that
-# is gone afterwards. Kill a node and watch its agents come up on another.
+# is removed afterwards. Kill a node and watch its agents start on another.
 #
-#   examples/fleet.sh           # takes commands; says which
-#   examples/fleet.sh --check   # by itself: kills a node, and 0 when its agents went on elsewhere
+#   examples/fleet.sh           # takes commands, and lists them
+#   examples/fleet.sh --check   # kills a node by itself; exits with 0 if its agents continued elsewhere
 #
 # Needs relight (in PATH, or built here) and the programs of PostgreSQL; installs and changes nothing.
 set -euo pipefail
@@ -151,7 +151,7 @@ on() {
 
 start_node() {
   signal_all KILL $(daemon_of "$1" || true)
-  # In a session of its own: Ctrl-C here is for this script alone.
+  # In a session of its own: Ctrl-C here is only for this script.
   (cd "$work" && RELIGHT_HOME="$work/$1" \
     RELIGHT_STORE="postgres://$1@127.0.0.1:$port/postgres?sslmode=disable" \
     exec setsid "$relight" up --node "$1" --listen 127.0.0.1:0 >>"$work/$1.log" 2>&1 </dev/null) &
@@ -175,7 +175,7 @@ within() { # within SECONDS WHAT COMMAND…
   local end=$((SECONDS + $1)) what=$2
   shift 2
   until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$end" ] || fail "in vain waited for: $what; what the nodes said:
+    [ "$SECONDS" -lt "$end" ] || fail "waited in vain for: $what; what the nodes said:
 $(tail -n 5 "$work"/?.log)"
     sleep 0.1
   done
@@ -227,13 +227,13 @@ commands() {
   status             the nodes, and where each agent is
   kill NODE          the machine dies, with all that runs on it
   crash NODE         its daemon dies, and nothing else
-  freeze | thaw NODE its daemon stands still | goes on
-  cut | heal NODE    it cannot reach the database | can again
-  leave NODE         it goes in order
-  start NODE         it comes (back)
-  drain | undrain NODE   it takes nothing new | goes on
+  freeze | thaw NODE its daemon is frozen | continues
+  cut | heal NODE    it cannot reach the database | it can again
+  leave NODE         it leaves cleanly and hands over
+  start NODE         it starts, or starts again
+  drain | undrain NODE   it takes nothing new | takes work again
   database off | on  PostgreSQL dies | is started again
-  links              logs you in to the dashboards
+  links              prints links that log you in to the dashboards
   quit               ends everything
 TEXT
 }
@@ -254,7 +254,7 @@ obey() { # obey COMMAND [WHAT]
   undrain) is_node "${2:-}" && on "$2" node drain "$2" --cancel ;;
   database)
     case ${2:-} in
-    off) stop_database && say "PostgreSQL is gone; without it nobody has a lease, and agents end in time" ;;
+    off) stop_database && say "PostgreSQL is gone; without it no lease can be renewed, and agents end in time" ;;
     on) start_database && say "PostgreSQL is back" ;;
     *) say "database off, or database on" ;;
     esac
@@ -276,7 +276,7 @@ listen() {
 has_page() { grep -qs "^$1: page $2 on node" "$work/pages"; }
 goes_on() { grep "^$1: " "$work/pages" | grep -vq " on node $2$"; }
 
-# Kills the node that has the first agent in the middle of a book, and sees it go on elsewhere.
+# Kills the node that has the first agent in the middle of a book, and checks that it continues elsewhere.
 check() {
   local agent=${agents[0]} node other
   within 20 "two pages of $agent" has_page "$agent-1" 2
@@ -292,7 +292,7 @@ check() {
   status
   echo
   grep "^${agents[0]}-1: " "$work/pages"
-  say "fleet: it went on elsewhere, once, after the last finished page"
+  say "fleet: it continued elsewhere, once, after the last finished page"
 }
 
 trap clean_up EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A gateway in bash: takes messages "KEY text" on standard input, marks each turn before the model is
-# asked and clears it after. Kill it with -9 at any moment and start it again: it says exactly which
-# conversations were cut off.
+# asked and clears it afterwards. Kill it with -9 at any moment and start it again: it reports exactly
+# which conversations were cut off.
 set -euo pipefail
 
 relight session recover --policy resume_pending

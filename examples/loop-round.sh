@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One round of a loop that Relight runs: drafts the next chapter. Exit 0 ends the round; killed at any
-# line, the round is begun again, and a chapter that was drafted in it comes from the record.
+# One round of a loop that Relight runs: drafts the next chapter. Exit 0 ends the round. If it is killed
+# at any line, the round starts again, and a chapter that was drafted in it comes from the record.
 #
 #   relight run --loop --until ./loop-until.sh --max-iterations 10 -- ./loop-round.sh
 set -euo pipefail

@@ -6,10 +6,10 @@
 #   kill -9 PID                 # the pid is in: relight ps
 #   relight restart surveyor    # the next report
 #
-# Writes below $RELIGHT_HOME alone. PAUSE stands for the time that a model would take.
+# Writes only below $RELIGHT_HOME. PAUSE stands for the time that a model would take.
 set -euo pipefail
 
-: "${RELIGHT_ATTEMPT_NUMBER:?is to be run by relight up, or relight run}"
+: "${RELIGHT_ATTEMPT_NUMBER:?is not set: start this script with relight up or relight run}"
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 pause=${PAUSE:-3}
 
@@ -47,6 +47,6 @@ done >"$report"
 relight step run 'read it over' -- cat "$report"
 relight task done
 
-# Quiet from here on. Without the word that it waits it would count as hung.
+# Quiet from here on. If it did not declare its wait, it would count as hung.
 relight beat --status "wrote $report" --waiting-until 7d || true
 exec sleep infinity
