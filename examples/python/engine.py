@@ -1,4 +1,4 @@
-"""A task engine with a recovery strategy: whatever goes wrong is caught at its outermost boundary.
+"""A task engine with a recovery strategy: every error is caught at its outermost boundary.
 
     python engine.py             adds three tasks and works through the queue
     python engine.py --crash     is killed in the middle of one
@@ -17,7 +17,7 @@ import relight
 
 
 class FailAndReassign(relight.RecoveryStrategy):
-    """Tasks go to somebody else while retries are left; one that has cost too much waits for a person."""
+    """Tasks go to another agent while retries are left; one that has cost too much waits for a person."""
 
     def decide(self, failure: relight.Failure) -> relight.Decision:
         # Counts and costs, and never the text of a message.
