@@ -185,14 +185,26 @@ impl Environment {
     /// Names of projects, for completion.
     pub(crate) fn project_names(&self) -> Vec<String> {
         let base = self.usual_home().unwrap_or_default();
-        let all = Project::all(&base);
+        let all = Project::all(&base).unwrap_or_default();
         all.into_iter().map(|project| project.name).collect()
+    }
+
+    /// The same in a project that is named.
+    pub(crate) fn in_project(&self, name: &str) -> Self {
+        Self {
+            home: None,
+            store: None,
+            project_name: Some(name.to_owned()),
+            project: Arc::default(),
+            configured: Arc::default(),
+            ..self.clone()
+        }
     }
 
     /// The same for every home of this user, with a name: the default home, and those of projects.
     pub(crate) fn of_every_project(&self) -> Result<Vec<(String, Self)>, Failure> {
         let base = self.usual_home()?;
-        let projects = Project::all(&base);
+        let projects = Project::all(&base)?;
         let at = |home: PathBuf, config: Option<PathBuf>| {
             let is_elsewhere = |name: &OsStr| {
                 name != "RELIGHT_HOME" && name != "RELIGHT_STORE" && name != "RELIGHT_CONFIG"
@@ -299,14 +311,14 @@ impl Environment {
         let Ok(Some(project)) = self.project() else {
             return;
         };
-        if project.is_recorded || project.record().is_err() {
+        if !project.is_to_record() || project.record().is_err() {
             return;
         }
         let (name, home) = (&project.name, project.home.display());
-        if !project.is_separate() {
+        if let Some(found) = &project.earlier_work {
             let text = format!(
-                "project {name} keeps its state in {home}, where its earlier work is; relight project \
-                 separate gives it a home of its own"
+                "project {name} keeps its state in {home}, which holds {found}; relight project separate \
+                 gives it a home of its own"
             );
             return output::note(self, &text);
         }

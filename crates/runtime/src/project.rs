@@ -4,19 +4,22 @@
 //! project itself, so that nothing which comes with a folder decides where state is written. A file of the
 //! home, `project.json`, records the choice once; the content of `relight.toml` has no part in it.
 
+use std::fmt;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use relight_core::agent::FOREGROUND;
 use relight_core::error_code::{ErrorCode, Refused};
-use relight_core::session::SessionStateKind;
+use relight_core::ids::{AgentName, NodeName, TaskId};
+use relight_core::status::TaskStatus;
+use relight_core::task::Task;
 use relight_store::sqlite::Use;
-use relight_store::{AgentQuery, StoreError};
+use relight_store::{AgentQuery, StoreError, TaskQuery};
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::node_file::NodeFile;
 use crate::os::file;
 use crate::store_url::StoreUrl;
 
@@ -32,6 +35,8 @@ const PROJECTS_MAX: usize = 10_000;
 /// No folder is nested deeper.
 const DEPTH_MAX: usize = 256;
 const NAME_CHARS_MAX: usize = 40;
+/// So many agents are named.
+const NAMED_MAX: usize = 3;
 
 /// A folder with a `relight.toml`, and where its state is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +49,46 @@ pub struct Project {
     pub home: PathBuf,
     /// The choice is on disk.
     pub is_recorded: bool,
+    /// Why it is in the default home, where that was not chosen yet.
+    pub earlier_work: Option<EarlierWork>,
     /// Where that is, and the home of its own.
     own_home: PathBuf,
+}
+
+/// Work of a project in the default home, from before projects had homes of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EarlierWork {
+    /// Agents that run in its folder.
+    Agents(Vec<AgentName>),
+    /// An unfinished task whose files are in its folder.
+    Task(TaskId),
+    /// The work of a node, which only its daemon can see.
+    Node(NodeName),
+    /// What is there cannot be read.
+    Unreadable,
+}
+
+impl fmt::Display for EarlierWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agents(names) => {
+                let shown: Vec<&str> = names
+                    .iter()
+                    .take(NAMED_MAX)
+                    .map(AgentName::as_str)
+                    .collect();
+                let (shown, s) = (shown.join(", "), if names.len() == 1 { "" } else { "s" });
+                write!(f, "its agent{s} {shown}")?;
+                match names.len().saturating_sub(NAMED_MAX) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
+            Self::Task(id) => write!(f, "its unfinished task {id}"),
+            Self::Node(name) => write!(f, "the work of node {name}, perhaps this project's too"),
+            Self::Unreadable => write!(f, "work that cannot be read"),
+        }
+    }
 }
 
 /// What is on disk.
@@ -108,29 +151,32 @@ impl Project {
     /// The project of a configuration. One that another user could have written makes no new project; a project
     /// that was recorded before keeps its home, in which its work and its daemon are. `base` is the user's
     /// default home.
-    pub fn of_config(base: &Path, config: &Path) -> Option<Self> {
-        let found = fs::metadata(config).ok()?;
-        let folder = config.parent()?.canonicalize().ok()?;
-        let project = Self::at(base, &folder);
-        (project.is_recorded || is_own(config, &found)).then_some(project)
+    pub fn of_config(base: &Path, config: &Path) -> Result<Option<Self>, Refused> {
+        let folder = config.parent().and_then(|it| it.canonicalize().ok());
+        let (Ok(found), Some(folder)) = (fs::metadata(config), folder) else {
+            return Ok(None);
+        };
+        let project = Self::at(base, &folder)?;
+        let is_taken = project.is_recorded || is_own(config, &found);
+        Ok(is_taken.then_some(project))
     }
 
-    fn at(base: &Path, folder: &Path) -> Self {
+    fn at(base: &Path, folder: &Path) -> Result<Self, Refused> {
         let name = name_of(folder);
         let hash = blake3::hash(folder.as_os_str().as_bytes()).to_hex();
         let own_home = base
             .join(FOLDER)
             .join(format!("{name}-{}", &hash.as_str()[..8]));
         if let Some(known) = Self::read(&own_home).filter(|known| known.folder == folder) {
-            return known;
+            return Ok(known);
         }
-        let known = Self::all(base);
+        let known = Self::all(base)?;
         // Under the name that it had before it was moved.
         if let Some(known) = known.iter().find(|known| known.folder == folder) {
-            return known.clone();
+            return Ok(known.clone());
         }
         if let Some(moved) = Self::moved_to(&known, folder) {
-            return moved;
+            return Ok(moved);
         }
         // A project that was moved away keeps the home that is named after this path.
         let taken = |home: &PathBuf| known.iter().any(|other| other.own_home == *home);
@@ -145,17 +191,19 @@ impl Project {
                 .unwrap_or(own_home.clone()),
         };
         let is_shared = known.iter().any(|other| other.home == base);
-        let home = match is_kept_in(base, folder, is_shared) {
-            true => base.to_owned(),
-            false => own_home.clone(),
+        let earlier_work = earlier_work(base, folder, is_shared);
+        let home = match earlier_work {
+            Some(_) => base.to_owned(),
+            None => own_home.clone(),
         };
-        Self {
+        Ok(Self {
             name,
             folder: folder.to_owned(),
             home,
             is_recorded: false,
+            earlier_work,
             own_home,
-        }
+        })
     }
 
     /// One that was here under another path.
@@ -177,7 +225,7 @@ impl Project {
 
     /// The project that people call so.
     pub fn named(base: &Path, name: &str) -> Result<Self, Refused> {
-        let all = Self::all(base);
+        let all = Self::all(base)?;
         let found: Vec<&Self> = all
             .iter()
             .filter(|it| it.name == name || it.id() == name)
@@ -206,16 +254,27 @@ impl Project {
     }
 
     /// All that were used here, by name.
-    pub fn all(base: &Path) -> Vec<Self> {
-        let Ok(entries) = fs::read_dir(base.join(FOLDER)) else {
-            return Vec::new();
+    pub fn all(base: &Path) -> Result<Vec<Self>, Refused> {
+        let folder = base.join(FOLDER);
+        let read = || -> io::Result<Vec<Self>> {
+            let mut all = Vec::new();
+            for entry in fs::read_dir(&folder)?.take(PROJECTS_MAX) {
+                all.extend(Self::read(&entry?.path()));
+            }
+            Ok(all)
         };
-        let folders = entries.take(PROJECTS_MAX).filter_map(Result::ok);
-        let mut all: Vec<Self> = folders
-            .filter_map(|entry| Self::read(&entry.path()))
-            .collect();
+        let mut all = match read() {
+            Ok(all) => all,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                let folder = folder.display();
+                let text = format!("cannot read the projects in {folder}: {error}");
+                let hint = format!("make {folder} a folder that you can read, or give --home DIR");
+                return Err(Refused::new(ErrorCode::IO, text, hint));
+            }
+        };
         all.sort_by(|one, other| (&one.name, &one.folder).cmp(&(&other.name, &other.folder)));
-        all
+        Ok(all)
     }
 
     /// Its name with what tells it from others of that name.
@@ -227,6 +286,22 @@ impl Project {
     /// Its configuration.
     pub fn config(&self) -> PathBuf {
         self.folder.join(CONFIG_FILE)
+    }
+
+    /// Why no daemon can run it: its folder, or the configuration in it, is gone.
+    pub fn missing(&self) -> Option<Refused> {
+        let (name, folder) = (&self.name, self.folder.display());
+        let text = match (self.folder.is_dir(), self.config().exists()) {
+            (_, true) => return None,
+            (true, false) => format!("{CONFIG_FILE} of project {name} is gone from {folder}"),
+            (false, false) => format!("the folder of project {name} is gone: {folder}"),
+        };
+        let hint = format!(
+            "if it was moved, run relight status in its new folder; else make {folder}/{CONFIG_FILE} \
+             again, or forget the project: relight project remove {}",
+            self.id()
+        );
+        Some(Refused::new(ErrorCode::CONFIG, text, hint))
     }
 
     /// Whether it has a home that no other project uses.
@@ -241,8 +316,21 @@ impl Project {
         Self {
             home,
             is_recorded: false,
+            earlier_work: None,
             ..self
         }
+    }
+
+    /// Whether the choice is still to be kept. What could not be read may be readable at the next command,
+    /// which then decides.
+    pub fn is_to_record(&self) -> bool {
+        !self.is_recorded && self.earlier_work != Some(EarlierWork::Unreadable)
+    }
+
+    /// Forgets the project, on disk when it returns. What is in its home stays there.
+    pub fn forget(&self) -> io::Result<()> {
+        fs::remove_file(self.own_home.join(RECORD))?;
+        fs::File::open(&self.own_home)?.sync_all()
     }
 
     /// Keeps the choice, on disk when it returns.
@@ -277,6 +365,7 @@ impl Project {
             folder,
             home,
             is_recorded: true,
+            earlier_work: None,
             own_home: own_home.to_owned(),
         })
     }
@@ -303,61 +392,59 @@ fn name_of(folder: &Path) -> String {
     }
 }
 
-/// Whether the work of this folder is in the default home already, as it was before projects had homes of
-/// their own. Nobody must lose sight of it: what cannot be read counts too.
-fn is_kept_in(base: &Path, folder: &Path, is_shared: bool) -> bool {
-    let is_node = base.join("node.json").exists();
-    if is_node {
-        return !is_shared;
-    }
-    let store = base.join("relight.db");
-    if !store.exists() {
-        return false;
+/// The work of this folder that is in the default home already, as it was before projects had homes of their
+/// own. Nobody must lose sight of it: what cannot be read counts too.
+fn earlier_work(base: &Path, folder: &Path, is_shared: bool) -> Option<EarlierWork> {
+    let store = match NodeFile::of(base) {
+        Some(NodeFile { name, store, .. }) => match store.map(|url| StoreUrl::parse(&url, base)) {
+            Some(Ok(url @ StoreUrl::Sqlite(_))) => url,
+            _ => return (!is_shared).then_some(EarlierWork::Node(name)),
+        },
+        None => StoreUrl::Sqlite(base.join("relight.db")),
+    };
+    if matches!(&store, StoreUrl::Sqlite(file) if !file.exists()) {
+        return None;
     }
     // The caller may be part of an executor, in which nothing may block on another.
-    let asked = std::thread::scope(|scope| {
-        scope
-            .spawn(|| has_work_of(&store, folder, is_shared))
-            .join()
-    });
-    !matches!(asked, Ok(Ok(false)))
+    let asked = std::thread::scope(|scope| scope.spawn(|| work_in(&store, folder)).join());
+    match asked {
+        Ok(Ok(found)) => found,
+        Ok(Err(_)) | Err(_) => Some(EarlierWork::Unreadable),
+    }
 }
 
-fn has_work_of(store: &Path, folder: &Path, is_shared: bool) -> Result<bool, StoreError> {
-    let store = StoreUrl::Sqlite(store.to_owned()).open(Use::Short)?;
+fn work_in(store: &StoreUrl, folder: &Path) -> Result<Option<EarlierWork>, StoreError> {
+    let store = store.open(Use::Short)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime without drivers cannot fail");
+    // A folder below may be another project.
+    let is_here = |path: &str| {
+        let path = Path::new(path);
+        let config = || nearest_config(path);
+        path.starts_with(folder) && config().is_none_or(|it| it.parent() == Some(folder))
+    };
     runtime.block_on(async {
-        let agents = store.agents(AgentQuery::default()).await?;
-        let is_here = |path: &str| Path::new(path).starts_with(folder);
-        if agents.iter().any(|agent| is_here(&agent.plan.folder)) {
-            return Ok(true);
+        let agents = store.agents(AgentQuery::default()).await?.into_iter();
+        let agents = agents.filter(|agent| is_here(&agent.plan.folder));
+        let names: Vec<AgentName> = agents.map(|agent| agent.name).collect();
+        if !names.is_empty() {
+            return Ok(Some(EarlierWork::Agents(names)));
         }
-        if is_shared {
-            return Ok(false);
-        }
-        // Work beside the agents of another folder's daemon is most likely theirs.
-        let is_of_daemon = agents
-            .iter()
-            .any(|agent| !agent.plan.labels.contains_key(FOREGROUND));
-        if is_of_daemon {
-            return Ok(false);
-        }
-        let inventory = store.inventory(false).await?;
-        let has_tasks = inventory
-            .tasks
-            .iter()
-            .any(|(status, count)| !status.is_terminal() && *count > 0);
-        let is_open = |state: &SessionStateKind| {
-            !matches!(state, SessionStateKind::Idle | SessionStateKind::Expired)
+        let unfinished = TaskStatus::ALL.into_iter();
+        let unfinished = TaskQuery {
+            statuses: unfinished.filter(|it| !it.is_terminal()).collect(),
+            ..TaskQuery::default()
         };
-        let has_sessions = inventory
-            .sessions
-            .iter()
-            .any(|(state, count)| is_open(state) && *count > 0);
-        Ok(has_tasks || has_sessions)
+        let is_its = |task: &Task| {
+            let files = task.checkpoint.as_ref().map(|it| &it.folder);
+            let workspace = task.context.get("workspace");
+            files.into_iter().chain(workspace).any(|path| is_here(path))
+        };
+        let tasks = store.tasks(unfinished).await?;
+        let found = tasks.into_iter().find(is_its);
+        Ok(found.map(|task| EarlierWork::Task(task.id)))
     })
 }
 
@@ -394,7 +481,7 @@ mod tests {
         }
 
         fn of(&self, config: &Path) -> Project {
-            Project::of_config(&self.base, config).unwrap()
+            Project::of_config(&self.base, config).unwrap().unwrap()
         }
     }
 
@@ -436,7 +523,7 @@ mod tests {
             Some(inner.clone()),
             "where one stands, it is found, and refused by whoever reads it"
         );
-        assert_eq!(Project::of_config(&machine.base, &inner), None);
+        assert_eq!(Project::of_config(&machine.base, &inner), Ok(None));
     }
 
     #[test]
@@ -461,7 +548,7 @@ mod tests {
         }
         assert_eq!((&after.home, after.name.as_str()), (&before.home, "store"));
         after.record().unwrap();
-        assert_eq!(Project::all(&machine.base).len(), 1);
+        assert_eq!(Project::all(&machine.base).unwrap().len(), 1);
         assert_eq!(
             machine.of(&after.config()).home,
             before.home,
@@ -484,6 +571,12 @@ mod tests {
             machine.of(&first).is_separate(),
             "an empty store holds nobody"
         );
+        let node = r#"{"name": "n1", "instance": "i"}"#;
+        fs::write(machine.base.join("node.json"), node).unwrap();
+        let of_node = machine.of(&first).earlier_work;
+        let node = NodeName::new("n1").unwrap();
+        assert_eq!(of_node, Some(EarlierWork::Node(node)), "nobody can look");
+        fs::remove_file(machine.base.join("node.json")).unwrap();
         fs::write(machine.base.join("relight.db"), "not a store").unwrap();
         let kept = machine.of(&first);
         assert_eq!(

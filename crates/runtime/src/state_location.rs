@@ -132,7 +132,7 @@ impl<'a> StateLocation<'a> {
         });
         match is_the_users {
             true => Ok(None),
-            false => Ok(Project::of_config(&self.usual_home()?, &config)),
+            false => Project::of_config(&self.usual_home()?, &config),
         }
     }
 

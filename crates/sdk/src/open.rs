@@ -62,7 +62,7 @@ impl OpenOptions {
             variables: &variables,
         };
         if let Ok(Some(project)) = location.project()
-            && !project.is_recorded
+            && project.is_to_record()
         {
             // Without the record the next program decides again, and alike while nothing changes.
             let _ = project.record();

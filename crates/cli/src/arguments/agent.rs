@@ -271,10 +271,10 @@ pub(crate) struct DownArguments {
     flight and what needs you as they change; with --json it prints one line for each change."
 )]
 pub(crate) struct PsArguments {
-    /// Only this agent, in full
+    /// Only this agent, in full; with --all those of this name
     pub(crate) name: Option<AgentName>,
     /// Agents of all projects of this machine
-    #[arg(short, long, conflicts_with_all = ["name", "watch"])]
+    #[arg(short, long, conflicts_with = "watch")]
     pub(crate) all: bool,
     /// Stay open and show changes as they happen
     #[arg(short, long, conflicts_with = "name")]

@@ -504,6 +504,15 @@ pub(crate) enum ProjectCommand {
         What was recorded before stays in the old home: relight --home DIR shows it. Exit code 1: no\n\
         relight.toml is here or above; 75: agents of the project run.")]
     Share,
+    /// Forget a project whose folder is gone
+    #[command(after_help = "Example:\n  relight project remove shop\n\n\
+        What was recorded stays in its home: relight --home DIR shows it. A project that was moved is found\n\
+        again by the first command in its new folder. Exit code 1: its relight.toml is still there; 75: its\n\
+        daemon or an agent of it runs; 78: there is no such project.")]
+    Remove {
+        /// Its name
+        name: String,
+    },
 }
 
 /// `init`.

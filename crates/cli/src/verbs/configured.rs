@@ -9,6 +9,7 @@ use relight_core::agent::silence::SignSource;
 use relight_core::ids::AgentName;
 use relight_runtime::engine::Engine;
 use relight_runtime::os::word::Word;
+use relight_runtime::project::Project;
 use relight_runtime::supervise::log::LogLimits;
 use relight_runtime::supervise::shim::wire::Input;
 use relight_runtime::supervise::spec::AgentSpec;
@@ -23,15 +24,17 @@ use crate::work::{Work, find_config};
 
 /// The configuration: the given one, else the one that is found.
 pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Config, Failure> {
-    find_config(environment, given)?.ok_or_else(|| {
-        Failure::new(
-            Exit::Config,
-            "there is no relight.toml here, nor in the user's configuration",
-        )
-        .hint(
-            "relight setup config writes one; or give --config FILE; relight run -- CMD needs none",
-        )
-    })
+    if let Some(config) = find_config(environment, given)? {
+        return Ok(config);
+    }
+    let project = environment.project()?;
+    if let Some(missing) = project.and_then(Project::missing) {
+        return Err(missing.into());
+    }
+    let text = "there is no relight.toml here, nor in the user's configuration";
+    Err(Failure::new(Exit::Config, text).hint(
+        "relight setup config writes one; or give --config FILE; relight run -- CMD needs none",
+    ))
 }
 
 /// The same for a command that tells somebody of alerts: what it takes from the file has to be approved.

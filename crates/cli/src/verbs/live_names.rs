@@ -159,17 +159,20 @@ fn positional(command: &Command, position: usize) -> Option<&Arg> {
 
 fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
     let parsed_as = arg.get_value_parser().type_id();
-    let is_preset = command
-        .get_bin_name()
-        .is_some_and(|name| name.contains(" presets "));
+    let is_of = |verb: &str| {
+        command
+            .get_bin_name()
+            .is_some_and(|name| name.contains(verb))
+    };
+    let is_named_project = arg.get_id() == "project" && arg.get_action().takes_values();
     if parsed_as == TypeId::of::<TaskId>() {
         Some(Noun::Task)
     } else if parsed_as == TypeId::of::<AgentName>() {
         Some(Noun::Agent)
-    } else if arg.get_id() == "project" && arg.get_action().takes_values() {
+    } else if is_named_project || arg.is_positional() && is_of(" project ") {
         Some(Noun::Project)
     } else {
-        (is_preset || arg.get_id() == "preset").then_some(Noun::Preset)
+        (is_of(" presets ") || arg.get_id() == "preset").then_some(Noun::Preset)
     }
 }
 

@@ -22,11 +22,12 @@ pub(crate) fn run(environment: &Environment, command: &ProjectCommand) -> Outcom
         ProjectCommand::List => list(environment),
         ProjectCommand::Separate => settle(environment, false),
         ProjectCommand::Share => settle(environment, true),
+        ProjectCommand::Remove { name } => remove(environment, name),
     }
 }
 
 fn list(environment: &Environment) -> Outcome {
-    let projects = Project::all(&environment.usual_home()?);
+    let projects = Project::all(&environment.usual_home()?)?;
     let mut rows = vec![
         ["project", "folder", "daemon", "home"]
             .map(str::to_owned)
@@ -35,7 +36,7 @@ fn list(environment: &Environment) -> Outcome {
     let mut items: Vec<Value> = Vec::new();
     for project in &projects {
         let daemon = daemon(project);
-        let is_there = project.config().exists();
+        let is_there = project.missing().is_none();
         let gone = if is_there { "" } else { " (gone)" };
         let (folder, home) = (project.folder.display(), project.home.display());
         rows.push(vec![
@@ -105,6 +106,35 @@ fn settle(environment: &Environment, is_shared: bool) -> Outcome {
     Ok(0)
 }
 
+/// Forgets a project whose folder is gone. Its state stays.
+fn remove(environment: &Environment, name: &str) -> Outcome {
+    let environment = &environment.in_project(name);
+    let project = environment.project()?.expect("it was named");
+    if project.missing().is_none() {
+        let text = format!("project {name} is in {}", project.folder.display());
+        return Err(Failure::new(Exit::No, text).hint(
+            "remove its relight.toml first: the next command there would make it a project again",
+        ));
+    }
+    if project.is_separate() && daemon(project).is_some() {
+        let text = format!("the daemon of project {name} runs");
+        let hint = format!("relight --project {} down, first", project.id());
+        return Err(Failure::new(Exit::Busy, text).hint(hint));
+    }
+    refuse_running(environment, project)?;
+    project
+        .forget()
+        .map_err(|error| cannot_use(&project.home, &error))?;
+    let text = format!(
+        "project {} is forgotten; what was recorded stays in {1}: relight --home {1} ps",
+        project.name,
+        project.home.display()
+    );
+    let value = json!({"name": project.name, "folder": project.folder, "home": project.home});
+    output::answer(environment, &value, &text);
+    Ok(0)
+}
+
 /// Agents that run would have two homes.
 fn refuse_running(environment: &Environment, project: &Project) -> Result<(), Failure> {
     if !project.home.join("relight.db").exists() {
@@ -121,5 +151,10 @@ fn refuse_running(environment: &Environment, project: &Project) -> Result<(), Fa
         return Ok(());
     };
     let text = format!("agent {} of project {} runs", agent.name, project.name);
-    Err(Failure::new(Exit::Busy, text).hint("relight down, or relight stop NAME, first"))
+    let hint = format!(
+        "relight --project {0} down, or relight --project {0} stop {1}, first",
+        project.id(),
+        agent.name
+    );
+    Err(Failure::new(Exit::Busy, text).hint(hint))
 }

@@ -56,7 +56,10 @@ pub(crate) fn run(environment: &Environment) -> Outcome {
     if environment.quiet {
         return Ok(code);
     }
-    let project = project.map(|it| format!("{} ({})", it.name, it.folder.display()));
+    let project = project.map(|it| {
+        let gone = if it.missing().is_some() { ", gone" } else { "" };
+        format!("{} ({}{gone})", it.name, it.folder.display())
+    });
     let facts = [
         ("project", project.unwrap_or_else(|| "none".to_owned())),
         ("daemon", daemon_text(daemon.as_ref())),

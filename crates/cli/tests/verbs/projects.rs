@@ -127,10 +127,9 @@ fn work_that_was_recorded_in_the_default_home_stays_in_sight() {
     write_config(&folder, "");
     let first = machine.run(&folder, &["ps"]);
     assert!(first.stdout.contains("old"), "{first:?}");
-    assert!(
-        first.stderr.contains("relight project separate"),
-        "{first:?}"
-    );
+    for part in ["holds its agent old;", "relight project separate"] {
+        assert!(first.stderr.contains(part), "{part}: {first:?}");
+    }
     assert_eq!(machine.run(&folder, &["ps"]).stderr, "", "it is said once");
     // Another project is not drawn into it.
     let new = machine.project("new");
@@ -143,6 +142,140 @@ fn work_that_was_recorded_in_the_default_home_stays_in_sight() {
     assert_eq!(machine.agents(&folder, &["ps"]), ["old"]);
     let listed = machine.json(&folder, &["project", "list"]);
     assert_eq!(listed["items"][1]["separate"], false, "{listed}");
+}
+
+#[test]
+fn work_of_others_in_the_default_home_does_not_draw_a_new_project_there() {
+    let machine = Machine::new();
+    let elsewhere = machine.folder("elsewhere");
+    assert_eq!(machine.run(&elsewhere, &["task", "add", "stray"]).code, 0);
+    let begin = "session begin chat --id 1 --lease 1h".split(' ');
+    let begun = machine.run(&elsewhere, &begin.collect::<Vec<_>>());
+    assert_eq!(begun.code, 0, "{begun:?}");
+    let new = machine.project("new");
+    let said = machine.run(&new, &["task", "list"]);
+    assert!(!said.stdout.contains("stray"), "{said:?}");
+    assert!(said.stderr.contains("projects/new-"), "{said:?}");
+    assert!(!said.stderr.contains("separate"), "{said:?}");
+    // Agents of a project below are that project's.
+    let below = machine.folder("outer/below");
+    machine.agent(&below, "deep");
+    write_config(&below, "");
+    let outer = machine.run(&machine.project("outer"), &["ps"]);
+    assert!(outer.stdout.contains("no agents"), "{outer:?}");
+    let below = machine.run(&below, &["ps"]);
+    assert!(below.stderr.contains("holds its agent deep;"), "{below:?}");
+}
+
+#[test]
+fn an_unfinished_workflow_in_the_default_home_stays_in_sight_of_its_folder() {
+    let machine = Machine::new();
+    let folder = machine.folder("old");
+    let start = "checkpoint start --workflow w --agent a --step s --idempotency k".split(' ');
+    let started = machine.run(&folder, &start.collect::<Vec<_>>());
+    assert_eq!(started.code, 0, "{started:?}");
+    write_config(&folder, "");
+    let first = machine.run(&folder, &["task", "list"]);
+    assert!(
+        first.stderr.contains("holds its unfinished task"),
+        "{first:?}"
+    );
+}
+
+#[test]
+fn a_project_whose_folder_is_gone_says_so_and_can_be_forgotten() {
+    let machine = Machine::new();
+    let (gone, elsewhere) = (machine.project("gone"), machine.folder("elsewhere"));
+    machine.agent(&gone, "left");
+    let kept = machine.run(&gone, &["project", "remove", "gone"]);
+    assert_eq!(kept.code, 1, "it is there: {kept:?}");
+    std::fs::remove_file(gone.join("relight.toml")).unwrap();
+    let up = ["--project", "gone", "up", "-d"];
+    let refused = machine.run(&elsewhere, &up);
+    assert_eq!(refused.code, 78, "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("relight.toml of project gone is gone"),
+        "{refused:?}"
+    );
+    std::fs::remove_dir_all(&gone).unwrap();
+    let refused = machine.run(&elsewhere, &up);
+    assert_eq!(refused.code, 78, "{refused:?}");
+    let path = gone.display().to_string();
+    for part in [
+        "the folder of project gone is gone",
+        &path,
+        "relight project remove gone-",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    let status = machine.run(&elsewhere, &["--project", "gone", "status"]);
+    assert!(
+        status.stdout.contains(&format!("gone ({path}, gone)")),
+        "{status:?}"
+    );
+    let removed = machine.run(&elsewhere, &["project", "remove", "gone"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    let command = removed
+        .stdout
+        .split_once("relight --home ")
+        .unwrap()
+        .1
+        .trim();
+    let words: Vec<&str> = command.split(' ').collect();
+    let shown = machine.run(&elsewhere, &[&["--home"], &words[..]].concat());
+    assert!(shown.stdout.contains("left"), "its state stays: {shown:?}");
+    assert_eq!(
+        machine.json(&elsewhere, &["project", "list"])["items"],
+        serde_json::json!([])
+    );
+    assert_eq!(
+        machine.run(&elsewhere, &["project", "remove", "gone"]).code,
+        78
+    );
+    // At the same place it is the same project again.
+    assert_eq!(machine.agents(&machine.project("gone"), &["ps"]), ["left"]);
+}
+
+#[test]
+fn projects_that_cannot_be_read_are_not_none() {
+    let machine = Machine::new();
+    let shop = machine.project("shop");
+    machine.agent(&shop, "seller");
+    let (projects, aside) = (
+        machine.base().join("projects"),
+        machine.base().join("aside"),
+    );
+    std::fs::rename(&projects, &aside).unwrap();
+    std::fs::write(&projects, "not a folder").unwrap();
+    let path = projects.display().to_string();
+    for words in [
+        &["project", "list"][..],
+        &["ps", "--all"],
+        &["ps"],
+        &["--project", "shop", "ps"],
+    ] {
+        let refused = machine.run(&shop, words);
+        assert_eq!(refused.code, 74, "{words:?}: {refused:?}");
+        assert!(refused.stderr.contains(&path), "{words:?}: {refused:?}");
+    }
+    std::fs::remove_file(&projects).unwrap();
+    std::fs::rename(&aside, &projects).unwrap();
+    assert_eq!(machine.agents(&shop, &["ps"]), ["seller"]);
+}
+
+#[test]
+fn agents_of_one_name_are_found_in_all_projects() {
+    let machine = Machine::new();
+    let (shop, blog) = (machine.project("shop"), machine.project("blog"));
+    machine.agent(&shop, "writer");
+    machine.agent(&blog, "writer");
+    machine.agent(&blog, "other");
+    let found = machine.agents(&shop, &["ps", "--all", "writer"]);
+    assert_eq!(found, ["blog/writer", "shop/writer"]);
+    let none = machine.run(&shop, &["ps", "--all", "nobody"]);
+    assert_eq!(none.code, 1, "{none:?}");
 }
 
 #[test]

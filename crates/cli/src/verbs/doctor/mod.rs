@@ -103,6 +103,12 @@ fn config(environment: &Environment) -> Vec<DoctorFinding> {
             return vec![DoctorFinding::problem("config", failure.message).hint(hint)];
         }
     };
+    if let (None, Ok(Some(project))) = (&config, environment.project())
+        && let Some(missing) = project.missing()
+    {
+        let hint = missing.hint.unwrap_or_default();
+        return vec![DoctorFinding::problem("config", missing.message).hint(hint)];
+    }
     let text = match &config {
         None => "there is no relight.toml; the defaults hold".to_owned(),
         Some(config) => {

@@ -1,5 +1,6 @@
 //! `relight ps --all`: agents of every project of this user. One home that cannot be read hides no other.
 
+use relight_runtime::engine::ActError;
 use relight_runtime::operations::agent::AgentView;
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::os::clock;
@@ -19,6 +20,12 @@ pub(super) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
         match agents(&of_project, arguments) {
             Ok(agents) => found.extend(agents.into_iter().map(|it| (project.clone(), it))),
             Err(failure) => problems.push((project, failure)),
+        }
+    }
+    if let Some(name) = &arguments.name {
+        found.retain(|(_, agent)| agent.name == name.as_str());
+        if found.is_empty() && problems.is_empty() {
+            return Err(ActError::NoSuchAgent(name.clone()).into());
         }
     }
     let code = problems.last().map_or(0, |(_, failure)| failure.exit as u8);
