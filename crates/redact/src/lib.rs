@@ -65,7 +65,7 @@ use serde_json::Value;
 
 use self::finding::{FoundSecret, Rank};
 use self::known::KnownSecrets;
-pub use self::mark::MarkKey;
+pub use self::mark::{MarkKey, floor_mark_boundary};
 use self::names::KeyName;
 pub use self::stream::{HELD_BYTES_MAX, RedactedStream, SIGHT_BYTES};
 use self::trigger::Rule;

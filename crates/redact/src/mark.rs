@@ -65,6 +65,15 @@ pub(super) fn marks(text: &[u8]) -> Vec<(usize, usize)> {
         .collect()
 }
 
+/// The largest place up to `end` at which a text can be cut: between characters, and not inside a mark, for
+/// half of one is taken for a secret.
+pub fn floor_mark_boundary(text: &str, end: usize) -> usize {
+    let end = text.floor_char_boundary(end);
+    let marks = marks(text.as_bytes()).into_iter();
+    let mut around = marks.filter(|(start, after)| *start < end && end < *after);
+    around.next().map_or(end, |(start, _)| start)
+}
+
 /// What a mark says, `KIND:xxxxxxxx`, and its kind alone.
 pub(super) fn inside(mark: &[u8]) -> (&[u8], &[u8]) {
     let inside = &mark[OPENING.len()..mark.len() - 1];
@@ -104,6 +113,13 @@ mod tests {
         assert_eq!(mark_len(&out), Some(out.len()));
         assert_eq!(marks(&out), [(0, out.len())]);
         assert_eq!(inside(&out).1, b"github");
+    }
+
+    #[test]
+    fn a_text_is_not_cut_inside_a_mark() {
+        let text = "ä [redacted:x:12345678] b";
+        let cuts = [0, 1, 2, 3, 4, 22, 23, 24, 99].map(|end| floor_mark_boundary(text, end));
+        assert_eq!(cuts, [0, 0, 2, 3, 3, 3, 3, 24, text.len()]);
     }
 
     #[test]

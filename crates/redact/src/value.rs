@@ -9,8 +9,13 @@ use super::names::{self, KeyName};
 const PLACEHOLDER_LEN_MAX: usize = 256;
 const DUMMY_LEN_MAX: usize = 64;
 
-/// A stand-in for a value that is elsewhere: `$VAR`, `<token>`, `***`, `null`, a mark.
+/// What stands where a text was shortened.
+const ELLIPSIS: &[u8] = "…".as_bytes();
+
+/// A stand-in for a value that is elsewhere: `$VAR`, `<token>`, `***`, `…`, `null`, a mark. A text may have been
+/// shortened after it.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
+    let value = value.strip_suffix(ELLIPSIS).unwrap_or(value);
     let is_short = value.len() <= PLACEHOLDER_LEN_MAX;
     value.is_empty()
         || is_short && (is_variable(value) || is_enclosed(value) || is_monotonous(value))

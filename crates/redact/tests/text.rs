@@ -828,7 +828,7 @@ fn placeholders_stay() {
         "password=$DB_PASSWORD token=${TOKEN} secret=$(cat x)",
         "step a: go (idempotency key rl-767eb68bb2a497feb6c84eb4325ac8f8c1840dcf)",
         "password=<password> token: <your-token> api_key=\"\"",
-        "password=*** token=xxxxxxxx api_key=null secret: None, auth=true",
+        "password=*** password=… token: … secret=[redacted:github:12345678]… token=xxxxxxxx api_key=null secret: None, auth=true",
         "{\"password\": null, \"token\": true, \"api_key\": \"[REDACTED]\"}",
         "postgres://ann:$PGPASSWORD@db postgres://ann:***@db",
         "Authorization: Bearer $TOKEN",

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use relight_core::agent::plain::clipped;
 use relight_core::decide::{Observed, TaskEvent};
 use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
 use relight_core::lease::Holder;
 use relight_core::session::SessionEvent;
 use relight_core::step::{Output, StepKey};
 use relight_core::task::{CheckpointSettings, NewTask};
-use relight_redact::Redactor;
+use relight_redact::{Redactor, floor_mark_boundary};
 
 /// An id that itself looks like a secret cannot be marked and is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -219,11 +220,19 @@ fn fitting(name: String) -> String {
         return name;
     }
     let hash = blake3::hash(name.as_bytes()).to_hex();
-    let mut end = NAME_BYTES_MAX - 20;
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = floor_mark_boundary(&name, NAME_BYTES_MAX - 20);
     format!("{} {}", name[..end].trim_end(), &hash[..16])
+}
+
+/// [`clipped`] of a text that is redacted and will be again, as part of another one: a mark is whole in it, or
+/// left out.
+pub(crate) fn clipped_clean(text: &str, bytes_max: usize) -> String {
+    const SIGN_BYTES: usize = "…".len();
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = floor_mark_boundary(text, bytes_max.saturating_sub(SIGN_BYTES));
+    clipped(text, end + SIGN_BYTES)
 }
 
 fn clean_checkpoint(redactor: &Redactor, settings: &mut CheckpointSettings) {

@@ -427,6 +427,45 @@ fn the_same_arguments_without_an_id_are_another_call_each_time() {
     assert_eq!(states, ["done", "done", "done", "done", "done", "begun"]);
 }
 
+/// Half of a mark would be taken for a secret, and marked again.
+#[test]
+fn the_name_of_a_call_is_not_shortened_inside_a_mark() {
+    let stage = Stage::new();
+    let secret = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut ids = Vec::new();
+    for before in (40..90).step_by(2) {
+        for key in ["", "token=", "--password ", "https://u:"] {
+            let command = format!("{} {key}{secret} tail", "x".repeat(before));
+            let id = format!("t{before}-{}", key.len());
+            hook(
+                &stage,
+                "before-tool",
+                &call("Bash", &id, &json!({"command": command})),
+            );
+            ids.push(id);
+        }
+    }
+    let names = steps(&stage, &own_task()).into_iter().map(|(name, _)| name);
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), ids.len());
+    let mark = mark_in(&names[0]);
+    for name in &names {
+        let without = name.replace(&mark, "");
+        assert!(!without.contains("redac"), "{name}");
+        assert!(!without.contains("ghp_"), "{name}");
+    }
+    // As they are shown they can be typed.
+    for name in names.iter().step_by(7) {
+        let shown = stage.run(&["step", "show", name, "--task", &own_task()]);
+        assert_eq!(shown.code, 0, "{name}: {shown:?}");
+    }
+}
+
+fn mark_in(name: &str) -> String {
+    let mark = &name[name.find("[redacted:").unwrap()..];
+    mark[..=mark.find(']').unwrap()].to_owned()
+}
+
 #[test]
 fn many_calls_at_once_are_all_kept() {
     let stage = Stage::new();

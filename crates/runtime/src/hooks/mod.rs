@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use relight_core::agent::plain::{clipped, plain_line};
+use relight_core::agent::plain::plain_line;
 use relight_core::decide::{Observed, Right, TaskEvent};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder, HolderLife};
@@ -25,6 +25,7 @@ use relight_core::time::Span;
 use crate::engine::{ActError, Engine};
 use crate::holders;
 use crate::os::{attempts, clock, fleet, process};
+use crate::redact_input::clipped_clean;
 
 pub use self::dispatch::{Observation, Telling};
 pub use self::payload::{Payload, ToolCall, session_task};
@@ -427,7 +428,7 @@ impl Conversation<'_> {
         new.spec.title = new
             .context
             .get("prompt")
-            .map(|prompt| clipped(prompt, TITLE_BYTES_MAX));
+            .map(|prompt| clipped_clean(prompt, TITLE_BYTES_MAX));
         new.spec.observed = true;
         new.expires_at = Some(clock::now().plus(KEPT));
         new
@@ -438,7 +439,7 @@ impl Conversation<'_> {
         let prompt = self.payload.prompt.as_ref().map(|prompt| {
             let clean = self.engine.redactor().text(prompt);
             let words: Vec<&str> = clean.split_whitespace().collect();
-            clipped(&plain_line(&words.join(" ")), PROMPT_BYTES_MAX)
+            clipped_clean(&plain_line(&words.join(" ")), PROMPT_BYTES_MAX)
         });
         let folder = self.payload.folder.as_deref().map(absolute);
         let pairs = [("prompt", prompt), ("workspace", folder)];

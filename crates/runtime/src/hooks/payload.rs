@@ -14,6 +14,7 @@ use relight_redact::Redactor;
 use serde_json::Value;
 
 use crate::os::file;
+use crate::redact_input::clipped_clean;
 
 /// Most bytes of arguments that are kept.
 const ARGUMENTS_BYTES_MAX: usize = 400;
@@ -123,7 +124,7 @@ impl ToolCall {
     pub fn key(&self, redactor: &Redactor) -> StepKey {
         let id = self.short_id();
         let tool = self.tool(redactor);
-        let summary = clipped(&self.arguments(redactor), SUMMARY_BYTES_MAX);
+        let summary = clipped_clean(&self.arguments(redactor), SUMMARY_BYTES_MAX);
         let summary = if summary.is_empty() {
             summary
         } else {
@@ -179,9 +180,9 @@ impl ToolCall {
         }
     }
 
-    fn tool(&self, redactor: &Redactor) -> String {
+    pub(super) fn tool(&self, redactor: &Redactor) -> String {
         let name = plain_line(&redactor.text(&self.name));
-        let name = clipped(name.trim_matches(['-', ' ']), TOOL_BYTES_MAX);
+        let name = clipped_clean(name.trim_matches(['-', ' ']), TOOL_BYTES_MAX);
         if name.is_empty() {
             "tool".to_owned()
         } else {
@@ -216,7 +217,7 @@ impl ToolCall {
             .text(&said[..said.floor_char_boundary(INPUT_BYTES_MAX)])
             .into_owned();
         let words: Vec<&str> = clean.split_whitespace().collect();
-        clipped(plain_line(&words.join(" ")).trim(), ARGUMENTS_BYTES_MAX)
+        clipped_clean(plain_line(&words.join(" ")).trim(), ARGUMENTS_BYTES_MAX)
     }
 
     fn path(&self) -> Option<&str> {
