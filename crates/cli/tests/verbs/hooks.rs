@@ -427,6 +427,45 @@ fn the_same_arguments_without_an_id_are_another_call_each_time() {
     assert_eq!(states, ["done", "done", "done", "done", "done", "begun"]);
 }
 
+/// Some programs leave the arguments out when they report the end of a call.
+#[test]
+fn an_end_without_arguments_ends_the_call_that_was_begun() {
+    let stage = Stage::new();
+    let test = json!({"command": "make test"});
+    let states = || -> Vec<String> {
+        let steps = steps(&stage, &own_task()).into_iter();
+        steps.map(|(_, state)| state).collect()
+    };
+    // By its id, whatever else is open.
+    hook(&stage, "before-tool", &call("Bash", "t1", &test));
+    hook(&stage, "before-tool", &call("Bash", "t2", &test));
+    let end = json!({"tool_name": "Bash", "tool_use_id": "t1"});
+    hook(&stage, "after-tool", &end);
+    assert_eq!(states(), ["done", "begun"]);
+    let end = json!({"tool_name": "Bash", "tool_use_id": "t2", "error": "exit code 2"});
+    hook(&stage, "after-tool", &end);
+    assert_eq!(states(), ["done", "failed"]);
+    // Without an id it is the only open one of its tool.
+    let begun = |tool: &str, command: &str| {
+        let input = json!({"command": command});
+        hook(
+            &stage,
+            "before-tool",
+            &json!({"tool_name": tool, "tool_input": input}),
+        );
+    };
+    let end = json!({"tool_name": "Shell"});
+    begun("Shell", "make");
+    begun("Deploy", "now");
+    hook(&stage, "after-tool", &end);
+    assert_eq!(states(), ["done", "failed", "done", "begun"]);
+    // Of two nobody can tell which one has ended: both stay in doubt.
+    begun("Shell", "make one");
+    begun("Shell", "make two");
+    hook(&stage, "after-tool", &end);
+    assert_eq!(states()[3..6], ["begun", "begun", "begun"]);
+}
+
 /// Half of a mark would be taken for a secret, and marked again.
 #[test]
 fn the_name_of_a_call_is_not_shortened_inside_a_mark() {

@@ -277,14 +277,20 @@ impl Conversation<'_> {
         };
         let own = self.own_task();
         let given = self.given.as_ref().map(|(id, _)| id);
-        for id in given.into_iter().chain([&own]) {
-            if let Some(key) = self.open_key(id, tool).await? {
-                return self
-                    .engine
-                    .act(id, Right::Unfenced, ended(key))
-                    .await
-                    .map(|_| ());
+        let tasks: Vec<&TaskId> = given.into_iter().chain([&own]).collect();
+        let mut begun = None;
+        for id in &tasks {
+            if begun.is_none() {
+                let key = self.open_key(id, tool).await?;
+                begun = key.map(|key| ((*id).clone(), key));
             }
+        }
+        if begun.is_none() && rule.needs_intent_first() {
+            begun = self.open_without_arguments(&tasks, tool).await?;
+        }
+        if let Some((id, key)) = begun {
+            let ended = self.engine.act(&id, Right::Unfenced, ended(key)).await;
+            return ended.map(|_| ());
         }
         if let Some((task, right)) = self.given_task().await? {
             let key = self.next_key(&task.id, tool).await?;
@@ -456,17 +462,8 @@ impl Conversation<'_> {
         if task.steps_open == 0 {
             return Ok(Vec::new());
         }
-        let is_of_turn = |step: &Step| {
-            let is_ours = step.fence == task.lease.fence || step.fence == Fence::default();
-            step.call.is_some() && step.is_open() && is_ours
-        };
-        let steps = self
-            .engine
-            .store()
-            .steps(&task.id)
-            .await?
-            .into_iter()
-            .filter(is_of_turn);
+        let steps = self.engine.store().steps(&task.id).await?.into_iter();
+        let steps = steps.filter(|step| is_open_in_turn(task, step));
         let ended = |Step { key, rule, .. }| {
             let outcome = StepOutcome::Failed;
             TaskEvent::Observe(Observed::CallEnded {
@@ -510,6 +507,33 @@ impl Conversation<'_> {
         Ok(None)
     }
 
+    /// The call that an end without its arguments belongs to: by its id, else the only one of that tool that
+    /// is open in this turn.
+    async fn open_without_arguments(
+        &self,
+        tasks: &[&TaskId],
+        tool: &ToolCall,
+    ) -> Result<Option<(TaskId, StepKey)>, ActError> {
+        let name = tool.tool(self.engine.redactor());
+        let is_it = |task: &Task, step: &Step| match (&tool.id, &step.call) {
+            (Some(_), _) => step.is_open() && tool.is_step(step),
+            (None, Some(call)) => {
+                tool.input.is_null() && call.tool == name && is_open_in_turn(task, step)
+            }
+            (None, None) => false,
+        };
+        let (store, mut found) = (self.engine.store(), Vec::new());
+        for id in tasks {
+            let task = store.task(id).await?.filter(|task| task.steps_open > 0);
+            let Some(task) = task else { continue };
+            let steps = store.steps(id).await?.into_iter();
+            let its = steps.filter(|step| is_it(&task, step));
+            found.extend(its.map(|step| ((*id).clone(), step.key)));
+        }
+        // Of several nobody can tell which one has ended.
+        Ok(found.pop().filter(|_| found.is_empty()))
+    }
+
     /// The last occurrence of a name; 0 when there is none. They have no gaps, so few have to be looked at.
     async fn last_alike(&self, task: &TaskId, key: &StepKey) -> Result<u32, ActError> {
         let is_there = async |occurrence| {
@@ -533,6 +557,12 @@ impl Conversation<'_> {
         }
         Ok(last)
     }
+}
+
+/// Whether this is a call that was begun in the task's turn and has no end.
+fn is_open_in_turn(task: &Task, step: &Step) -> bool {
+    let is_of_turn = step.fence == task.lease.fence || step.fence == Fence::default();
+    step.call.is_some() && step.is_open() && is_of_turn
 }
 
 /// A folder without links, so that the same one is found again.
