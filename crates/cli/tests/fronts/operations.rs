@@ -242,6 +242,34 @@ fn a_token_reads_and_writes_no_file_that_it_names() {
     assert!(held["left_ms"].is_u64(), "{held}");
 }
 
+/// The file stays where a local caller put it.
+#[test]
+fn a_workflow_with_a_folder_of_its_own_is_updated_over_the_network() {
+    let mut front = Front::by_name();
+    // A front names it in each call.
+    let elsewhere = front.ground().work("memory/checkpoints");
+    let start = json!({"workflow": "w", "agent": "ops", "step": "one", "idempotency": "k"});
+    let started = front.call("checkpoint.start", &start).unwrap().unwrap();
+    assert_eq!(started["outcome"], "started", "{started}");
+    let ground = front.ground();
+    let token = ground.call(&["token", "show"]).stdout.trim().to_owned();
+    let update = json!({"workflow": "w", "complete": ["one"], "step": "two"});
+    let (status, updated) = over_tcp(ground, &token, "checkpoint.update", &update, "");
+    let told = (status, &updated["file"], &updated["step"]);
+    assert_eq!(told, (200, &json!("w.json"), &json!("two")), "{updated}");
+    let file = std::fs::read_to_string(elsewhere.join("w.json")).unwrap();
+    assert!(file.contains("two"), "{file}");
+    // A folder that is gone is not told of, either.
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+    std::fs::write(&elsewhere, "no folder").unwrap();
+    let update = json!({"workflow": "w", "notes": "n"});
+    let (status, updated) = over_tcp(ground, &token, "checkpoint.update", &update, "");
+    let told = (status, &updated["file_error"]);
+    let unwritten = json!("the checkpoint file could not be written");
+    assert_eq!(told, (200, &unwritten), "{updated}");
+    assert!(!updated.to_string().contains("memory"), "{updated}");
+}
+
 #[test]
 fn a_token_that_may_only_read_calls_only_operations_that_read() {
     let front = Front::by_name();
@@ -276,6 +304,6 @@ fn an_operation_with_an_idempotency_key_is_done_once() {
     let (_, again) = over_tcp(ground, &token, "record.put", &put, "");
     assert_eq!(again["written"], false, "{again}");
     let (status, unknown) = over_tcp(ground, &token, "record.putt", &put, "");
-    assert_eq!(status, 422, "{unknown}");
+    assert_eq!(status, 404, "{unknown}");
     assert_eq!(unknown["error"]["hint"], "did you mean record.put?");
 }

@@ -216,6 +216,19 @@ impl From<RefreshError> for FileCopyError {
     }
 }
 
+/// How many items a list has where nobody says.
+const LIST_DEFAULT: usize = 100;
+/// Most items of one page of a list.
+const LIST_MAX: usize = 1_000;
+
+/// How many items of a list are asked for: by every front in the same way.
+pub fn page_limit(given: Option<usize>) -> Result<usize, ActError> {
+    match given.unwrap_or(LIST_DEFAULT) {
+        limit @ 1..=LIST_MAX => Ok(limit),
+        limit => Err(invalid(format!("limit is {limit}; write 1 to {LIST_MAX}"))),
+    }
+}
+
 /// Reads a request. What is null was not given.
 pub fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Result<T, ActError> {
     given.retain(|_, value| !value.is_null());

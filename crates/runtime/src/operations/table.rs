@@ -36,7 +36,7 @@ use super::task::{
     TaskSet, TaskSpend,
 };
 use super::work::{Taker, TaskAdd, TaskClaim, TaskList, TaskStart};
-use super::{Context, Operation, read, view};
+use super::{Context, Operation, page_limit, read, view};
 use crate::checkpoint_files::usual_folder;
 use crate::dialect::{Dialect, document};
 use crate::engine::ActError;
@@ -47,9 +47,6 @@ use crate::queue::Queue;
 use crate::recovery::Recoverer;
 use crate::recovery::operator::Filter;
 use crate::supervise::supervisor::SupervisorSettings;
-
-/// How many items a list has where nobody says.
-const LIST_DEFAULT: usize = 100;
 
 type Given = Map<String, Value>;
 type OperationFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Refused>> + Send + 'a>>;
@@ -541,7 +538,7 @@ impl OperationCaller {
 
     async fn task_list(&self, given: Given) -> Result<Value, Refused> {
         let request = read::<TaskList>(given)?;
-        let limit = request.limit.unwrap_or(LIST_DEFAULT);
+        let limit = page_limit(request.limit)?;
         let page = request.run(&self.context, limit).await?;
         answer(&page.list(self.context.engine.holders()))
     }
@@ -558,7 +555,7 @@ impl OperationCaller {
             after,
             limit,
         } = read(given)?;
-        let limit = limit.unwrap_or(LIST_DEFAULT);
+        let limit = page_limit(limit)?;
         answer(&session::list(&self.context.engine, states, after, limit).await?)
     }
 
@@ -596,7 +593,7 @@ impl OperationCaller {
         let query = AgentQuery {
             states: state.into_iter().collect(),
             after,
-            limit: Some(limit.unwrap_or(LIST_DEFAULT)),
+            limit: Some(page_limit(limit)?),
         };
         let listed = self
             .context
@@ -620,7 +617,7 @@ impl OperationCaller {
             task,
             agent,
             kinds,
-            limit: limit.unwrap_or(LIST_DEFAULT),
+            limit: page_limit(limit)?,
             newest,
         };
         let found = self.context.engine.store().events(query).await?;
@@ -682,7 +679,7 @@ fn unknown(name: &str) -> Refused {
     });
     let hint = near.map(|near| format!("did you mean {near}?"));
     Refused::new(
-        ErrorCode::INVALID,
+        ErrorCode::NOT_FOUND,
         format!("there is no operation {name:?}"),
         hint.unwrap_or_default(),
     )

@@ -427,6 +427,12 @@ impl TaskList {
     /// Reads at most `limit` tasks.
     pub async fn run(self, context: &Context, limit: usize) -> Result<TaskPage, ActError> {
         let engine = &context.engine;
+        // No store holds it, and PostgreSQL does not take it.
+        if self.find.as_ref().is_some_and(|text| text.contains('\0')) {
+            return Err(super::invalid(
+                "find has a NUL, which no text of a task has",
+            ));
+        }
         let query = TaskQuery {
             statuses: self.statuses,
             agent: self.agent,

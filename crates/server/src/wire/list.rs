@@ -1,12 +1,10 @@
 //! Lists: a page of things, and where the next one begins.
 
+use relight_runtime::operations::page_limit;
 pub(crate) use relight_runtime::operations::view::List;
 use serde::Deserialize;
 
 use crate::error::ApiError;
-
-const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
 
 /// Which page.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -22,12 +20,6 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
-        let limit = self.limit.unwrap_or(LIMIT_DEFAULT);
-        if (1..=LIMIT_MAX).contains(&limit) {
-            return Ok(limit);
-        }
-        Err(ApiError::invalid(format!(
-            "limit is {limit}; write 1 to {LIMIT_MAX}"
-        )))
+        Ok(page_limit(self.limit)?)
     }
 }

@@ -92,6 +92,53 @@ fn a_step_is_done_once_and_its_output_is_kept() {
 }
 
 #[test]
+fn a_list_asked_for_by_name_has_the_limits_of_its_route() {
+    let ground = Ground::new();
+    for (name, path) in [
+        ("task.list", "/api/tasks"),
+        ("agent.list", "/api/agents"),
+        ("session.list", "/api/sessions"),
+        ("events", "/api/events"),
+    ] {
+        for (limit, status) in [(0, 422), (1, 200), (1_000, 200), (1_001, 422), (5_000, 422)] {
+            let by_name = format!("/api/operations/{name}");
+            let by_name = ground.post(&by_name, &json!({"limit": limit}));
+            let by_route = ground.get(&format!("{path}?limit={limit}"));
+            let statuses = (by_name.status, by_route.status);
+            assert_eq!(statuses, (status, status), "{name} {limit}");
+            assert_eq!(
+                by_name.json()["error"],
+                by_route.json()["error"],
+                "{name} {limit}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_no_task_can_contain_is_not_looked_for() {
+    let ground = Ground::new();
+    ground.post("/api/tasks", &json!({"id": "t"}));
+    for find in ["%00", "t%00"] {
+        let refused = ground.get(&format!("/api/tasks?find={find}"));
+        let told = (refused.status, refused.code());
+        assert_eq!(told, (422, "invalid".to_owned()), "{find}");
+    }
+}
+
+#[test]
+fn an_operation_that_is_not_there_is_404() {
+    let ground = Ground::new();
+    let refused = ground.post("/api/operations/task.lst", &json!({}));
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (404, "not_found")
+    );
+    let error = refused.json()["error"].clone();
+    assert_eq!(error["hint"], "did you mean task.list?", "{error}");
+}
+
+#[test]
 fn a_late_writer_is_fenced() {
     let ground = Ground::new();
     let old = started(&ground, "t");
