@@ -1,8 +1,8 @@
 //! Writes `node.json`, which says which node of a fleet this installation is.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use relight_core::ids::NodeName;
@@ -38,8 +38,7 @@ pub(crate) fn keep(node: &NodeFile, home: &Path) -> io::Result<()> {
         return Ok(());
     }
     let (path, text) = (home.join(FILE), serde_json::to_string(node)? + "\n");
-    whole_file::replace(&path, text.as_bytes())?;
-    fs::set_permissions(&path, Permissions::from_mode(0o600))
+    whole_file::replace_private(&path, text.as_bytes())
 }
 
 /// This home is no node any more. For whoever has the daemon's socket.

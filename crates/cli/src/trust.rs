@@ -87,7 +87,7 @@ pub(crate) fn approve(home: &Path, origin: &Origin) -> Result<Approval, Failure>
     made.map_err(|error| cannot_use(&folder, &error))?;
     let text = serde_json::to_string(&approval).expect("an approval has string keys") + "\n";
     let place = place_of(home, &path);
-    whole_file::replace(&place, text.as_bytes())
+    whole_file::replace_private(&place, text.as_bytes())
         .map_err(|error| whole_file::failure("write", &place, &error))?;
     Ok(approval)
 }

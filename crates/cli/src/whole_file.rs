@@ -1,9 +1,9 @@
 //! Reads and replaces whole files that belong to the user: a crash at any point leaves the old
 //! content or the new one, never half of either.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
@@ -30,6 +30,15 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 /// Writes it beside, syncs, renames and syncs the folder. The mode and owner of an existing file
 /// stay; a link stays a link, and its target is replaced. Missing folders are made.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_as(path, bytes, None)
+}
+
+/// The same for a file in the home: nobody but this user reads it.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_as(path, bytes, Some(Permissions::from_mode(0o600)))
+}
+
+fn replace_as(path: &Path, bytes: &[u8], mode: Option<Permissions>) -> io::Result<()> {
     let path = link_target(path)?;
     let folder = folder_of(&path);
     create_folder(folder)?;
@@ -43,7 +52,8 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let draft = draft_beside(&path);
-    let done = write_draft(&draft, bytes, old.as_ref()).and_then(|()| fs::rename(&draft, &path));
+    let done =
+        write_draft(&draft, bytes, old.as_ref(), mode).and_then(|()| fs::rename(&draft, &path));
     if done.is_err() {
         // The caller hears of the failure that led here.
         let _ = fs::remove_file(&draft);
@@ -73,18 +83,25 @@ pub(crate) fn failure(deed: &str, path: &Path, error: &io::Error) -> Failure {
     }
 }
 
-fn write_draft(draft: &Path, bytes: &[u8], old: Option<&Metadata>) -> io::Result<()> {
+fn write_draft(
+    draft: &Path,
+    bytes: &[u8],
+    old: Option<&Metadata>,
+    mode: Option<Permissions>,
+) -> io::Result<()> {
     // Left by a dead process that had our pid.
     let _ = fs::remove_file(draft);
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .open(draft)?;
-    file.write_all(bytes)?;
     if let Some(old) = old {
         keep_owner(&file, old);
-        file.set_permissions(old.permissions())?;
     }
+    if let Some(mode) = mode.or(old.map(Metadata::permissions)) {
+        file.set_permissions(mode)?;
+    }
+    file.write_all(bytes)?;
     file.sync_all()
 }
 
@@ -137,7 +154,7 @@ fn folder_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 

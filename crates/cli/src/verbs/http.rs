@@ -100,7 +100,7 @@ pub(super) fn remembered_port(home: &Path) -> Option<u16> {
 /// would miss it.
 fn remember_port(home: &Path, port: u16) {
     if remembered_port(home).unwrap_or(Config::default().daemon.listen.port()) != port {
-        let _ = whole_file::replace(&home.join(PORT_FILE), format!("{port}\n").as_bytes());
+        let _ = whole_file::replace_private(&home.join(PORT_FILE), format!("{port}\n").as_bytes());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::Value;
 
@@ -81,6 +82,20 @@ fn a_port_that_is_taken_is_replaced_by_a_free_one_which_is_kept() {
     let url = url.as_str().unwrap().to_owned();
     assert!(!url.ends_with(":7717"), "{url}");
     assert_eq!(ground.call(&["down"]).code, 0);
+    assert!(ground.home("http-port").exists());
+    let mut folders = vec![ground.home("")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let (path, found) = entry.map(|it| (it.path(), it.metadata().unwrap())).unwrap();
+            assert_eq!(
+                found.mode() & 0o077,
+                0,
+                "others may read {}",
+                path.display()
+            );
+            folders.extend(found.is_dir().then_some(path));
+        }
+    }
     let again = ground.call(&["up", "-d", "--json"]);
     assert_eq!(parsed(&again)["url"], url.as_str(), "{again:?}");
     let link = ground.call(&["dashboard", "--print"]);
