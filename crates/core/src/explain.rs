@@ -22,6 +22,8 @@ pub enum Vocabulary {
     RepeatRule,
     /// The state of an agent.
     AgentState,
+    /// Whether the record of an agent is true.
+    Truth,
     /// The cause of an attempt's death.
     DeathCause,
     /// The state of a session.
@@ -34,13 +36,14 @@ pub enum Vocabulary {
 
 impl Vocabulary {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ExitCode,
         Self::ErrorCode,
         Self::TaskStatus,
         Self::StepState,
         Self::RepeatRule,
         Self::AgentState,
+        Self::Truth,
         Self::DeathCause,
         Self::SessionState,
         Self::Alert,
@@ -56,6 +59,7 @@ impl Vocabulary {
             Self::StepState => "step state",
             Self::RepeatRule => "repeat rule",
             Self::AgentState => "agent state",
+            Self::Truth => "truth of an agent",
             Self::DeathCause => "cause of death",
             Self::SessionState => "session state",
             Self::Alert => "alert",
@@ -210,7 +214,8 @@ fn signal_of(code: u8) -> Option<Explanation> {
 }
 
 use Vocabulary::{
-    AgentState, Alert, DeathCause, Event, ExitCode, RepeatRule, SessionState, StepState, TaskStatus,
+    AgentState, Alert, DeathCause, Event, ExitCode, RepeatRule, SessionState, StepState,
+    TaskStatus, Truth,
 };
 
 /// Kind, word, meaning, what to do.
@@ -261,6 +266,13 @@ const TABLE: &[Row] = &[
     (AgentState, "suspended", "paused by a person or a limit", "relight ps NAME says until when; relight start NAME continues it now"),
     (AgentState, "stopped", "it ended or was stopped, and is not restarted by itself", "relight start NAME"),
     (AgentState, "terminated", "its restart budget is used up; only a person restarts it", "relight deaths NAME says why it died; then relight start NAME"),
+
+    (Truth, "as_recorded", "the agent is what its record says", ""),
+    (Truth, "orphaned", "it is alive and its supervisor is not: nobody would restart it", "relight up, or its relight run, adopts it; relight stop NAME ends it"),
+    (Truth, "died_unnoticed", "it died, and no supervisor recorded it", "relight up restarts it; relight recover records the death"),
+    (Truth, "not_recorded", "it has ended, and its supervisor has not recorded that yet", "relight doctor says whether the store can be written"),
+    (Truth, "forgotten", "it waits for a time, and no supervisor would restart it then", "relight up, or its relight run, supervises it again"),
+    (Truth, "unheard", "it reports itself, and no daemon listens", "relight up -d starts the daemon"),
 
     (DeathCause, "completed", "it succeeded", ""),
     (DeathCause, "failed", "it exited with a non-zero code, could not be started, or left its task unfinished", "relight logs NAME"),
@@ -405,6 +417,7 @@ mod tests {
         assert_eq!(kinds("failed"), [TaskStatus, StepState, DeathCause]);
         assert_eq!(kinds("In-Progress"), [TaskStatus]);
         assert_eq!(kinds("died"), [Event]);
+        assert_eq!(kinds("died unnoticed"), [Truth]);
         assert_eq!(kinds("attempt.died"), [Event]);
         assert_eq!(kinds("fenced"), [Vocabulary::ErrorCode]);
         assert_eq!(kinds("in_doubt").len(), 2);
