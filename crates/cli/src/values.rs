@@ -1,5 +1,6 @@
 //! Reads single values of the command line.
 
+use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -29,15 +30,26 @@ pub(crate) fn earlier(text: &str) -> Result<Time, TimeError> {
 
 /// A regular expression.
 pub(crate) fn pattern(text: &str) -> Result<regex_lite::Regex, String> {
-    regex_lite::Regex::new(text).map_err(|error| error.to_string())
+    regex_lite::Regex::new(text).map_err(|error| {
+        format!(
+            "it is not a regular expression: {error}; put \\ before a character that stands for itself"
+        )
+    })
 }
 
 /// A number that the store can hold.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
-    let number = text
-        .parse()
-        .map_err(|error: std::num::ParseIntError| error.to_string())?;
-    limits::number(number).map_err(|error| error.to_string())
+    match text.parse::<u64>() {
+        Ok(number) => limits::number(number).map_err(|error| error.to_string()),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(format!(
+            "it is too large; the largest number is {}",
+            i64::MAX
+        )),
+        Err(_) if text.parse::<i64>().is_ok_and(|it| it < 0) => {
+            Err("the number must not be negative".to_owned())
+        }
+        Err(_) => Err("write a whole number, such as 3".to_owned()),
+    }
 }
 
 /// How long a lease lasts.

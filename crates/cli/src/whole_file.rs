@@ -77,8 +77,12 @@ pub(crate) fn failure(deed: &str, path: &Path, error: &io::Error) -> Failure {
         Exit::Io,
         format!("cannot {deed} {}: {error}", path.display()),
     );
+    let (flag, place) = match path.symlink_metadata() {
+        Ok(_) => ("-l", path),
+        Err(_) => ("-ld", folder_of(path)),
+    };
     match error.kind() {
-        io::ErrorKind::PermissionDenied => failure.hint(format!("ls -l {}", path.display())),
+        io::ErrorKind::PermissionDenied => failure.hint(format!("ls {flag} {}", place.display())),
         _ => failure,
     }
 }

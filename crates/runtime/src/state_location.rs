@@ -284,11 +284,17 @@ pub fn no_folder(code: ErrorCode, what: &str, folder: &Path) -> Refused {
 
 /// Whoever can write the folder of the state decides what agents run: it is refused.
 fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Refused> {
-    let found = std::fs::metadata(folder).ok();
-    let Some(stranger) = found.and_then(|found| file::stranger(&found)) else {
+    let Ok(found) = std::fs::metadata(folder) else {
         return Ok(());
     };
     let place = folder.display();
+    if !found.is_dir() {
+        let text = format!("{what} {place} is not a folder");
+        return Err(Refused::new(ErrorCode::IO, text, A_HOME_OF_YOUR_OWN));
+    }
+    let Some(stranger) = file::stranger(&found) else {
+        return Ok(());
+    };
     let remedy = match stranger {
         Stranger::Owner(_) => format!("chown -R {} {place}", rustix::process::geteuid().as_raw()),
         Stranger::Everybody | Stranger::Group(_) => format!("chmod {mode} {place}"),

@@ -75,7 +75,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "AMOUNT", default_value = "0")]
     pub(crate) spend_max: Cost,
     /// The same in tokens; 0 no limit
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value = "0", value_parser = values::number)]
     pub(crate) tokens_max: u64,
     /// Arguments for a resumed attempt instead of the preset's; {session} and {brief} are filled in
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true, value_parser = values::words)]

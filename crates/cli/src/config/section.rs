@@ -195,7 +195,7 @@ impl<'t> Section<'t> {
 
     /// `spend_max` and `tokens_max`.
     pub(super) fn spend_limit(&self) -> SpendLimit {
-        let tokens = u64::from(self.count("tokens_max", 0..=u32::MAX));
+        let tokens = self.whole("tokens_max", 0..=i64::MAX.unsigned_abs());
         SpendLimit {
             cost_micros: Some(self.cost("spend_max")).filter(|max| *max > 0),
             tokens: Some(tokens).filter(|max| *max > 0),
@@ -207,21 +207,21 @@ impl<'t> Section<'t> {
     }
 
     pub(super) fn count(&self, key: &'static str, range: RangeInclusive<u32>) -> u32 {
+        let range = u64::from(*range.start())..=u64::from(*range.end());
+        u32::try_from(self.whole(key, range)).expect("the range is of such numbers")
+    }
+
+    fn whole(&self, key: &'static str, range: RangeInclusive<u64>) -> u64 {
         self.or_default(key, |value| {
             let DeValue::Integer(number) = value.get_ref() else {
                 return Err(vec![wrong_type(value, "a number")]);
             };
-            let count = i64::from_str_radix(number.as_str(), number.radix()).ok();
-            let count = count.and_then(|count| u32::try_from(count).ok());
-            count.filter(|count| range.contains(count)).ok_or_else(|| {
-                let upto = match *range.end() {
-                    u32::MAX => String::new(),
-                    end => format!(" to {end}"),
-                };
-                vec![bad(
-                    value,
-                    format!("write a number from {}{upto}", range.start()),
-                )]
+            let whole = i128::from_str_radix(number.as_str(), number.radix());
+            let given = u64::try_from(whole.unwrap_or(i128::MAX));
+            let given = given.ok().filter(|given| range.contains(given));
+            given.ok_or_else(|| {
+                let (from, to) = (range.start(), range.end());
+                vec![bad(value, format!("write a number from {from} to {to}"))]
             })
         })
     }

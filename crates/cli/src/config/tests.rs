@@ -141,6 +141,11 @@ fn a_mistake_in_the_grammar_is_told_with_its_place() {
 }
 
 #[test]
+fn tokens_are_counted_beyond_32_bits() {
+    assert!(read("[recovery]\ntokens_max = 5_000_000_000").is_ok());
+}
+
+#[test]
 fn each_kind_of_mistake_has_its_hint() {
     let mut told = String::new();
     for lines in [
@@ -152,6 +157,7 @@ fn each_kind_of_mistake_has_its_hint() {
         "[store]\nurl = \"mysql:x\"",
         "[recovery]\nstrategy = \"exec\"",
         "[recovery]\nmax_attempts = -1",
+        "[recovery]\ntokens_max = 9223372036854775808",
         "[agent]\nname = \"a\"",
         "[[agent]]\ncommand = [\"true\"]",
         "[[agent]]\nname = \"a\"\ncommand = []",
@@ -191,7 +197,10 @@ fn each_kind_of_mistake_has_its_hint() {
         |            ^^^^^^ write exec = ["PROGRAM", …] in [recovery]
     2:16: bad `max_attempts` in [recovery]
       2 | max_attempts = -1
-        |                ^^ write a number from 0
+        |                ^^ write a number from 0 to 4294967295
+    2:14: bad `tokens_max` in [recovery]
+      2 | tokens_max = 9223372036854775808
+        |              ^^^^^^^^^^^^^^^^^^^ write a number from 0 to 9223372036854775807
     1:1: `agent` in the file is a table
       1 | [agent]
         | ^^^^^^^ expected tables: write [[agent]]

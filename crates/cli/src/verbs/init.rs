@@ -227,15 +227,17 @@ fn starter(environment: &Environment, program: Option<&AgentProgram>, prompt: &s
     )
 }
 
-/// Fails when it exists. Nobody else may write it: it says what is run.
+/// Fails when it exists. Nobody else may write it: it says what is run. Half of it is not left there.
 fn create(file: &Path, text: &str) -> io::Result<()> {
     let mut made = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o644)
         .open(file)?;
-    made.write_all(text.as_bytes())?;
-    made.sync_all()
+    let written = made.write_all(text.as_bytes());
+    written.and_then(|()| made.sync_all()).inspect_err(|_| {
+        let _ = std::fs::remove_file(file);
+    })
 }
 
 fn is_installed(environment: &Environment, name: &str) -> bool {

@@ -169,6 +169,29 @@ fn a_home_that_cannot_be_made_is_74() {
 }
 
 #[test]
+fn init_in_a_folder_that_cannot_be_written_is_74() {
+    let place = Place::new();
+    for folder in ["", "work"] {
+        fs::set_permissions(place.path(folder), fs::Permissions::from_mode(0o555)).unwrap();
+    }
+    let refused = unprivileged(&place, "init --yes").with_code(74);
+    let folder = place.path("work").canonicalize().unwrap();
+    refused.says(&[
+        &folder.join("relight.toml").display().to_string(),
+        "ermission denied",
+        &format!("ls -ld {}", folder.display()),
+    ]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    // Half of a file is not left, either.
+    let limited = "(ulimit -f 0; trap '' XFSZ; relight init --yes 2>&1; echo code $?) | cat";
+    let text = place.shell(limited).run().text();
+    assert!(text.ends_with("code 74\n"), "{text}");
+    assert!(!place.work("relight.toml").exists(), "{text}");
+}
+
+#[test]
 fn a_full_disk_is_74_and_the_last_good_state_is_intact() {
     let place = with_store();
     let before = place.json("task show t")["seq"].clone();
@@ -355,6 +378,37 @@ const BAD: &[(&str, i32, &str, &str)] = &[
         "",
     ),
     ("nonsense", 2, "unrecognized subcommand 'nonsense'", ""),
+    (
+        "task list --home /dev/null",
+        74,
+        "the home /dev/null is not a folder",
+        "--home DIR, a folder of your own",
+    ),
+    (
+        "task show a,b/c",
+        1,
+        "there is no task",
+        "allowed are A-Z a-z 0-9 . _ : @ / -",
+    ),
+    (
+        "logs --grep [",
+        2,
+        "it is not a regular expression: found unclosed character class",
+        "",
+    ),
+    (
+        "run --tokens-max 99999999999999999999 -- true",
+        2,
+        "the largest number is 9223372036854775807",
+        "",
+    ),
+    (
+        "run --tokens-max 9999999999999999999 -- true",
+        2,
+        "the largest number is 9223372036854775807",
+        "",
+    ),
+    ("ps --all nobody", 1, "there is no agent nobody", ""),
 ];
 
 #[test]

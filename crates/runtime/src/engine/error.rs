@@ -119,10 +119,16 @@ impl ActError {
         match self {
             Self::Refused(refusal) => refusal.hint(),
             Self::Workflow(error) => error.hint(),
-            Self::NoSuchTask(task) => Some(format!(
-                "relight task list shows all tasks; relight task add {} adds it",
-                shell_word(task.as_str())
-            )),
+            Self::NoSuchTask(task) => Some(match TaskId::strict(task.as_str()) {
+                Ok(task) => format!(
+                    "relight task list shows all tasks; relight task add {} adds it",
+                    shell_word(task.as_str())
+                ),
+                Err(error) => format!(
+                    "relight task list shows all tasks; only a workflow of relight checkpoint can have \
+                     this id: {error}"
+                ),
+            }),
             Self::NoSuchAgent(agent) => Some(format!(
                 "relight ps lists all; relight run --name {} -- CMD makes it",
                 shell_word(agent.as_str())
