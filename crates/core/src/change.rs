@@ -366,13 +366,18 @@ fn end_step(task: &mut Task, mark: &StepMark, done: bool, at: Time) {
 /// Cost and turns have columns of their own.
 fn spend(task: &mut Task, usage: Usage) {
     let (tally, tokens) = (&mut task.tally, &mut task.spec.meter.used);
-    tally.cost_micros = tally.cost_micros.saturating_add(usage.cost_micros);
-    tally.turns = tally.turns.saturating_add(usage.turns);
-    *tokens = tokens.plus(Usage {
+    let columns = Usage {
+        cost_micros: tally.cost_micros,
+        turns: tally.turns,
+        ..*tokens
+    };
+    let total = columns.plus(usage);
+    (tally.cost_micros, tally.turns) = (total.cost_micros, total.turns);
+    *tokens = Usage {
         cost_micros: 0,
         turns: 0,
-        ..usage
-    });
+        ..total
+    };
 }
 
 fn summary(task: &Task) -> Value {

@@ -14,6 +14,9 @@ use crate::time::Time;
 /// Most counters whose last reading is kept; of more, the one that was read first is forgotten.
 const READINGS_MAX: usize = 16;
 
+/// Most that is counted of anything: what the columns of every store can hold.
+const AMOUNT_MAX: u64 = i64::MAX.cast_unsigned();
+
 /// What a piece of work has used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -67,6 +70,7 @@ impl Usage {
     }
 
     fn with(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        let join = |mine, others| join(mine, others).min(AMOUNT_MAX);
         Self {
             cost_micros: join(self.cost_micros, other.cost_micros),
             turns: join(self.turns, other.turns),

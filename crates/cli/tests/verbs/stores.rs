@@ -276,3 +276,26 @@ fn a_store_moves_up_to_postgres_and_comes_back_from_a_dump() {
     good(&stage, &["--store", &url, "task", "add", "goes-on"]);
     good(&stage, &["store", "verify", &url]);
 }
+
+#[test]
+fn amounts_beyond_what_a_column_holds_stay_at_its_largest() {
+    let stage = Stage::new();
+    good(&stage, &["task", "add", "t"]);
+    for _ in 0..3 {
+        let turns = i64::MAX.to_string();
+        let words = [
+            "task",
+            "spend",
+            "t",
+            "--turns",
+            &turns,
+            "--cost",
+            "9223372036854",
+        ];
+        good(&stage, &words);
+    }
+    hash(&stage, &home(&stage));
+    let shown = good(&stage, &["task", "show", "t", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["turns"], i64::MAX);
+}
