@@ -22,7 +22,7 @@ const EVENTS_MAX: usize = 200;
 pub struct HandedOver {
     /// The agent that had it, else the holder in words.
     pub from: String,
-    /// Who gave it away: the strategy, or `a person`.
+    /// By whose word it changed hands: `strategy NAME`, `a claim by AGENT` or `a person`.
     pub by: String,
     /// The reason that was given when the earlier hold ended.
     pub reason: Option<String>,
@@ -78,7 +78,8 @@ pub(crate) async fn of(
     reason: Option<String>,
 ) -> Result<Option<HandedOver>, StoreError> {
     let events = store.events(query(&task.id)).await?;
-    let Some((before, by)) = find(&events, task.agent.as_ref().map(ToString::to_string)) else {
+    let agent = task.agent.as_ref().map(ToString::to_string);
+    let Some((before, by)) = find(&events, agent, task.pinned) else {
         return Ok(None);
     };
     let named = |state: StepState| {
@@ -105,14 +106,16 @@ fn query(task: &TaskId) -> EventQuery {
             EventKind::TaskAssigned,
             EventKind::TaskRecovery,
             EventKind::LeaseTaken,
+            EventKind::FenceRaised,
         ],
         limit: EVENTS_MAX,
         newest: true,
     }
 }
 
-/// The hold before the newest one, and who gave the task away. `agent` is whose the task is now.
-fn find(events: &[Event], agent: Option<String>) -> Option<(Hold, String)> {
+/// The hold before the newest one, and by whose word the task changed hands. `agent` is whose the task is
+/// now; it is pinned to it unless that agent claimed it.
+fn find(events: &[Event], agent: Option<String>, is_pinned: bool) -> Option<(Hold, String)> {
     let newest = events
         .iter()
         .rposition(|event| event.kind == EventKind::LeaseTaken)?;
@@ -125,18 +128,35 @@ fn find(events: &[Event], agent: Option<String>) -> Option<(Hold, String)> {
     if own.agent() == last.agent() {
         return None;
     }
-    let decided = earlier[before..]
+    let between = &earlier[before..];
+    let decided = between
         .iter()
         .rfind(|event| event.kind == EventKind::TaskRecovery);
-    let reassigned = |event: &&Event| event.detail["outcome"] == reassign();
-    let by = match decided.filter(reassigned) {
-        Some(event) => format!(
+    let decided = decided.filter(|event| event.detail["outcome"] == reassign());
+    let by = match (own.agent(), decided) {
+        _ if is_assigned_by_hand(between) => "a person".to_owned(),
+        (_, Some(event)) => format!(
             "strategy {}",
             event.detail["strategy"].as_str().unwrap_or("?")
         ),
-        None => "a person".to_owned(),
+        (Some(agent), None) if !is_pinned => format!("a claim by {agent}"),
+        (_, None) => "a person".to_owned(),
     };
     Some((last, by))
+}
+
+/// Whether the agent that was named last was named by `task retry` or `recover`, which raise the fence in
+/// the same commit.
+fn is_assigned_by_hand(events: &[Event]) -> bool {
+    let named = events
+        .iter()
+        .rfind(|event| event.kind == EventKind::TaskAssigned && event.detail["agent"].is_string());
+    named.is_some_and(|named| {
+        let mut raised = events
+            .iter()
+            .filter(|event| event.kind == EventKind::FenceRaised);
+        raised.any(|event| event.at == named.at)
+    })
 }
 
 fn reassign() -> &'static str {
@@ -217,7 +237,11 @@ mod tests {
     }
 
     fn told(events: &[Event], agent: Option<&str>) -> Option<String> {
-        let (before, by) = find(events, agent.map(str::to_owned))?;
+        told_of(events, agent, true)
+    }
+
+    fn told_of(events: &[Event], agent: Option<&str>, is_pinned: bool) -> Option<String> {
+        let (before, by) = find(events, agent.map(str::to_owned), is_pinned)?;
         Some(format!("{} by {by}", before.text()))
     }
 
@@ -247,6 +271,26 @@ mod tests {
             told(&from_nobody, Some("b")).unwrap(),
             "ann by strategy resume"
         );
+    }
+
+    #[test]
+    fn a_claim_and_a_person_are_told_apart() {
+        let claimed = [taken_for_a_time(), assigned("b"), taken_for_a_time()];
+        let told = |events: &[Event]| told_of(events, Some("b"), false).unwrap();
+        assert_eq!(told(&claimed), "ann by a claim by b");
+        let reassigned = event(
+            EventKind::TaskRecovery,
+            json!({"strategy": "resume", "outcome": "reassign"}),
+        );
+        let raised = event(EventKind::FenceRaised, Value::Null);
+        let given = [
+            taken_for_a_time(),
+            reassigned,
+            raised,
+            assigned("b"),
+            taken_for_a_time(),
+        ];
+        assert_eq!(told(&given), "ann by a person");
     }
 
     #[test]

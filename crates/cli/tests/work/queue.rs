@@ -84,6 +84,18 @@ fn who_gets_a_task_of_another_agent_is_told_from_whom_and_what_is_in_doubt() {
 }
 
 #[test]
+fn who_claims_a_task_that_a_dead_script_left_is_told_that_no_person_gave_it() {
+    let place = Place::new();
+    let script = holder(&place);
+    place.ok(&format!("task start t --owner-pid {}", script.pid()));
+    let of_script = format!("process {}", script.pid());
+    script.kill();
+    let claimed = place.json("task claim --agent b");
+    assert_eq!(claimed["handed_over"]["by"], "a claim by b", "{claimed}");
+    assert_eq!(claimed["handed_over"]["from"], of_script.as_str());
+}
+
+#[test]
 fn a_waiting_claim_is_woken_by_a_new_task() {
     let place = Place::new();
     config(&place, "[queue]\nsweep = \"1h\"\n");
