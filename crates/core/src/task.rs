@@ -138,6 +138,11 @@ impl Task {
         self.spec.max_retries.unwrap_or(MAX_RETRIES_DEFAULT)
     }
 
+    /// How many of its retries are used.
+    pub fn retries_in_words(&self) -> String {
+        format!("{} of {} used", self.retries, self.max_retries())
+    }
+
     /// Whether it failed and retries are left.
     pub fn has_retry_left(&self) -> bool {
         self.retries < self.max_retries() && !self.tally.given_up

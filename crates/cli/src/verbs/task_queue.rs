@@ -121,8 +121,8 @@ pub(super) fn recovered_text(recovered: &Recovered, task: &Task, command: Option
             format!("task {id} failed; its strategy gives it up (relight task retry {id} --force)")
         }
         TaskStatus::Failed if task.has_retry_left() => {
-            let (next, max) = (task.retries + 1, task.max_retries());
-            format!("task {id} failed; may be taken again {when} (retry {next} of {max})")
+            let retries = task.retries_in_words();
+            format!("task {id} failed; may be taken again {when} (retries: {retries})")
         }
         TaskStatus::Failed => {
             format!("task {id} failed; no retry is left (relight task retry {id} --force)")

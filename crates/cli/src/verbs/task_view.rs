@@ -51,11 +51,7 @@ pub(super) fn view_text(
     };
     row(
         "retries",
-        Some(format!(
-            "{} of {}{given_up}",
-            task.retries,
-            task.max_retries()
-        )),
+        Some(format!("{}{given_up}", task.retries_in_words())),
     );
     row("starts", Some(starts_text(task)));
     row(

@@ -19,8 +19,10 @@ fn a_task_that_fails_may_be_taken_again_while_retries_are_left() {
     let said = place.ok("task fail t --reason boom").text();
     assert_eq!(
         said,
-        "task t failed; may be taken again at once (retry 1 of 1)\n"
+        "task t failed; may be taken again at once (retries: 0 of 1 used)\n"
     );
+    let shown = place.ok("task show t").text();
+    assert!(shown.contains("0 of 1 used\n"), "the same count: {shown}");
     place.ok("task claim --agent b");
     let said = place.ok("task fail t --reason again").text();
     assert!(

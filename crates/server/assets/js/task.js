@@ -78,7 +78,7 @@ function aboutCard(task) {
     ["Agent", task.agent && subjectLink("agent", task.agent)], ["Held by", holder?.text], ["Held since", holder && time(holder.since)],
     ["Lease left", holder?.left_ms != null && time(new Date(Date.now() + holder.left_ms).toISOString(), "left")],
     ["Cost", Number(task.cost) ? money(task.cost) : null], ["Turns", task.turns || null], ["Tokens in", tokens(task.input_tokens)], ["Tokens out", tokens(task.output_tokens)],
-    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries}`], ["Recoveries without progress", task.recoveries || null], ["Strategy", task.strategy_in_effect],
+    ["Fence", task.fence], ["Starts", task.starts], ["Retries", `${task.retries} of ${task.max_retries} used`], ["Recoveries without progress", task.recoveries || null], ["Strategy", task.strategy_in_effect],
     ["Priority", task.priority || null], ["Needs", task.needs?.join(", ")], ["Belongs to its agent", task.pinned ? "yes" : null],
     ["Not before", task.not_before && time(task.not_before, "in")], ["Expires", task.expires_at && time(task.expires_at, "in")],
     ["Last progress", task.progress_at && time(task.progress_at)], ["Created", time(task.created_at)], ["Updated", time(task.updated_at)],
