@@ -4,6 +4,7 @@ use crate::cases;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use cases::Place;
 
@@ -150,6 +151,41 @@ fn a_home_that_cannot_be_written_is_74() {
         place.json("task list")["items"].as_array().unwrap().len(),
         1
     );
+}
+
+#[test]
+fn a_store_that_was_read_only_for_a_while_is_usable_again() {
+    let place = with_store();
+    let files = ["relight.db", "relight.db-wal", "relight.db-shm"].map(|name| place.home(name));
+    let chmod = |file: &Path, mode| {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    if rustix::process::geteuid().is_root() {
+        chmod(&place.path(""), 0o755);
+        let all = place.picture("home").into_keys();
+        for file in all.chain([place.path("home")]) {
+            std::os::unix::fs::chown(file, Some(65_534), None).unwrap();
+        }
+    }
+    // As SQLite makes them beside a store that is 0400.
+    for file in &files {
+        fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file)
+            .unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(file, Some(65_534), None).unwrap();
+        }
+        chmod(file, 0o400);
+    }
+    unprivileged(&place, "task add u").with_code(74);
+    chmod(&files[0], 0o600);
+    unprivileged(&place, "task add u").with_code(0);
+    for file in files.iter().filter(|file| file.exists()) {
+        let mode = fs::metadata(file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.display());
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,9 +122,33 @@ fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(path)?,
         Err(error) => return Err(io_error(path, error)),
     }
+    restore_modes(path)?;
     let connection = connect(path, usage)?;
     check_header(path, &connection)?;
     Ok(connection)
+}
+
+/// Gives the log and its index the mode of the store again. SQLite creates them with the mode that the
+/// store has then, so those of a store that was read-only for a while stay so, and it cannot be written.
+fn restore_modes(path: &Path) -> Result<(), StoreError> {
+    const OWN: u32 = 0o600;
+    let own = rustix::process::geteuid().as_raw();
+    let Ok(store) = fs::metadata(path) else {
+        return Ok(());
+    };
+    if store.uid() != own || store.mode() & OWN != OWN {
+        return Ok(());
+    }
+    for suffix in ["-wal", "-shm"] {
+        let file = with_suffix(path, suffix);
+        let is_lacking = fs::symlink_metadata(&file)
+            .is_ok_and(|it| it.is_file() && it.uid() == own && it.mode() & OWN != OWN);
+        if is_lacking {
+            let restored = fs::set_permissions(&file, store.permissions());
+            restored.map_err(|error| io_error(&file, error))?;
+        }
+    }
+    Ok(())
 }
 
 fn refuse_remote(path: &Path) -> Result<(), StoreError> {
