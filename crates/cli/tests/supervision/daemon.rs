@@ -103,6 +103,30 @@ fn a_stopped_agent_is_not_counted_as_left_running() {
 }
 
 #[test]
+fn a_restart_that_cannot_start_anything_is_answered_with_the_reason() {
+    let ground = with_one("sleep 300", "folder = \"sub\"\ngrace = \"1s\"");
+    std::fs::create_dir(ground.work("sub")).unwrap();
+    std::fs::rename(ground.work("agent"), ground.work("sub/agent")).unwrap();
+    let _daemon = ground.up(&[]);
+    ground.until_runs("a", 1);
+    std::fs::rename(ground.work("sub/agent"), ground.work("away")).unwrap();
+    let says = |verb: &str, why: &str| {
+        let ran = ground.call(&[verb, "a"]);
+        assert_eq!(ran.code, 75, "{ran:?}");
+        let text = format!("agent a did not start: {why}");
+        assert!(ran.stderr.contains(&text), "{ran:?}");
+        assert!(ran.stderr.contains("relight ps a shows"), "{ran:?}");
+    };
+    says("restart", "there is no program ./agent");
+    std::fs::remove_dir(ground.work("sub")).unwrap();
+    let folder = ground.work("sub").display().to_string();
+    says("start", &format!("its folder {folder} is missing"));
+    std::fs::create_dir(ground.work("sub")).unwrap();
+    std::fs::rename(ground.work("away"), ground.work("sub/agent")).unwrap();
+    assert_eq!(states(&ground, "restart").1, json!("running"));
+}
+
+#[test]
 fn a_stop_is_never_undone() {
     let ground = with_one("echo $$ >>births; sleep 300", "");
     let daemon = ground.up(&[]);

@@ -144,6 +144,7 @@ pub(in crate::supervise) async fn acquire(
         has_passed_input: false,
         takes_over: false,
         handed_over: None,
+        not_started: None,
         open_calls: Vec::new(),
         leaving: false,
         waiters: Vec::new(),

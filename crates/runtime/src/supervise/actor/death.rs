@@ -169,6 +169,9 @@ impl Actor {
         seen: SeenOfDeath,
     ) -> Result<(), SupervisionLost> {
         let event = self.facts_of(&attempt, &record, said, seen).await;
+        if attempt.process.is_none() && self.ending().is_none() {
+            self.not_started.clone_from(&record.note);
+        }
         self.last = Some(attempt);
         self.happen(event).await
     }

@@ -126,6 +126,7 @@ impl Actor {
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
+                self.not_started = Some(error.to_string());
                 let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
                 if self.is_started_with_tasks() && is_its_task {
                     let lost = self.lose_task(error.to_string()).await;

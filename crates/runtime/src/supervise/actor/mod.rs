@@ -187,6 +187,8 @@ pub(super) struct Actor {
     open_calls: Vec<ToolCall>,
     leaving: bool,
     waiters: Vec<Waiter>,
+    /// Why the newest attempt never ran, if that was since the newest waiter came.
+    not_started: Option<String>,
     /// Events caused by effects, oldest first.
     events: VecDeque<AgentEvent>,
     /// The running check of the loop's condition; dropping it cancels the check.
@@ -366,6 +368,7 @@ impl Actor {
 
     fn await_state(&mut self, wanted: WantedState, answer: oneshot::Sender<StateChangeResult>) {
         let previous = self.agent.state.kind();
+        self.not_started = None;
         let task = self.spec.plan.task.clone();
         let task_cancelled = task.filter(|_| previous == AgentStateKind::Running);
         self.waiters.push(Waiter {
@@ -393,6 +396,7 @@ impl Actor {
             None
         };
         let name = &self.spec.name;
+        let not_started = self.not_started.take();
         let (why, hint) = match &task {
             Some(task) if task.status.waits_for_person() => (
                 format!(": its task {} is {}", task.id, task.status),
@@ -402,7 +406,13 @@ impl Actor {
                 format!(": its task {id} is {status}"),
                 "new work needs a new task; name that one as the agent's".to_owned(),
             ),
-            _ => (String::new(), format!("relight deaths {name} says why")),
+            _ => match &not_started {
+                Some(why) => (
+                    format!(": {why}"),
+                    format!("correct that; relight ps {name} shows when it is tried again"),
+                ),
+                None => (String::new(), format!("relight deaths {name} says why")),
+            },
         };
         for waiter in std::mem::take(&mut self.waiters) {
             let met = match waiter.wanted {
@@ -410,7 +420,7 @@ impl Actor {
                 WantedState::Rest => rests,
             };
             let failed = match waiter.wanted {
-                WantedState::Running => rests && !runs && !is_idle,
+                WantedState::Running => (rests || not_started.is_some()) && !runs && !is_idle,
                 // A later request replaced this one.
                 WantedState::Rest => runs && !rests,
             };
