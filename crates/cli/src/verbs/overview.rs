@@ -9,6 +9,7 @@ use relight_runtime::operations::Context;
 use relight_runtime::operations::agent::{AgentView, Truth};
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::operations::needs::NeedsMe;
+use relight_runtime::os::clock;
 use relight_runtime::supervise::control::{SupervisorStatus, daemon_socket};
 use relight_server::client;
 use relight_store::{AgentQuery, Inventory};
@@ -56,11 +57,36 @@ impl StatusOverview {
         })
     }
 
-    /// How many agents are in each state that there is.
+    /// How many agents are in each state that there is, in the words of `relight ps`.
     pub(super) fn agents_by_state(&self) -> Vec<(&'static str, usize)> {
-        let count = |kind: AgentStateKind| self.agents.iter().filter(|a| a.state == kind).count();
-        let counts = AgentStateKind::ALL.map(|kind| (kind.as_str(), count(kind)));
-        counts.into_iter().filter(|(_, count)| *count > 0).collect()
+        let now = clock::now();
+        let mut counts: Vec<(&'static str, usize)> = Vec::new();
+        for kind in AgentStateKind::ALL {
+            for agent in self.agents.iter().filter(|agent| agent.state == kind) {
+                let word = state_word(agent, now);
+                match counts.iter_mut().find(|(known, _)| *known == word) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((word, 1)),
+                }
+            }
+        }
+        counts
+    }
+}
+
+/// The state in one word: what is true of it, where its record says something else.
+pub(super) fn state_word(agent: &AgentView, now: Time) -> &'static str {
+    match (agent.state, agent.truth) {
+        (_, Truth::Orphaned) => "orphaned",
+        (_, Truth::DiedUnnoticed) => "died",
+        (_, Truth::NotRecorded) => "ended",
+        (_, Truth::Unheard) => "unheard",
+        (AgentStateKind::Running, _) if agent.waiting_until.is_some_and(|until| until > now) => {
+            "waiting"
+        }
+        // An agent that waits for a task of the queue is at rest, not stopped.
+        (AgentStateKind::Stopped, _) if agent.detail == "idle" => "idle",
+        (state, _) => state.as_str(),
     }
 }
 

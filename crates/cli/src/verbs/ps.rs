@@ -15,6 +15,7 @@ use relight_store::AgentQuery;
 use serde_json::json;
 
 use super::operate;
+use super::overview::state_word;
 use crate::arguments::agent::PsArguments;
 use crate::environment::Environment;
 use crate::exit::Outcome;
@@ -105,22 +106,6 @@ fn supervisor_text(agent: &AgentView) -> String {
         }
         (_, Truth::DiedUnnoticed | Truth::Forgotten | Truth::Unheard) => "none".to_owned(),
         (_, Truth::AsRecorded | Truth::NotRecorded) => none(),
-    }
-}
-
-/// The state in one word: what is true of it, where its record says something else.
-fn state_word(agent: &AgentView, now: Time) -> &'static str {
-    match (agent.state, agent.truth) {
-        (_, Truth::Orphaned) => "orphaned",
-        (_, Truth::DiedUnnoticed) => "died",
-        (_, Truth::NotRecorded) => "ended",
-        (_, Truth::Unheard) => "unheard",
-        (AgentStateKind::Running, _) if agent.waiting_until.is_some_and(|until| until > now) => {
-            "waiting"
-        }
-        // An agent that waits for a task of the queue is at rest, not stopped.
-        (AgentStateKind::Stopped, _) if agent.detail == "idle" => "idle",
-        (state, _) => state.as_str(),
     }
 }
 

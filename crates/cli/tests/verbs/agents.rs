@@ -163,6 +163,10 @@ fn an_agent_that_died_with_its_supervisor_is_not_called_running() {
         agent["detail"],
         "died unnoticed; to continue: relight up, or cd /work && relight run --name writer -- ./writer.sh"
     );
+    let status = stage.run(&["status"]);
+    assert!(status.stdout.contains("agents    1 died\n"), "{status:?}");
+    let counts = &json(&stage.run(&["status", "--json"]).stdout)["agents"];
+    assert_eq!(counts.to_string(), r#"{"died":1}"#);
 }
 
 #[test]
