@@ -546,7 +546,8 @@ impl Environment {
             Ok(_) => true,
             Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
         };
-        let Some(socket) = sockets.find(listens) else {
+        let lives = |socket: &PathBuf| control::holder(socket).is_some() || listens(socket);
+        let Some(socket) = sockets.find(lives) else {
             return Ok(());
         };
         let (path, socket) = (path.display(), socket.display());

@@ -119,7 +119,7 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Up(arguments) => verbs::up::run(environment, &arguments),
         Command::Project(command) => verbs::project::run(environment, &command),
         Command::Trust(arguments) => verbs::trust::run(environment, &arguments),
-        Command::Down(arguments) => verbs::control::down(environment, &arguments),
+        Command::Down(arguments) => verbs::down::run(environment, &arguments),
         Command::Dashboard(arguments) => verbs::dashboard::run(environment, &arguments),
         Command::Token(command) => verbs::token::run(environment, &command),
         Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),

@@ -252,7 +252,9 @@ pub(crate) struct RevokeArguments {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
-    The next relight up starts these agents again. Exit code 69: no daemon is running."
+    The next relight up starts these agents again. A daemon that is frozen or has lost its socket is\n\
+    ended by SIGTERM; it cannot be told to keep its agents. Exit code 69: no daemon is running. If agents\n\
+    of a daemon that was killed still run, they are named with what stops or adopts them."
 )]
 pub(crate) struct DownArguments {
     /// Keep the agents running; the next relight up adopts them

@@ -1,4 +1,4 @@
-//! `relight start`, `stop`, `restart` and `down`: what a live supervisor does for a person. Without one
+//! `relight start`, `stop` and `restart`: what a live supervisor does for a person. Without one
 //! only `stop` can be done: the command takes the agent up itself, for as long as that takes.
 
 use std::collections::BTreeSet;
@@ -11,8 +11,7 @@ use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::operations::agent::{SupervisorView, start_with_daemon};
 use relight_runtime::supervise::control::{
-    self, AskError, Changed, ControlReply, Refused, Request, ShutdownSummary, daemon_socket,
-    run_socket,
+    self, AskError, Changed, ControlReply, Refused, Request, daemon_socket, run_socket,
 };
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::heartbeats::Beats;
@@ -26,17 +25,16 @@ use relight_store::AgentQuery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
 use super::supervision::{self, cannot_use};
-use crate::arguments::agent::{DownArguments, NamesArguments};
+use crate::arguments::agent::NamesArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::work::Work;
 use crate::{block_on, output};
 
 /// What a supervisor may take beyond the agent's own grace.
-const PATIENCE: Span = Span::from_secs(30);
+pub(super) const PATIENCE: Span = Span::from_secs(30);
 /// A supervisor that lives and does not listen is just starting or ending: how often it is tried
 /// again, and after how long.
 const ROUNDS_MAX: usize = 20;
@@ -319,7 +317,7 @@ async fn stop_alone(environment: &Environment, agent: Agent) -> Result<Changed, 
     ))
 }
 
-fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
+pub(super) fn answer<A: DeserializeOwned>(reply: ControlReply) -> Result<A, Failure> {
     match reply {
         ControlReply::Ok(value) => serde_json::from_value(value).map_err(|error| {
             Failure::new(
@@ -342,57 +340,8 @@ pub(super) fn no_answer(of: &str, error: &AskError) -> Failure {
     }
 }
 
-pub(crate) fn down(environment: &Environment, arguments: &DownArguments) -> Outcome {
-    let socket = daemon_socket(&environment.state_folder()?);
-    let request = Request::Down {
-        keep_agents: arguments.keep_agents,
-    };
-    let reply = match client::ask(&socket, &request, PATIENCE) {
-        Err(AskError::Nobody(_)) => {
-            return Err(Failure::new(Exit::Unreachable, "no daemon runs here")
-                .hint("relight ps shows what does; relight stop NAME ends an agent that outlived its daemon, Ctrl-C a relight run"));
-        }
-        other => other.map_err(|error| no_answer("the daemon", &error))?,
-    };
-    let ending: ShutdownSummary = answer(reply)?;
-    if let Some(problem) = ending.problem {
-        let has_ended = has_ended(ending.pid, PATIENCE);
-        let how = if has_ended { "has ended" } else { "is ending" };
-        let text = format!("the daemon (pid {}) {how}: {problem}", ending.pid);
-        return Err(Failure::new(Exit::Io, text)
-            .hint("the next relight up adopts the agents that the store knows"));
-    }
-    if !has_ended(ending.pid, longest_grace(environment)?) {
-        let text = format!("the daemon (pid {}) is still ending", ending.pid);
-        return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
-    }
-    let how = if arguments.keep_agents {
-        "left running"
-    } else {
-        "stopped"
-    };
-    let text = format!("the daemon has ended; agents {how}: {}", ending.agents);
-    let value = json!({"pid": ending.pid, "agents": ending.agents, "kept": arguments.keep_agents});
-    output::answer(environment, &value, &text);
-    Ok(0)
-}
-
-/// The daemon stops its agents at the same time, each with its own grace.
-fn longest_grace(environment: &Environment) -> Result<Span, Failure> {
-    let engine = environment.engine()?;
-    let agents = block_on(engine.store().agents(AgentQuery::default()))?;
-    let longest = agents
-        .iter()
-        .map(|agent| agent.plan.grace)
-        .max()
-        .unwrap_or_default();
-    Ok(Span::from_ms(
-        longest.as_ms().saturating_add(PATIENCE.as_ms()),
-    ))
-}
-
 /// Waits for the end of a process that said it would.
-fn has_ended(pid: u32, patience: Span) -> bool {
+pub(super) fn has_ended(pid: u32, patience: Span) -> bool {
     let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) else {
         return true;
     };

@@ -1,13 +1,15 @@
 //! `relight dashboard`: a link that logs a browser in, opened or printed.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use relight_core::error_code::with_causes;
 use relight_core::time::Span;
 use relight_runtime::os::process;
-use relight_runtime::supervise::control::{AskError, daemon_socket};
+use relight_runtime::supervise::control::{AskError, daemon_socket, holder};
 use relight_server::client;
 
+use super::overview;
 use crate::arguments::agent::DashboardArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -21,8 +23,9 @@ pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> 
     if cfg!(not(feature = "dashboard")) {
         return Err(Failure::not_built("dashboard", "dashboard"));
     }
-    let socket = daemon_socket(&environment.state_folder()?);
-    let asked = client::login_code(&socket, PATIENCE).map_err(|error| no_answer(&error))?;
+    let home = environment.state_folder()?;
+    let asked = client::login_code(&daemon_socket(&home), PATIENCE);
+    let asked = asked.map_err(|error| no_answer(&home, &error))?;
     let code = asked.map_err(|refused| {
         let failure = Failure::new(Exit::No, refused.message);
         match refused.hint {
@@ -57,7 +60,11 @@ fn open(url: &str) -> bool {
     })
 }
 
-fn no_answer(error: &AskError) -> Failure {
+fn no_answer(home: &Path, error: &AskError) -> Failure {
+    if let Some(process) = holder(&daemon_socket(home)) {
+        let (text, hint) = overview::silent(home, &process);
+        return Failure::new(Exit::Unreachable, text).hint(hint);
+    }
     match error {
         AskError::Nobody(_) => {
             Failure::new(Exit::Unreachable, "no daemon runs here").hint("relight up starts it")

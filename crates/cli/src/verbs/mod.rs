@@ -12,6 +12,7 @@ pub(crate) mod deaths;
 mod default_name;
 mod detached;
 pub(crate) mod doctor;
+pub(crate) mod down;
 pub(crate) mod drain;
 pub(crate) mod events;
 pub(crate) mod explain;

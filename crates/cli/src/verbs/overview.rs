@@ -1,7 +1,10 @@
 //! What an operator wants to know at a glance: agents, work in flight, what needs a person, the daemon.
 //! `relight status` prints it, `relight ps --watch` shows it as it changes.
 
+use std::path::Path;
+
 use relight_core::agent::AgentStateKind;
+use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
 use relight_runtime::drain;
 use relight_runtime::inflight::{self, Inflight};
@@ -9,9 +12,9 @@ use relight_runtime::operations::Context;
 use relight_runtime::operations::agent::{AgentView, Truth};
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::operations::needs::NeedsMe;
-use relight_runtime::os::clock;
-use relight_runtime::supervise::control::{SupervisorStatus, daemon_socket};
-use relight_server::client;
+use relight_runtime::os::{clock, process};
+use relight_runtime::supervise::control::daemon_socket;
+use relight_runtime::supervise::daemon_client::{self, DaemonState};
 use relight_store::{AgentQuery, Inventory};
 
 use crate::exit::Failure;
@@ -32,6 +35,12 @@ pub(super) struct StatusOverview {
 }
 
 impl StatusOverview {
+    /// Adds what waits for a person, as the first of all.
+    pub(super) fn need(&mut self, need: NeedsMe) {
+        self.needs.insert(0, need);
+        self.needs_total += 1;
+    }
+
     pub(super) async fn read(context: &Context, query: AgentQuery) -> Result<Self, Failure> {
         let store = context.engine.store();
         let here = output::here();
@@ -118,9 +127,24 @@ fn own_needs(agents: &[AgentView], inflight: &Inflight) -> Vec<NeedsMe> {
     agents.chain(lost).collect()
 }
 
-/// What the daemon of this home says of itself; none where none answers.
-pub(super) fn daemon(context: &Context) -> Option<SupervisorStatus> {
-    let socket = daemon_socket(&context.home);
-    let answered = client::send(&socket, "GET", "/api/status", None, DAEMON_WAIT_MAX).ok()?;
-    serde_json::from_value(answered.body).ok()
+/// The daemon of a home, for a command that does not wait long for it.
+pub(super) fn daemon(home: &Path) -> DaemonState {
+    daemon_client::find(home, DAEMON_WAIT_MAX)
+}
+
+/// What is said of a daemon that runs and does not answer, and what to type.
+pub(super) fn silent(home: &Path, process: &ProcessIdentity) -> (String, String) {
+    let pid = process.pid;
+    let end =
+        "relight down ends it and its agents, relight up -d --take-over replaces it and keeps them";
+    let (why, hint) = if process::is_stopped(process) {
+        let hint = format!("kill -CONT {pid} continues it; {end}");
+        (": it is stopped (SIGSTOP)", hint)
+    } else if !daemon_socket(home).exists() {
+        (": its socket was removed", end.to_owned())
+    } else {
+        ("", format!("try again if it is just starting; {end}"))
+    };
+    let text = format!("the daemon runs (process {pid}) but does not answer{why}");
+    (text, hint)
 }

@@ -2,20 +2,17 @@
 
 use relight_core::agent::AgentStateKind;
 use relight_core::error_code::ErrorCode;
-use relight_core::time::Span;
 use relight_runtime::project::Project;
-use relight_runtime::supervise::control::{SupervisorStatus, daemon_socket};
-use relight_server::client;
+use relight_runtime::supervise::control::SupervisorStatus;
+use relight_runtime::supervise::daemon_client::DaemonState;
 use relight_store::AgentQuery;
 use serde_json::{Value, json};
 
+use super::overview;
 use crate::arguments::other::ProjectCommand;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome, cannot_use};
 use crate::{block_on, output};
-
-/// A daemon that does not answer by then is listed as one that does not run.
-const DAEMON_WAIT_MAX: Span = Span::from_ms(500);
 
 pub(crate) fn run(environment: &Environment, command: &ProjectCommand) -> Outcome {
     match command {
@@ -35,20 +32,20 @@ fn list(environment: &Environment) -> Outcome {
     ];
     let mut items: Vec<Value> = Vec::new();
     for project in &projects {
-        let daemon = daemon(project);
+        let daemon = overview::daemon(&project.home);
         let is_there = project.missing().is_none();
         let gone = if is_there { "" } else { " (gone)" };
         let (folder, home) = (project.folder.display(), project.home.display());
         rows.push(vec![
             project.name.clone(),
             format!("{folder}{gone}"),
-            daemon.as_ref().map_or_else(|| "–".to_owned(), daemon_text),
+            daemon_text(&daemon),
             home.to_string(),
         ]);
         items.push(json!({
             "name": project.name, "id": project.id(), "folder": project.folder, "home": project.home,
             "separate": project.is_separate(), "exists": is_there,
-            "daemon": daemon.map(|it| json!({"pid": it.pid, "url": it.url})),
+            "daemon": daemon_json(&daemon),
         }));
     }
     let text = match projects.is_empty() {
@@ -59,16 +56,20 @@ fn list(environment: &Environment) -> Outcome {
     Ok(0)
 }
 
-fn daemon(project: &Project) -> Option<SupervisorStatus> {
-    let socket = daemon_socket(&project.home);
-    let answered = client::send(&socket, "GET", "/api/status", None, DAEMON_WAIT_MAX).ok()?;
-    serde_json::from_value(answered.body).ok()
+fn daemon_json(daemon: &DaemonState) -> Value {
+    match daemon {
+        DaemonState::NotRunning => Value::Null,
+        DaemonState::Silent(process) => json!({"pid": process.pid, "url": null}),
+        DaemonState::Answers(status) => json!({"pid": status.pid, "url": status.url}),
+    }
 }
 
-fn daemon_text(daemon: &SupervisorStatus) -> String {
-    match &daemon.url {
-        Some(url) => url.clone(),
-        None => format!("pid {}", daemon.pid),
+fn daemon_text(daemon: &DaemonState) -> String {
+    match daemon {
+        DaemonState::NotRunning => "–".to_owned(),
+        DaemonState::Silent(process) => format!("pid {}, silent", process.pid),
+        DaemonState::Answers(SupervisorStatus { url: Some(url), .. }) => url.clone(),
+        DaemonState::Answers(SupervisorStatus { pid, .. }) => format!("pid {pid}"),
     }
 }
 
@@ -116,7 +117,8 @@ fn remove(environment: &Environment, name: &str) -> Outcome {
             "remove its relight.toml first: the next command there would make it a project again",
         ));
     }
-    if project.is_separate() && daemon(project).is_some() {
+    let has_daemon = overview::daemon(&project.home) != DaemonState::NotRunning;
+    if project.is_separate() && has_daemon {
         let text = format!("the daemon of project {name} runs");
         let hint = format!("relight --project {} down, first", project.id());
         return Err(Failure::new(Exit::Busy, text).hint(hint));

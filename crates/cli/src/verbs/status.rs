@@ -1,6 +1,12 @@
 //! `relight status`: everything at a glance, and an exit code that says whether somebody is needed.
 
+use std::path::Path;
+
+use relight_core::lease::ProcessIdentity;
+use relight_runtime::operations::needs::NeedsMe;
+use relight_runtime::os::{clock, process};
 use relight_runtime::supervise::control::SupervisorStatus;
+use relight_runtime::supervise::daemon_client::DaemonState;
 use relight_store::AgentQuery;
 use serde_json::{Value, json};
 
@@ -17,8 +23,11 @@ const NEEDS_MAX: usize = 10;
 
 pub(crate) fn run(environment: &Environment) -> Outcome {
     let context = operate::context(environment)?;
-    let daemon = overview::daemon(&context);
-    let overview = block_on(StatusOverview::read(&context, AgentQuery::default()))?;
+    let daemon = overview::daemon(&context.home);
+    let mut overview = block_on(StatusOverview::read(&context, AgentQuery::default()))?;
+    if let DaemonState::Silent(process) = &daemon {
+        overview.need(need_of_silent(&context.home, process));
+    }
     let store = context.engine.store();
     let place = match store.file() {
         Some(file) => format!("sqlite:{}", file.display()),
@@ -39,9 +48,7 @@ pub(crate) fn run(environment: &Environment) -> Outcome {
         output::json(&json!({
             "project": project.map(|it| json!({"name": it.name, "folder": it.folder})),
             "home": context.home,
-            "daemon": daemon.as_ref().map(|daemon| json!({
-                "pid": daemon.pid, "url": daemon.url, "version": daemon.version, "log": log,
-            })),
+            "daemon": daemon_json(&daemon, log.as_deref()),
             "agents": counts_json(&overview.agents_by_state()),
             "tasks": named(&overview.inventory.tasks),
             "sessions": named(&overview.inventory.sessions),
@@ -62,7 +69,7 @@ pub(crate) fn run(environment: &Environment) -> Outcome {
     });
     let facts = [
         ("project", project.unwrap_or_else(|| "none".to_owned())),
-        ("daemon", daemon_text(daemon.as_ref())),
+        ("daemon", daemon_text(&daemon)),
         ("agents", agents_text(&overview)),
         ("work", work_text(&overview)),
         ("needs me", needs_text(&overview)),
@@ -86,10 +93,37 @@ pub(crate) fn run(environment: &Environment) -> Outcome {
     Ok(code)
 }
 
-fn daemon_text(daemon: Option<&SupervisorStatus>) -> String {
+fn need_of_silent(home: &Path, process: &ProcessIdentity) -> NeedsMe {
+    let (text, hint) = overview::silent(home, process);
+    NeedsMe {
+        kind: "silent".to_owned(),
+        subject: "daemon".to_owned(),
+        text,
+        hint,
+        at: clock::now().minus(process::age(process)),
+    }
+}
+
+fn daemon_json(daemon: &DaemonState, log: Option<&Path>) -> Value {
     match daemon {
-        None => "not running; relight up -d starts it".to_owned(),
-        Some(SupervisorStatus { pid, url, .. }) => match url {
+        DaemonState::NotRunning => Value::Null,
+        DaemonState::Silent(process) => json!({
+            "pid": process.pid, "answers": false, "url": null, "version": null, "log": log,
+        }),
+        DaemonState::Answers(status) => json!({
+            "pid": status.pid, "answers": true, "url": status.url, "version": status.version,
+            "log": log,
+        }),
+    }
+}
+
+fn daemon_text(daemon: &DaemonState) -> String {
+    match daemon {
+        DaemonState::NotRunning => "not running; relight up -d starts it".to_owned(),
+        DaemonState::Silent(process) => {
+            format!("running, pid {}, but it does not answer", process.pid)
+        }
+        DaemonState::Answers(SupervisorStatus { pid, url, .. }) => match url {
             Some(url) => format!("running, pid {pid}, {url}"),
             None => format!("running, pid {pid}, on its socket only"),
         },

@@ -21,6 +21,7 @@ use relight_runtime::state_location::NODE_LEASE;
 use relight_runtime::supervise::control::{
     AgentRegistration, Control, ControlReply, Refused, daemon_socket,
 };
+use relight_runtime::supervise::daemon_client::DaemonState;
 use relight_runtime::supervise::notices::Notice;
 use relight_runtime::supervise::spec::AgentSpec;
 use relight_runtime::supervise::supervisor::{Supervisor, SupervisorSettings};
@@ -30,7 +31,7 @@ use tokio::sync::oneshot;
 
 use super::alerting::Alerting;
 use super::supervision::{self, cannot_use, cannot_wait};
-use super::{configured, detached, http, membership, recover, registered, tracing};
+use super::{configured, detached, http, membership, overview, recover, registered, tracing};
 use crate::arguments::agent::UpArguments;
 use crate::config::Config;
 use crate::environment::Environment;
@@ -180,6 +181,10 @@ async fn serve(environment: &Environment, arguments: &UpArguments, config: Confi
 
 fn bind(environment: &Environment, home: &Path, take_over: bool) -> Result<Control, Failure> {
     supervision::bind(&daemon_socket(home), take_over)?.ok_or_else(|| {
+        if let DaemonState::Silent(process) = overview::daemon(home) {
+            let (text, hint) = overview::silent(home, &process);
+            return Failure::new(Exit::Busy, text).hint(hint);
+        }
         let text = format!("a daemon already runs in {}", home.display());
         let project = environment.project().ok().flatten();
         let is_shared = project.is_some_and(|project| !project.is_separate());

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::Value;
 
-use crate::ground::Ground;
+use crate::ground::{Ground, is_alive};
 use crate::relight::Ran;
 
 const AGENT: &str = "[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\n";
@@ -43,6 +43,97 @@ fn up_in_the_background_returns_once_it_serves_and_down_ends_it() {
     let down = ground.call(&["down"]);
     assert_eq!(down.code, 0, "{down:?}");
     assert_eq!(ground.json(&["status"])["daemon"], Value::Null);
+}
+
+/// `status` and `up -d` say the same of a daemon that runs and does not answer.
+fn assert_silent(ground: &Ground, pid: u32, remedy: &str) {
+    let silent = format!("the daemon runs (process {pid}) but does not answer");
+    let status = ground.call(&["status", "--json"]);
+    assert_eq!(status.code, 1, "{status:?}");
+    let said = parsed(&status);
+    assert_eq!(
+        (&said["daemon"]["pid"], &said["daemon"]["answers"]),
+        (&pid.into(), &false.into())
+    );
+    let need = &said["needs_me"][0];
+    assert!(
+        need["text"].as_str().unwrap().starts_with(&silent),
+        "{need}"
+    );
+    assert!(need["hint"].as_str().unwrap().contains(remedy), "{need}");
+    let again = ground.call(&["up", "-d"]);
+    assert_eq!(again.code, 75, "{again:?}");
+    assert!(again.stderr.contains(&silent), "{again:?}");
+    assert!(again.stderr.contains(remedy), "{again:?}");
+    let kept = ground.call(&["down", "--keep-agents"]);
+    assert_eq!(kept.code, 75, "{kept:?}");
+    assert!(kept.stderr.contains(&silent), "{kept:?}");
+    assert!(kept.stderr.contains(&format!("kill -9 {pid}")), "{kept:?}");
+}
+
+/// `down` ends it, and says how.
+fn assert_down_ends(ground: &Ground, daemon: u32, agent: u32) {
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 0, "{down:?}");
+    let ended = format!(
+        "the daemon (process {daemon}) did not answer, and was ended by SIGTERM; agents stopped: 1\n"
+    );
+    assert_eq!(down.stdout, ended);
+    assert!(!is_alive(daemon) && !is_alive(agent));
+    assert_eq!(ground.state("a"), "stopped");
+    assert_eq!(ground.json(&["status"])["daemon"], Value::Null);
+}
+
+#[test]
+fn a_daemon_whose_socket_was_removed_is_found_by_its_lock_and_ended() {
+    let ground = ground();
+    let daemon = ground.up(&["--no-http"]);
+    let agent = ground.until_runs("a", 1);
+    std::fs::remove_file(ground.home("relight.sock")).unwrap();
+    assert_silent(&ground, daemon.pid(), "relight down ends it");
+    assert_down_ends(&ground, daemon.pid(), agent);
+}
+
+#[test]
+fn a_frozen_daemon_is_found_by_its_lock_and_ended() {
+    let ground = ground();
+    let daemon = ground.up(&["--no-http"]);
+    let agent = ground.until_runs("a", 1);
+    daemon.freeze();
+    assert_silent(
+        &ground,
+        daemon.pid(),
+        &format!("kill -CONT {}", daemon.pid()),
+    );
+    assert_down_ends(&ground, daemon.pid(), agent);
+}
+
+#[test]
+fn a_daemon_that_was_killed_is_not_mistaken_for_the_process_with_its_number() {
+    let ground = ground();
+    let daemon = ground.up(&["--no-http"]);
+    let pid = daemon.pid();
+    let agent = ground.until_runs("a", 1);
+    daemon.kill();
+    // As if the number were given to another process: the agent's, which must not be signalled.
+    let lock = ground.home("relight.sock.lock");
+    let recorded = std::fs::read_to_string(&lock).unwrap();
+    let other = recorded.replace(&format!(":{pid},"), &format!(":{agent},"));
+    assert_ne!(recorded, other);
+    std::fs::write(&lock, other).unwrap();
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 69, "{down:?}");
+    let left = "no daemon runs here, but 1 agent still runs without a supervisor (a)";
+    assert!(down.stderr.contains(left), "{down:?}");
+    let remedy = "relight stop a ends it; relight up -d, or its relight run, adopts it";
+    assert!(down.stderr.contains(remedy), "{down:?}");
+    assert!(is_alive(agent));
+    assert_eq!(ground.call(&["up", "-d"]).code, 0);
+    assert_eq!(ground.until_runs("a", 1), agent);
+    assert_eq!(ground.call(&["down"]).code, 0);
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 69, "{down:?}");
+    assert!(!down.stderr.contains("still run"), "{down:?}");
 }
 
 #[test]

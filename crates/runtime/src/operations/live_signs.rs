@@ -8,7 +8,7 @@ use relight_core::ids::AgentName;
 use relight_core::time::Span;
 
 use crate::supervise::control::{
-    self, AgentSigns, ControlReply, Request, SupervisorStatus, daemon_socket, run_socket,
+    self, AgentSigns, ControlReply, Request, SupervisorStatus, run_socket,
 };
 use crate::supervise::daemon_client;
 use crate::supervise::folder::AgentFolder;
@@ -91,7 +91,7 @@ impl LiveSigns {
     /// Whether the daemon of this home runs. It starts only agents that it supervises.
     pub(super) async fn is_daemon_up(&self, home: &Path) -> bool {
         let home: PathBuf = home.to_owned();
-        let ask = move || daemon_status(&home).is_some();
+        let ask = move || daemon_client::status(&home, WAIT_MAX).is_some();
         self.own.is_some() || tokio::task::spawn_blocking(ask).await.unwrap_or_default()
     }
 }
@@ -106,7 +106,7 @@ fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<Su
     let is_it = |status: &SupervisorStatus| status.pid == pid;
     let (kind, status) = match run.filter(is_it) {
         Some(status) => ("run", status),
-        None if asks_daemon => ("up", daemon_status(home).filter(is_it)?),
+        None if asks_daemon => ("up", daemon_client::status(home, WAIT_MAX).filter(is_it)?),
         None => return None,
     };
     let signs = status
@@ -117,10 +117,4 @@ fn ask(home: &Path, agent: &AgentName, pid: u32, asks_daemon: bool) -> Option<Su
         kind,
         signs: signs.collect(),
     })
-}
-
-fn daemon_status(home: &Path) -> Option<SupervisorStatus> {
-    let socket = daemon_socket(home);
-    let answered = daemon_client::send(&socket, "GET", "/api/status", None, WAIT_MAX).ok()?;
-    serde_json::from_value(answered.body).ok()
 }

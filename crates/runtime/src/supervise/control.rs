@@ -3,7 +3,8 @@
 //! folder and speaks HTTP there; who may come in is decided here for both.
 //!
 //! A socket belongs to whoever holds the lock beside it, so that one left behind by a dead process is
-//! replaced and a live one never is. Leaves to others: what a request does.
+//! replaced and a live one never is. The holder writes its identity into the lock, so that it can be found
+//! when its socket was removed or it does not answer. Leaves to others: what a request does.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,6 +19,7 @@ use relight_core::agent::{AgentStateKind, RestartRule};
 use relight_core::error_code::ErrorCode;
 pub use relight_core::error_code::Refused;
 use relight_core::ids::{AgentName, TaskId};
+use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
 use rustix::fs::{FlockOperation, flock};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -40,6 +42,8 @@ const REPLY_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const CLIENTS_MAX: usize = 64;
 /// Time limit for reading or writing a line.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// The identity of a process is shorter.
+const IDENTITY_BYTES_MAX: u64 = 1024;
 /// How long a killed supervisor may take to exit.
 pub(super) const DEATH_MAX: Span = Span::from_secs(2);
 
@@ -288,7 +292,7 @@ pub struct Control {
     identity: (u64, u64),
     places: Arc<Semaphore>,
     /// Released by the kernel when this process ends.
-    _lock: File,
+    lock: File,
 }
 
 impl Control {
@@ -322,7 +326,7 @@ impl Control {
             path: path.to_path_buf(),
             identity,
             places,
-            _lock: lock,
+            lock,
         })
     }
 
@@ -364,6 +368,8 @@ impl Drop for Control {
             // A stale file does no harm.
             let _ = fs::remove_file(&self.path);
         }
+        // This process may go on: it is not the holder any more.
+        let _ = self.lock.set_len(0);
     }
 }
 
@@ -391,9 +397,9 @@ fn take_lock(path: &Path) -> io::Result<Option<File>> {
         .open(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // The holder's identity, for `has_holder_died`; optional, because the disk may be full.
+            // Optional, because the disk may be full.
             let _ = file.set_len(0);
-            let _ = file.write_all_at(std::process::id().to_string().as_bytes(), 0);
+            let _ = identity_of_this_process().and_then(|me| file.write_all_at(&me, 0));
             Ok(Some(file))
         }
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -401,11 +407,30 @@ fn take_lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// A lock is of this machine, which may be a node for one of its users and none for another.
+fn identity_of_this_process() -> io::Result<Vec<u8>> {
+    let me = ProcessIdentity {
+        node: None,
+        ..process::know_me()?.clone()
+    };
+    Ok(serde_json::to_vec(&me)?)
+}
+
+fn recorded_holder(lock: &Path) -> Option<ProcessIdentity> {
+    let bytes = file::read_regular(lock, IDENTITY_BYTES_MAX)?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// The live process that a socket belongs to, whether it answers there or not. Proved by its start time
+/// and boot, so that no other process with its pid is taken for it. One that was just killed is waited for.
+pub fn holder(socket: &Path) -> Option<ProcessIdentity> {
+    let holder = recorded_holder(&lock_path(socket)).filter(process::is_alive)?;
+    (!process::has_died_within(holder.pid, DEATH_MAX)).then_some(holder)
+}
+
 /// Waits for a holder that was just killed; the kernel releases its lock last.
 fn has_holder_died(lock: &Path) -> bool {
-    let text = file::read_regular(lock, 64).and_then(|bytes| String::from_utf8(bytes).ok());
-    let pid = text.and_then(|text| text.trim().parse().ok());
-    pid.is_some_and(|pid| process::has_died_within(pid, DEATH_MAX))
+    recorded_holder(lock).is_some_and(|holder| process::has_died_within(holder.pid, DEATH_MAX))
 }
 
 /// A connected client. Dropping it frees its slot.
@@ -630,13 +655,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_lock_of_a_process_that_is_being_killed_is_waited_for() {
+    async fn the_holder_is_known_without_its_socket_and_only_while_it_is_the_same_process() {
         let folder = tempfile::tempdir().unwrap();
         let path = daemon_socket(folder.path());
-        // Memory is given back before the lock is: one with much of it holds its lock for a while.
-        let script = "exec 9>>$0; flock 9; printf $$ >$0; echo locked\n\
+        assert_eq!(holder(&path), None);
+        let control = Control::bind(&path).unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        let me = holder(&path).unwrap();
+        assert_eq!(me.pid, std::process::id());
+        drop(control);
+        assert_eq!(holder(&path), None, "it holds the lock no more");
+        let another = ProcessIdentity {
+            start: me.start + 1,
+            ..me.clone()
+        };
+        fs::write(lock_path(&path), serde_json::to_vec(&another).unwrap()).unwrap();
+        assert_eq!(holder(&path), None, "another process has its pid");
+        fs::write(lock_path(&path), me.pid.to_string()).unwrap();
+        assert_eq!(holder(&path), None, "a pid proves nothing");
+    }
+
+    /// A process that holds the lock of a socket and was recorded there. Memory is given back before the
+    /// lock is: with much of it, it holds its lock for a while after it was killed.
+    fn large_holder(path: &Path) -> std::process::Child {
+        let script = "exec 9>>$0; flock 9; echo locked\n\
             exec tail -c 150000000 < <(exec 9>&-; head -c 150000000 /dev/zero; echo filled >&2; exec sleep 60)";
-        let lock = lock_path(&path);
+        let lock = lock_path(path);
         let mut holder = process::command("bash", &["-c", script, lock.to_str().unwrap()]);
         holder
             .stdout(Stdio::piped())
@@ -650,12 +694,32 @@ mod tests {
         BufReader::new(holder.stderr.take().unwrap())
             .read_line(&mut line)
             .unwrap();
+        let identity = process::identity(holder.id()).unwrap();
+        fs::write(lock, serde_json::to_vec(&identity).unwrap()).unwrap();
+        holder
+    }
+
+    #[tokio::test]
+    async fn the_lock_of_a_process_that_is_being_killed_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let mut child = large_holder(&path);
         assert!(Control::bind(&path).unwrap().is_none(), "it lives");
-        let group = Pid::from_child(&holder);
-        kill_process_group(group, Signal::KILL).unwrap();
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
         let bound = Control::bind(&path).unwrap();
-        holder.wait().unwrap();
+        child.wait().unwrap();
         assert!(bound.is_some());
+    }
+
+    #[test]
+    fn a_process_that_is_being_killed_is_no_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = daemon_socket(folder.path());
+        let mut child = large_holder(&path);
+        assert_eq!(holder(&path).map(|it| it.pid), Some(child.id()));
+        kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+        assert_eq!(holder(&path), None);
+        child.wait().unwrap();
     }
 
     #[tokio::test]

@@ -9,10 +9,12 @@ use std::path::Path;
 
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, in_path};
+use relight_core::lease::ProcessIdentity;
 use relight_core::time::Span;
 use serde_json::Value;
 
-use super::control::{AskError, Refused, call, daemon_socket};
+use super::control::{AskError, Refused, SupervisorStatus, call, daemon_socket, holder};
+use crate::os::process;
 
 /// The longest answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -39,6 +41,49 @@ impl DaemonResponse {
             hint: None,
         }))
     }
+}
+
+/// The daemon of a home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DaemonState {
+    /// No process is the daemon.
+    NotRunning,
+    /// This process is, but it does not answer: it is frozen, or its socket was removed.
+    Silent(ProcessIdentity),
+    /// It answered so.
+    Answers(SupervisorStatus),
+}
+
+/// Finds the daemon of a home by its answer, else by the process that holds its lock.
+pub fn find(home: &Path, patience: Span) -> DaemonState {
+    let socket = daemon_socket(home);
+    let frozen = holder(&socket).filter(process::is_stopped);
+    if let Some(process) = frozen {
+        return DaemonState::Silent(process);
+    }
+    let answered = send(&socket, "GET", "/api/status", None, patience);
+    let has_answered = answered.is_ok();
+    let status = answered
+        .ok()
+        .and_then(|answered| serde_json::from_value(answered.body).ok());
+    match (status, holder(&socket)) {
+        (Some(status), _) => DaemonState::Answers(status),
+        (None, None) => DaemonState::NotRunning,
+        // It refused to say more.
+        (None, Some(process)) if has_answered => DaemonState::Answers(SupervisorStatus {
+            pid: process.pid,
+            agents: Vec::new(),
+            url: None,
+            version: None,
+        }),
+        (None, Some(process)) => DaemonState::Silent(process),
+    }
+}
+
+/// What the daemon of a home says of itself; none where none answers.
+pub fn status(home: &Path, patience: Span) -> Option<SupervisorStatus> {
+    let answered = send(&daemon_socket(home), "GET", "/api/status", None, patience).ok()?;
+    serde_json::from_value(answered.body).ok()
 }
 
 /// Sends a heartbeat of an agent that reports by itself to the daemon of this home.

@@ -5,9 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use relight_core::time::Span;
-use relight_runtime::supervise::control::{AskError, SupervisorStatus, daemon_socket};
+use relight_runtime::supervise::control::{AskError, SupervisorStatus, daemon_socket, holder};
 use relight_server::{client, tokens};
 
+use super::super::overview;
 use super::finding::DoctorFinding;
 use super::machine::quoted;
 use crate::environment::Environment;
@@ -20,7 +21,7 @@ pub(super) fn look(environment: &Environment) -> Vec<DoctorFinding> {
         return Vec::new();
     };
     let socket = daemon_socket(&home);
-    let mut findings = vec![daemon(&socket)];
+    let mut findings = vec![daemon(&home, &socket)];
     findings.extend(rights_of(&socket));
     findings.extend(
         [tokens::FILE_NAME, tokens::RECORDS_NAME]
@@ -30,9 +31,16 @@ pub(super) fn look(environment: &Environment) -> Vec<DoctorFinding> {
     findings
 }
 
-fn daemon(socket: &Path) -> DoctorFinding {
+fn daemon(home: &Path, socket: &Path) -> DoctorFinding {
     let topic = "daemon";
-    let health = match client::send(socket, "GET", "/api/health", None, PATIENCE) {
+    let answered = client::send(socket, "GET", "/api/health", None, PATIENCE);
+    if answered.is_err()
+        && let Some(process) = holder(socket)
+    {
+        let (text, hint) = overview::silent(home, &process);
+        return DoctorFinding::problem(topic, text).hint(hint);
+    }
+    let health = match answered {
         Ok(health) => health.body,
         Err(AskError::Nobody(_)) if socket.exists() => {
             let text = "it left its socket behind, and nobody answers";
