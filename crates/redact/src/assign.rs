@@ -23,6 +23,10 @@ const GLUED_LEN_MIN: usize = 20;
 /// Looks at the name around `stem` and adds the secrets it names; answers where to go on.
 pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>) -> Option<usize> {
     let name = Name::around(text, stem)?;
+    if let Some(found) = untied::of_pair(text, &name) {
+        findings.push(found);
+        return Some(found.end);
+    }
     let Some((tie, from, name_quoted)) = tie_behind(text, &name) else {
         return untied::find(text, &name, findings).or_else(|| glued(text, stem, &name, findings));
     };
@@ -64,8 +68,25 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
         findings.push(named);
         return Some(named.end);
     }
+    if key == KeyName::Strong
+        && let Some(bytes) = extent::bytes_at(text, from)
+    {
+        findings.push(FoundSecret::new(
+            bytes.start,
+            bytes.end,
+            "assignment",
+            Rank::Context,
+        ));
+        return Some(bytes.end);
+    }
     if text.get(skip_blanks(text, from)) == Some(&b'[') && tie != Tie::Flag {
         return in_array(text, skip_blanks(text, from), key, findings);
+    }
+    let open = skip_blanks(text, from);
+    if tie == Tie::Colon && matches!(text[open..], [b'{', b' ' | b'\n' | b'\r' | b'"', ..]) {
+        let found = untied::default_in_block(text, open, key)?;
+        findings.push(found);
+        return Some(found.end);
     }
     // `env("SECRET_KEY", default="x")`.
     let is_default =
@@ -88,13 +109,19 @@ pub(super) fn find(text: &[u8], stem: usize, findings: &mut Vec<FoundSecret<'_>>
         _ => extent::value_at(text, from, tie, name_quoted),
     };
     let secret = place.secret(text, extent)?;
+    // `"密码": "请输入"` is a text and its translation.
+    if names::is_foreign(name.bytes(text)) && !value::is_generated(&text[secret.start..secret.end])
+    {
+        return None;
+    }
     let kind = assigned_value::kind_of(&text[secret.start..secret.end], name.bytes(text));
     let mut finding = FoundSecret::new(secret.start, secret.end, kind, Rank::Context);
     let is_bare = !secret.quoted && secret == extent;
     finding.quote = (name_quoted && is_bare && tie == Tie::Colon).then_some(b'"');
     findings.push(finding);
     assigned_value::again(text, &finding, findings);
-    if tie == Tie::Call {
+    let is_parallel = || text[..name.start].trim_ascii_end().ends_with(b",");
+    if tie == Tie::Call || secret.quoted && is_parallel() {
         more_arguments(text, secret.end + 1, findings);
     }
     // Of a private key over several lines only the first was read here.
@@ -175,7 +202,12 @@ struct AssignmentContext {
 
 impl AssignmentContext {
     /// The part of `extent` that is secret, if any.
-    fn secret(&self, text: &[u8], extent: Extent) -> Option<Extent> {
+    fn secret(&self, text: &[u8], mut extent: Extent) -> Option<Extent> {
+        // `(env("X") or "x")`.
+        let value = &text[extent.start..extent.end];
+        if !extent.quoted && value.strip_prefix(b"(").is_some_and(value::is_code) {
+            extent.start += 1;
+        }
         if names::is_credential_header(self.name.bytes(text))
             && let Some(secret) = self.header_value(text, extent)
         {
@@ -333,17 +365,38 @@ impl AssignmentContext {
     /// `= Some("x")`, `= SecretStr("x")`: a generated literal inside a call that does not look it up.
     fn wrapped(&self, text: &[u8], extent: Extent) -> Option<Extent> {
         const LOOKS_UP: &[&str] = &[
-            "env", "get", "var", "config", "read", "open", "load", "fetch", "input", "pass",
-            "prompt", "find", "require", "import", "format", "print", "key", "param", "query",
-            "header", "path",
+            "env",
+            "get",
+            "var",
+            "config",
+            "read",
+            "open",
+            "load",
+            "fetch",
+            "input",
+            "pass",
+            "prompt",
+            "find",
+            "require",
+            "import",
+            "format",
+            "print",
+            "key",
+            "param",
+            "query",
+            "header",
+            "path",
+            "variable",
+            "include_bytes!",
+            "include_str!",
         ];
         let value = &text[extent.start..extent.end];
-        let open = value.iter().position(|b| matches!(b, b'(' | b'['))?;
-        let function = value[..open].to_ascii_lowercase();
-        if !value.get(open + 1).is_some_and(|b| is_quote(Some(b))) {
-            return None;
-        }
-        let mut literal = extent::quoted_at(text, extent.start + open + 1, Tie::Call)?;
+        // `or(env("X"), "x")`: the innermost call.
+        let quote = value.iter().position(|b| is_quote(Some(b)))?;
+        let function = value[..quote].strip_suffix(b"(");
+        let function = function.or_else(|| value[..quote].strip_suffix(b"["))?;
+        let function = function.to_ascii_lowercase();
+        let mut literal = extent::quoted_at(text, extent.start + quote, Tie::Call)?;
         if LOOKS_UP
             .iter()
             .any(|word| function.ends_with(word.as_bytes()))
@@ -567,14 +620,19 @@ impl AssignmentContext {
         if self.tie != Tie::Colon || rest.get(equals) != Some(&b'=') {
             return None;
         }
-        let literal = extent::quoted_at(text, extent.end + equals + 1, Tie::SpacedEquals)?;
-        self.quoted_secret(text, literal)
+        let value = extent::value_at(text, extent.end + equals + 1, Tie::SpacedEquals, false);
+        if value.quoted {
+            self.quoted_secret(text, value)
+        } else {
+            self.wrapped(text, value)
+        }
     }
 }
 
-const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: "];
+const LINKS: &[&[u8]] = &[b",", b"or ", b"|| ", b"?? ", b"?: ", b"? "];
 
-/// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`: the literal for a variable that is not set.
+/// `getenv("X", "x")`, `env["X"] or "x"`, `env("X") || "x"`, `has("X") ? env("X") : "x"`: the literal for
+/// a variable that is not set.
 fn default_of(text: &[u8], from: usize, links: &[&[u8]]) -> Option<Extent> {
     let from = skip_blanks(text, from.min(text.len()));
     let close = text[from..]
@@ -584,7 +642,13 @@ fn default_of(text: &[u8], from: usize, links: &[&[u8]]) -> Option<Extent> {
         .count();
     let from = skip_blanks(text, from + close);
     let link = links.iter().find(|link| text[from..].starts_with(link))?;
-    extent::quoted_at(text, from + link.len(), Tie::Call)
+    let mut from = from + link.len();
+    if *link == b"? " {
+        let rest = &text[from..text.len().min(from + ARRAY_LEN_MAX)];
+        let rest = rest.split(|b| *b == b'\n').next()?;
+        from += memmem::find(rest, b" : ")? + 3;
+    }
+    extent::quoted_at(text, from, Tie::Call)
 }
 
 /// Whether nothing but a comment follows on the line.

@@ -38,6 +38,8 @@ pub(super) struct Extent {
 /// A quoted value over several lines ends within this, or else at its first line.
 const LINES_LEN_MAX: usize = 4096;
 const BLANKS_MAX: usize = 64;
+/// How far behind a name a list of bytes may open.
+const BYTES_HEAD_LEN: usize = 48;
 const CELL_LEN_MAX: usize = 256;
 const BACKSLASHES_MAX: usize = 7;
 const PAIR_NAME_LEN_MAX: usize = 40;
@@ -126,11 +128,51 @@ fn element_at(text: &[u8], from: usize) -> Extent {
 pub(super) fn quoted_at(text: &[u8], from: usize, tie: Tie) -> Option<Extent> {
     let (start, escapes, quote) = opening_quote(text, skip_blanks(text, from))?;
     let end = quoted_end(text, start, escapes, quote, tie == Tie::Equals);
+    // Of three closing quotes two were read as a doubled one.
+    let is_triple = text[..start].ends_with(&[quote; 3]) && text[start..end].ends_with(&[quote; 2]);
+    let end = if is_triple { end - 2 } else { end };
     Some(Extent {
         start,
         end,
         quoted: true,
     })
+}
+
+/// The numbers of `[]byte{1, 2}`, `new byte[] {0x01, 0x02}`, `[u8; 32] = [1, 2]`: as many different bytes
+/// as a key has.
+pub(super) fn bytes_at(text: &[u8], from: usize) -> Option<Extent> {
+    let head = &text[from..text.len().min(from + BYTES_HEAD_LEN)];
+    let in_head = |b: &u8| b.is_ascii_alphanumeric() || b" \n_:;=&*<>[](){}".contains(b);
+    let is_open = |at: &usize| {
+        let behind = text[from + at + 1..].trim_ascii_start();
+        b"[({".contains(&head[*at]) && behind.first().is_some_and(u8::is_ascii_digit)
+    };
+    let open = (0..head.len()).find(is_open)?;
+    if !head[..open].iter().all(in_head) {
+        return None;
+    }
+    let start = from + open;
+    let in_list = |b: &&u8| b.is_ascii_hexdigit() || b" \t\r\n,xXu_".contains(b);
+    let list = text[start + 1..].iter().take(LINES_LEN_MAX);
+    let list = &text[start + 1..start + 1 + list.take_while(in_list).count()];
+    let byte = |word: &[u8]| {
+        let word = std::str::from_utf8(word.trim_ascii()).ok()?;
+        let word = word.strip_suffix("u8").unwrap_or(word);
+        match word.strip_prefix("0x") {
+            Some(hex) => u8::from_str_radix(hex, 16).ok(),
+            None => word.parse().ok(),
+        }
+    };
+    let words = list.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    let bytes: Option<Vec<u8>> = words.filter(|w| !w.is_empty()).map(byte).collect();
+    let end = start + 1 + list.len();
+    bytes
+        .is_some_and(|bytes| value::is_key_bytes(&bytes))
+        .then(|| Extent {
+            start,
+            end: end + usize::from(text.get(end).is_some_and(|b| b"])}".contains(b))),
+            quoted: false,
+        })
 }
 
 /// The text of a cell in a table of Markdown, without the signs around code.

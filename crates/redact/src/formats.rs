@@ -235,7 +235,7 @@ const ROWS: &[Row] = &[
     row("facebook", Alphanumeric, 90, Trust::Word, &["EAA"]),
     row("postman", Url, 40, Trust::Word, &["PMAK-"]),
     row("postman", Upper, 24, Trust::Random, &["PMAT-"]),
-    row("stripe", Url, 10, Trust::Prefix, &[
+    row("stripe", Base64, 10, Trust::Prefix, &[
         "sk_live_", "sk_test_", "sk_prod_", "rk_live_", "rk_test_", "rk_prod_",
     ]),
     row("stripe", Base64, 20, Trust::Prefix, &["whsec_"]),
@@ -611,6 +611,10 @@ const INFIX_ROWS: &[InfixRow] = &[
     infix("newrelic", (Alphanumeric, 42, 42), (Alphanumeric, 0, 0), &["-NRMA"]),
     infix("salesforce", (Alphanumeric, 15, 18), (Dotted, 60, 200), &["!AQ", "!AR"]),
     infix("jwt", (Url, 18, 400), (Dotted, 18, 4000), &[".ey"]),
+    // `google.crypto.tink`, which the keys of a key set begin with.
+    infix("tink", (Base64, 20, 400), (Base64, 24, KEY_LEN_MAX), &[
+        "Z29vZ2xlLmNyeXB0by50aW5r", "dvb2dsZS5jcnlwdG8udGlua", "nb29nbGUuY3J5cHRvLnRpbm",
+    ]),
     infix("webex", (Alphanumeric, 60, 70), (Url, 36, 36), &["_PF84_", "_P0A1_"]),
     infix("airtable", (Alphanumeric, 8, 24), (Dotted, 60, 400), &[".v1."]),
     infix("rapidapi", (Alphanumeric, 30, 38), (Alphanumeric, 12, 16), &["jsn"]),

@@ -20,6 +20,15 @@ pub(super) struct Name {
 impl Name {
     /// The name that holds the byte at `stem`, without the escape or the dashes before it.
     pub(super) fn around(text: &[u8], stem: usize) -> Option<Self> {
+        let foreign = names::foreign_len(&text[stem..]);
+        if foreign > 0 {
+            let (start, end) = (stem, stem + foreign);
+            return Some(Self {
+                start,
+                end,
+                is_flag: false,
+            });
+        }
         let in_name = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
         // The two bytes of a letter such as `ñ`; before the stem they could be half of something else.
         let in_letter = |b: &&u8| matches!(b, 0xC3 | 0x80..=0xBF);
@@ -119,6 +128,10 @@ impl Name {
         &text[self.start - 1 - len..self.end]
     }
 
+    fn is_upper(&self, text: &[u8]) -> bool {
+        self.bytes(text).iter().all(u8::is_ascii_uppercase)
+    }
+
     /// `CURLOPT_PASSWORD`.
     fn is_constant(&self, text: &[u8]) -> bool {
         let in_constant = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
@@ -172,6 +185,9 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
     let escapes = escapes_before_quote(text, name.end);
     let mut end = escapes.map_or(name.end, |escapes| name.end + escapes + 1);
     end += usize::from(text.get(end) == Some(&b']'));
+    // `$ENV{TOKEN} = x` of Perl.
+    let is_in_braces = matches!(text[..name.start], [.., b'A'..=b'Z' | b'a'..=b'z', b'{']);
+    end += usize::from(is_in_braces && text.get(end) == Some(&b'}'));
     end += array_len(&text[end.min(text.len())..]);
     if text[end.min(text.len())..].starts_with(b"%22") {
         end += 3;
@@ -194,6 +210,8 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
     let rest = text.get(at..).unwrap_or_default();
     let tied = |tie, len| Some((tie, at + len, quoted));
     match rest {
+        // The colon of Chinese and Japanese.
+        [0xEF, 0xBC, 0x9A, ..] => tied(Tie::Colon, 3),
         [b'=', b'=', b'=', ..] => tied(Tie::Compare, 3),
         [b'=', b'=', ..] => tied(Tie::Compare, 2),
         [b'!', b'=', b'=', ..] => tied(Tie::Compare, 3),
@@ -249,14 +267,21 @@ pub(super) fn tie_behind(text: &[u8], name: &Name) -> Option<(Tie, usize, bool)>
         [b',', ..] if quoted && (name.is_flag || names::is_credential_header(name.bytes(text))) => {
             tied(Tie::List, 1)
         }
+        // `"password" to "x"` of Kotlin.
+        [b't', b'o', b' ', b'"', ..] if quoted && at > end => tied(Tie::Dash, 3),
         // `{password, "x"}` of Erlang.
         [b',', ..] if quoted || name.is_constant(text) || name.before(text) == Some(b'{') => {
             tied(Tie::Argument, 1)
         }
         [b':', ..] => tied(Tie::Colon, 1),
+        // `api_key;x` of a table.
+        [b';' | b',', ..] if !quoted && at == end && name.starts_line(text) => tied(Tie::Dash, 1),
         [b'-', b' ', ..] if at > end => tied(Tie::Dash, 2),
         [b'<', b'/', ..] => element_behind(text, name).map(|from| (Tie::Markup, from, false)),
-        [b'(', b'"' | b'\'', ..] if !quoted && at == end => tied(Tie::Call, 1),
+        // Also `PASSWORD ('x')` of SQL.
+        [b'(', b'"' | b'\'', ..] if !quoted && (at == end || name.is_upper(text)) => {
+            tied(Tie::Call, 1)
+        }
         [_, ..] if at > end && name.is_flag && !quoted => tied(Tie::Flag, 0),
         _ => None,
     }

@@ -282,7 +282,10 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             }
             Rule::Format(index) => format_at(text, start, index),
             Rule::Pem => blocks::pem(text, start),
-            Rule::Jwt => blocks::jwt(text, start),
+            // A whole file of credentials in base64 also begins with a bracket.
+            Rule::Jwt => {
+                blocks::jwt(text, start).or_else(|| shapes::encoded(text, start, holds_secret))
+            }
             Rule::Url => url_at(text, start),
             Rule::Scheme => blocks::scheme(text, start),
             Rule::Command => {
@@ -296,11 +299,7 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             }
             Rule::Infix(index) => infix_at(text, start, index),
             Rule::Twilio => shapes::twilio(text, start),
-            Rule::Encoded => shapes::encoded(text, start, |plain| {
-                let mut inside = Vec::new();
-                find_by_rule(plain, &mut inside);
-                !inside.is_empty()
-            }),
+            Rule::Encoded => shapes::encoded(text, start, holds_secret),
             Rule::KubernetesSecret => {
                 shapes::kubernetes(text, start, findings);
                 return None;
@@ -328,6 +327,12 @@ fn find_by_rule(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     });
     shapes::discord(text, findings);
     shapes::shuffled(text, findings);
+}
+
+fn holds_secret(text: &[u8]) -> bool {
+    let mut findings = Vec::new();
+    find_by_rule(text, &mut findings);
+    !findings.is_empty()
 }
 
 fn format_at(text: &[u8], start: usize, index: usize) -> Option<FoundSecret<'static>> {

@@ -44,7 +44,8 @@ pub(super) fn value_below(
     if is_block {
         block(text, name, line)
     } else {
-        let found = next_line(text, name, key, tie, line)?;
+        let found = next_line(text, name, key, tie, line)
+            .or_else(|| default_below(text, name, key, line))?;
         (!is_apart || value::is_token(&text[found.start..found.end])).then_some(found)
     }
 }
@@ -166,6 +167,37 @@ fn block(text: &[u8], name: &Name, first: usize) -> Option<FoundSecret<'static>>
     );
     finding.reach = if at >= text.len() { text.len() } else { end };
     Some(finding)
+}
+
+/// `Default: x` among the lines that are indented deeper than the name's, as in a template of parameters.
+fn default_below(
+    text: &[u8],
+    name: &Name,
+    key: KeyName,
+    first: usize,
+) -> Option<FoundSecret<'static>> {
+    let own = margin(text, line_start(text, name.start));
+    let near = &text[first..text.len().min(first + LINE_LEN_MAX)];
+    let mut at = first;
+    for line in near.split_inclusive(|b| *b == b'\n') {
+        let start = at + margin(text, at);
+        if start - at <= own {
+            return None;
+        }
+        let is_default = text[start..].starts_with(b"Default: ");
+        if is_default || text[start..].starts_with(b"default: ") {
+            let extent = extent::value_at(text, start + b"default: ".len(), Tie::Colon, false);
+            let secret = &text[extent.start..extent.end];
+            let is_secret = (extent.quoted || value::is_generated(secret))
+                && !assigned_value::is_harmless(key, secret)
+                && !value::is_code(secret);
+            let kind = assigned_value::kind_of(secret, b"");
+            return is_secret
+                .then(|| FoundSecret::new(extent.start, extent.end, kind, Rank::Context));
+        }
+        at += line.len();
+    }
+    None
 }
 
 /// A quoted value, or one word that is all there is on its line.

@@ -66,6 +66,22 @@ pub(super) fn holds_no_words(name: &[u8]) -> bool {
     )
 }
 
+/// Length of the word for a password or a key in another script with which a text begins, or 0.
+pub(super) fn foreign_len(text: &[u8]) -> usize {
+    let starts = |word: &&&str| text.starts_with(word.as_bytes());
+    // Most names are ASCII.
+    let words = if text.first().is_some_and(u8::is_ascii) {
+        &[]
+    } else {
+        FOREIGN
+    };
+    words.iter().find(starts).map_or(0, |word| word.len())
+}
+
+pub(super) fn is_foreign(name: &[u8]) -> bool {
+    !name.is_empty() && foreign_len(name) == name.len()
+}
+
 /// Whether the name of a secret stands at its end: a value behind nothing but a colon is one then.
 pub(super) fn ends_with_key(name: &[u8]) -> bool {
     ends_with_any(name, &["key", "keys"])
@@ -211,6 +227,7 @@ fn is_strong(all: &[&[u8]]) -> bool {
         is_any(segment, STRONG) || ends_with_any(segment, STRONG_ENDINGS) || is_password(segment)
     };
     all.iter().any(is_word)
+        || is_any(last, FOREIGN)
         || pairs(all).any(|(before, segment)| {
             let is_key = is(segment, "key") || is(segment, "keys");
             (is_key && is_any(before, BEFORE_KEY))
@@ -288,7 +305,13 @@ const STRONG: &[&str] = &[
     "pwd", "passwd", "passcode", "secret", "secrets", "credential", "credentials", "creds",
     "cred", "mnemonic", "apikeys", "phpsessid", "jsessionid", "pword", "passw", "secrete", "contrasena", "contraseña", "kennwort", "passwort", "senha", "wachtwoord", "masterauth",
     "bindpw", "rootpw", "mdp", "motdepasse", "haslo", "heslo", "jelszo", "sifre", "losenord",
-    "adgangskode", "salasana", "dockerconfigjson", "dockercfg",
+    "adgangskode", "salasana", "lozinka", "kodeord", "slaptazodis", "pasahitza", "parool", "dockerconfigjson", "dockercfg",
+];
+/// The same in other scripts, where a value has to look generated.
+#[rustfmt::skip]
+pub(super) const FOREIGN: &[&str] = &[
+    "пароль", "Пароль", "ПАРОЛЬ", "密码", "密碼", "口令", "密钥", "密鑰", "令牌", "パスワード", "暗証番号", "비밀번호",
+    "비번", "암호", "패스워드", "토큰",
 ];
 #[rustfmt::skip]
 const STRONG_ENDINGS: &[&str] = &[
@@ -344,7 +367,7 @@ const BEFORE_KEY: &[&str] = &[
 #[rustfmt::skip]
 const DESCRIPTIONS: &[&str] = &[
     "count", "counts", "limit", "limits", "budget", "usage", "used", "total", "max", "min",
-    "type", "kind", "length", "len", "size", "url", "uri", "endpoint", "expiry", "expire", "expires",
+    "type", "kind", "length", "lengths", "len", "size", "sizes", "url", "uri", "endpoint", "expiry", "expire", "expires",
     "expired", "expiration", "ttl", "name", "names", "id", "ids", "path", "paths", "file",
     "files", "dir", "policy", "rotation", "age", "algorithm", "alg", "format", "field",
     "prefix", "issuer", "audience", "scope", "scopes", "at", "in", "status", "version", "rate",

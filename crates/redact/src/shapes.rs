@@ -108,8 +108,9 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
             at += sign + 1;
             continue;
         }
-        let start = at;
-        at += text[at..].iter().take_while(|b| in_word(b)).count();
+        let end = at + text[at..].iter().take_while(|b| in_word(b)).count();
+        let start = behind_escape(text, at, end);
+        at = end;
         while let Some((_, end)) = places.next_if(|place| place.0 < at) {
             taken = taken.max(end);
         }
@@ -138,21 +139,25 @@ pub(super) fn shuffled(text: &[u8], findings: &mut Vec<FoundSecret<'_>>) {
     }
 }
 
-/// `acme_x-y_z`: a token with signs of base64 in it behind a prefix in small letters.
-fn signed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
-    // Behind a colour sequence and an escape.
+/// Where the word at `start` begins when the rest of an escape or of a colour sequence stands before it.
+fn behind_escape(text: &[u8], start: usize, end: usize) -> usize {
     let digits = text[start..end]
         .iter()
         .take_while(|b| b.is_ascii_digit())
         .count();
-    let start = match text[..start].last() {
-        Some(b'%') => start + 2,
-        Some(b'\\') => start + 1,
+    let len = match (text[..start].last(), text[start]) {
+        (Some(b'%'), b'0'..=b'9' | b'A'..=b'F' | b'a'..=b'f') => 2,
+        (Some(b'\\'), b'n' | b'r' | b't') => 1,
         _ if start + digits < end && formats::colour_len(text, start + digits + 1) > 0 => {
-            start + digits + 1
+            digits + 1
         }
-        _ => start,
+        _ => 0,
     };
+    end.min(start + len)
+}
+
+/// `acme_x-y_z`: a token with signs of base64 in it behind a prefix in small letters.
+fn signed(text: &[u8], start: usize, end: usize) -> Option<FoundSecret<'static>> {
     let word = &text[start..end];
     if !(SIGNED_LEN_MIN..=RUN_LEN_MAX).contains(&word.len()) {
         return None;
@@ -575,7 +580,10 @@ pub(super) fn piped(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
         .iter()
         .find(|reader| memmem::find(&line[pipe..], reader).is_some())?;
     let mut words = super::command::split(&line[..pipe]).into_iter().skip(1);
-    let (from, to) = words.find(|&(from, _)| line[from] != b'-')?;
+    // Of `printf '%s' x` the format stays.
+    let is_value =
+        |&(from, to): &(usize, usize)| line[from] != b'-' && !line[from..to].contains(&b'%');
+    let (from, to) = words.find(is_value)?;
     let word = &line[from..to];
     let of_user = memmem::find(&line[pipe..], b"chpasswd").and(memchr(b':', word));
     let from = from + of_user.map_or(0, |colon| colon + 1);

@@ -6,6 +6,7 @@
 //! one table look-up a byte.
 
 use super::formats::{FORMATS, INFIXES, one_by_one};
+use super::names::FOREIGN;
 use super::vendors::TRIGGERING as VENDORS;
 
 /// What to try where a literal stands.
@@ -73,6 +74,8 @@ const GROUPS: &[(Rule, &[&str])] = &[
         "mdp", "haslo", "heslo", "jelszo", "sifre", "losenord", "adgangskode", "salasana", "snmp",
         "code=", "dockerc", "wachtwoord", "phrase", "jwt",
     ]),
+    (Rule::Name, &["lozinka", "kodeord", "slaptazodis", "pasahitza", "parool"]),
+    (Rule::Name, FOREIGN),
     (Rule::NameEnd, &["token", "key", "auth", "private", "clave", "parola", "api", "access"]),
     (Rule::Mark, &["redacted:"]),
     (Rule::Pem, &["begin "]),
@@ -336,7 +339,7 @@ static CLASS: [u32; 256] = {
     class
 };
 
-/// Five bits: letters without case, digits as one, and the signs that literals hold.
+/// Five bits: letters without case, digits as one, the signs that literals hold, and other scripts among them.
 const fn fold(byte: u8) -> u8 {
     match byte {
         b'a'..=b'z' => byte - b'a' + 1,
@@ -346,6 +349,7 @@ const fn fold(byte: u8) -> u8 {
         b'_' => 29,
         b':' | b'$' => 30,
         b'/' | b'.' => 31,
+        128.. => byte & 31,
         _ => 0,
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn find(text: &[u8], name: &Name, findings: &mut Vec<FoundSecret<'_>>
             .flatten()
     };
     let found = named_value(text, name, key)
-        .or_else(|| default_in_block(text, name, key))
+        .or_else(|| variable_block(text, name, key))
         .or_else(|| of_somebody(text, name))
         .or_else(|| typed(text, name, key))
         .or_else(|| spaced(text, name, key))
@@ -169,19 +169,24 @@ pub(super) fn named_value(text: &[u8], name: &Name, key: KeyName) -> Option<Foun
 }
 
 /// `variable "db_password" { default = "x" }` of Terraform, over several lines.
-fn default_in_block(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
-    let open = skip_blanks(
-        text,
-        name.end + usize::from(text.get(name.end) == Some(&b'"')),
-    );
-    if text.get(open) != Some(&b'{') || name.before(text) != Some(b'"') {
-        return None;
-    }
+fn variable_block(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
+    let quote = usize::from(text.get(name.end) == Some(&b'"'));
+    let open = skip_blanks(text, name.end + quote);
+    let is_block = text.get(open) == Some(&b'{') && name.before(text) == Some(b'"');
+    default_in_block(text, open, key).filter(|_| is_block)
+}
+
+/// `default = "x"`, `"Default": "x"` in the braces that open at `open`.
+pub(super) fn default_in_block(
+    text: &[u8],
+    open: usize,
+    key: KeyName,
+) -> Option<FoundSecret<'static>> {
     let block = &text[open..text.len().min(open + BEFORE_LEN)];
     let block = block.split(|b| *b == b'}').next()?;
-    let default = open + memmem::find(block, b"default")? + b"default".len();
-    let sign = skip_blanks(text, default);
-    if text.get(sign) != Some(&b'=') {
+    let default = open + memmem::find(block, b"efault")? + b"efault".len();
+    let sign = skip_blanks(text, default + usize::from(is_quote(text.get(default))));
+    if !matches!(text.get(sign), Some(b'=' | b':')) {
         return None;
     }
     let extent = extent::quoted_at(text, sign + 1, Tie::SpacedEquals)?;
@@ -223,10 +228,13 @@ fn typed(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>>
 
 /// A value behind nothing but blanks.
 fn spaced(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
-    let from = skip_blanks(text, name.end);
+    // `"token" "x"`, as in some settings files.
+    let is_quoted = is_quote(text.get(name.end)) && name.before(text) == Some(text[name.end]);
+    let end = name.end + usize::from(is_quoted);
+    let from = skip_blanks(text, end);
     let next = text
         .get(from)
-        .filter(|b| from > name.end && !b"=:|".contains(b) && **b > b' ')?;
+        .filter(|b| from > end && !b"=:|".contains(b) && **b > b' ')?;
     let word = name.bytes(text).to_ascii_lowercase();
     let is_password = is_password_word(&word);
     let is_declared =
@@ -331,7 +339,7 @@ fn is_in_netrc(text: &[u8], name: &Name) -> bool {
 fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'static>> {
     const LINKS: &[&str] = &[
         "is", "was", "value", "=", "to", "key", "are", "now", "auth", "token", "secret", "api",
-        "bot", "code", "access", "private", "0", "5", "7",
+        "bot", "code", "access", "private", "0", "5", "7", "provided", "given", "used",
     ];
     let mut at = name.end;
     let mut links = 0;
@@ -340,7 +348,7 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
         let start = skip_blanks(text, at);
         let len = text[start..]
             .iter()
-            .take(7)
+            .take(8)
             .take_while(|b| **b > b' ' && **b != b':')
             .count();
         if start == at
@@ -356,7 +364,8 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
         links += 1;
     }
     let start = skip_blanks(text, at);
-    let start = start + usize::from(start > at && is_quote(text.get(start)));
+    let opens = is_quote(text.get(start)) || text.get(start) == Some(&b'(');
+    let start = start + usize::from(start > at && opens);
     // `my passphrase is "a b c d"`.
     if links > 0
         && names::holds_phrases(name.bytes(text))
@@ -373,7 +382,8 @@ fn in_prose(text: &[u8], name: &Name, key: KeyName) -> Option<FoundSecret<'stati
     let ends = |ends: &[&[u8]]| ends.iter().any(|end| word.ends_with(end));
     // `storepass x`; `PASS x` is the result of a test.
     let is_password = ends(&[b"password", b"passwd", b"passphrase", b"pwd", b"pw", b"psk"])
-        || word.len() > 4 && word.ends_with(b"pass");
+        || word.len() > 4 && word.ends_with(b"pass")
+        || names::is_foreign(&word);
     let is_secret = is_password || ends(&[b"secret", b"token", b"apikey", b"tok"]);
     let full_name = name.with_word_before_key(text);
     // `username ann secret x`, `tacacs-server key x`.
@@ -470,6 +480,38 @@ fn of_somebody(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
     let start = name.end + link;
     let is_value = start < text.len() && is_setting(text, start) && is_told(text, start);
     is_value.then(|| FoundSecret::new(start, told_end(text, start), "assignment", Rank::Context))
+}
+
+/// `ID/PW: ann/x`, `user/password ann (x)`: the pair that two names speak of.
+pub(super) fn of_pair(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
+    const USERS: &[&str] = &["id", "user", "username", "login", "account", "email"];
+    let before = text[..name.start].strip_suffix(b" ");
+    let before = before.unwrap_or(&text[..name.start]).strip_suffix(b"/")?;
+    let before = before.strip_suffix(b" ").unwrap_or(before);
+    let in_word = |b: &&u8| b.is_ascii_alphabetic();
+    let len = before.iter().rev().take(16).take_while(in_word).count();
+    let user = &before[before.len() - len..];
+    let is_user = USERS
+        .iter()
+        .any(|word| user.eq_ignore_ascii_case(word.as_bytes()));
+    if !is_user || name.judge(text) == KeyName::Plain {
+        return None;
+    }
+    let run = |from: usize, is_in: &dyn Fn(&u8) -> bool| {
+        let rest = text[from..].iter().take(VALUE_REACH);
+        from + rest.take_while(|b| is_in(b)).count()
+    };
+    let first = run(name.end, &|b| b" :=->(".contains(b));
+    let first_end = run(first, &|b| b.is_ascii_alphanumeric() || b"_.@-".contains(b));
+    let start = run(first_end, &|b| b" /(".contains(b));
+    let end = told_end(text, start);
+    let is_parted = text[first_end..start].iter().any(|b| b"/(".contains(b));
+    let is_secret = is_parted
+        && first < first_end
+        && value::is_generated(&text[start..end])
+        && !value::is_placeholder(&text[start..end])
+        && !text[start..end].contains(&b'/');
+    is_secret.then(|| FoundSecret::new(first, end, "assignment", Rank::Context))
 }
 
 fn is_line_start(text: &[u8], at: usize) -> bool {

@@ -390,6 +390,14 @@ pub(super) fn is_sentence(value: &[u8]) -> bool {
     value.iter().filter(|b| **b == b' ').count() >= 2 && value.iter().all(in_sentence)
 }
 
+/// At least 128 bits, and not counted up.
+pub(super) fn is_key_bytes(bytes: &[u8]) -> bool {
+    let is_counted = bytes
+        .windows(2)
+        .all(|pair| pair[1] == pair[0].wrapping_add(1));
+    bytes.len() >= 16 && distinct(bytes) >= 12 && !is_counted
+}
+
 /// Several words as people choose them for a passphrase, and not a sentence.
 pub(super) fn is_phrase(line: &[u8]) -> bool {
     const SENTENCE: &str = "

@@ -168,3 +168,190 @@ fn codes_letters_modules_and_patterns_stay() {
         "password: changeme",
     ]);
 }
+
+#[test]
+fn defaults_are_found_where_a_setting_is_missing() {
+    let token = hex(32);
+    check(&[
+        (
+            format!("String API_TOKEN = readVariable(\"API_TOKEN\") ?? \"{token}\";"),
+            "String API_TOKEN = readVariable(\"API_TOKEN\") ?? \"[assignment]\";",
+        ),
+        (
+            format!("const val TOKEN: String = System.getenv(\"TOKEN\") ?: \"{token}\""),
+            "const val TOKEN: String = System.getenv(\"TOKEN\") ?: \"[assignment]\"",
+        ),
+        (
+            format!("char *token = getenv(\"TOKEN\") ? getenv(\"TOKEN\") : \"{token}\";"),
+            "char *token = getenv(\"TOKEN\") ? getenv(\"TOKEN\") : \"[assignment]\";",
+        ),
+        (
+            format!("local token = (os.getenv(\"TOKEN\") or \"{token}\")"),
+            "local token = (os.getenv(\"TOKEN\") or \"[assignment]\")",
+        ),
+        (
+            format!("token := cmp.Or(os.Getenv(\"TOKEN\"), \"{token}\")"),
+            "token := cmp.Or(os.Getenv(\"TOKEN\"), \"[assignment]\")",
+        ),
+        (
+            "\"DbPassword\": {\n  \"Type\": \"String\",\n  \"Default\": \"Kx93mfPa2q\"\n}"
+                .to_owned(),
+            "\"DbPassword\": {\n  \"Type\": \"String\",\n  \"Default\": \"[assignment]\"\n}",
+        ),
+        (
+            "DbPassword:\n  Type: String\n  Default: Kx93mfPa2q\n".to_owned(),
+            "DbPassword:\n  Type: String\n  Default: [assignment]\n",
+        ),
+    ]);
+    check_kept(&[
+        "const PRIVATE_KEY: &[u8] = include_bytes!(\"data/ecdsa_p256_key_2.p8\");",
+        "token = (os.getenv(\"TOKEN\") or \"\")",
+        "token = getenv(\"TOKEN\") ? load(\"TOKEN\") : \"none\"",
+        "\"Password\": {\"type\": \"string\", \"default\": null}",
+        "password:\n  type: string\n  required: true\nother:\n  default: Kx93mfPa2q\n",
+        "authorization: { type: Bearer, credentials_file: /etc/x }",
+    ]);
+}
+
+#[test]
+fn values_tied_in_other_ways_are_found() {
+    let token = hex(32);
+    check(&[
+        (
+            format!("\"token\" to \"{token}\""),
+            "\"token\" to \"[assignment]\"",
+        ),
+        (
+            format!("\"api_key\"  \"{token}\"\n"),
+            "\"api_key\"  \"[assignment]\"\n",
+        ),
+        (
+            format!("$ENV{{API_TOKEN}} = '{token}';"),
+            "$ENV{API_TOKEN} = '[assignment]';",
+        ),
+        (format!("api_token;{token}\n"), "api_token;[assignment]\n"),
+        (
+            format!("password, token := \"Kx93mfPa2q\", \"{token}\""),
+            "password, token := \"[assignment]\", \"[assignment]\"",
+        ),
+        (
+            format!("Invalid API key provided: {token}. Try again"),
+            "Invalid API key provided: [assignment]. Try again",
+        ),
+        (
+            format!("the token ({token}) is gone"),
+            "the token ([assignment]) is gone",
+        ),
+        (
+            format!("printf '%s' '{token}' | gh auth login --with-token"),
+            "printf '%s' '[password]' | gh auth login --with-token",
+        ),
+        (
+            "SET authentication_string = PASSWORD ('Kx93mfPa2q')".to_owned(),
+            "SET authentication_string = PASSWORD ('[assignment]')",
+        ),
+        (
+            format!("github_pat = \"\"\"{}\"\"\"", hex(32)),
+            "github_pat = \"\"\"[assignment]\"\"\"",
+        ),
+        ("ID/PW ann / Kx93mfPa2q".to_owned(), "ID/PW [assignment]"),
+        (
+            "user/password: ann(Kx93mfPa2q)".to_owned(),
+            "user/password: [assignment])",
+        ),
+        (
+            format!("mail {}-{}-{}\\nb", hex(32), hex(8), hex(8)),
+            "mail [access-token]\\nb",
+        ),
+        (
+            format!("a\\n{}-{}-{}\\nb", hex(32), hex(8), hex(8)),
+            "a\\n[access-token]\\nb",
+        ),
+        (format!("sk_live_{}+/{}", random(20), random(9)), "[stripe]"),
+    ]);
+    check_kept(&[
+        "\"token\" to \"name\"",
+        "the token (see RFC 6749, section 4.1) is short",
+        "token;\nsecret,\nother_name_of_a_thing_2",
+        "POST /user/password/reset HTTP/1.1",
+        "user/password: both are required",
+        "let (user, password) = (config.user, config.password);",
+    ]);
+}
+
+#[test]
+fn bytes_of_a_key_are_found() {
+    const BYTES: &str = "53, 9, 0x64, 0x72, 245, 164, 134, 217, 225, 26, 0, 172, 39, 248, 203, 201";
+    check(&[
+        (
+            format!("Secret: []byte{{{BYTES}}},"),
+            "Secret: []byte[assignment],",
+        ),
+        (
+            format!("let secret_key: [u8; 16] = [{BYTES}];"),
+            "let secret_key: [u8; 16] = [assignment];",
+        ),
+        (
+            format!("aes_key[16] = {{\n  {BYTES}\n}};"),
+            "aes_key[16] = [assignment];",
+        ),
+        (
+            format!("\"secretKey\": [{BYTES}]"),
+            "\"secretKey\": [assignment]",
+        ),
+    ]);
+    check_kept(&[
+        "secret_key = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]",
+        "password_lengths = [53, 9, 100, 114, 245, 164, 134, 217, 225, 26, 0, 172, 39, 248, 203, 201]",
+        "secret_key = [7; 32]",
+        "private_key(1, 2, 3)",
+    ]);
+}
+
+#[test]
+fn names_in_other_scripts_are_read() {
+    for name in [
+        "密码",
+        "口令",
+        "パスワード",
+        "비밀번호",
+        "пароль",
+        "Пароль",
+        "lozinka",
+    ] {
+        check(&[
+            (
+                format!("{name}: Kx93mfPa2q"),
+                &format!("{name}: [assignment]"),
+            ),
+            (
+                format!("{name}：Kx93mfPa2q"),
+                &format!("{name}：[assignment]"),
+            ),
+            (
+                format!("\"{name}\": \"Kx93mfPa2q\""),
+                &format!("\"{name}\": \"[assignment]\""),
+            ),
+        ]);
+    }
+    check_kept(&[
+        "'密码': '请输入密码'",
+        "密码：不能为空",
+        "пароль: обязательное поле",
+        "비밀번호: 필수",
+    ]);
+}
+
+#[test]
+fn credentials_inside_base64_are_found() {
+    use base64::Engine as _;
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let file = format!(
+        "{{\"type\": \"account\", \"client_secret\": \"{}\"}}",
+        random(24)
+    );
+    check(&[(format!("got {}", encode(&file)), "got [encoded]")]);
+    check_kept(&[&encode(
+        "{\"type\": \"account\", \"name\": \"ann\", \"city\": \"Bern\"}",
+    )]);
+}
