@@ -317,7 +317,8 @@ impl AssignmentContext {
         let sets = SETTERS
             .iter()
             .any(|setter| function.ends_with(setter.as_bytes()));
-        !value.contains(&b' ') && !value::is_code(value) && (sets || value::is_generated(value))
+        let is_one = !value.contains(&b' ') && !value::is_code(value);
+        value::is_noise(value) || is_one && (sets || value::is_generated(value))
     }
 
     /// `setPassword("x")`, `char secret("x")`, and not `getToken("name")`.

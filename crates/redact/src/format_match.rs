@@ -8,6 +8,7 @@ use super::formats::{FORMATS, Infix, KEY_LEN_MAX, SecretFormat, Trust, is_in, st
 use super::value;
 
 const HEAD_LEN: usize = 256;
+const FOLD_LEN_MIN: usize = 64;
 
 /// End of the n-th format's token that starts at `start`, where its prefix stands.
 pub(super) fn token_end(text: &[u8], start: usize, format: &SecretFormat) -> Option<usize> {
@@ -121,6 +122,17 @@ fn tail_len(text: &[u8], infix: &Infix) -> usize {
             .take_while(|b| is_in(**b, Url))
             .count(),
         _ => 0,
+    }
+}
+
+/// Length of what follows a line of base64 that is as long as programs fold it, 64 or 76 characters.
+pub(super) fn folded_len(text: &[u8], start: usize, end: usize) -> usize {
+    let line = &text[start..end];
+    let is_folded = line.len() >= FOLD_LEN_MIN && line.iter().all(|b| is_in(*b, Base64));
+    if is_folded {
+        lines_len(&text[end..])
+    } else {
+        0
     }
 }
 

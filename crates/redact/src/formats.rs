@@ -466,7 +466,7 @@ const ROWS: &[Row] = &[
     row("gemini", Alphanumeric, 20, Trust::Random, &["master-", "account-"]),
     row("bannerbear", Hex, 30, Trust::Word, &["bb_pr_", "bb_ma_"]),
     row("password-hash", Crypt, 40, Trust::Prefix, &[
-        "$2a$", "$2b$", "$2y$", "$2x$", "$8$", "$argon2", "$6$", "$5$", "$y$", "$scrypt$", "$9$", "$pbkdf2",
+        "$2a$", "$2b$", "$2y$", "$2x$", "$8$", "$argon2", "$6$", "$5$", "$y$", "$gy$", "$7$", "$scrypt$", "$9$", "$pbkdf2",
     ]),
     row("kerberos", Ticket, 40, Trust::Prefix, &["$krb5asrep$", "$krb5tgs$", "$krb5pa$"]),
     row("password-hash", Crypt, 24, Trust::Prefix, &["$apr1$", "$1$"]),

@@ -4,7 +4,7 @@ use super::extent::{self, Tie, skip_blanks};
 use super::finding::{FoundSecret, Rank};
 use super::key::Name;
 use super::names::KeyName;
-use super::{assigned_value, value};
+use super::{assigned_value, format_match, value};
 
 const BLOCK_LEN_MAX: usize = 16 * 1024;
 const ITEMS_MAX: usize = 256;
@@ -231,7 +231,8 @@ fn next_line(
     let is_harmless = assigned_value::is_harmless(key, secret) || value::is_code(secret);
     (is_value && !is_harmless).then(|| {
         let kind = assigned_value::kind_of(secret, name.bytes(text));
-        FoundSecret::new(extent.start, extent.end, kind, Rank::Context)
+        let end = extent.end + format_match::folded_len(text, extent.start, extent.end);
+        FoundSecret::new(extent.start, end, kind, Rank::Context)
     })
 }
 

@@ -288,6 +288,8 @@ fn is_weak(all: &[&[u8]]) -> bool {
         || is_key
             && before.is_some_and(|before| is_any(before, &["search", "query", "primary", "data"]))
             && all.iter().any(|segment| is_vendor(segment))
+        // Of WordPress; others are stored beside what they are for.
+        || is(last, "salt") && before.is_some_and(|word| is_any(word, &["auth", "in", "nonce"]))
         // `HEX_PAT` of a program is a pattern.
         || all.len() > 1 && is(last, "pat")
         || is_any(last, &["api", "access", "private", "oauth"])

@@ -7,7 +7,7 @@ use memchr::{memchr, memmem, memrchr};
 
 use super::finding::{FoundSecret, Rank};
 use super::formats::{self, Alphabet, is_in};
-use super::{extent, names, value};
+use super::{extent, format_match, names, value};
 
 const LINE_LEN_MAX: usize = 1024;
 /// More of a list of lines is not looked at.
@@ -622,8 +622,10 @@ pub(super) fn encoded(
     let is_text = plain
         .iter()
         .all(|b| matches!(b, b'\n' | b'\r' | b'\t' | b' '..=b'~'));
+    let end = start + run;
+    let end = end + format_match::folded_len(text, start, end);
     (run >= 16 && is_text && holds_secret(&plain))
-        .then(|| FoundSecret::new(start, start + run, "encoded", Rank::Format))
+        .then(|| FoundSecret::new(start, end, "encoded", Rank::Format))
 }
 
 /// The password among the literals of the call that starts at `start`: the last of `user, password` of a

@@ -76,7 +76,7 @@ const GROUPS: &[(Rule, &[&str])] = &[
     ]),
     (Rule::Name, &["lozinka", "kodeord", "slaptazodis", "pasahitza", "parool"]),
     (Rule::Name, FOREIGN),
-    (Rule::NameEnd, &["token", "key", "auth", "private", "clave", "parola", "api", "access"]),
+    (Rule::NameEnd, &["token", "key", "auth", "private", "clave", "parola", "api", "access", "salt"]),
     (Rule::Mark, &["redacted:"]),
     (Rule::Pem, &["begin "]),
     // `{"` and the same with blanks.

@@ -32,7 +32,9 @@ fn is_variable(value: &[u8]) -> bool {
         [b'$', b'{' | b'(', first, ..] => first.is_ascii_alphabetic() || b"_{".contains(first),
         [b'$', b'{' | b'('] => true,
         [b'$', first, rest @ ..] => {
-            (first.is_ascii_alphabetic() || *first == b'_') && rest.iter().all(in_name)
+            (first.is_ascii_alphabetic() || *first == b'_')
+                && rest.iter().all(in_name)
+                && !(value.len() >= 24 && is_random(rest))
         }
         [b'%', inner @ .., b'%'] => inner.iter().all(in_name),
         [b'%', verb] => verb.is_ascii_lowercase(),
@@ -242,7 +244,7 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         || rest
             .get(1)
             .is_none_or(|b| b.is_ascii_alphanumeric() || b"\"'`&_([{)]}>#*/|".contains(b));
-    let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3;
+    let has_word = longest_run(ident, u8::is_ascii_alphabetic) >= 3 || ident == b"Ok";
     let is_call = opens && is_argument && has_word && looks_spoken(ident);
     let is_path = ident.windows(2).any(|pair| pair == b"::");
     let is_reference = ident[0] == b'&' && looks_spoken(ident);
@@ -250,7 +252,7 @@ pub(super) fn is_code(value: &[u8]) -> bool {
         || rest.is_empty() && (is_path || is_reference || names_a_secret(ident) || is_member(ident))
 }
 
-/// `(name, value) => x`, `!request.auth`, `{"a": 1}`, `/^[a-z]+$/`, `1*tchar`: what begins a function, a
+/// `(name, value) => x`, `|name| x`, `*name`, `!request.auth`, `{"a": 1}`, `/^[a-z]+$/`, `1*tchar`: what begins a function, a
 /// condition, a map, a regular expression or a rule of a grammar.
 fn is_notation(value: &[u8]) -> bool {
     let in_name = |b: &u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'.');
@@ -265,6 +267,11 @@ fn is_notation(value: &[u8]) -> bool {
         }
         [b'!', b'(', name @ ..] => name.iter().take(3).all(in_name),
         [b'!', name @ ..] => is_member(name) || name.ends_with(b")") && is_code(name),
+        // `*node` of a pointer or of YAML, `|token: &str|` of a function.
+        [b'*' | b'|', name @ ..] if !name.is_empty() => {
+            let name = name.strip_suffix(b":").unwrap_or(name);
+            name.iter().all(in_name)
+        }
         // `<<EOF`: the value stands below.
         [b'<', b'<', ..] => true,
         [b'{', b'"' | b'\'', ..] | [b'/', b'^' | b'*', ..] | [b'1', b'*', ..] => true,
@@ -390,6 +397,19 @@ pub(super) fn is_sentence(value: &[u8]) -> bool {
     value.iter().filter(|b| **b == b' ').count() >= 2 && value.iter().all(in_sentence)
 }
 
+/// Letters, digits and many signs in no order, as long as no text without words is: keys of WordPress.
+pub(super) fn is_noise(value: &[u8]) -> bool {
+    let signs = |b: &&u8| b.is_ascii_punctuation() && !b"_-.,/".contains(b);
+    let is_printable = value.iter().all(|b| (b' '..=b'~').contains(b));
+    (48..=96).contains(&value.len())
+        && is_printable
+        && value.iter().filter(signs).count() * 8 >= value.len()
+        && value.iter().filter(|b| b.is_ascii_digit()).count() >= 2
+        && longest_run(value, u8::is_ascii_alphabetic) <= 10
+        && changes(value) * 4 >= value.len()
+        && distinct(value) >= 28
+}
+
 /// At least 128 bits, and not counted up.
 pub(super) fn is_key_bytes(bytes: &[u8]) -> bool {
     let is_counted = bytes
@@ -491,6 +511,7 @@ pub(super) fn is_token(value: &[u8]) -> bool {
             || is_licence(value)
             || is_long_word(value)
             || is_unpronounceable(value))
+        || is_noise(value)
 }
 
 /// Letters among which so few vowels stand that nobody could say them.

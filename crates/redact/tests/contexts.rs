@@ -355,3 +355,64 @@ fn credentials_inside_base64_are_found() {
         "{\"type\": \"account\", \"name\": \"ann\", \"city\": \"Bern\"}",
     )]);
 }
+
+#[test]
+fn keys_of_wordpress_are_found() {
+    let key = "k;O$F_-W68 Fl*iEekX;-pn =fNS(;c9nDKt;5RW(&jtESXsW9+PhQFS!Tv?2Zx[";
+    for name in ["AUTH_KEY", "LOGGED_IN_KEY", "NONCE_KEY", "SECURE_AUTH_SALT"] {
+        check(&[(
+            format!("define('{name}',   '{key}');"),
+            &format!("define('{name}',   '[assignment]');"),
+        )]);
+    }
+    check_kept(&[
+        "define('AUTH_KEY',   'put your unique phrase here');",
+        "define('NONCE_KEY', sprintf('%s: %s (%d of %d) [%s] {%s}', a, b, c, d, e));",
+        "row_salt = \"9f86d081884c7d659a2f\"",
+    ]);
+}
+
+#[test]
+fn values_that_begin_like_variables_are_found() {
+    let token = hex(32);
+    check(&[
+        (
+            format!("secret = \"$A{token}\""),
+            "secret = \"[assignment]\"",
+        ),
+        (
+            format!("$gy$j9T${}${}", random(22), random(43)),
+            "[password-hash]",
+        ),
+    ]);
+    check_kept(&[
+        "secret = \"$APP_SECRET_OF_THE_PRODUCTION_2\"",
+        "let by_token = |last_token: Option<Token<'_>>, span: Range<usize>| {",
+        "semi_token: *semi,",
+        "crate::raw::TOKEN => Ok(Compound::RawValue { ser: self }),",
+        "secret: *anchor\n",
+    ]);
+}
+
+#[test]
+fn folded_base64_is_read_to_its_end() {
+    use base64::Engine as _;
+    let text = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{}\n", random(190));
+    let code = base64::engine::general_purpose::STANDARD.encode(text);
+    let folded: Vec<&str> = code
+        .as_bytes()
+        .chunks(76)
+        .map(|line| std::str::from_utf8(line).expect("base64"))
+        .collect();
+    let folded = folded.join("\n");
+    check(&[
+        (
+            format!("it is\n{folded}\nend of it\n"),
+            "it is\n[encoded]\nend of it\n",
+        ),
+        (
+            format!("private_key:\n{folded}\nend of it\n"),
+            "private_key:\n[assignment]\nend of it\n",
+        ),
+    ]);
+}
