@@ -98,6 +98,7 @@ impl Program {
 
 /// `sqlplus ann/x@db`.
 const ORACLE: &[Flag] = &[operand(SecretPosition::Each, "", Some(b'/'))];
+const SNMP: &[Flag] = &[whole("-c"), whole("-A"), whole("-X")];
 const HTTPIE: &[Flag] = &[behind("-a", b':'), behind("--auth", b':')];
 
 /// The table. Each name is also a trigger.
@@ -143,6 +144,12 @@ const PROGRAMS: &[Program] = &[
     program("cmdkey", &[attached("/pass:")]),
     program("ssh-keygen", &[whole("-N"), whole("-P")]),
     program("ipmitool", &[whole("-P")]),
+    program("snmpwalk", SNMP),
+    program("snmpbulkwalk", SNMP),
+    program("snmpget", SNMP),
+    program("snmpset", SNMP),
+    program("usermod", &[whole("-p")]),
+    program("useradd", &[whole("-p")]),
     program("smbclient", &[behind("-U", b'%')]),
     program("rpcclient", &[behind("-U", b'%')]),
     program("winexe", &[behind("-U", b'%')]),

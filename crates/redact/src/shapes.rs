@@ -582,7 +582,7 @@ pub(super) fn piped(text: &[u8], start: usize) -> Option<FoundSecret<'static>> {
     let mut words = super::command::split(&line[..pipe]).into_iter().skip(1);
     // Of `printf '%s' x` the format stays.
     let is_value =
-        |&(from, to): &(usize, usize)| line[from] != b'-' && !line[from..to].contains(&b'%');
+        |&(from, to): &(usize, usize)| line[from] != b'-' && !line[from..to].starts_with(b"%s");
     let (from, to) = words.find(is_value)?;
     let word = &line[from..to];
     let of_user = memmem::find(&line[pipe..], b"chpasswd").and(memchr(b':', word));

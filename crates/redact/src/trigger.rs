@@ -91,7 +91,7 @@ const GROUPS: &[(Rule, &[&str])] = &[
         "sqlplus", "sqlldr", "expdp", "impdp", "htpasswd ", "mosquitto_", "wpa_passphrase ",
         "add_user ", "change_password ", "encrypt_string ", "operator unseal ", "secret generic ",
         "secret set ", "secrets set ", "put-parameter ", "unlock-keychain ",
-        "add-generic-password ", "psexec", "xfreerdp", "cmdkey", "winexe", " -p ",
+        "add-generic-password ", "psexec", "xfreerdp", "cmdkey", "winexe", "snmpwalk", "snmpbulkwalk", "snmpget", "snmpset", "usermod", "useradd", " -p ",
     ]),
     (Rule::Call, &[
         "connect(", "connection(", "login(", "authenticate(", "basic(", "mysqli(", "pdo(",

@@ -463,9 +463,12 @@ fn of_somebody(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
     const LINKS: &[&[u8]] = &[b": ", b" is ", b":"];
     let line = &text[name.end..text.len().min(name.end + VALUE_REACH)];
     let line = line.split(|b| *b == b'\n').next()?;
-    let is_owned = [b" for ".as_slice(), b" of ", b" to "]
-        .iter()
-        .any(|word| line.starts_with(word));
+    // `A temporary password is generated for root@localhost: x`.
+    let is_made = line.starts_with(b" is generated for ");
+    let is_owned = is_made
+        || [b" for ".as_slice(), b" of ", b" to "]
+            .iter()
+            .any(|word| line.starts_with(word));
     let word = name.bytes(text).to_ascii_lowercase();
     if !is_owned
         || ![b"password".as_slice(), b"passwd", b"pw"]
@@ -476,6 +479,7 @@ fn of_somebody(text: &[u8], name: &Name) -> Option<FoundSecret<'static>> {
     }
     let link = LINKS
         .iter()
+        .filter(|link| !is_made || **link != b" is ")
         .find_map(|link| Some(memmem::find(line, link)? + link.len()))?;
     let start = name.end + link;
     let is_value = start < text.len() && is_setting(text, start) && is_told(text, start);

@@ -416,3 +416,26 @@ fn folded_base64_is_read_to_its_end() {
         ),
     ]);
 }
+
+#[test]
+fn passwords_that_programs_print_and_take_are_found() {
+    check(&[
+        (
+            "A temporary password is generated for root@localhost: kQ9mVnB7sTx1".to_owned(),
+            "A temporary password is generated for root@localhost: [assignment]",
+        ),
+        (
+            "snmpwalk -v2c -c kQ9mVnB7sTx1 host".to_owned(),
+            "snmpwalk -v2c -c [password] host",
+        ),
+        (
+            "usermod -p kQ9mVnB7sTx1 ann".to_owned(),
+            "usermod -p [password] ann",
+        ),
+        (
+            "echo 'kQ9%mVnB7sTx1' | sudo -S ls".to_owned(),
+            "echo '[password]' | sudo -S ls",
+        ),
+    ]);
+    check_kept(&["A password is generated for each user: see the guide"]);
+}
