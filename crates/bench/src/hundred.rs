@@ -172,6 +172,7 @@ impl Hundred {
     /// Steps per second.
     fn measure(&self, stage: &Stage, package: &Package, round: &str) -> anyhow::Result<f64> {
         let name = format!("hundred-{}-{:?}-{round}", package.name, package.kept);
+        let folder = stage.subfolder(&name)?;
         let database = match (package.kept, package.name) {
             (Kept::InAFolder, _) => String::new(),
             (Kept::InPostgres, "relight") => self.url(Some("relight"))?,
@@ -180,9 +181,11 @@ impl Hundred {
         let said = Command::new(self.node())
             .arg(&self.script)
             .arg(package.name)
-            .arg(stage.subfolder(&name)?)
+            .arg(&folder)
             .arg(database)
             .arg(prose(RESULT_BYTES))
+            // Restate leaves its temporary folders behind.
+            .env("TMPDIR", &folder)
             .output()?;
         ensure!(said.status.success(), last_line(&said.stderr));
         Ok(last_line(&said.stdout).parse()?)
