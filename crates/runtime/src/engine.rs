@@ -268,16 +268,17 @@ impl Engine {
         Ok(self.add_and(new, true, Vec::new()).await?.0)
     }
 
-    /// Records what hooks observed of a conversation in its task, adding that first when it is absent.
+    /// Records what hooks observed of a conversation in its task, adding that first when it is absent:
+    /// then all of it is news, and nothing is answered.
     pub(crate) async fn observe(
         &self,
         new: NewTask,
         events: Vec<TaskEvent>,
-    ) -> Result<(), ActError> {
+    ) -> Result<Option<Acted>, ActError> {
         let id = new.id.clone();
         if self.store.task(&id).await?.is_none() {
             match self.add_and(new, true, events.clone()).await {
-                Ok((Added::Created(_), _)) => return Ok(()),
+                Ok((Added::Created(_), _)) => return Ok(None),
                 // Another hook of the same conversation was faster.
                 Ok(_) | Err(ActError::Exists { .. }) => {}
                 Err(error) => return Err(error),
@@ -285,7 +286,7 @@ impl Engine {
         }
         self.act_together(&id, Right::Unfenced, events)
             .await
-            .map(|_| ())
+            .map(Some)
     }
 
     /// Adds a task and lets first events follow in the same commit, so that nobody comes between.

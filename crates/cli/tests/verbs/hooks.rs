@@ -505,6 +505,39 @@ fn mark_in(name: &str) -> String {
     mark[..=mark.find(']').unwrap()].to_owned()
 }
 
+/// Two hooks that begin together do not take the same number: one of the calls would be lost.
+#[test]
+fn the_same_arguments_without_an_id_at_the_same_time_are_as_many_calls() {
+    let test = json!({"tool_name": "Shell", "tool_input": {"command": "./pay.sh 5"}});
+    let at_once = |stage: &Stage, variables: &[(&str, &str)]| {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| hook_with(stage, "before-tool", &test, variables));
+            }
+        });
+    };
+    let begun = |stage: &Stage, task: &str| {
+        let steps = steps(stage, task);
+        steps.iter().filter(|(_, state)| state == "begun").count()
+    };
+    let stage = Stage::new();
+    at_once(&stage, &[]);
+    assert_eq!(begun(&stage, &own_task()), 8, "the first of a conversation");
+    hook(&stage, "stop", &json!({}));
+    hook(&stage, "prompt", &json!({"prompt": "pay"}));
+    at_once(&stage, &[]);
+    assert_eq!(begun(&stage, &own_task()), 8, "in a turn");
+
+    let started = stage.run(&["task", "start", "rent", "--json"]);
+    let started: Value = serde_json::from_str(&started.stdout).unwrap();
+    let fence = started["fence"].to_string();
+    at_once(
+        &stage,
+        &[("RELIGHT_TASK", "rent"), ("RELIGHT_FENCE", &fence)],
+    );
+    assert_eq!(begun(&stage, "rent"), 8, "in the task that was given");
+}
+
 #[test]
 fn many_calls_at_once_are_all_kept() {
     let stage = Stage::new();

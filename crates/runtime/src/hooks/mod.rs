@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use relight_core::agent::plain::plain_line;
+use relight_core::change::Change;
 use relight_core::decide::{Observed, Right, TaskEvent};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder, HolderLife};
@@ -22,7 +23,7 @@ use relight_core::step::{Output, RepeatRule, Step, StepKey, StepOutcome};
 use relight_core::task::{NewTask, Task, Usage};
 use relight_core::time::Span;
 
-use crate::engine::{ActError, Engine};
+use crate::engine::{ActError, Acted, Engine};
 use crate::holders;
 use crate::os::{attempts, clock, fleet, process};
 use crate::redact_input::clipped_clean;
@@ -38,6 +39,8 @@ const TITLE_BYTES_MAX: usize = 80;
 const KEPT: Span = Span::from_secs(30 * 24 * 60 * 60);
 /// Most open calls that the end of a turn closes.
 const CLOSED_AT_ONCE: usize = 1_000;
+/// Calls without an id that have the same arguments: how many may begin at the same time.
+const BEGUN_AT_ONCE_MAX: u32 = 64;
 /// Calls without an id that have the same arguments: how many of them may be open at a time.
 const OPEN_ALIKE_MAX: u32 = 8;
 
@@ -200,6 +203,7 @@ impl Conversation<'_> {
         self.engine
             .observe(self.new_task(), vec![self.turn().await?])
             .await
+            .map(|_| ())
     }
 
     /// Records that a call begins. A repeatable one is recorded at its end, as a lost begin changes nothing.
@@ -207,6 +211,16 @@ impl Conversation<'_> {
         if !rule.needs_intent_first() {
             return Ok(());
         }
+        for _ in 0..BEGUN_AT_ONCE_MAX {
+            if self.is_begun(tool, rule).await? {
+                return Ok(());
+            }
+        }
+        Err(ActError::Contended(self.own_task()))
+    }
+
+    /// Begins a call; not when it has no id and another one that is the same took its number meanwhile.
+    async fn is_begun(&self, tool: &ToolCall, rule: RepeatRule) -> Result<bool, ActError> {
         let redactor = self.engine.redactor();
         let folder = self.payload.folder.as_deref();
         let call = tool.call(redactor, folder, rule == RepeatRule::Verify);
@@ -217,33 +231,45 @@ impl Conversation<'_> {
                 call: call.clone(),
             })
         };
+        let is_its_own = |acted: &Acted| {
+            let mut changes = acted.decision.changes.iter();
+            tool.id.is_some() || changes.any(|change| matches!(change, Change::StepBegun(_)))
+        };
         if let Some((task, right)) = self.given_task().await? {
-            let key = self.next_key(&task.id, tool).await?;
-            let acted = self
-                .engine
-                .act_upon(Some(task.clone()), &task.id, right, begun(key))
-                .await;
-            match acted {
+            match self.begin(task, right, tool, begun).await {
                 // It was taken from this agent, or has ended meanwhile.
                 Err(ActError::Refused(_)) => {}
-                acted => return acted.map(|_| ()),
+                acted => return acted.map(|acted| is_its_own(&acted)),
             }
         }
-        let id = self.own_task();
-        let key = self.next_key(&id, tool).await?;
-        match self.running_task().await? {
-            Some(task) => {
-                let right = Right::Fence(task.lease.fence);
+        if let Some(task) = self.running_task().await? {
+            let right = Right::Fence(task.lease.fence);
+            let acted = self.begin(task, right, tool, begun).await?;
+            return Ok(is_its_own(&acted));
+        }
+        let key = self.next_key(&self.own_task(), tool).await?;
+        let events = vec![self.turn().await?, begun(key)];
+        let acted = self.engine.observe(self.new_task(), events).await?;
+        Ok(acted.is_none_or(|acted| is_its_own(&acted)))
+    }
+
+    /// The number of a call without an id counts only in the state of the task in which it was chosen;
+    /// calls with ids begin beside each other.
+    async fn begin(
+        &self,
+        task: Task,
+        right: Right,
+        tool: &ToolCall,
+        begun: impl Fn(StepKey) -> TaskEvent,
+    ) -> Result<Acted, ActError> {
+        let (id, key) = (task.id.clone(), self.next_key(&task.id, tool).await?);
+        match tool.id {
+            Some(_) => {
                 self.engine
                     .act_upon(Some(task), &id, right, begun(key))
                     .await
-                    .map(|_| ())
             }
-            None => {
-                self.engine
-                    .observe(self.new_task(), vec![self.turn().await?, begun(key)])
-                    .await
-            }
+            None => self.engine.act_together(&id, right, vec![begun(key)]).await,
         }
     }
 
@@ -311,11 +337,11 @@ impl Conversation<'_> {
             }
             // It came after the end of its turn.
             None if self.engine.store().task(&own).await?.is_some() => Ok(()),
-            None => {
-                self.engine
-                    .observe(self.new_task(), vec![self.turn().await?, ended(key)])
-                    .await
-            }
+            None => self
+                .engine
+                .observe(self.new_task(), vec![self.turn().await?, ended(key)])
+                .await
+                .map(|_| ()),
         }
     }
 
