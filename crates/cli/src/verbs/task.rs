@@ -8,6 +8,7 @@ use relight_core::ids::{TaskId, is_obeyed};
 use relight_core::lease::{Fence, Holder};
 use relight_core::shell::shell_escape;
 use relight_core::status::TRANSITIONS;
+use relight_core::step::Step;
 use relight_core::task::Task;
 use relight_runtime::engine::{Engine, Started};
 use relight_runtime::operations::task::{
@@ -17,6 +18,7 @@ use relight_runtime::operations::task::{
 use relight_runtime::operations::work::{Taker, TaskAdd, TaskDefinition, TaskList, TaskStart};
 use relight_runtime::operations::{Operation, view};
 use relight_runtime::recovery::Strategies;
+use relight_runtime::running_step::RunningStep;
 use relight_runtime::supervise::successor::{self, RefreshError};
 use serde_json::{Value, json};
 
@@ -276,14 +278,20 @@ fn done(environment: &Environment, given: DoneArguments) -> Outcome {
     };
     let written = operate(environment, request, status_text)?;
     if written.task.steps_open > 0 {
-        let steps = block_on(environment.engine()?.view(&task))?
-            .progress
-            .in_doubt
-            .join(", ");
-        output::note(
-            environment,
-            &format!("it ended with steps in doubt: {steps}"),
-        );
+        let engine = environment.engine()?;
+        let home = engine.home().unwrap_or_default();
+        // The step that this command is called in has its end after its task.
+        let is_run = |step: &Step| RunningStep::is_taken(&home, &task, &step.key).unwrap_or(false);
+        let steps = block_on(engine.view(&task))?.steps;
+        let in_doubt = steps
+            .iter()
+            .filter(|step| step.is_open() && !is_run(step))
+            .map(|step| step.key.to_string());
+        let in_doubt: Vec<String> = in_doubt.collect();
+        if !in_doubt.is_empty() {
+            let text = format!("it ended with steps in doubt: {}", in_doubt.join(", "));
+            output::note(environment, &text);
+        }
     }
     Ok(0)
 }

@@ -687,6 +687,56 @@ fn steps_of_a_finished_task_are_refused_and_its_finished_ones_still_replay() {
     );
 }
 
+/// The command of a step may complete its task: the step ends all the same, with the command's own code.
+#[test]
+fn a_step_in_which_its_task_is_completed_has_its_end() {
+    let place = at_work();
+    for (task, words, code) in [
+        ("t", "", 0),
+        ("t7", "--accept 7", 7),
+        ("failed", "", 3),
+        ("costly", "--cost 1.5", 0),
+    ] {
+        for fence in ["", "--fence 1"] {
+            let task = format!("{task}{}", fence.len());
+            match fence {
+                "" => place.ok(&format!("task add {task}")),
+                _ => place.ok(&format!("task start {task}")),
+            };
+            let words = format!("step run last --task {task} {fence} {words} --");
+            let script = format!("echo said; relight task done {task} >&2; exit {code}");
+            let run = place.relight(&words).args(["sh", "-c", &script]).run();
+            let ran = run.with_code(code);
+            assert_eq!(ran.text(), "said\n", "{words}");
+            assert!(!ran.stderr.contains("doubt"), "{}", ran.stderr);
+            let shown = place.json(&format!("task show {task}"));
+            let step = place.json(&format!("step show last --task {task}"));
+            let state = if code == 3 { "failed" } else { "done" };
+            assert_eq!(
+                (&shown["status"], &step["state"]),
+                (&json!("completed"), &json!(state))
+            );
+            if words.contains("--cost") {
+                assert_eq!(shown["cost"], "1.5");
+            }
+        }
+    }
+}
+
+/// Whoever took the task over after it was completed is not written over, and nobody ends what a person cancelled.
+#[test]
+fn a_step_of_a_task_that_was_taken_away_meanwhile_has_no_end() {
+    let place = at_work();
+    place.ok("task start own");
+    let cancelled = "relight task cancel own";
+    let words = "step run last --task own --fence 1 --";
+    place
+        .relight(words)
+        .args(["sh", "-c", cancelled])
+        .run()
+        .with_code(77);
+}
+
 #[test]
 fn a_holder_that_lost_its_lease_while_a_step_ran_records_nothing() {
     let place = at_work();

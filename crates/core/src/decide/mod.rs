@@ -486,8 +486,10 @@ pub struct TaskDecisionInput<'a> {
 pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDecision, Refusal> {
     check_limits(input.task, &event)?;
     let person = is_a_persons(&event);
+    let is_late_end = is_late_end(input.task, &event);
     if !takes_a_lease(&event) {
-        check_fence(input, person)?;
+        // Whoever takes the task away may show the fence of a lease that has ended.
+        check_fence(input, person || is_late_end)?;
         if !person {
             check_owner(input, &event)?;
             check_holder(input, &event)?;
@@ -520,6 +522,7 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
         } => hold::claim(input, &claimant, holder, ttl, &policy)?,
         TaskEvent::Assign { claimant, policy } => hold::assign(input, &claimant, &policy)?,
         TaskEvent::Recover(recovery) => recover::recover(input, &recovery)?,
+        TaskEvent::Spend(usage) if is_late_end => vec![Change::Spent(usage)],
         TaskEvent::Spend(usage) => status::while_open(input, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
         TaskEvent::Interrupt { reason } => status::interrupt(input, reason)?,
@@ -662,10 +665,17 @@ fn takes_a_lease(event: &TaskEvent) -> bool {
     )
 }
 
-fn check_fence(input: &TaskDecisionInput<'_>, person: bool) -> Result<(), Refusal> {
+/// The end of a step in which its holder completed the task, and what that step used: `relight task done` may
+/// be what a step runs.
+fn is_late_end(task: &Task, event: &TaskEvent) -> bool {
+    let is_of_step = matches!(event, TaskEvent::StepEnd { .. } | TaskEvent::Spend(_));
+    task.status == TaskStatus::Completed && is_of_step
+}
+
+/// `after_end` allows the fence of a lease that has ended, until somebody takes the next one.
+fn check_fence(input: &TaskDecisionInput<'_>, after_end: bool) -> Result<(), Refusal> {
     match input.right.fence() {
-        // Whoever takes the task away may show the fence of a lease that has ended.
-        Some(ours) if !person || ours != input.task.lease.fence => input.task.check_fence(ours),
+        Some(ours) if !after_end || ours != input.task.lease.fence => input.task.check_fence(ours),
         _ => Ok(()),
     }
 }

@@ -57,14 +57,17 @@ fn wake(input: &TaskDecisionInput<'_>) -> Result<Option<Change>, Refusal> {
     }
 }
 
-/// Ends a step. A task that was blocked only by doubt about this step continues.
+/// Ends a step. A task that was blocked only by doubt about this step continues. One that was completed in
+/// the step stays so, and the step has its end.
 pub(super) fn end(
     input: &TaskDecisionInput<'_>,
     key: StepKey,
     outcome: StepOutcome,
     output: Option<Output>,
 ) -> Result<Vec<Change>, Refusal> {
-    if input.task.status.is_terminal() {
+    let is_late =
+        input.task.status == TaskStatus::Completed && input.step.is_some_and(Step::is_open);
+    if input.task.status.is_terminal() && !is_late {
         return Err(illegal(input.task, TaskStatus::InProgress));
     }
     let task = || input.task.id.clone();
