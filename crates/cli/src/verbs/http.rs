@@ -14,6 +14,7 @@ use relight_runtime::supervise::control::Control;
 use relight_runtime::supervise::control_server::Reception;
 use relight_runtime::supervise::reporters::Reporters;
 use relight_runtime::supervise::supervisor::Supervisor;
+use relight_server::tokens::TokenError;
 use relight_server::{Backend, ServeError, Server, Settings, Threads, Tls};
 
 use crate::arguments::agent::UpArguments;
@@ -157,6 +158,7 @@ fn refused(error: &ServeError) -> Failure {
             .hint("listen at 127.0.0.1, or see docs/operate/security.md"),
         ServeError::Bind { .. } => Failure::new(Exit::Unreachable, with_causes(error))
             .hint("--listen takes another address, --no-http serves the socket alone"),
+        ServeError::Token(TokenError::File { .. }) => Failure::new(Exit::Io, with_causes(error)),
         ServeError::Token(_) => Failure::new(Exit::Config, with_causes(error)),
     }
 }

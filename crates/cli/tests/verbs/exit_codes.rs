@@ -241,6 +241,25 @@ fn a_full_disk_is_74_and_the_last_good_state_is_intact() {
     place.ok("task set t a=b");
 }
 
+/// Not 78, after which a service is not started again: the disk may have room later.
+#[test]
+fn a_token_that_cannot_be_read_or_written_is_74_for_every_verb() {
+    for kind in ["a lock that cannot be taken", "a link", "a pipe"] {
+        let place = with_store();
+        let made = match kind {
+            "a link" => "ln -s elsewhere ../home/token",
+            "a pipe" => "mkfifo ../home/token",
+            _ => "mkdir ../home/tokens.lock",
+        };
+        place.shell(made).run().with_code(0);
+        fs::write(place.work("relight.toml"), "").unwrap();
+        for words in ["token show", "up", "up -d"] {
+            let ran = place.relight(words).run().with_code(74);
+            assert!(ran.stderr.contains("cannot use"), "{kind}: {}", ran.stderr);
+        }
+    }
+}
+
 #[test]
 fn a_bad_flag_is_2_and_says_so_on_standard_error() {
     let place = Place::new();
