@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use relight_redact::{MarkKey, Redactor};
+use relight_runtime::core::checkpoint::Checkpoint;
 use relight_runtime::core::decide::StartLimits;
 use relight_runtime::core::event::{Event, EventKind};
 use relight_runtime::core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
@@ -12,7 +14,7 @@ use relight_runtime::core::time::Span;
 use relight_runtime::dialect::{Dialect, UpdateRequest, document, take_in_file};
 use relight_runtime::engine::{ActError, Engine, WorkflowError};
 use relight_runtime::operations::checkpoint::{
-    CheckpointImport, CheckpointResume, CheckpointStart, CheckpointUpdate,
+    CheckpointImport, CheckpointList, CheckpointResume, CheckpointStart, CheckpointUpdate,
 };
 use relight_runtime::store::{EventQuery, MemoryStore};
 use tempfile::TempDir;
@@ -268,4 +270,49 @@ async fn starts_at_once_with_one_key_make_one_workflow() {
     let outcomes = tokio::join!(one, two);
     let started = |outcome: &str| outcome == "started";
     assert_ne!(started(outcomes.0), started(outcomes.1));
+}
+
+/// Processor time of this thread: what else the machine does is not counted.
+fn used() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.try_into().expect("it is not negative")
+}
+
+/// What it costs to take in a file of the original script with so many finished steps, to take up as many
+/// more that the script adds, and to look through the folder.
+async fn cost_of(steps: usize) -> Duration {
+    let place = Place::new();
+    place.start("w", "k", false).await;
+    let template = document(&place.dialect.view(&id("w")).await.expect("it was started"));
+    let file = place.folder.path().join("big.json");
+    let by_the_script = |steps: usize, later: u64| {
+        let written_at = relight_runtime::os::clock::now().plus(Span::from_secs(later));
+        let checkpoint = Checkpoint {
+            workflow_id: "big".to_owned(),
+            completed_steps: (0..steps).map(|n| format!("step {n}")).collect(),
+            updated_at: written_at.as_timestamp(),
+            idempotency_key: "big".to_owned(),
+            ..template.clone()
+        };
+        let text = String::from_utf8(checkpoint.seal()).expect("it is text");
+        fs::write(&file, text.replace("sha256:", "")).expect("it can be written");
+    };
+    by_the_script(steps, 0);
+    let began = used();
+    place.import(&file, false).await;
+    by_the_script(2 * steps, 60);
+    let listed = CheckpointList::read(&place.dialect, false)
+        .await
+        .expect("the folder is read");
+    let cost = used() - began;
+    let big = listed.items.iter().find(|item| item.workflow == id("big"));
+    assert_eq!(big.map(|big| big.steps_done), Some(2 * steps as u64));
+    cost
+}
+
+/// Eight times as many steps cost about eight times as much, not sixty-four times.
+#[tokio::test]
+async fn a_workflow_costs_in_proportion_to_its_steps() {
+    let (few, many) = (cost_of(500).await, cost_of(4_000).await);
+    assert!(many < few * 24, "{few:?} for 500, {many:?} for 4000");
 }

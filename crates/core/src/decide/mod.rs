@@ -12,7 +12,7 @@ pub mod step_deaths;
 mod steps;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -569,12 +569,13 @@ pub fn decide_in_turn(
 ) -> Result<TaskDecision, Refusal> {
     let mut task = input.task.clone();
     let mut steps = steps.to_vec();
+    let places = steps.iter().enumerate();
+    let mut places: HashMap<StepKey, usize> =
+        places.map(|(at, step)| (step.key.clone(), at)).collect();
     let mut changes = Vec::new();
     for event in events {
-        let step = event
-            .step()
-            .and_then(|key| steps.iter().find(|step| step.key == *key))
-            .cloned();
+        let place = event.step().and_then(|key| places.get(key));
+        let step = place.map(|at| steps[*at].clone());
         let input_now = TaskDecisionInput {
             task: &task,
             step: step.as_ref(),
@@ -586,10 +587,16 @@ pub fn decide_in_turn(
             change.apply(&mut task, input.now);
             if matches!(change, Change::StepsCleared) {
                 steps.clear();
+                places.clear();
             }
             if let Some(record) = change.step_record(input.now, None) {
-                steps.retain(|step| step.key != record.key);
-                steps.push(record);
+                match places.get(&record.key) {
+                    Some(at) => steps[*at] = record,
+                    None => {
+                        places.insert(record.key.clone(), steps.len());
+                        steps.push(record);
+                    }
+                }
             }
         }
         changes.extend(decided);

@@ -1,5 +1,6 @@
 //! The file copy of a workflow.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -74,18 +75,15 @@ fn current(view: &TaskSnapshot) -> Option<String> {
 /// What is still to do beside the current step, in doubt or not begun.
 fn remaining(view: &TaskSnapshot, current: Option<&str>) -> Vec<String> {
     let progress = &view.progress;
-    let mut names: Vec<String> = Vec::new();
     let all = progress
         .in_doubt
         .iter()
         .chain(&progress.next_step)
         .chain(&progress.remaining_steps);
-    for name in all.filter(|name| Some(name.as_str()) != current) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
-    names
+    let mut seen = HashSet::new();
+    all.filter(|name| Some(name.as_str()) != current && seen.insert(name.as_str()))
+        .cloned()
+        .collect()
 }
 
 /// The dialect has four words: what is not blocked, done or failed is in progress.
@@ -244,7 +242,8 @@ fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bo
     let ours = document(view);
     // What the store keeps is redacted.
     let differs = |theirs: &str, ours: &str| redactor.text(theirs) != ours;
-    let is_done = |step: &String| ours.completed_steps.iter().any(|done| !differs(step, done));
+    let done: HashSet<&str> = ours.completed_steps.iter().map(String::as_str).collect();
+    let is_done = |step: &String| done.contains(&*redactor.text(step));
     let is_same_run = !differs(&file.idempotency_key, &ours.idempotency_key);
     let has_more_steps = !file.completed_steps.iter().all(is_done);
     // A file of this store that is behind differs from it, but for finished steps of the same run.

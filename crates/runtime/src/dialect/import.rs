@@ -1,5 +1,6 @@
 //! Taking a good file into the store.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use relight_core::change::{Change, StepMark};
@@ -115,11 +116,10 @@ impl Dialect {
             to: TaskStatus::InProgress,
             reason: None,
         });
-        let mut recorded: Vec<StepKey> = Vec::new();
+        let mut recorded: HashSet<StepKey> = HashSet::new();
         for text in &checkpoint.completed_steps {
             let mark = self.mark(file, text)?;
-            if !recorded.contains(&mark.key) {
-                recorded.push(mark.key.clone());
+            if recorded.insert(mark.key.clone()) {
                 let (outcome, output) = (StepOutcome::Done, Some(Output::default()));
                 changes.push(Change::StepEnded {
                     mark,
@@ -179,10 +179,10 @@ impl Dialect {
             .iter()
             .chain(&checkpoint.current_step)
             .chain(&checkpoint.remaining_steps);
-        let mut steps: Vec<StepName> = Vec::new();
+        let (mut steps, mut seen) = (Vec::new(), HashSet::new());
         for text in all {
             let step = self.mark(file, text)?.key.name;
-            if !steps.contains(&step) {
+            if seen.insert(step.clone()) {
                 steps.push(step);
             }
         }

@@ -4,6 +4,7 @@
 //! What they wrote counts as a write without a fence: the store takes it in before anything else is
 //! written over the file. Steps that the store has finished stay finished.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
@@ -70,11 +71,9 @@ impl Dialect {
             .map(ToString::to_string)
             .unwrap_or_default();
         let is_same_run = self.engine.redactor().text(&file.idempotency_key) == key;
-        let has_all_steps = view
-            .progress
-            .done_steps
-            .iter()
-            .all(|step| file.completed_steps.contains(step));
+        let completed: HashSet<&String> = file.completed_steps.iter().collect();
+        let mut done = view.progress.done_steps.iter();
+        let has_all_steps = done.all(|step| completed.contains(step));
         // A store that was put back from a backup has the beginning of what the file says.
         let is_restored = file.seq > view.task.seq && has_all_steps;
         let mut is_replaced = false;
@@ -186,7 +185,8 @@ fn is_newer(file: &Checkpoint, task: &Task) -> bool {
 /// What a file has and the store has not. Finished steps always count; the rest only when the file
 /// was written last.
 fn news(file: &Checkpoint, view: &TaskSnapshot, is_newer: bool) -> Result<UpdateRequest, IdError> {
-    let is_done = |step: &&String| view.progress.done_steps.contains(step);
+    let done: HashSet<&String> = view.progress.done_steps.iter().collect();
+    let is_done = |step: &&String| done.contains(step);
     let complete: Vec<StepName> = file
         .completed_steps
         .iter()
@@ -200,17 +200,12 @@ fn news(file: &Checkpoint, view: &TaskSnapshot, is_newer: bool) -> Result<Update
     if !is_newer {
         return Ok(request);
     }
-    let declared = |step: &&String| {
-        view.task
-            .spec
-            .steps
-            .iter()
-            .any(|known| known.as_str() == *step)
-    };
+    let declared = view.task.spec.steps.iter().map(StepName::as_str);
+    let declared: HashSet<&str> = declared.collect();
     request.remaining = file
         .remaining_steps
         .iter()
-        .filter(|s| !declared(s))
+        .filter(|step| !declared.contains(step.as_str()))
         .map(StepName::new)
         .collect::<Result<_, _>>()?;
     let current = file.current_step.as_ref().filter(|step| {

@@ -1,5 +1,7 @@
 //! `checkpoint update` and `checkpoint complete`.
 
+use std::collections::{HashMap, HashSet};
+
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::{StepName, TaskId};
 use relight_core::status::TaskStatus;
@@ -73,14 +75,17 @@ impl Dialect {
             });
         }
         events.extend(declare(view, request));
+        let states = view.steps.iter().map(|step| (&step.key, step.state));
+        let states: StepStates = states.collect();
         for name in &request.complete {
-            events.extend(finish(view, &StepKey::first(name.clone())));
+            events.extend(finish(&states, StepKey::first(name.clone())));
         }
         if let Some(name) = &request.step {
-            events.extend(begin(view, request, name));
+            events.extend(begin(&states, request, name));
         }
         if ends {
-            let finished = |key: &StepKey| request.complete.contains(&key.name);
+            let finished: HashSet<&StepName> = request.complete.iter().collect();
+            let finished = |key: &StepKey| finished.contains(&key.name);
             let open = view.steps.iter().filter(|step| step.is_open());
             let open = open.map(|step| &step.key).filter(|key| !finished(key));
             events.extend(open.map(|key| end(key.clone())));
@@ -118,41 +123,30 @@ fn no_such_workflow(error: ActError) -> ActError {
 
 /// Steps that nobody declared ahead are added to the list.
 fn declare(view: &TaskSnapshot, request: &UpdateRequest) -> Option<TaskEvent> {
-    let mut steps = view.task.spec.steps.clone();
-    let known = steps.len();
-    for name in request
-        .complete
-        .iter()
-        .chain(&request.step)
-        .chain(&request.remaining)
-    {
-        if !steps.contains(name) {
-            steps.push(name.clone());
-        }
-    }
-    (steps.len() > known).then_some(TaskEvent::Declare(steps))
+    let known = &view.task.spec.steps;
+    let named = request.complete.iter().chain(&request.step);
+    let named = named.chain(&request.remaining);
+    let mut seen: HashSet<&StepName> = known.iter().collect();
+    let new: Vec<&StepName> = named.filter(|name| seen.insert(name)).collect();
+    let all = known.iter().chain(new.iter().copied()).cloned();
+    (!new.is_empty()).then(|| TaskEvent::Declare(all.collect()))
 }
 
-fn state(view: &TaskSnapshot, key: &StepKey) -> Option<StepState> {
-    view.steps
-        .iter()
-        .find(|step| step.key == *key)
-        .map(|step| step.state)
-}
+type StepStates<'v> = HashMap<&'v StepKey, StepState>;
 
 /// A step that is finished already stays so; one that was never begun is begun and ended.
-fn finish(view: &TaskSnapshot, key: &StepKey) -> Vec<TaskEvent> {
-    match state(view, key) {
+fn finish(states: &StepStates<'_>, key: StepKey) -> Vec<TaskEvent> {
+    match states.get(&key) {
         Some(StepState::Done | StepState::Skipped) => Vec::new(),
-        Some(StepState::Begun) => vec![end(key.clone())],
-        Some(StepState::Failed) | None => vec![intent(key.clone()), end(key.clone())],
+        Some(StepState::Begun) => vec![end(key)],
+        Some(StepState::Failed) | None => vec![intent(key.clone()), end(key)],
     }
 }
 
 /// A step that is begun already is only named again.
-fn begin(view: &TaskSnapshot, request: &UpdateRequest, name: &StepName) -> Option<TaskEvent> {
+fn begin(states: &StepStates<'_>, request: &UpdateRequest, name: &StepName) -> Option<TaskEvent> {
     let key = StepKey::first(name.clone());
-    let begun = state(view, &key) == Some(StepState::Begun);
+    let begun = states.get(&key) == Some(&StepState::Begun);
     let finished_now = request.complete.contains(name);
     (!begun || finished_now).then(|| intent(key))
 }

@@ -1,5 +1,6 @@
 //! The checkpoint verbs: doors to tasks, with a verified file copy of each.
 
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -164,12 +165,10 @@ async fn refreshed<T>(
 impl CheckpointStart {
     /// Begins it; the same start again, or one whose key is completed or another's, changes nothing.
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
+        let mut seen = HashSet::new();
         let mut steps = vec![self.step];
-        for step in self.remaining {
-            if !steps.contains(&step) {
-                steps.push(step);
-            }
-        }
+        steps.extend(self.remaining);
+        steps.retain(|step| seen.insert(step.clone()));
         let lifetime = Span::from_secs(u64::from(self.ttl_days) * 24 * 60 * 60).as_limit();
         let new = NewTask {
             id: self.workflow,

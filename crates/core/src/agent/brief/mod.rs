@@ -17,6 +17,7 @@ use crate::progress::{Progress, progress};
 use crate::step::{Call, RepeatRule, Step, StepState};
 use crate::task::Task;
 use crate::time::Span;
+use std::collections::HashSet;
 
 /// Most lines of a brief.
 pub const BRIEF_LINES_MAX: usize = 40;
@@ -413,9 +414,10 @@ fn tell_steps(page: &mut BriefPage, progress: &Progress) {
         page.line(&format!("- next: {}", quoted(next)));
     }
     // Those in doubt were named above.
+    let named: HashSet<&String> = in_doubt.iter().collect();
     let to_do: Vec<&String> = remaining_steps
         .iter()
-        .filter(|name| !in_doubt.contains(name))
+        .filter(|name| !named.contains(name))
         .collect();
     if !to_do.is_empty() {
         let first = &to_do[..to_do.len().min(TO_DO_MAX)];
