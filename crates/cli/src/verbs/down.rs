@@ -9,7 +9,7 @@ use relight_core::shell::shell_word;
 use relight_core::time::Span;
 use relight_runtime::operations::agent::Truth;
 use relight_runtime::operations::live_signs::LiveSigns;
-use relight_runtime::os::pidfd;
+use relight_runtime::os::{pidfd, process};
 use relight_runtime::supervise::control::{Request, ShutdownSummary, daemon_socket};
 use relight_runtime::supervise::daemon_client::{DaemonState, find};
 use relight_runtime::supervise::folder::AgentFolder;
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::control::{self, PATIENCE};
-use super::{operate, overview};
+use super::{operate, overview, supervision};
 use crate::arguments::agent::DownArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -36,11 +36,19 @@ pub(crate) fn run(environment: &Environment, arguments: &DownArguments) -> Outco
     match find(&home, ANSWER_MAX) {
         DaemonState::NotRunning => Err(no_daemon(environment, &home)),
         DaemonState::Silent(process) => end_silent(environment, &home, arguments, &process),
-        DaemonState::Answers(_) => ask(environment, &home, arguments.keep_agents),
+        DaemonState::Answers(status) => {
+            let daemon = process::identity(status.pid);
+            ask(environment, &home, arguments.keep_agents, daemon.as_ref())
+        }
     }
 }
 
-fn ask(environment: &Environment, home: &Path, keep_agents: bool) -> Outcome {
+fn ask(
+    environment: &Environment,
+    home: &Path,
+    keep_agents: bool,
+    daemon: Option<&ProcessIdentity>,
+) -> Outcome {
     let reply = client::ask(
         &daemon_socket(home),
         &Request::Down { keep_agents },
@@ -62,6 +70,7 @@ fn ask(environment: &Environment, home: &Path, keep_agents: bool) -> Outcome {
     let how = if keep_agents {
         "left running"
     } else {
+        refuse_unrecorded(environment, daemon)?;
         "stopped"
     };
     let text = format!("the daemon has ended; agents {how}: {}", ending.agents);
@@ -88,7 +97,7 @@ fn end_silent(
         let text = format!("{text}, and a signal would stop its agents");
         return Err(Failure::new(Exit::Busy, text).hint(kill));
     }
-    let agents = running_under(environment, process)?;
+    let agents = running_under(environment, process)?.len();
     let patience = longest_grace(environment)?;
     let has_ended = signal(process, patience).map_err(|error| {
         let text = format!("the daemon (process {pid}) cannot be signalled: {error}");
@@ -173,20 +182,39 @@ fn what_to_do_with(left: &[String]) -> String {
     format!("{stop}; relight up -d, or {their} relight run, adopts {them}")
 }
 
-/// How many agents run under this supervisor.
-fn running_under(environment: &Environment, process: &ProcessIdentity) -> Result<usize, Failure> {
+/// A daemon that records the end of its agents gives up their leases.
+fn refuse_unrecorded(
+    environment: &Environment,
+    daemon: Option<&ProcessIdentity>,
+) -> Result<(), Failure> {
+    let Some(daemon) = daemon else { return Ok(()) };
+    let names = running_under(environment, daemon)?;
+    match names.is_empty() {
+        true => Ok(()),
+        false => Err(supervision::stopped_unrecorded(&format!(
+            "the store says that these still run: {}",
+            names.join(", ")
+        ))),
+    }
+}
+
+/// The agents that run under this supervisor, as the store knows it.
+fn running_under(
+    environment: &Environment,
+    process: &ProcessIdentity,
+) -> Result<Vec<String>, Failure> {
     let engine = environment.engine()?;
     let agents = block_on(engine.store().agents(AgentQuery::default()))?;
     let is_under = |holder: &Holder| match holder {
         Holder::Process(holder) => holder.pid == process.pid && holder.start == process.start,
         Holder::Attempt { .. } | Holder::Time { .. } => false,
     };
-    let running = agents.iter().filter(|agent| {
+    let running = agents.into_iter().filter(|agent| {
         let held = agent.lease.held.as_ref();
         agent.state.kind() == AgentStateKind::Running
             && held.is_some_and(|held| is_under(&held.holder))
     });
-    Ok(running.count())
+    Ok(running.map(|agent| agent.name.to_string()).collect())
 }
 
 /// The daemon stops its agents at the same time, each with its own grace.

@@ -729,6 +729,23 @@ fn a_supervisor_on_a_full_disk_obeys_a_stop_and_the_next_one_records_the_end() {
 }
 
 #[test]
+fn down_on_a_full_disk_says_that_the_stop_is_not_recorded() {
+    let ground = Ground::with_agent(FILLS_THE_DISK);
+    let Some(home) = SmallHome::mount(&ground) else {
+        return;
+    };
+    ground.config("[[agent]]\nname = \"a\"\ncommand = [\"./agent\"]\ngrace = \"2s\"\n");
+    let daemon = ground.up(&["--no-http"]);
+    let pid = let_it_go(&ground);
+    until("the disk is full", || (!home.has_room()).then_some(()));
+    let down = ground.call(&["down"]);
+    assert_eq!(down.code, 74, "{down:?}");
+    assert!(down.stderr.contains("these still run: a"), "{down:?}");
+    assert_eq!(daemon.end().code, 74);
+    assert!(!is_alive(pid));
+}
+
+#[test]
 fn a_death_on_a_full_disk_is_shown_before_it_can_be_recorded() {
     let ground = Ground::with_agent(FILLS_THE_DISK);
     let Some(home) = SmallHome::mount(&ground) else {
