@@ -6,6 +6,7 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::time::Span;
 use relight_runtime::engine::ActError;
 use relight_runtime::operations::death;
+use relight_runtime::operations::view::List;
 use relight_store::{AgentQuery, AttemptQuery, Store};
 use serde_json::{Value, json};
 
@@ -17,9 +18,10 @@ use crate::{block_on, output};
 
 pub(crate) fn run(environment: &Environment, arguments: &DeathsArguments) -> Outcome {
     let engine = environment.engine()?;
-    let deaths = block_on(deaths(engine.store().as_ref(), arguments))?;
+    let (deaths, next) = block_on(deaths(engine.store().as_ref(), arguments))?;
     let values: Vec<&Value> = deaths.iter().map(|death| &death.json).collect();
-    output::list(environment, values, &text(arguments, &deaths));
+    let page = List::new(values, next);
+    output::answer(environment, &page, &text(arguments, &deaths));
     Ok(0)
 }
 
@@ -130,7 +132,7 @@ impl DeadAttempt {
 async fn deaths(
     store: &dyn Store,
     arguments: &DeathsArguments,
-) -> Result<Vec<DeadAttempt>, Failure> {
+) -> Result<(Vec<DeadAttempt>, Option<String>), Failure> {
     let mut limit = arguments.newest;
     if let Some(name) = &arguments.name {
         let agent = store
@@ -142,9 +144,10 @@ async fn deaths(
             limit = agent.attempt_number.saturating_sub(number) as usize + 1;
         }
     }
-    let mut deaths = newest(store, arguments.name.as_ref(), limit).await?;
+    let (mut deaths, mut next) = newest(store, arguments.name.as_ref(), limit).await?;
     if let (Some(name), Some(number)) = (&arguments.name, arguments.attempt) {
         deaths.retain(|death| death.number == number);
+        next = None;
         if deaths.is_empty() {
             let text = format!("there is no death of attempt {number} of agent {name}");
             return Err(
@@ -152,16 +155,16 @@ async fn deaths(
             );
         }
     }
-    Ok(deaths)
+    Ok((deaths, next))
 }
 
-/// The newest deaths, newest first. Attempts of several agents do not end in the order in which they
+/// The newest deaths, newest first, and the tag of the last of them where there are more. Attempts of several agents do not end in the order in which they
 /// began, so each agent is asked for its own.
 async fn newest(
     store: &dyn Store,
     name: Option<&AgentName>,
     limit: usize,
-) -> Result<Vec<DeadAttempt>, Failure> {
+) -> Result<(Vec<DeadAttempt>, Option<String>), Failure> {
     let names = match name {
         Some(name) => vec![name.clone()],
         None => {
@@ -174,7 +177,7 @@ async fn newest(
         let query = AttemptQuery {
             agent: Some(name),
             ended: true,
-            limit,
+            limit: limit.saturating_add(1),
             before: None,
         };
         deaths.extend(
@@ -187,8 +190,11 @@ async fn newest(
     }
     // A stable order: those of one agent keep theirs where two died at one moment.
     deaths.sort_by_key(|death| std::cmp::Reverse(death.ended.death.at));
+    let has_more = deaths.len() > limit;
     deaths.truncate(limit);
-    Ok(deaths)
+    let last = deaths.last().filter(|_| has_more);
+    let next = last.and_then(|death| death.json["tag"].as_str().map(str::to_owned));
+    Ok((deaths, next))
 }
 
 fn text(arguments: &DeathsArguments, deaths: &[DeadAttempt]) -> String {

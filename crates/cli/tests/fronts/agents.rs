@@ -81,6 +81,17 @@ fn an_agent_has_one_form_in_ps_and_the_api() {
     assert_eq!(ground.json(&["ps"]), by_http);
     let (_, deaths) = send(&ground, "GET", "/api/agents/a/deaths", "");
     assert_eq!(ground.json(&["deaths", "a"]), deaths);
+    for verb in ["start", "stop"] {
+        assert_eq!(ground.call(&[verb, "a"]).code, 0);
+    }
+    let (_, first) = send(&ground, "GET", "/api/agents/a/deaths?limit=1", "");
+    assert!(first["next"].is_string(), "{first}");
+    assert_eq!(ground.json(&["deaths", "a", "-n", "1"]), first);
+    assert_eq!(ground.json(&["deaths", "-n", "1"])["next"], first["next"]);
+    assert_eq!(
+        ground.json(&["deaths", "a", "-n", "2"])["next"],
+        Value::Null
+    );
 }
 
 #[test]
@@ -103,6 +114,52 @@ fn what_is_done_to_an_agent_answers_the_same_through_both_fronts() {
             assert_eq!((ran.code, status), (0, 200), "{ran:?} {by_http}");
             assert_eq!(by_cli, by_http, "{verb} {name}");
         }
+    }
+}
+
+/// Both fronts reach the same actor.
+#[test]
+fn an_attempt_that_goes_on_is_told_as_not_interrupted_and_is_not_ended_by_a_refusal() {
+    let ground = Ground::new();
+    ground.config(&AGENT.replace("[daemon]", "task = \"t\"\n[daemon]"));
+    let _up = ground.up(&[]);
+    until("a process", || {
+        ground.agent("a")["pid"].is_number().then_some(())
+    });
+    let pid = ground.agent("a")["pid"].clone();
+    let path = "/api/agents/a/start";
+    let (status, by_http) = send(&ground, "POST", path, "{\"keep_running\": true}");
+    let by_cli = ground.json(&["start", "a"]);
+    assert_eq!((status, &by_cli), (200, &by_http));
+    let told = (&by_cli["task_interrupted"], &by_cli["task_cancelled"]);
+    assert_eq!(told, (&Value::Null, &Value::Null), "{by_cli}");
+    let text = ground.call(&["start", "a"]).stdout;
+    assert_eq!(text, "a: running → running\n");
+    let restarted = ground.json(&["restart", "a"]);
+    assert_eq!(restarted["task_cancelled"], "t", "{restarted}");
+    let second = ground.agent("a");
+    assert_ne!(second["pid"], pid);
+    let fence = ground.json(&["task", "show", "t"])["fence"].to_string();
+    for (verb, word) in [("block", "blocked"), ("cancel", "cancelled")] {
+        let ended = match verb {
+            "block" => ground.call(&["task", verb, "t", "--reason", "x", "--fence", &fence]),
+            _ => ground.call(&["task", verb, "t"]),
+        };
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let ran = ground.call(&["restart", "a", "--json"]);
+        let by_cli: Value = serde_json::from_str(&ran.stderr).unwrap();
+        let (status, by_http) = send(&ground, "POST", "/api/agents/a/restart", "{}");
+        assert_eq!(status, 409, "{by_http}");
+        let message = format!("agent a is not restarted: its task t is {word}");
+        assert_eq!(by_http["error"]["message"], message, "{by_http}");
+        assert_eq!(by_cli["error"]["message"], message, "{by_cli}");
+        let now = ground.agent("a");
+        let shown = (&now["state"], &now["pid"], &now["attempt"]);
+        assert_eq!(
+            shown,
+            (&json!("running"), &second["pid"], &second["attempt"]),
+            "{word}"
+        );
     }
 }
 

@@ -95,7 +95,7 @@ pub struct StateChangeResult {
     pub previous: AgentStateKind,
     /// The state now.
     pub state: AgentStateKind,
-    /// The task that was cancelled by this.
+    /// The task whose attempt was ended by this.
     pub task_cancelled: Option<TaskId>,
     /// Why the wanted state was not reached.
     pub problem: Option<String>,
@@ -140,6 +140,8 @@ pub enum SupervisionLost {
 struct Waiter {
     wanted: WantedState,
     previous: AgentStateKind,
+    /// The attempt at that time.
+    attempt: u32,
     task_cancelled: Option<TaskId>,
     answer: oneshot::Sender<StateChangeResult>,
 }
@@ -315,6 +317,10 @@ impl Actor {
             }
             Mail::Restart(answer) => {
                 self.retry_failed_task().await;
+                if let Some(refused) = self.refused_restart().await {
+                    let _ = answer.send(refused);
+                    return Ok(());
+                }
                 self.holds = None;
                 self.await_state(WantedState::Running, answer);
                 self.at_rest = false;
@@ -366,6 +372,39 @@ impl Actor {
         }
     }
 
+    /// The answer where the next attempt would not begin for the task of the live one, which goes on then.
+    async fn refused_restart(&self) -> Option<StateChangeResult> {
+        let runs = matches!(self.agent.state, AgentState::Running { ending: None, .. });
+        // One that is started with tasks waits for the next one.
+        if !runs || self.is_started_with_tasks() {
+            return None;
+        }
+        let task = self.own_task().await?;
+        let (why, hint) = self.kept_from_start_by(&task)?;
+        let state = self.agent.state.kind();
+        Some(StateChangeResult {
+            previous: state,
+            state,
+            task_cancelled: None,
+            problem: Some(format!("agent {} is not restarted: {why}", self.spec.name)),
+            hint: Some(hint),
+            has_ended: task.status.is_terminal(),
+        })
+    }
+
+    /// Why no attempt begins for this task, and what to do about it; none when one may.
+    fn kept_from_start_by(&self, task: &Task) -> Option<(String, String)> {
+        let Task { id, status, .. } = task;
+        let hint = match status {
+            status if status.waits_for_person() => self.command_after(task),
+            status if status.is_terminal() => {
+                "new work needs a new task; name that one as the agent's".to_owned()
+            }
+            _ => return None,
+        };
+        Some((format!("its task {id} is {status}"), hint))
+    }
+
     fn await_state(&mut self, wanted: WantedState, answer: oneshot::Sender<StateChangeResult>) {
         let previous = self.agent.state.kind();
         self.not_started = None;
@@ -374,6 +413,7 @@ impl Actor {
         self.waiters.push(Waiter {
             wanted,
             previous,
+            attempt: self.agent.attempt_number,
             task_cancelled,
             answer,
         });
@@ -396,23 +436,13 @@ impl Actor {
             None
         };
         let name = &self.spec.name;
+        let kept = task.as_ref().and_then(|task| self.kept_from_start_by(task));
         let not_started = self.not_started.take();
-        let (why, hint) = match &task {
-            Some(task) if task.status.waits_for_person() => (
-                format!(": its task {} is {}", task.id, task.status),
-                self.command_after(task),
-            ),
-            Some(Task { id, status, .. }) if status.is_terminal() => (
-                format!(": its task {id} is {status}"),
-                "new work needs a new task; name that one as the agent's".to_owned(),
-            ),
-            _ => match &not_started {
-                Some(why) => (
-                    format!(": {why}"),
-                    format!("correct that; relight ps {name} shows when it is tried again"),
-                ),
-                None => (String::new(), format!("relight deaths {name} says why")),
-            },
+        let has_not_started = not_started.is_some();
+        let again = || format!("correct that; relight ps {name} shows when it is tried again");
+        let (why, hint) = match kept.or_else(|| not_started.map(|why| (why, again()))) {
+            Some((why, hint)) => (format!(": {why}"), hint),
+            None => (String::new(), format!("relight deaths {name} says why")),
         };
         for waiter in std::mem::take(&mut self.waiters) {
             let met = match waiter.wanted {
@@ -420,7 +450,7 @@ impl Actor {
                 WantedState::Rest => rests,
             };
             let failed = match waiter.wanted {
-                WantedState::Running => (rests || not_started.is_some()) && !runs && !is_idle,
+                WantedState::Running => (rests || has_not_started) && !runs && !is_idle,
                 // A later request replaced this one.
                 WantedState::Rest => runs && !rests,
             };
@@ -434,10 +464,12 @@ impl Actor {
                 "was started again"
             };
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
+            // The attempt of before goes on: nothing was interrupted.
+            let goes_on = runs && waiter.attempt == self.agent.attempt_number;
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
-                task_cancelled: waiter.task_cancelled,
+                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on),
                 hint: problem.is_some().then(|| hint.clone()),
                 has_ended: task.as_ref().is_some_and(|task| task.status.is_terminal()),
                 problem,
