@@ -67,6 +67,18 @@ fn the_list_says_why_how_far_and_what_becomes_of_it() {
 }
 
 #[test]
+fn a_pinned_task_that_waits_is_told_as_its_agents() {
+    let place = Place::new();
+    place.ok("task start pin --agent own");
+    place.ok("task defer pin --until 0s");
+    let list = place.json("recover --dry-run");
+    assert_eq!(of_task(&list, "pin")["then"], "resumed", "{list}");
+    let text = place.ok("recover --dry-run").text();
+    let told = "waits in the queue for own, now: relight task start pin --agent own";
+    assert!(text.contains(told), "{text}");
+}
+
+#[test]
 fn a_person_resumes_restarts_abandons_and_hands_over() {
     let place = Place::new();
     for task in ["resumed", "restarted", "abandoned", "handed"] {

@@ -267,6 +267,25 @@ fn the_task_that_a_killed_script_started_without_a_name_is_continued_by_that_scr
     assert_eq!(place.status("t"), "failed", "its budget has ended");
 }
 
+/// As a task whose holder died does. What an agent started by name stays its own.
+#[test]
+fn a_claimed_task_that_is_released_goes_to_anybody_and_a_pinned_one_to_its_agent() {
+    let place = Place::new();
+    place.ok("task add t");
+    place.ok("task claim --agent w1 --lease 1h");
+    place.ok("task release t --fence 1");
+    let shown = place.json("task show t");
+    let told = (&shown["status"], &shown["agent"], &shown["pinned"]);
+    assert_eq!(told, (&json!("assigned"), &json!(null), &json!(false)));
+    let claimed = place.json("task claim --agent w2 --lease 1h");
+    let told = (&claimed["task"], &claimed["handed_over"]["from"]);
+    assert_eq!(told, (&json!("t"), &json!("w1")), "{claimed}");
+    place.ok("task start own --agent w1 --lease 1h");
+    place.ok("task release own --fence 1");
+    place.fails("task claim --agent w2", 1);
+    assert_eq!(place.json("task claim --agent w1")["task"], "own");
+}
+
 /// What belongs to an agent is offered to nobody else, so the agent itself has the retries.
 #[test]
 fn an_agent_that_fails_its_own_task_has_the_retries_and_then_an_alert_is_sent() {

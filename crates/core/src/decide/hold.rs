@@ -203,6 +203,10 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
             TaskStatus::Assigned,
             Some(RELEASED.to_owned()),
         )?);
+        // As after a death of its holder, what is nobody's own goes back to the queue.
+        if task.agent.is_some() && !task.pinned {
+            changes.push(Change::Assigned(None));
+        }
     } else if task.lease.held.is_none() {
         return Err(illegal(task, TaskStatus::Assigned));
     }

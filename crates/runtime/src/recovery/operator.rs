@@ -268,10 +268,13 @@ fn then(task: &Task) -> Then {
     match task.status {
         TaskStatus::InProgress | TaskStatus::Assigned => Then::Recovered,
         TaskStatus::Interrupted => Then::Resumed,
+        // The queue offers it to its agent alone.
+        TaskStatus::Deferred if task.pinned => Then::Resumed,
         TaskStatus::Deferred => Then::Taken,
-        TaskStatus::Failed if task.has_retry_left() => Then::Taken,
-        TaskStatus::Failed
-        | TaskStatus::Suspended
+        TaskStatus::Failed if !task.has_retry_left() => Then::Waits,
+        TaskStatus::Failed if task.pinned => Then::Resumed,
+        TaskStatus::Failed => Then::Taken,
+        TaskStatus::Suspended
         | TaskStatus::Blocked
         | TaskStatus::Created
         | TaskStatus::InReview
