@@ -214,6 +214,32 @@ fn in_a_supervised_agent_the_attempt_holds_the_task_and_is_heard() {
 }
 
 #[test]
+fn a_task_that_has_ended_and_a_method_that_is_not_there_are_named() {
+    let stage = Stage::new();
+    let mut client = Client::new(&stage, Speaks::Handshake("2025-06-18"));
+    let unnamed = client.call("task_done", &json!({}));
+    assert_eq!(unnamed["message"], "no task is named", "{unnamed}");
+    client.call("task_start", &json!({"task": "t"}));
+    client.call("task_done", &json!({}));
+    for (tool, arguments) in [
+        ("task_done", json!({})),
+        ("step_begin", json!({"step": "s"})),
+    ] {
+        let refused = client.call(tool, &arguments);
+        assert_eq!(refused["code"], "illegal", "{tool}: {refused}");
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.contains("task t is completed"), "{tool}: {refused}");
+    }
+    let id = client.send("nosuch/method", json!({}));
+    let answer = client.next();
+    assert_eq!(answer["id"], id);
+    assert_eq!(
+        answer["error"],
+        json!({"code": -32601, "message": "there is no method nosuch/method"})
+    );
+}
+
+#[test]
 fn workflows_are_saved_with_their_file_and_resumed() {
     let stage = Stage::new();
     let mut client = Client::new(&stage, Speaks::Handshake("2025-06-18"));

@@ -79,6 +79,8 @@ pub(super) struct Process {
 struct HeldFences {
     fences: HashMap<TaskId, Fence>,
     current: Option<TaskId>,
+    /// The one before, which has ended.
+    ended: Option<TaskId>,
 }
 
 impl CallContext {
@@ -244,7 +246,13 @@ impl CallContext {
         &self,
         mut given: JsonObject,
     ) -> Result<Written<O::Answer>, ApiError> {
-        let id = self.task(&given)?;
+        let id = match self.task(&given) {
+            Err(unnamed) => self
+                .memory(|memory| memory.ended.clone())
+                .flatten()
+                .ok_or(unnamed)?,
+            named => named?,
+        };
         if given.get("fence").is_none_or(Value::is_null) {
             given.insert("fence".to_owned(), json!(self.right(&id).await?));
         }
@@ -262,7 +270,7 @@ impl CallContext {
                 memory.fences.remove(&task.id);
             }
             if task.status.is_terminal() && memory.current.as_ref() == Some(&task.id) {
-                memory.current = None;
+                memory.ended = memory.current.take();
             }
         });
     }
