@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use relight_core::agent::AttemptTag;
 use relight_core::decide::Right;
-use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, SessionKey, TaskId};
 use relight_core::lease::{Fence, Holder, LEASE_DEFAULT};
 use relight_core::node::Node;
@@ -22,7 +21,7 @@ use relight_runtime::os::{file, fleet, process};
 use relight_runtime::project::Project;
 use relight_runtime::redact_input;
 use relight_runtime::state_location::{
-    StateLocation, StoreAccess, missing_folder, no_folder, refuse_without_daemon,
+    StateLocation, StoreAccess, checkpoint_folder, refuse_without_daemon,
 };
 use relight_runtime::store_url::{self, StoreUrl};
 use relight_runtime::supervise::control::{self, daemon_socket, run_socket};
@@ -856,17 +855,12 @@ impl Environment {
         self.path("RELIGHT_CHECKPOINT_DIR")
     }
 
-    /// The folder of the checkpoint files, absolute. A link counts only when it was asked for, and
-    /// then the place it leads to is what is remembered.
+    /// The folder of the checkpoint files, absolute.
     pub(crate) fn checkpoint_folder(&self, given: Option<&Path>) -> Result<PathBuf, Failure> {
-        let unusable = |folder: &Path, error: std::io::Error| {
-            Failure::new(
-                Exit::Io,
-                format!("cannot use the folder {}: {error}", folder.display()),
-            )
-        };
         let Some(folder) = given.map(Path::to_path_buf).or_else(|| self.given_folder()) else {
-            let here = std::path::absolute(".").map_err(|error| unusable(Path::new("."), error))?;
+            let here = std::path::absolute(".").map_err(|error| {
+                Failure::new(Exit::Io, format!("cannot use the folder .: {error}"))
+            })?;
             return usual_folder(&here).map_err(|error| {
                 Failure::new(
                     Exit::Config,
@@ -875,26 +869,7 @@ impl Environment {
                 .hint("to use it all the same, name it: --dir DIR or RELIGHT_CHECKPOINT_DIR")
             });
         };
-        // A new folder for a mistyped path would be found by nobody.
-        let is_usual = folder.ends_with("memory/checkpoints");
-        let parent = if is_usual {
-            folder.parent().unwrap_or(&folder)
-        } else {
-            &folder
-        };
-        if let Some(missing) = missing_folder(parent) {
-            return Err(no_folder(ErrorCode::INVALID, "checkpoint files", missing).into());
-        }
-        let is_link = |path: &Path| {
-            path.symlink_metadata()
-                .is_ok_and(|found| found.is_symlink())
-        };
-        let resolved = if is_link(&folder) || folder.parent().is_some_and(is_link) {
-            folder.canonicalize()
-        } else {
-            std::path::absolute(&folder)
-        };
-        resolved.map_err(|error| unusable(&folder, error))
+        Ok(checkpoint_folder(&folder)?)
     }
 }
 

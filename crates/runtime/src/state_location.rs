@@ -282,6 +282,34 @@ pub fn no_folder(code: ErrorCode, what: &str, folder: &Path) -> Refused {
     Refused::new(code, text, hint)
 }
 
+/// The folder that somebody named for checkpoint files, absolute. It is made if its parent is there: a new
+/// folder for a mistyped path would be found by nobody. A link counts only when it was asked for, and then
+/// the place it leads to is what is remembered.
+pub fn checkpoint_folder(named: &Path) -> Result<PathBuf, Refused> {
+    let is_usual = named.ends_with("memory/checkpoints");
+    let parent = if is_usual {
+        named.parent().unwrap_or(named)
+    } else {
+        named
+    };
+    if let Some(missing) = missing_folder(parent) {
+        return Err(no_folder(ErrorCode::INVALID, "checkpoint files", missing));
+    }
+    let is_link = |path: &Path| {
+        path.symlink_metadata()
+            .is_ok_and(|found| found.is_symlink())
+    };
+    let resolved = if is_link(named) || named.parent().is_some_and(is_link) {
+        named.canonicalize()
+    } else {
+        std::path::absolute(named)
+    };
+    resolved.map_err(|error| {
+        let text = format!("cannot use the folder {}: {error}", named.display());
+        Refused::without_hint(ErrorCode::IO, text)
+    })
+}
+
 /// Whoever can write the folder of the state decides what agents run: it is refused.
 fn refuse_stranger(what: &str, folder: &Path, mode: &str) -> Result<(), Refused> {
     let Ok(found) = std::fs::metadata(folder) else {

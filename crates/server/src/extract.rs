@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt as _, Limited};
 use relight_core::checkpoint::{Limits, check_unambiguous};
 use relight_core::error_code::ErrorCode;
+use relight_runtime::operations::{LIST_MAX, plain_types};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
@@ -166,7 +167,8 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         bytes
     };
     let bad = |error: serde_json::Error| {
-        let message = format!("the body is not what is asked for here: {error}");
+        let text = plain_types(&error.to_string());
+        let message = format!("the body is not what is asked for here: {text}");
         if error.is_data() {
             ApiError::invalid(message)
         } else {
@@ -209,7 +211,27 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Asked<T
         let found = Query::<T>::from_request_parts(parts, state).await;
         found
             .map(|Query(value)| Self(value))
-            .map_err(|error| ApiError::invalid(error.body_text()))
+            .map_err(|error| ApiError::invalid(plain_query(&error.body_text())))
+    }
+}
+
+/// Why a query is refused: the parameter, and what it takes.
+fn plain_query(text: &str) -> String {
+    let text = text
+        .strip_prefix("Failed to deserialize query string: ")
+        .unwrap_or(text);
+    let Some((name, why)) = text.split_once(": ") else {
+        return text.to_owned();
+    };
+    match why {
+        "invalid digit found in string"
+        | "cannot parse integer from empty string"
+        | "number too large to fit in target type" => match name {
+            "limit" => format!("limit: write 1 to {LIST_MAX}"),
+            name => format!("{name}: write a whole number from 0 to {}", i64::MAX),
+        },
+        "provided string was not `true` or `false`" => format!("{name}: write true or false"),
+        _ => text.to_owned(),
     }
 }
 
@@ -250,6 +272,33 @@ mod tests {
             ("tru", 400),
         ] {
             assert_eq!(status(text), code, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bad_query_is_told_by_its_parameter_and_what_that_takes() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Which {
+            limit: Option<usize>,
+            after: Option<u64>,
+            newest: Option<bool>,
+        }
+        for (query, told) in [
+            ("limit=abc", "limit: write 1 to 1000"),
+            ("limit=-1", "limit: write 1 to 1000"),
+            ("limit=", "limit: write 1 to 1000"),
+            ("limit=99999999999999999999", "limit: write 1 to 1000"),
+            (
+                "after=x",
+                "after: write a whole number from 0 to 9223372036854775807",
+            ),
+            ("newest=1", "newest: write true or false"),
+        ] {
+            let request = Request::builder().uri(format!("/?{query}"));
+            let (mut parts, ()) = request.body(()).unwrap().into_parts();
+            let asked = Asked::<Which>::from_request_parts(&mut parts, &()).await;
+            let error = asked.map(|Asked(it)| (it.limit, it.after, it.newest));
+            assert_eq!(error.unwrap_err().message, told, "{query}");
         }
     }
 

@@ -190,11 +190,14 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
     let limits = work::start_limits(environment, None, given.force)?;
     let (workflows, mut reports) = (Dialect::new(engine, folder), Vec::new());
     let resumed = block_on(request.run(&workflows, holder, limits, &mut reports));
-    tell_set_aside(environment, &reports);
     let is_nothing = matches!(
         resumed,
         Err(ActError::Workflow(WorkflowError::Nothing { .. }))
     );
+    // An error is one line, as every front has it; the list names damaged files too.
+    if !(environment.json && resumed.is_err()) {
+        tell_set_aside(environment, &reports);
+    }
     if any && !environment.json && is_nothing {
         // What the original script answers when there is nothing to continue.
         output::line("NO_CHECKPOINT");

@@ -246,7 +246,7 @@ fn line(event: &Value) -> String {
 /// Checkpoint files go where the command line has them: the tests have one working folder together.
 fn with_dir(ground: &Ground, operation: &str, fields: &Value) -> Value {
     let mut fields = fields.clone();
-    if operation.starts_with("checkpoint.") {
+    if operation.starts_with("checkpoint.") && fields.get("dir").is_none() {
         fields["dir"] = json!(ground.work("memory/checkpoints"));
     }
     fields
@@ -282,6 +282,10 @@ fn by_command_as(ground: &Ground, agent: &str, operation: &str, fields: &Value) 
         let flag = match field.as_str() {
             "marks" => {
                 input = Some(value.to_string());
+                continue;
+            }
+            "file" => {
+                words.push(value.as_str().unwrap().to_owned());
                 continue;
             }
             field if field == named => {

@@ -242,6 +242,98 @@ fn a_token_reads_and_writes_no_file_that_it_names() {
     assert!(held["left_ms"].is_u64(), "{held}");
 }
 
+/// Each front has the same rule: `--dir`, `dir`.
+#[test]
+fn a_folder_or_a_file_that_is_not_there_is_the_same_mistake_by_every_front() {
+    for mut front in Front::with_files() {
+        // They take no paths.
+        if front.is_for_models() {
+            continue;
+        }
+        let name = front.name();
+        let start = json!({"workflow": "w", "agent": "ops", "step": "one", "idempotency": "k"});
+        let missing = front.ground().work("typo/a/b");
+        for (operation, fields) in [
+            ("checkpoint.start", &start),
+            ("checkpoint.list", &json!({})),
+        ] {
+            let mut fields = fields.clone();
+            fields["dir"] = json!(missing);
+            let refused = front.call(operation, &fields).unwrap().unwrap_err();
+            let parent = missing.parent().unwrap().display();
+            let message = format!("there is no folder {parent} for checkpoint files");
+            let told = (&refused["code"], &refused["message"]);
+            let expected = (&json!("invalid"), &json!(message));
+            assert_eq!(told, expected, "{name} {operation}");
+        }
+        assert!(!front.ground().work("typo").exists(), "{name}");
+        let file = front.ground().work("typo.json");
+        let given = json!({"file": file});
+        let refused = front.call("checkpoint.import", &given).unwrap();
+        let refused = refused.unwrap_err();
+        let message = format!("there is no file {}; nothing was imported", file.display());
+        let told = (&refused["code"], &refused["message"]);
+        let expected = (&json!("not_found"), &json!(message));
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+#[test]
+fn events_and_agents_asked_for_by_name_come_in_pages() {
+    let story = [
+        ("task.add", json!({"id": "t"})),
+        ("task.add", json!({"id": "u"})),
+        ("task.add", json!({"id": "v"})),
+        ("events", json!({"limit": 2})),
+        ("events", json!({"limit": 2, "after": 2})),
+        ("events", json!({"limit": 1, "newest": true})),
+        ("events", json!({"limit": 1, "before": 3})),
+        ("events", json!({"limit": 0})),
+        ("agent.list", json!({"limit": 0})),
+        ("session.list", json!({"limit": 1_001})),
+        ("task.list", json!({"limit": "x"})),
+        ("task.start", json!({"task": "t", "colour": 1})),
+        ("task.add", json!({"id": "w", "colour": 1})),
+    ];
+    for mut front in Front::of_the_table() {
+        let name = front.name();
+        let answers: Vec<Answer> = story
+            .iter()
+            .map(|(operation, fields)| front.call(operation, fields).unwrap())
+            .collect();
+        let page = |call: usize| {
+            let answer = answers[call].as_ref().unwrap();
+            let ids = answer["items"].as_array().unwrap().iter();
+            let ids: Vec<u64> = ids.map(|event| event["id"].as_u64().unwrap()).collect();
+            (ids, answer["next"].clone())
+        };
+        assert_eq!(page(3), (vec![1, 2], json!("2")), "{name}");
+        assert_eq!(page(4), (vec![3], Value::Null), "{name}");
+        assert_eq!(page(5), (vec![3], json!("3")), "{name}");
+        assert_eq!(page(6), (vec![2], json!("2")), "{name}");
+        for (call, message) in [
+            (7, "limit is 0; write 1 to 1000"),
+            (8, "limit is 0; write 1 to 1000"),
+            (9, "limit is 1001; write 1 to 1000"),
+            (
+                10,
+                "limit: invalid type: string \"x\", expected a whole number from 0",
+            ),
+        ] {
+            let refused = answers[call].as_ref().unwrap_err();
+            assert_eq!(refused["message"], message, "{name}");
+        }
+        for (call, fields) in [(11, "`task`, `lease`, `fence`, `force`, "), (12, "`id`, ")] {
+            let refused = answers[call].as_ref().unwrap_err()["message"].clone();
+            let expected = format!("unknown field `colour`, expected one of {fields}");
+            assert!(
+                refused.as_str().unwrap().contains(&expected),
+                "{name} {refused}"
+            );
+        }
+    }
+}
+
 /// The file stays where a local caller put it.
 #[test]
 fn a_workflow_with_a_folder_of_its_own_is_updated_over_the_network() {

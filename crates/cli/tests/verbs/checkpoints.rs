@@ -763,8 +763,8 @@ fn import_of_a_newer_state_is_taken() {
 #[test]
 fn import_of_a_missing_file_names_it() {
     Place::new()
-        .fails("checkpoint import missing.json", 74)
-        .says(&["missing.json"]);
+        .fails("checkpoint import missing.json", 1)
+        .says(&["there is no file missing.json"]);
 }
 
 #[test]
@@ -1198,6 +1198,22 @@ fn a_start_over_a_file_that_the_store_does_not_know_takes_it_in() {
     place.fails(other, 1).says(&["unfinished"]);
     let same = "checkpoint start --workflow w --agent ops --step one --idempotency key-w";
     assert_eq!(place.json(same)["done_steps"], json!(["one"]));
+}
+
+#[test]
+fn an_error_beside_a_damaged_file_is_one_line_of_json() {
+    let place = with_workflow();
+    place.ok("checkpoint complete --workflow w");
+    fs::write(place.work("memory/checkpoints/bad.json"), "{").unwrap();
+    for (words, code) in [("", "nothing"), (" --workflow nosuch", "not_found")] {
+        let refused = place.fails(&format!("--json checkpoint resume{words}"), 1);
+        assert_eq!(refused.error()["code"], code);
+    }
+    let damaged = &place.json("checkpoint list")["damaged"][0]["file"];
+    assert!(damaged.as_str().unwrap().ends_with("/bad.json"));
+    let refused = place.fails("checkpoint resume", 1);
+    assert_eq!(refused.text(), "NO_CHECKPOINT\n");
+    refused.says(&["bad.json", "nothing to resume"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Taking a good file into the store.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use relight_core::change::{Change, StepMark};
@@ -16,7 +17,7 @@ use relight_store::{Commit, CommitError};
 
 use super::copy::document;
 use super::{Dialect, Saved};
-use crate::checkpoint_files::read_file;
+use crate::checkpoint_files::{ReadError, read_file};
 use crate::engine::{ActError, WorkflowError, act_error};
 use crate::os::clock;
 use crate::redact_input;
@@ -33,7 +34,12 @@ pub enum Imported {
 impl Dialect {
     /// Takes a file of another machine in.
     pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, ActError> {
-        let checkpoint = read_file(file).map_err(WorkflowError::from)?;
+        let checkpoint = read_file(file).map_err(|error| match error {
+            ReadError::Io { path, source } if source.kind() == ErrorKind::NotFound => {
+                WorkflowError::NoFile { file: path }
+            }
+            error => error.into(),
+        })?;
         let id = self.take_in(file, &checkpoint, force).await?;
         match id {
             Some(id) => Ok(Imported::Taken(Box::new(self.save(&id).await?))),

@@ -55,6 +55,12 @@ pub enum WorkflowError {
     /// The store has a newer state.
     #[error("the store has a newer state of workflow {0}")]
     Older(TaskId),
+    /// The file that was to be taken in is not there.
+    #[error("there is no file {}; nothing was imported", .file.display())]
+    NoFile {
+        /// The file.
+        file: PathBuf,
+    },
     /// The folder or a file in it cannot be used.
     #[error("cannot use {}: {reason}", .place.display())]
     Io {
@@ -132,6 +138,7 @@ impl WorkflowError {
         match &mut self {
             Self::Damaged { file, .. }
             | Self::BadName { file, .. }
+            | Self::NoFile { file }
             | Self::Io { place: file, .. } => *file = last(file),
             Self::Unfinished { place: folder, .. } | Self::Nothing { folder } => {
                 *folder = last(Path::new(folder)).display().to_string();
@@ -144,7 +151,7 @@ impl WorkflowError {
     /// What it is for programs. Work that waits is not "nothing to resume": a caller must not start over.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotFound(_) => ErrorCode::NOT_FOUND,
+            Self::NotFound(_) | Self::NoFile { .. } => ErrorCode::NOT_FOUND,
             Self::Unfinished { .. } | Self::Older(_) => ErrorCode::CONFLICT,
             Self::Ended { .. } => ErrorCode::ENDED,
             Self::Damaged { .. } | Self::BadName { .. } => ErrorCode::DAMAGED,
@@ -200,6 +207,7 @@ impl WorkflowError {
             Self::Over { .. } => "it has ended; new work needs a new id".to_owned(),
             Self::Damaged { .. }
             | Self::BadName { .. }
+            | Self::NoFile { .. }
             | Self::Io { .. }
             | Self::Nothing { .. } => return None,
         })
@@ -223,6 +231,7 @@ impl WorkflowError {
             Self::Older(_)
             | Self::Damaged { .. }
             | Self::BadName { .. }
+            | Self::NoFile { .. }
             | Self::Io { .. }
             | Self::Nothing { .. } => return None,
         })

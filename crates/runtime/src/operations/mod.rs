@@ -219,7 +219,7 @@ impl From<RefreshError> for FileCopyError {
 /// How many items a list has where nobody says.
 const LIST_DEFAULT: usize = 100;
 /// Most items of one page of a list.
-const LIST_MAX: usize = 1_000;
+pub const LIST_MAX: usize = 1_000;
 
 /// How many items of a list are asked for: by every front in the same way.
 pub fn page_limit(given: Option<usize>) -> Result<usize, ActError> {
@@ -232,7 +232,39 @@ pub fn page_limit(given: Option<usize>) -> Result<usize, ActError> {
 /// Reads a request. What is null was not given.
 pub fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Result<T, ActError> {
     given.retain(|_, value| !value.is_null());
-    serde_json::from_value(Value::Object(given)).map_err(|error| invalid(error.to_string()))
+    serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
+        let (path, text) = (
+            error.path().to_string(),
+            plain_types(&error.inner().to_string()),
+        );
+        // The other errors name the field, or the value is a name that says what it is.
+        let is_about_type = text.starts_with("invalid type") || text.starts_with("invalid value");
+        match is_about_type && path != "." {
+            true => invalid(format!("{path}: {text}")),
+            false => invalid(text),
+        }
+    })
+}
+
+/// What was expected, in words that no language of programs is needed for.
+pub fn plain_types(text: &str) -> String {
+    let Some((given, expected)) = text.split_once(", expected ") else {
+        return text.to_owned();
+    };
+    let (word, rest) = match expected.find(" at line ") {
+        Some(at) => expected.split_at(at),
+        None => (expected, ""),
+    };
+    let word = match word {
+        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number from 0",
+        "i64" | "i32" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        other => other,
+    };
+    format!("{given}, expected {word}{rest}")
 }
 
 /// By what right a request writes.

@@ -46,6 +46,7 @@ use crate::os::process;
 use crate::queue::Queue;
 use crate::recovery::Recoverer;
 use crate::recovery::operator::Filter;
+use crate::state_location::checkpoint_folder;
 use crate::supervise::supervisor::SupervisorSettings;
 
 type Given = Map<String, Value>;
@@ -311,6 +312,8 @@ struct Events {
     kinds: Vec<EventKind>,
     #[serde(default)]
     after: u64,
+    /// The newest before this one; `next` is then the `before` of the page before.
+    before: Option<u64>,
     limit: Option<usize>,
     /// The newest, instead of the first after `after`.
     #[serde(default)]
@@ -459,17 +462,19 @@ impl OperationCaller {
             return Err(Refused::without_hint(ErrorCode::INVALID, text));
         }
         let folder = match dir.or_else(|| self.checkpoints.clone()) {
-            Some(folder) => std::path::absolute(folder),
-            None => std::path::absolute(".").and_then(|here| usual_folder(&here)),
+            Some(folder) => checkpoint_folder(&folder)?,
+            None => {
+                let here = std::path::absolute(".");
+                here.and_then(|here| usual_folder(&here)).map_err(|error| {
+                    let text = format!("the checkpoint folder is not used: {error}");
+                    Refused::new(
+                        ErrorCode::CONFIG,
+                        text,
+                        "set RELIGHT_CHECKPOINT_DIR to use it",
+                    )
+                })?
+            }
         };
-        let folder = folder.map_err(|error| {
-            let text = format!("the checkpoint folder is not used: {error}");
-            Refused::new(
-                ErrorCode::CONFIG,
-                text,
-                "set RELIGHT_CHECKPOINT_DIR to use it",
-            )
-        })?;
         Ok((Dialect::new(self.context.engine.clone(), folder), given))
     }
 
@@ -608,21 +613,20 @@ impl OperationCaller {
             agent,
             kinds,
             after,
+            before,
             limit,
             newest,
         } = read(given)?;
         let query = EventQuery {
             after,
-            before: None,
+            before,
             task,
             agent,
             kinds,
             limit: page_limit(limit)?,
-            newest,
+            newest: newest || before.is_some(),
         };
-        let found = self.context.engine.store().events(query).await?;
-        let items = found.into_iter().map(view::EventView::from);
-        Ok(json!({"items": items.collect::<Vec<_>>(), "next": null}))
+        answer(&view::EventView::page(&self.context.engine, query).await?)
     }
 
     async fn recover(&self, given: Given) -> Result<Value, Refused> {

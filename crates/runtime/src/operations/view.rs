@@ -13,12 +13,12 @@ use relight_core::progress::left_open;
 use relight_core::task::Cost;
 use relight_core::time::{Span, Time};
 use relight_core::{step, task};
-use relight_store::UnreadableRow;
+use relight_store::{EventQuery, StoreError, UnreadableRow};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Written;
-use crate::engine::{self, TaskSnapshot};
+use crate::engine::{self, Engine, TaskSnapshot};
 use crate::handover::HandedOver;
 use crate::holders::Holders;
 
@@ -460,6 +460,18 @@ impl From<Event> for EventView {
                 .filter(|detail| !detail.is_null())
                 .unwrap_or_else(|| json!({})),
         }
+    }
+}
+
+impl EventView {
+    /// A page of events; `next` is the `after` of the next one, of the newest the `before`.
+    pub async fn page(engine: &Engine, query: EventQuery) -> Result<List<Self>, StoreError> {
+        let (limit, newest) = (query.limit, query.newest);
+        let found = engine.store().events(query).await?;
+        let edge = if newest { found.first() } else { found.last() };
+        let edge = edge.filter(|_| found.len() == limit);
+        let next = edge.map(|event| event.id.to_string());
+        Ok(List::new(found.into_iter().map(Self::from).collect(), next))
     }
 }
 

@@ -102,6 +102,18 @@ impl TaskDefinition {
     }
 }
 
+/// The definition beside the fields of a request, which an error about an unknown field names too.
+fn definition(
+    given: Map<String, Value>,
+    beside: &[&str],
+) -> Result<TaskDefinition, serde_json::Error> {
+    from_value(Value::Object(given)).map_err(|error| {
+        let beside: String = beside.iter().map(|field| format!("`{field}`, ")).collect();
+        let known = format!("expected one of {beside}");
+        serde_json::Error::custom(error.to_string().replace("expected one of ", &known))
+    })
+}
+
 /// A task to add.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -124,7 +136,7 @@ impl TryFrom<Map<String, Value>> for TaskAdd {
             .ok_or_else(|| Self::Error::missing_field("id"))?;
         Ok(Self {
             id: from_value(id)?,
-            definition: from_value(Value::Object(given))?,
+            definition: definition(given, &["id"])?,
         })
     }
 }
@@ -201,7 +213,7 @@ impl TryFrom<Map<String, Value>> for TaskStart {
         Ok(Self {
             task: from_value(task)?,
             force: from_value::<Option<bool>>(force)?.unwrap_or(false),
-            definition: from_value(Value::Object(given))?,
+            definition: definition(given, &["task", "lease", "fence", "force"])?,
             lease,
             fence,
         })

@@ -13,7 +13,9 @@ use crate::error::ApiError;
 use crate::event_stream::Wanted;
 use crate::extract::Asked;
 use crate::wire::event::WhichEvents;
-use crate::wire::list::{List, Page};
+#[cfg(test)]
+use crate::wire::list::List;
+use crate::wire::list::Page;
 use relight_runtime::operations::view::EventView;
 
 /// Events as a list, or with `Accept: text/event-stream` as a stream that resumes by `Last-Event-ID`.
@@ -61,17 +63,8 @@ pub(super) async fn events(
             .watch(app.backend.engine.store(), Wanted { after, query })
             .await;
     }
-    let is_newest = query.newest;
-    let found = app.backend.engine.store().events(query).await?;
-    let is_full = found.len() == limit;
-    let edge = if is_newest {
-        found.first()
-    } else {
-        found.last()
-    };
-    let next = edge.filter(|_| is_full).map(|event| event.id.to_string());
-    let items = found.into_iter().map(EventView::from).collect();
-    Ok(Answer(List::new(items, next)).into_response())
+    let page = EventView::page(&app.backend.engine, query).await?;
+    Ok(Answer(page).into_response())
 }
 
 /// The last event that a watcher saw.
