@@ -1,12 +1,14 @@
 //! The brief: what a successor is told about the attempt before it, in at most a screen of text.
 //!
 //! Pure, and bounded whatever is put in. Lines about what is not known are left out, unless the reader can
-//! look it up. Whatever came from
-//! an agent stands in quotes or in a quoted block, so that none of it can pass for Relight's own words.
+//! look it up. Whatever came from an agent stands in quotes or in a quoted block, so that none of it can pass
+//! for Relight's own words.
 //! Leaves to others: gathering the facts, redacting the text, writing the file.
 
 mod checks;
 mod page;
+
+use std::collections::HashSet;
 
 use self::page::{BriefPage, LINE_BYTES_MAX, code, quoted};
 use super::death::{Cause, HowEnded, signal_name};
@@ -17,7 +19,6 @@ use crate::progress::{Progress, progress};
 use crate::step::{Call, RepeatRule, Step, StepState};
 use crate::task::Task;
 use crate::time::Span;
-use std::collections::HashSet;
 
 /// Most lines of a brief.
 pub const BRIEF_LINES_MAX: usize = 40;
