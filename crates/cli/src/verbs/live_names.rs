@@ -4,6 +4,7 @@
 //! A completion reports no error and creates nothing: what cannot be read has no names.
 
 use std::any::TypeId;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
@@ -66,6 +67,16 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
     };
     let fitting = names.iter().filter(|name| name.starts_with(line.typed));
     fitting.map(|name| format!("{}{name}", line.flag)).collect()
+}
+
+/// The options that take such a name, in any command.
+pub(super) fn options(command: &Command) -> BTreeSet<String> {
+    let own = command
+        .get_arguments()
+        .filter(|arg| noun(command, arg).is_some());
+    let own = own.filter_map(|arg| arg.get_long().map(str::to_owned));
+    own.chain(command.get_subcommands().flat_map(options))
+        .collect()
 }
 
 impl<'w> TypedLine<'w> {

@@ -37,8 +37,11 @@ const ZSH: &str = r#"_relight() {
 }
 
 "#;
-const FISH: &str = "complete -c relight -a \
-    '(relight completions fish -- (commandline -opc) (commandline -ct) 2>/dev/null)'\n";
+const FISH: &str = r"
+function __relight_names
+    relight completions fish -- (commandline -opc) (commandline -ct) 2>/dev/null
+end
+";
 
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
     if !arguments.words.is_empty() {
@@ -65,11 +68,23 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Outcome {
     let script = match arguments.shell {
         Shell::Bash => with(BASH),
         Shell::Zsh => with(ZSH),
-        Shell::Fish => script + FISH,
+        Shell::Fish => script + &fish_names(),
         _ => script,
     };
     output::write_out(script.as_bytes());
     Ok(0)
+}
+
+/// Live names take the place of files, at arguments and as values of options.
+fn fish_names() -> String {
+    let options = live_names::options(&Cli::command());
+    let options = options.iter().map(|name| format!("-l {name} -x"));
+    let complete = |what: String| {
+        let when = "'__relight_names | string length -q'";
+        format!("complete -c relight -n {when} {what} -a '(__relight_names)'\n")
+    };
+    let lines = std::iter::once("-f".to_owned()).chain(options);
+    FISH.to_owned() + &lines.map(complete).collect::<String>()
 }
 
 pub(crate) fn man(environment: &Environment, arguments: &ManArguments) -> Outcome {

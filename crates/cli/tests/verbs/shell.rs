@@ -18,6 +18,11 @@ fn every_shell_gets_a_script_and_an_unknown_one_is_refused() {
             "{shell}"
         );
     }
+    let fish = stage.run(&["completions", "fish"]).stdout;
+    for option in ["agent", "preset", "task"] {
+        let names = format!("-l {option} -x -a '(__relight_names)'");
+        assert!(fish.contains(&names), "values of --{option}");
+    }
     let ran = stage.run(&["completions", "tcsh"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("possible values"), "{ran:?}");
