@@ -300,7 +300,7 @@ def test_refusals_have_a_code_a_hint_and_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(caught.value))
     assert type(error) is relight.NotFound
     assert (error.code, error.exit, error.hint) == ("not_found", 1, caught.value.hint)
-    with pytest.raises(relight.Invalid, match="did you mean task.show"):
+    with pytest.raises(relight.NotFound, match="did you mean task.show"):
         relight.call("task.sho")
     with pytest.raises(relight.Invalid):
         relight.call("task.show", task="t", colour="red")
