@@ -111,9 +111,9 @@ test("another input than the recorded one is refused", async (context) => {
 test("errors have class, code, exit and hint", async (context) => {
   const store = await opened(context);
   await assert.rejects(store.call("task.shwo"), (error) => {
-    assert.ok(error instanceof Refused && !(error instanceof Held));
-    assert.equal(error.code, "invalid");
-    assert.equal(error.exit, 2);
+    assert.ok(error instanceof NotFound && !(error instanceof Held));
+    assert.equal(error.code, "not_found");
+    assert.equal(error.exit, 1);
     assert.equal(error.hint, "did you mean task.show?");
     return true;
   });
