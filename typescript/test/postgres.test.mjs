@@ -90,7 +90,7 @@ test("two processes that claim from one queue do each task once", { skip }, asyn
   for (const name of names) await relight.add(name);
   const workers = [run("worker"), run("worker")];
   // Both have one; the others are there for whoever is faster.
-  for (const worker of workers) if (worker.child.stdout.readableLength === 0) await once(worker.child.stdout, "data");
+  for (const worker of workers) await worker.line(/^t\d+$/);
   for (const worker of workers) worker.child.stdin.write("\n");
   const taken = [];
   for (const worker of workers) {

@@ -31,13 +31,15 @@ export function start(program, words, environment = {}) {
   child.stdout.setEncoding("utf8").on("data", (text) => (printed += text));
   return {
     child,
-    /** Waits until a line was printed. */
+    /** Waits until a line was printed: this one, or one like it. */
     async line(wanted) {
-      while (!printed.split("\n").includes(wanted)) {
+      const fits = (line) => (wanted instanceof RegExp ? wanted.test(line) : line === wanted);
+      const isThere = () => printed.split("\n").some(fits);
+      while (!isThere()) {
         const more = await Promise.race([once(child.stdout, "data"), ended.then(() => undefined)]);
         if (more === undefined) break;
       }
-      if (!printed.split("\n").includes(wanted)) throw new Error(`it ended without ${wanted}: ${printed}`);
+      if (!isThere()) throw new Error(`it ended without ${wanted}: ${printed}`);
     },
     async end() {
       const [code, signal] = await ended;
