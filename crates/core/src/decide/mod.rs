@@ -522,7 +522,6 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
         } => hold::claim(input, &claimant, holder, ttl, &policy)?,
         TaskEvent::Assign { claimant, policy } => hold::assign(input, &claimant, &policy)?,
         TaskEvent::Recover(recovery) => recover::recover(input, &recovery)?,
-        TaskEvent::Spend(usage) if is_late_end => vec![Change::Spent(usage)],
         TaskEvent::Spend(usage) => status::while_open(input, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
         TaskEvent::Interrupt { reason } => status::interrupt(input, reason)?,
@@ -572,8 +571,9 @@ pub fn decide_in_turn(
     let places = steps.iter().enumerate();
     let mut places: HashMap<StepKey, usize> =
         places.map(|(at, step)| (step.key.clone(), at)).collect();
-    let mut changes = Vec::new();
+    let (mut changes, mut has_ended_late) = (Vec::new(), false);
     for event in events {
+        let is_late_end = is_late_end(&task, &event);
         let place = event.step().and_then(|key| places.get(key));
         let step = place.map(|at| steps[*at].clone());
         let input_now = TaskDecisionInput {
@@ -582,7 +582,12 @@ pub fn decide_in_turn(
             steps: &steps,
             ..*input
         };
-        let decided = decide(&input_now, event)?.changes;
+        let decided = match event {
+            // What a step has used belongs to its end.
+            TaskEvent::Spend(usage) if has_ended_late => vec![Change::Spent(usage)],
+            event => decide(&input_now, event)?.changes,
+        };
+        has_ended_late = is_late_end;
         for change in &decided {
             change.apply(&mut task, input.now);
             if matches!(change, Change::StepsCleared) {
@@ -672,11 +677,9 @@ fn takes_a_lease(event: &TaskEvent) -> bool {
     )
 }
 
-/// The end of a step in which its holder completed the task, and what that step used: `relight task done` may
-/// be what a step runs.
+/// The end of a step in which its holder completed the task: `relight task done` may be what a step runs.
 fn is_late_end(task: &Task, event: &TaskEvent) -> bool {
-    let is_of_step = matches!(event, TaskEvent::StepEnd { .. } | TaskEvent::Spend(_));
-    task.status == TaskStatus::Completed && is_of_step
+    task.status == TaskStatus::Completed && matches!(event, TaskEvent::StepEnd { .. })
 }
 
 /// `after_end` allows the fence of a lease that has ended, until somebody takes the next one.

@@ -236,6 +236,8 @@ impl Model {
             return false;
         }
         (task.status, task.holder, task.released) = (Word::Assigned, None, true);
+        // Nothing here is pinned: anybody may take it.
+        task.agent = None;
         task.fence += 1;
         true
     }
