@@ -257,16 +257,9 @@ impl Arena {
         alone.kill()
     }
 
-    /// All notes are taken first, so that nothing comes between the kills.
+    /// What is alive is noted first, so that nothing comes between the kills.
     pub(super) fn kill_everything(&mut self) -> anyhow::Result<()> {
         let names: Vec<String> = self.actors.iter().map(|actor| actor.name.clone()).collect();
-        let shown = self.home.agents()?;
-        for actor in &mut self.actors {
-            let number = |agent: &&ShownAgent| agent.name == actor.name;
-            actor
-                .shim_killed
-                .extend(shown.iter().find(number).map(|agent| agent.attempt_number));
-        }
         for name in &names {
             for (_, tag) in processes::tagged(|agent| agent == name) {
                 self.note_killed_by_tag(name, &tag);
@@ -280,6 +273,15 @@ impl Arena {
         let all: Vec<u32> = supervisors.chain(self.pids()).collect();
         all.iter().for_each(|pid| processes::kill(*pid));
         self.kills += all.len() as u64;
+        // Nothing starts a further attempt now: on a loaded machine the numbers from before the kills may be
+        // several short lives old.
+        let shown = self.home.agents()?;
+        for actor in &mut self.actors {
+            let number = |agent: &&ShownAgent| agent.name == actor.name;
+            actor
+                .shim_killed
+                .extend(shown.iter().find(number).map(|agent| agent.attempt_number));
+        }
         for supervisor in self.up.take().into_iter().chain(self.alone.take()) {
             supervisor.kill()?;
         }
