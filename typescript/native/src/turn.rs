@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use napi::Result;
 use napi_derive::napi;
-use relight_sdk::{Client, ErrorCode, Refused, TurnHandle, TurnRequest};
+use relight_sdk::{Client, ErrorCode, Refused, TurnHandle, TurnRequest, read_object};
 
 use crate::bridge::{Bridge, lock};
 use crate::client::{NativeClient, opened, thrown};
@@ -34,9 +34,8 @@ impl NativeTurn {
     pub fn begin(&self, number: u32, request: String) -> Result<()> {
         let (client, slot) = (opened(&self.client)?.clone(), Arc::clone(&self.turn));
         self.bridge.spawn(&client.clone(), number, async move {
-            let request = serde_json::from_str(&request)
-                .map_err(|error| Refused::without_hint(ErrorCode::INVALID, error.to_string()))?;
-            let turn = client.begin_turn(TurnRequest::read(request)?).await?;
+            let request = TurnRequest::read(read_object(&request)?)?;
+            let turn = client.begin_turn(request).await?;
             let begun = turn.begun().to_string();
             *lock(&slot) = Some(turn);
             Ok(Some(begun))
