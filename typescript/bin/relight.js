@@ -6,17 +6,18 @@ const { constants } = require("node:os");
 const { join } = require("node:path");
 
 const binary = join(__dirname, "..", "native", `${process.platform}-${process.arch}`, "relight");
-const child = spawn(binary, process.argv.slice(2), { stdio: "inherit" });
-child.on("error", (error) => {
-  console.error(`relight: there is no binary for ${process.platform}-${process.arch}: ${error.message}`);
-  process.exitCode = 69;
-});
-// The binary decides what a signal does; this process stays until it has ended.
+// The binary decides what a signal does; this process stays until it has ended. A signal may come as soon as there is
+// a child, so the handlers come first; they run when all of this file has run.
 for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 // The keys of a terminal reach the binary by themselves, and a second Ctrl-C means more than the first.
 for (const signal of ["SIGINT", "SIGQUIT"]) {
   process.on(signal, () => isInForeground() || child.kill(signal));
 }
+const child = spawn(binary, process.argv.slice(2), { stdio: "inherit" });
+child.on("error", (error) => {
+  console.error(`relight: there is no binary for ${process.platform}-${process.arch}: ${error.message}`);
+  process.exitCode = 69;
+});
 child.on("exit", (code, signal) => {
   process.exitCode = signal === null ? (code ?? 1) : 128 + constants.signals[signal];
 });
