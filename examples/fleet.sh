@@ -36,7 +36,7 @@ done
 work=$(mktemp -d "${TMPDIR:-/tmp}/relight-fleet-XXXXXX")
 chmod 711 "$work" # the database's user has to get through
 
-# pids_of NODE: everything that lives of a node, daemon, shims and agents, as on a machine of its own.
+# pids_of NODE: every live process of a node (daemon, shims and agents), as on a machine of its own.
 pids_of() {
   {
     grep -lszxF "RELIGHT_HOME=$work/$1" /proc/[0-9]*/environ
@@ -54,7 +54,7 @@ clean_up() {
   local node
   trap '' INT TERM
   for node in "${nodes[@]}"; do
-    # Twice: what a daemon was just starting.
+    # Twice, for processes that a daemon was just starting.
     signal_all KILL $(pids_of "$node")
     signal_all KILL $(pids_of "$node")
   done
@@ -159,7 +159,7 @@ start_node() {
   disown
 }
 
-# daemon_of NODE: the pid of its daemon; fails when it is gone, whoever has that pid by now.
+# daemon_of NODE: the pid of its daemon; fails when it is gone, even if another process has that pid now.
 daemon_of() {
   local pid
   pid=$(cat "$work/$1.pid" 2>/dev/null) && grep -qszxF "RELIGHT_HOME=$work/$1" "/proc/$pid/environ" && echo "$pid"

@@ -30,8 +30,8 @@ async def model(chat: str, turn: int) -> str:
 
 async def serve(chat: str, first: int) -> None:
     for turn in range(first, TURNS + 1):
-        # On disk before the model is called; ended when it has answered. The number of the turn is what
-        # whoever resumes it needs.
+        # On disk before the model is called; ended when it has answered. The number of the turn is needed
+        # to resume it.
         async with relight.sessions.turn(chat, f"conversation-{chat}", set={"turn": str(turn)}) as mark:
             if mark.resumed:
                 print(f"{chat}: your last message was cut off ({mark.reason}); here is the answer")
