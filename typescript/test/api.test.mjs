@@ -297,9 +297,7 @@ test("when the store refuses the end of a task, the worker ends after the work o
   await assert.rejects(working, { message: "the disk is full" });
   assert.deepEqual(hows, ["good done"]);
   await store.add("late");
-  // What the worker let go may be there again as well, and come first.
-  const left = [await store.claim({ agent: "other", wait: "5s" }), await store.claim({ agent: "other", wait: "5s" })];
-  assert.deepEqual(left.map((task) => task?.id).sort(), ["broken", "late"], "no slot is left that takes them");
+  assert.equal((await store.claim({ agent: "other", wait: "5s" }))?.id, "late", "no slot is left that takes it");
 });
 
 test("a claim that is aborted as it takes a task lets it go", async (context) => {
