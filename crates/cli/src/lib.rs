@@ -24,6 +24,7 @@ mod work;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 
 use arguments::{Cli, Command, usage};
@@ -163,10 +164,12 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// Runs what never waits on a timer or a socket, without an executor around it.
 fn block_on<F: Future>(future: F) -> F::Output {
+    // As a trait object: there would be a copy of the executor for each future.
+    let future = pin!(future);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build();
     runtime
         .expect("a runtime without drivers cannot fail")
-        .block_on(future)
+        .block_on(future as Pin<&mut dyn Future<Output = F::Output>>)
 }

@@ -1,6 +1,7 @@
 //! The thread that talks to the daemon: callers may be on any executor, or on none that knows sockets.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use relight_runtime::os::limits;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
 
 /// A thread with a runtime of its own, ended when it is dropped.
 #[derive(Debug)]
@@ -49,7 +50,15 @@ impl Thread {
 
     /// Goes on by itself, whoever waits.
     pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.handle.spawn(future);
+        self.spawn_boxed(Box::pin(future));
+    }
+
+    /// Boxed: there would be a copy of the executor's task for each future.
+    fn spawn_boxed<T: Send + 'static>(
+        &self,
+        future: Pin<Box<dyn Future<Output = T> + Send>>,
+    ) -> task::JoinHandle<T> {
+        self.handle.spawn(future)
     }
 
     /// The future's answer, from whatever executor; none when it panicked. Ends with its caller.
@@ -57,7 +66,7 @@ impl Thread {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let task = self.handle.spawn(future);
+        let task = self.spawn_boxed(Box::pin(future));
         let _end = EndWithCaller(task.abort_handle());
         task.await.ok()
     }
@@ -65,7 +74,7 @@ impl Thread {
     /// Waits for this future on the caller's own thread, no longer than this.
     pub(super) fn finish(&self, wait: Duration, future: impl Future<Output = ()> + Send + 'static) {
         let (done, is_done) = mpsc::sync_channel(1);
-        self.handle.spawn(async move {
+        self.spawn(async move {
             future.await;
             // Whoever stopped waiting does not want to know.
             let _ = done.send(());

@@ -1,11 +1,13 @@
 //! The thread that talks to the server, so that callers may use any executor or none.
 
+use std::pin::Pin;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task;
 
 use crate::contract::StoreError;
 
@@ -57,7 +59,7 @@ impl Background {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        self.handle.spawn(future).await.ok()
+        self.spawn(Box::pin(future)).await.ok()
     }
 
     /// The same for a caller without an executor, with a time limit.
@@ -67,11 +69,19 @@ impl Background {
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
         let (answer, answered) = mpsc::sync_channel(1);
-        self.handle.spawn(async move {
+        self.spawn(Box::pin(async move {
             // The caller may have stopped waiting.
             let _ = answer.send(future.await);
-        });
+        }));
         answered.recv_timeout(wait).ok()
+    }
+
+    /// Boxed: there would be a copy of the executor's task for each future.
+    fn spawn<T: Send + 'static>(
+        &self,
+        future: Pin<Box<dyn Future<Output = T> + Send>>,
+    ) -> task::JoinHandle<T> {
+        self.handle.spawn(future)
     }
 
     /// Ends the thread after this future, or after a time limit.
