@@ -5,13 +5,14 @@ use relight_core::time::Span;
 
 use crate::engine::Engine;
 
+pub use self::UndeclaredWait as DeclaredWait;
+
 /// Says nothing.
 #[derive(Debug)]
-pub struct DeclaredWait;
+pub struct UndeclaredWait;
 
-impl DeclaredWait {
+impl UndeclaredWait {
     /// Begins to wait.
-    #[expect(clippy::unused_async, reason = "the other one asks the store")]
     pub async fn begin(_most: Option<Span>, _engine: &Engine, _agent: Option<&AgentName>) -> Self {
         Self
     }

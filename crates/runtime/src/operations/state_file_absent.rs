@@ -8,7 +8,6 @@ use crate::dialect::FileCopyError;
 use crate::engine::Engine;
 
 /// Nothing can go wrong.
-#[expect(clippy::unused_async, reason = "the other one writes a file")]
 pub(super) async fn refresh(_home: &Path, _engine: &Engine, _task: &Task) -> Option<FileCopyError> {
     None
 }

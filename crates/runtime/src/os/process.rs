@@ -165,7 +165,7 @@ mod tests {
         let me = identity(std::process::id()).unwrap();
         assert!(is_alive(&me));
         assert!(!is_alive(&ProcessIdentity {
-            start: me.start + 1,
+            start: me.start + 10,
             ..me.clone()
         }));
         assert!(!is_alive(&ProcessIdentity {

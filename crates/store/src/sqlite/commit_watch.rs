@@ -13,7 +13,7 @@ use super::system::{self, Ender};
 
 /// What happened while a thread waited for writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Awaited {
     Write,
     Nothing,
     /// The store is closed.
@@ -82,9 +82,9 @@ fn listen(watch: &Weak<SqliteWatch>, file: &Path, end: &Ender) {
         watch.tell();
         drop(watch);
         ring = match system::wait(&mut writes, end, RINGS_MS[ring]) {
-            Heard::Write => 0,
-            Heard::Nothing => (ring + 1).min(RINGS_MS.len() - 1),
-            Heard::End => return,
+            Awaited::Write => 0,
+            Awaited::Nothing => (ring + 1).min(RINGS_MS.len() - 1),
+            Awaited::End => return,
         };
     }
 }

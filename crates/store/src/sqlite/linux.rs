@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::inotify;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::commit_watch::Heard;
+use super::commit_watch::Awaited;
 
 /// Milliseconds since boot. Clock changes do not affect it, and it runs while the machine sleeps.
 pub(super) fn lease_ms() -> i64 {
@@ -62,7 +62,7 @@ pub(super) fn writes_of(store: &Path) -> Option<Writes> {
 }
 
 /// Waits for a write, at most so long.
-pub(super) fn wait(writes: &mut Writes, ender: &Ender, ms: u32) -> Heard {
+pub(super) fn wait(writes: &mut Writes, ender: &Ender, ms: u32) -> Awaited {
     let pause = Timespec {
         tv_sec: i64::from(ms / 1_000),
         tv_nsec: i64::from(ms % 1_000) * 1_000_000,
@@ -73,15 +73,15 @@ pub(super) fn wait(writes: &mut Writes, ender: &Ender, ms: u32) -> Heard {
     ];
     let is_ready = poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0);
     if !ready[1].revents().is_empty() {
-        return Heard::End;
+        return Awaited::End;
     }
     if !is_ready {
-        return Heard::Nothing;
+        return Awaited::Nothing;
     }
     // One read drains a whole buffer; the content does not matter.
     let mut space = [MaybeUninit::uninit(); 4096];
     let _ = inotify::Reader::new(&*writes, &mut space).next();
-    Heard::Write
+    Awaited::Write
 }
 
 /// Whether a folder is on one of the usual file systems, told by one call: every command opens the store.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::commit_watch::Heard;
+use super::commit_watch::Awaited;
 use super::open::with_suffix;
 
 /// How often the files are looked at while somebody waits.
@@ -27,7 +27,6 @@ pub(super) fn boot_number() -> i64 {
 /// Ends a thread that listens.
 pub(super) type Ender = Arc<(Mutex<bool>, Condvar)>;
 
-#[expect(clippy::unnecessary_wraps, reason = "that of Linux can fail")]
 pub(super) fn ender() -> std::io::Result<Ender> {
     Ok(Ender::default())
 }
@@ -43,7 +42,6 @@ pub(super) type Writes = ([PathBuf; 2], [Option<FileState>; 2]);
 /// Inode, length, and time of the last write in seconds and nanoseconds.
 type FileState = (u64, u64, i64, i64);
 
-#[expect(clippy::unnecessary_wraps, reason = "that of Linux can fail")]
 pub(super) fn writes_of(store: &Path) -> Option<Writes> {
     let files = [store.to_owned(), with_suffix(store, "-wal")];
     let seen = files.each_ref().map(|file| state(file));
@@ -56,7 +54,7 @@ fn state(file: &Path) -> Option<FileState> {
 }
 
 /// Waits for a write, at most so long.
-pub(super) fn wait((files, seen): &mut Writes, ender: &Ender, ms: u32) -> Heard {
+pub(super) fn wait((files, seen): &mut Writes, ender: &Ender, ms: u32) -> Awaited {
     let mut left_ms = ms;
     loop {
         let pause_ms = left_ms.min(POLL_MS);
@@ -64,16 +62,16 @@ pub(super) fn wait((files, seen): &mut Writes, ender: &Ender, ms: u32) -> Heard 
         let over = ender.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = ender.1.wait_timeout_while(over, pause, |over| !*over);
         if *waited.unwrap_or_else(PoisonError::into_inner).0 {
-            return Heard::End;
+            return Awaited::End;
         }
         let now = files.each_ref().map(|file| state(file));
         if now != *seen {
             *seen = now;
-            return Heard::Write;
+            return Awaited::Write;
         }
         left_ms -= pause_ms;
         if left_ms == 0 {
-            return Heard::Nothing;
+            return Awaited::Nothing;
         }
     }
 }
@@ -86,4 +84,22 @@ pub(super) fn is_surely_local(_folder: &Path) -> bool {
 /// Not known here: a network file system is not recognised.
 pub(super) fn kind_of(_folder: &Path) -> Option<String> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_noticed_and_the_end_ends_the_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("s.db");
+        let (mut writes, ended) = (writes_of(&store).unwrap(), ender().unwrap());
+        assert_eq!(wait(&mut writes, &ended, 1), Awaited::Nothing);
+        std::fs::write(with_suffix(&store, "-wal"), "x").unwrap();
+        assert_eq!(wait(&mut writes, &ended, 1_000), Awaited::Write);
+        assert_eq!(wait(&mut writes, &ended, 1), Awaited::Nothing);
+        end(&ended);
+        assert_eq!(wait(&mut writes, &ended, 30_000), Awaited::End);
+    }
 }

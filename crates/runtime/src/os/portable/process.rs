@@ -10,10 +10,10 @@ use crate::os::process::{command, is_any};
 
 /// Where `ps` is on every system.
 const PS: &str = "/bin/ps";
-/// Names of the boot: on macOS, and on FreeBSD.
-const BOOT_IDS: [(&str, &str); 2] = [
-    ("/usr/sbin/sysctl", "kern.bootsessionuuid"),
-    ("/sbin/sysctl", "kern.boot_id"),
+/// What shows the boot: a text on macOS, bytes on FreeBSD.
+const BOOT_IDS: [(&str, &str, &str); 2] = [
+    ("/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"),
+    ("/sbin/sysctl", "-nx", "kern.boot_id"),
 ];
 /// Some systems compute the start time from the age, and are off by a second now and then.
 const START_OFF_BY_MAX: u64 = 2;
@@ -88,12 +88,11 @@ fn read_line(text: &str) -> Option<PsLine> {
     })
 }
 
-/// The boot that processes belong to. Where the system has no name for it, all boots of a machine are
+/// The boot that processes belong to; not by the time of the boot, which a step of the clock moves. Where the system has no name for it, all boots of a machine are
 /// one: start times tell their processes apart.
-#[expect(clippy::unnecessary_wraps, reason = "that of Linux can fail")]
 pub(crate) fn read_boot_id() -> io::Result<String> {
-    let named = BOOT_IDS.iter().find_map(|(program, name)| {
-        let told = output(program, &["-n", name]).ok()?;
+    let named = BOOT_IDS.iter().find_map(|(program, form, name)| {
+        let told = output(program, &[form, name]).ok()?;
         let text = String::from_utf8(told.stdout).ok()?;
         (told.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
     });
