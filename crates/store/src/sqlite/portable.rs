@@ -85,21 +85,3 @@ pub(super) fn is_surely_local(_folder: &Path) -> bool {
 pub(super) fn kind_of(_folder: &Path) -> Option<String> {
     None
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_write_is_noticed_and_the_end_ends_the_wait() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().join("s.db");
-        let (mut writes, ended) = (writes_of(&store).unwrap(), ender().unwrap());
-        assert_eq!(wait(&mut writes, &ended, 1), Awaited::Nothing);
-        std::fs::write(with_suffix(&store, "-wal"), "x").unwrap();
-        assert_eq!(wait(&mut writes, &ended, 1_000), Awaited::Write);
-        assert_eq!(wait(&mut writes, &ended, 1), Awaited::Nothing);
-        end(&ended);
-        assert_eq!(wait(&mut writes, &ended, 30_000), Awaited::End);
-    }
-}
