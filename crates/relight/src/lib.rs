@@ -32,7 +32,8 @@
 //! `docs/guides/rust-library.md`.
 //!
 //! Without default features nothing of PostgreSQL, TLS or HTTP is compiled. `postgres`, `webhooks`
-//! and `otlp` bring back stores in PostgreSQL, alerts by webhook and traces.
+//! and `otlp` bring back stores in PostgreSQL, alerts by webhook and traces. `supervision` tells the
+//! supervisor of the agent that the program runs in when a worker waits; it needs Linux.
 
 pub use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, TaskPolicy};
 pub use relight_core::session::{Policy, Rules};

@@ -202,7 +202,7 @@ impl Queue {
     }
 
     /// Waits until there may be work for a claim that found none: the store has changed after this event, or
-    /// a task is due. Meanwhile dead holders are found: a dead process by its pidfd, leases by time and nodes
+    /// a task is due. Meanwhile dead holders are found: a dead process at once, leases by time and nodes
     /// by a timer, and what no event reports by a sweep now and then. What is found is a change of the store.
     pub(crate) async fn changed(&self, after: u64) -> Result<(), StoreError> {
         let store = self.recoverer.engine().store();

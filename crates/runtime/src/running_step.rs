@@ -110,8 +110,7 @@ impl RunningStep {
     /// Whether the step's command acts right now. A frozen runner keeps its lock after its command has ended;
     /// waiting for it could last forever.
     pub fn is_acting(home: &Path, task: &TaskId, step: &StepKey) -> io::Result<bool> {
-        let is_acting =
-            |pid| process::stat(pid).is_some_and(|stat| !matches!(stat.state, 'T' | 'Z' | 'X'));
+        let is_acting = |pid| process::stat(pid).is_some_and(|stat| stat.is_acting());
         Ok(match Self::runner(home, task, step)? {
             Runner::Runs { pid: Some(pid), .. } => is_acting(pid),
             Runner::Runs { pid: None, .. } => true,

@@ -151,7 +151,9 @@ mod tests {
             Ok(StoreUrl::Sqlite("/x/a.db".into()))
         );
         assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
-        assert!(matches!(parse("postgres://h/d"), Ok(StoreUrl::Postgres(_))));
+        if cfg!(feature = "postgres") {
+            assert!(matches!(parse("postgres://h/d"), Ok(StoreUrl::Postgres(_))));
+        }
         assert!(matches!(
             parse("postgresql://h/d?schema=x;"),
             Err(StoreUrlError::Postgres(_))

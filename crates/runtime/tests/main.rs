@@ -3,10 +3,13 @@
 mod dialect;
 mod leases;
 mod library;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 mod presets;
 mod sessions;
 mod strategies;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 mod successor;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 mod sweep;
 #[cfg(feature = "otlp")]
 mod telemetry;

@@ -547,3 +547,18 @@ async fn nobody_claims_a_task_that_is_being_started_by_its_name() {
     add(&one, &["last"]).await;
     assert_eq!(claims.await.unwrap().unwrap(), 0);
 }
+
+/// Long before the safety net, which wakes everybody half a minute after the last write.
+#[tokio::test]
+async fn a_commit_of_another_side_wakes_whoever_waits() {
+    let (_folder, one, other) = two_sides().await;
+    let store = one.engine().store();
+    let newest = store.newest_event().await.unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(10), async {
+        while store.newest_event().await.unwrap() == newest {
+            store.changed(newest).await.unwrap();
+        }
+    });
+    let (told, ()) = tokio::join!(told, add(&other, &["a"]));
+    assert!(told.is_ok());
+}

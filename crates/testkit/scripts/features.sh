@@ -15,7 +15,7 @@ check() {
 }
 
 check relight-store postgres
-check relight-runtime otlp postgres webhooks
-check relight otlp postgres webhooks
+check relight-runtime otlp postgres supervision webhooks
+check relight otlp postgres supervision webhooks
 check relight-server dashboard mcp
 check relight-cli dashboard mcp otlp postgres webhooks

@@ -118,16 +118,77 @@ fn the_architecture_is_short_and_names_tests_that_exist() {
     }
 }
 
+/// Modules that are only compiled with this may name what only Linux has.
+const SUPERVISION: &str = "#[cfg(all(target_os = \"linux\", feature = \"supervision\"))]";
+/// So may the doors, and the file that chooses between them.
+const DOORS: [&str; 3] = ["os/linux/", "os/mod.rs", "sqlite/linux.rs"];
+/// Files, calls and types that only Linux has.
+const LINUX: [&str; 9] = [
+    "/proc",
+    "pidfd",
+    "inotify",
+    "eventfd",
+    "timerfd",
+    "memfd",
+    "epoll",
+    "Boottime",
+    "abstract_name",
+];
+
+#[test]
+fn only_the_doors_and_supervision_name_what_only_linux_has() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let modules = |file: &str| {
+        let text = std::fs::read_to_string(crates.join("runtime/src").join(file)).unwrap();
+        let folder = file.trim_end_matches("lib.rs").trim_end_matches("mod.rs");
+        let lines: Vec<&str> = text.lines().collect();
+        let behind = lines.windows(2).filter(|pair| pair[0] == SUPERVISION);
+        let names = behind.filter_map(|pair| pair[1].strip_prefix("pub mod ")?.strip_suffix(';'));
+        names
+            .map(|name| format!("runtime/src/{folder}{name}"))
+            .collect::<Vec<_>>()
+    };
+    let supervision = [modules("lib.rs"), modules("operations/mod.rs")].concat();
+    assert!(supervision.len() >= 10, "{supervision:?}");
+    let mut found = Vec::new();
+    for krate in ["core", "redact", "store", "runtime", "relight"] {
+        for path in rust_paths(&crates.join(krate).join("src")) {
+            let name = path.strip_prefix(&crates).unwrap().to_str().unwrap();
+            let is_module = |module: &String| {
+                let rest = name.strip_prefix(module.as_str());
+                rest.is_some_and(|rest| rest.starts_with(['/', '.']))
+            };
+            if supervision.iter().any(is_module) || DOORS.iter().any(|door| name.contains(door)) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text
+                .lines()
+                .filter(|line| !line.trim_start().starts_with("//"));
+            let linux = code.filter(|line| LINUX.iter().any(|word| line.contains(word)));
+            found.extend(linux.map(|line| format!("{name}: {}", line.trim())));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 fn rust_files(folder: &Path) -> Vec<String> {
+    let paths = rust_paths(folder).into_iter();
+    paths
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+fn rust_paths(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path());
-    let texts = entries.flat_map(|entry| match entry.extension() {
-        Some(end) if end == "rs" => vec![std::fs::read_to_string(&entry).unwrap()],
-        _ if entry.is_dir() => rust_files(&entry),
+    let paths = entries.flat_map(|entry| match entry.extension() {
+        Some(end) if end == "rs" => vec![entry],
+        _ if entry.is_dir() => rust_paths(&entry),
         _ => Vec::new(),
     });
-    texts.collect()
+    paths.collect()
 }
 
 /// PostgreSQL, TLS, HTTP and MCP.

@@ -1,19 +1,17 @@
 //! Wakes whoever waits for the holders of leases to go.
 //!
-//! The death of a process of this machine is an event of its pidfd. Leases by time and the leases of
+//! The death of a process of this machine is told by the system. Leases by time and the leases of
 //! nodes end by a timer. The end of an attempt is a change of the store.
 
 use std::collections::HashSet;
 use std::future::pending;
-use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
 use relight_core::lease::ProcessIdentity;
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, sleep_until};
 
-use crate::os::{descriptor, pidfd, process};
+use crate::os::process;
+use crate::os::system::ProcessWatch;
 
 /// Processes watched at a time, each by a descriptor. The sweep finds the others.
 const PROCESSES_MAX: usize = 256;
@@ -23,20 +21,7 @@ const PROCESSES_MAX: usize = 256;
 pub(crate) struct HolderWatch {
     processes: HashSet<ProcessIdentity>,
     earliest: Option<Instant>,
-    opened: OnceLock<WatchedProcesses>,
-}
-
-#[derive(Debug)]
-enum WatchedProcesses {
-    /// Readable when one of the processes has ended.
-    Watching(
-        AsyncFd<OwnedFd>,
-        #[expect(dead_code, reason = "open while watched")] Vec<OwnedFd>,
-    ),
-    /// One has ended already.
-    Ended,
-    /// The kernel refused; the sweep finds them.
-    Failed,
+    watch: OnceLock<ProcessWatch>,
 }
 
 impl HolderWatch {
@@ -57,13 +42,10 @@ impl HolderWatch {
     /// Tokio runtime.
     pub(crate) async fn ended(&self) {
         let died = async {
-            match self.opened.get_or_init(|| self.open()) {
-                WatchedProcesses::Ended => return,
-                // It stays readable, so the guard is dropped without clearing anything.
-                WatchedProcesses::Watching(any, _) if any.readable().await.is_ok() => return,
-                WatchedProcesses::Watching(..) | WatchedProcesses::Failed => {}
-            }
-            pending::<()>().await;
+            let watch = self
+                .watch
+                .get_or_init(|| ProcessWatch::open(&self.processes));
+            watch.ended().await;
         };
         let expired = async {
             match self.earliest {
@@ -74,23 +56,6 @@ impl HolderWatch {
         tokio::select! {
             () = died => {}
             () = expired => {}
-        }
-    }
-
-    fn open(&self) -> WatchedProcesses {
-        let mut pidfds = Vec::with_capacity(self.processes.len());
-        for process in &self.processes {
-            match pidfd::open_identified(process) {
-                Ok(Some(handle)) => pidfds.push(handle),
-                Ok(None) => return WatchedProcesses::Ended,
-                Err(_) => {}
-            }
-        }
-        let watching = || -> io::Result<_> { descriptor::readable(pidfd::any_ended(&pidfds)?) };
-        match watching() {
-            _ if pidfds.is_empty() => WatchedProcesses::Failed,
-            Ok(any) => WatchedProcesses::Watching(any, pidfds),
-            Err(_) => WatchedProcesses::Failed,
         }
     }
 }

@@ -16,16 +16,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::work::length;
-use super::{Written, fields, invalid, right, view};
+use super::{Written, fields, invalid, right, state_file, view};
 use crate::checkpoint_files::{ReadError, ScannedFile, file_name, is_name_of, read_file};
 use crate::dialect::{
-    Dialect, FileCopyError, Imported, ResumeRequest, Saved, SetAside, StartOutcome, UpdateRequest,
-    document,
+    Dialect, Imported, ResumeRequest, Saved, SetAside, StartOutcome, UpdateRequest, document,
 };
 use crate::engine::{ActError, Started};
 use crate::os::clock;
 use crate::redact_input::clean_key;
-use crate::supervise::successor;
 
 /// Days after which a workflow is not worth resuming, where nobody says.
 pub const TTL_DAYS_DEFAULT: u32 = 7;
@@ -157,8 +155,8 @@ async fn refreshed<T>(
     let Some(home) = engine.home() else {
         return Ok(written);
     };
-    let state = successor::refresh_state(&home, engine, &written.task).await;
-    written.file_error = written.file_error.or(state.err().map(FileCopyError::from));
+    let error = state_file::refresh(&home, engine, &written.task).await;
+    written.file_error = written.file_error.or(error);
     Ok(written)
 }
 

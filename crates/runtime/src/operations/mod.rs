@@ -49,19 +49,32 @@ macro_rules! request {
     };
 }
 
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod agent;
 pub mod checkpoint;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod death;
 pub mod fields;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod hook;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod live_signs;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod needs;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod node;
 pub mod record;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod recover;
 pub mod session;
+#[cfg_attr(
+    not(all(target_os = "linux", feature = "supervision")),
+    path = "state_file_absent.rs"
+)]
+mod state_file;
 pub mod step;
 pub mod step_times;
+#[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod table;
 pub mod task;
 pub mod view;
@@ -80,7 +93,6 @@ use serde_json::{Map, Value};
 
 use crate::dialect::{Dialect, FileCopyError, SetAside};
 use crate::engine::{ActError, Acted, Engine};
-use crate::supervise::successor::{self, RefreshError};
 
 /// One verb: a request that is run once.
 pub trait Operation: DeserializeOwned + Send {
@@ -178,9 +190,8 @@ impl Context {
     /// a supervised agent. One that cannot be written now is written with the next change.
     pub async fn refresh(&self, id: &TaskId) -> Result<Written<()>, ActError> {
         let task = self.engine.task(id).await?;
-        let state = successor::refresh_state(&self.home, &self.engine, &task).await;
         let mut written = Written {
-            file_error: state.err().map(FileCopyError::from),
+            file_error: state_file::refresh(&self.home, &self.engine, &task).await,
             ..Written::new(task)
         };
         let Some(settings) = &written.task.checkpoint else {
@@ -198,21 +209,6 @@ impl Context {
             }
         }
         Ok(written)
-    }
-}
-
-impl From<RefreshError> for FileCopyError {
-    fn from(error: RefreshError) -> Self {
-        match error {
-            RefreshError::File { path, source } => Self {
-                path,
-                reason: source.to_string(),
-            },
-            RefreshError::Store(error) => Self {
-                path: "the state file".to_owned(),
-                reason: error.to_string(),
-            },
-        }
     }
 }
 

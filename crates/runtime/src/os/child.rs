@@ -1,12 +1,11 @@
 //! Child processes with a time limit.
 
-use std::os::fd::AsFd as _;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use rustix::time::Timespec;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::system::child::ends_within;
 
 /// Waits for a child and kills it after the time limit. None when it was killed.
 pub fn wait_or_kill(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
@@ -28,17 +27,6 @@ pub fn wait_or_kill_group(child: &mut Child, at_most: Duration) -> Option<ExitSt
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
     None
-}
-
-fn ends_within(child: &Child, at_most: Duration) -> bool {
-    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
-        return false;
-    };
-    let Ok(patience) = Timespec::try_from(at_most) else {
-        return false;
-    };
-    let mut ends = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
-    poll(&mut ends, Some(&patience)).is_ok_and(|count| count > 0)
 }
 
 #[cfg(test)]

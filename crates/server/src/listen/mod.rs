@@ -19,7 +19,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use relight_core::agent::AttemptTag;
-use relight_runtime::os::{attempts, limits, threads};
+use relight_runtime::os::{limits, process, threads};
 use relight_runtime::supervise::control::Control;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixStream};
@@ -79,7 +79,7 @@ impl PeerProcess {
         let pid = self.pid;
         // On a thread and not for long: the process decides how long it takes to read its memory.
         let look = async || {
-            let read = threads::run_at_once(move || attempts::of_process(pid));
+            let read = threads::run_at_once(move || process::attempt_of(pid));
             let read = tokio::time::timeout(PEER_READ_MAX, read).await;
             read.ok().flatten().flatten()
         };

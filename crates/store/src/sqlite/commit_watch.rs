@@ -1,18 +1,24 @@
 //! Wakes waiters after a commit of this or another process.
 //!
 //! SQLite sends no notifications, but every commit of every process appends to the `-wal` file,
-//! which inotify reports. The watching thread starts with the first waiter and ends with the store.
+//! which `system` notices. The watching thread starts with the first waiter and ends with the store.
 //! As a safety net it also wakes waiters half a minute after the last write.
 
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::fs::inotify;
-use rustix::time::Timespec;
 use tokio::sync::Notify;
+
+use super::system::{self, Ender};
+
+/// What happened while a thread waited for writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Write,
+    Nothing,
+    /// The store is closed.
+    End,
+}
 
 /// Notifies waiters of one store.
 #[derive(Debug)]
@@ -20,7 +26,7 @@ pub(super) struct SqliteWatch {
     file: PathBuf,
     bell: Notify,
     /// Ends the thread when written to.
-    thread: OnceLock<Option<Arc<OwnedFd>>>,
+    thread: OnceLock<Option<Ender>>,
 }
 
 impl SqliteWatch {
@@ -44,12 +50,12 @@ impl SqliteWatch {
         self.bell.notified()
     }
 
-    fn begin(self: &Arc<Self>) -> std::io::Result<Arc<OwnedFd>> {
-        let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+    fn begin(self: &Arc<Self>) -> std::io::Result<Ender> {
+        let end = system::ender()?;
         let (watch, ended) = (Arc::downgrade(self), Arc::clone(&end));
-        let folder = self.file.parent().unwrap_or(Path::new(".")).to_owned();
+        let file = self.file.clone();
         let named = std::thread::Builder::new().name("relight-watch".to_owned());
-        named.spawn(move || listen(&watch, &folder, &ended))?;
+        named.spawn(move || listen(&watch, &file, &ended))?;
         Ok(end)
     }
 }
@@ -57,8 +63,7 @@ impl SqliteWatch {
 impl Drop for SqliteWatch {
     fn drop(&mut self) {
         if let Some(Some(end)) = self.thread.get() {
-            // Otherwise it ends at its next wake-up.
-            let _ = rustix::io::write(end, &1u64.to_ne_bytes());
+            system::end(end);
         }
     }
 }
@@ -68,47 +73,18 @@ impl Drop for SqliteWatch {
 /// last one is the safety net.
 const RINGS_MS: [u32; 9] = [1, 3, 10, 30, 100, 300, 1_000, 4_000, 30_000];
 
-fn listen(watch: &Weak<SqliteWatch>, folder: &Path, end: &OwnedFd) {
-    let Ok(source) = inotify::init(inotify::CreateFlags::CLOEXEC) else {
+fn listen(watch: &Weak<SqliteWatch>, file: &Path, end: &Ender) {
+    let Some(mut writes) = system::writes_of(file) else {
         return;
     };
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    // Files that are moved away or back are news too: the next read finds out.
-    let wanted = inotify::WatchFlags::MODIFY
-        | inotify::WatchFlags::CREATE
-        | inotify::WatchFlags::MOVE
-        | inotify::WatchFlags::DELETE;
-    if inotify::add_watch(&source, folder, wanted).is_err() {
-        return;
-    }
-    let mut space = [MaybeUninit::uninit(); 4096];
     let mut ring = 0;
     while let Some(watch) = watch.upgrade() {
         watch.tell();
         drop(watch);
-        let ms = RINGS_MS[ring];
-        let pause = Timespec {
-            tv_sec: i64::from(ms / 1_000),
-            tv_nsec: i64::from(ms % 1_000) * 1_000_000,
+        ring = match system::wait(&mut writes, end, RINGS_MS[ring]) {
+            Awaited::Write => 0,
+            Awaited::Nothing => (ring + 1).min(RINGS_MS.len() - 1),
+            Awaited::End => return,
         };
-        let mut ready = [
-            PollFd::new(&source, PollFlags::IN),
-            PollFd::new(end, PollFlags::IN),
-        ];
-        let is_ready = poll(&mut ready, Some(&pause)).is_ok_and(|count| count > 0);
-        if !ready[1].revents().is_empty() {
-            return;
-        }
-        if is_ready {
-            // One read drains a whole buffer; the content does not matter.
-            let _ = inotify::Reader::new(&source, &mut space).next();
-            ring = 0;
-        } else {
-            ring = (ring + 1).min(RINGS_MS.len() - 1);
-        }
     }
 }

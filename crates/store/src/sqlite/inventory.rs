@@ -6,10 +6,10 @@ use relight_core::session::SessionStateKind;
 use relight_core::status::TaskStatus;
 use rusqlite::{Connection, Result};
 
-use super::file_system;
 use super::lease_clock::LeaseNow;
 use super::open::with_suffix;
 use super::rows::count_by;
+use super::system;
 use super::{agents, attempts, sessions, tasks};
 use crate::contract::{AgentQuery, Inventory, Rows, SessionQuery, TaskQuery, UnreadableRow};
 use crate::record::Table;
@@ -55,7 +55,7 @@ fn settings(db: &Connection, path: &Path) -> Result<Vec<(String, String)>> {
         found.push((name.to_owned(), text));
     }
     let folder = path.parent().unwrap_or(Path::new("."));
-    let kind = file_system::kind_of(folder).unwrap_or_else(|| "unknown".to_owned());
+    let kind = system::kind_of(folder).unwrap_or_else(|| "unknown".to_owned());
     found.push(("file_system".to_owned(), kind));
     Ok(found)
 }

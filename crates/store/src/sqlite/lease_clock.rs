@@ -1,10 +1,9 @@
-//! The lease clock of a local store: boot time, which is not affected by clock changes and runs
-//! while the machine sleeps, together with the boot it belongs to.
+//! The lease clock of a local store, together with the boot it belongs to. On Linux it is boot time,
+//! which is not affected by clock changes and runs while the machine sleeps.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use rustix::time::{ClockId, clock_gettime};
-
+use super::system;
 use crate::record::Cell;
 
 /// A time within one boot.
@@ -21,7 +20,7 @@ impl LeaseNow {
     }
 }
 
-/// The boot-time clock, with an offset that tests move.
+/// The clock, with an offset that tests move.
 #[derive(Debug)]
 pub(super) struct SqliteLeaseClock {
     boot: i64,
@@ -31,33 +30,19 @@ pub(super) struct SqliteLeaseClock {
 impl SqliteLeaseClock {
     pub(super) fn start() -> Self {
         Self {
-            boot: boot_number(),
+            boot: system::boot_number(),
             ahead_ms: AtomicI64::new(0),
         }
     }
 
     pub(super) fn now(&self) -> LeaseNow {
-        let time = clock_gettime(ClockId::Boottime);
-        let ms = time.tv_sec * 1_000 + time.tv_nsec / 1_000_000;
         LeaseNow {
             boot: self.boot,
-            ms: ms + self.ahead_ms.load(Ordering::Relaxed),
+            ms: system::lease_ms() + self.ahead_ms.load(Ordering::Relaxed),
         }
     }
 
     pub(super) fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::Relaxed);
     }
-}
-
-/// The first 64 bits of the boot id. Without a boot id all boots count as one, and leases only
-/// expire by time.
-fn boot_number() -> i64 {
-    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(16)
-        .collect();
-    u64::from_str_radix(&digits, 16).unwrap_or(0).cast_signed()
 }

@@ -25,6 +25,13 @@ mod replaced_file;
 mod rows;
 pub mod salvage;
 mod sessions;
+// The system's own door; `portable` chooses that of other systems on Linux too, to test it.
+#[cfg_attr(all(target_os = "linux", not(feature = "portable")), path = "linux.rs")]
+#[cfg_attr(
+    not(all(target_os = "linux", not(feature = "portable"))),
+    path = "portable.rs"
+)]
+mod system;
 mod tasks;
 mod transfer;
 

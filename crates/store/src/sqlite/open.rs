@@ -273,6 +273,11 @@ fn connect(path: &Path, usage: Use) -> Result<Connection, StoreError> {
             "FULL"
         };
         connection.pragma_update(None, "synchronous", synchronous)?;
+        if cfg!(target_vendor = "apple") {
+            // There, a plain sync leaves the data in the cache of the disk.
+            connection.pragma_update(None, "fullfsync", true)?;
+            connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+        }
         connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages(usage))?;
         Ok(connection)
     };

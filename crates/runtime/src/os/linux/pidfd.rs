@@ -11,7 +11,7 @@ use relight_core::time::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::{descriptor, process};
+use crate::os::{descriptor, process};
 
 /// A handle to the current process with this pid.
 pub fn open(pid: u32) -> io::Result<OwnedFd> {

@@ -1,0 +1,9 @@
+//! What only Linux has.
+
+pub(crate) mod child;
+pub(crate) mod clock;
+pub mod pidfd;
+pub(crate) mod process;
+mod process_watch;
+
+pub(crate) use self::process_watch::WatchedProcesses as ProcessWatch;
