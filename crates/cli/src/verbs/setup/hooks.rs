@@ -2,13 +2,14 @@
 //!
 //! Its file belongs to the user: entries are put in and taken out, and every other byte stays.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use relight_core::shell::shell_word;
 use serde_json::{Value, json};
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
-use super::json_edit::{self, JsonNode};
+use super::json_edit;
 use super::{program, refuse_link_out};
 use crate::arguments::hook::HookProgram;
 use crate::arguments::other::SetupHooksArguments;
@@ -277,11 +278,20 @@ impl HookTarget {
         )
     }
 
-    /// Whether a command is ours, of whichever version.
+    /// Whether a command is ours, of whichever version: all of it. What only contains ours is the user's.
     fn is_ours(&self, command: &str) -> bool {
-        let first = command.split(" hook ").next().unwrap_or_default();
-        first.trim_matches('\'').ends_with("relight")
-            && command.contains(&format!(" --for {}", self.program.as_str()))
+        let Some(words) = shlex::split(command) else {
+            return false;
+        };
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let [program, "hook", _, "--for", name, flags @ ..] = words.as_slice() else {
+            return false;
+        };
+        Path::new(program).file_name() == Some(OsStr::new("relight"))
+            && *name == self.program.as_str()
+            && flags.chunks(2).all(
+                |flag| matches!(flag, [flag, _] if ["--home", "--project", "--store"].contains(flag)),
+            )
     }
 
     /// The file with our hooks; as it is when it has them.
@@ -309,11 +319,7 @@ impl HookTarget {
             .iter()
             .map(|(name, event)| (*name, self.program.entry(&self.command(event))))
             .collect();
-        let ours = |node: &JsonNode, text: &str| {
-            json_edit::texts(node, text)
-                .iter()
-                .any(|word| self.is_ours(word))
-        };
+        let ours = |command: &str| self.is_ours(command);
         if adds && json_edit::has_exactly(text, "hooks", &expected, &ours)? {
             return Ok(text.to_owned());
         }
@@ -333,6 +339,23 @@ impl HookTarget {
     }
 
     fn toml(&self, text: &str, adds: bool) -> Result<String, String> {
+        let (mark, rest) = match text.strip_prefix('\u{feff}') {
+            Some(rest) => ("\u{feff}", rest),
+            None => ("", text),
+        };
+        // Whoever writes TOML ends its lines with a line feed.
+        let lines = rest.matches('\n').count();
+        match rest.matches("\r\n").count() {
+            0 => Ok(format!("{mark}{}", self.toml_lines(rest, adds)?)),
+            all if all == lines => {
+                let whole = self.toml_lines(&rest.replace("\r\n", "\n"), adds)?;
+                Ok(format!("{mark}{}", whole.replace('\n', "\r\n")))
+            }
+            _ => Err("some of its lines end with CR LF and others with LF".to_owned()),
+        }
+    }
+
+    fn toml_lines(&self, text: &str, adds: bool) -> Result<String, String> {
         let mut whole: DocumentMut = text
             .parse()
             .map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
@@ -460,6 +483,56 @@ mod tests {
             "{with}"
         );
         assert_eq!(place.without(&with).unwrap(), theirs);
+    }
+
+    #[test]
+    fn a_hook_of_the_user_stays_wherever_it_stands() {
+        let place = place(HookProgram::Claude);
+        let mine = [
+            "./notify.sh",
+            "echo relight hook stop --for claude | tee x",
+            "relight hook stop --for claude && ./mine.sh",
+            "relight hook stop --for claude; ./mine.sh",
+            "env X=1 relight hook stop --for claude",
+            "relight hook stop --for claudette",
+        ];
+        for command in mine {
+            let shared = json!({"hooks": {"Stop": [{"matcher": "x", "hooks": [
+                {"type": "command", "command": "/opt/a b/relight"},
+                {"type": "command", "command": "relight hook stop --for claude", "timeout": 5},
+                {"type": "command", "command": command},
+            ]}]}});
+            let text = serde_json::to_string_pretty(&shared).unwrap();
+            let with = place.with(&text).unwrap();
+            assert_eq!(place.with(&with).unwrap(), with, "{command}");
+            let ours = "\"relight hook stop --for claude\"";
+            assert_eq!(with.matches(ours).count(), 1, "{with}");
+            let without: Value = serde_json::from_str(&place.without(&with).unwrap()).unwrap();
+            let expected = json!({"hooks": {"Stop": [{"matcher": "x", "hooks": [
+                {"type": "command", "command": "/opt/a b/relight"},
+                {"type": "command", "command": command},
+            ]}]}});
+            assert_eq!(without, expected, "{command}");
+        }
+        for command in [
+            "relight hook stop --for claude",
+            "/opt/relight hook stop --for claude --home '/a b'",
+            "'/it'\\''s/relight' hook stop --for claude --project x",
+        ] {
+            assert!(place.is_ours(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_file_keeps_its_line_ends() {
+        let place = place(HookProgram::Kimi);
+        let theirs = "\u{feff}a = 1\r\n[b]\r\nc = 2\r\n";
+        let with = place.with(theirs).unwrap();
+        assert!(with.starts_with(theirs), "{with:?}");
+        assert_eq!(with.matches('\n').count(), with.matches("\r\n").count());
+        assert_eq!(place.with(&with).unwrap(), with);
+        assert_eq!(place.without(&with).unwrap(), theirs);
+        assert!(place.with("a = 1\r\nb = 2\n").is_err());
     }
 
     #[test]

@@ -47,18 +47,41 @@ impl JsonNode {
     }
 }
 
-/// All texts in a value that stand under a name.
-pub(super) fn texts(node: &JsonNode, text: &str) -> Vec<String> {
-    match &node.kind {
-        JsonKind::Object(members) => members
-            .iter()
-            .flat_map(|(.., node)| texts(node, text))
-            .collect(),
-        JsonKind::Array(items) => items.iter().flat_map(|node| texts(node, text)).collect(),
-        JsonKind::Other => serde_json::from_str(&text[node.span.clone()])
-            .into_iter()
-            .collect(),
-    }
+/// Whether a command of a hook is ours.
+pub(super) type IsOurs<'a> = &'a dyn Fn(&str) -> bool;
+
+/// The hooks of a group, or none if the item is a hook by itself.
+fn hooks_of(item: &JsonNode) -> Option<(&JsonNode, &[JsonNode])> {
+    let JsonKind::Object(members) = &item.kind else {
+        return None;
+    };
+    members.iter().find_map(|(name, _, node)| match &node.kind {
+        JsonKind::Array(items) if name == "hooks" => Some((node, items.as_slice())),
+        _ => None,
+    })
+}
+
+fn is_hook_of_ours(hook: &JsonNode, text: &str, is_ours: IsOurs<'_>) -> bool {
+    let JsonKind::Object(members) = &hook.kind else {
+        return false;
+    };
+    members.iter().any(|(.., node)| {
+        let text: Result<String, _> = serde_json::from_str(&text[node.span.clone()]);
+        text.is_ok_and(|text| is_ours(&text))
+    })
+}
+
+/// Whether all of an item is ours, or at least a hook of its group.
+fn share_of_ours(item: &JsonNode, text: &str, is_ours: IsOurs<'_>) -> (bool, bool) {
+    let Some((_, hooks)) = hooks_of(item) else {
+        let is_all = is_hook_of_ours(item, text, is_ours);
+        return (is_all, is_all);
+    };
+    let ours = hooks
+        .iter()
+        .filter(|hook| is_hook_of_ours(hook, text, is_ours))
+        .count();
+    (ours > 0 && ours == hooks.len(), ours > 0)
 }
 
 /// Whether the items of these lists that are ours are just the expected ones.
@@ -66,7 +89,7 @@ pub(super) fn has_exactly(
     text: &str,
     table: &str,
     expected: &[(&str, Value)],
-    is_ours: &dyn Fn(&JsonNode, &str) -> bool,
+    is_ours: IsOurs<'_>,
 ) -> Result<bool, String> {
     let root = parse(text)?;
     let Some(hooks) = root.member("the file", table)? else {
@@ -74,7 +97,8 @@ pub(super) fn has_exactly(
     };
     let mut found = Vec::new();
     for (name, _, list) in hooks.members(table)? {
-        for item in list.items(name)?.iter().filter(|item| is_ours(item, text)) {
+        let has_ours = |item: &&JsonNode| share_of_ours(item, text, is_ours).1;
+        for item in list.items(name)?.iter().filter(has_ours) {
             let value: Option<Value> = serde_json::from_str(&text[item.span.clone()]).ok();
             found.push((name.as_str(), value));
         }
@@ -87,12 +111,8 @@ pub(super) fn has_exactly(
     Ok(found.len() == expected.len() && expected.iter().all(is_there))
 }
 
-/// The text without our items. A list and a table that hold nothing else go with them.
-pub(super) fn without(
-    text: &str,
-    table: &str,
-    is_ours: &dyn Fn(&JsonNode, &str) -> bool,
-) -> Result<String, String> {
+/// The text without our items. A group, a list and a table that hold nothing else go with them.
+pub(super) fn without(text: &str, table: &str, is_ours: IsOurs<'_>) -> Result<String, String> {
     let mut whole = text.to_owned();
     // One at a time, because each moves those behind it.
     while let Some(span) = first_of_ours(&whole, table, is_ours)? {
@@ -104,7 +124,7 @@ pub(super) fn without(
 fn first_of_ours(
     text: &str,
     table: &str,
-    is_ours: &dyn Fn(&JsonNode, &str) -> bool,
+    is_ours: IsOurs<'_>,
 ) -> Result<Option<Range<usize>>, String> {
     let root = parse(text)?;
     let members = root.members("the file")?;
@@ -114,7 +134,8 @@ fn first_of_ours(
     let hooks = members[at].2.members(table)?;
     for (place, (name, _, list)) in hooks.iter().enumerate() {
         let items = list.items(name)?;
-        let Some(item) = items.iter().position(|item| is_ours(item, text)) else {
+        let has_ours = |item: &JsonNode| share_of_ours(item, text, is_ours).1;
+        let Some(item) = items.iter().position(has_ours) else {
             continue;
         };
         let spans = |items: &[JsonNode]| {
@@ -129,6 +150,13 @@ fn first_of_ours(
                 .map(|(_, start, node)| *start..node.span.end)
                 .collect::<Vec<_>>()
         };
+        let is_all = share_of_ours(&items[item], text, is_ours).0;
+        if !is_all && let Some((group, hooks)) = hooks_of(&items[item]) {
+            let hook = hooks
+                .iter()
+                .position(|hook| is_hook_of_ours(hook, text, is_ours));
+            return Ok(hook.map(|hook| gone(text, &group.span, &spans(hooks), hook)));
+        }
         return Ok(Some(match (items.len(), hooks.len()) {
             (1, 1) => gone(text, &root.span, &of_members(members), at),
             (1, _) => gone(text, &members[at].2.span, &of_members(hooks), place),

@@ -249,7 +249,9 @@ fn refuse_link_out(path: &Path) -> Result<(), Failure> {
         path.display(),
         target.display()
     );
-    Err(Failure::new(Exit::Config, text).hint("name the file itself with --file"))
+    Err(Failure::new(Exit::Config, text).hint(
+        "put the file in the place of the link, write what --print shows by hand, or use --file where the command has it",
+    ))
 }
 
 fn install(
