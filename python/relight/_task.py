@@ -60,6 +60,11 @@ def _kind(function: Any) -> int:
     return code.co_flags if code is not None else 0
 
 
+def _may_repeat(rule: str | None) -> bool:
+    """Whether a step that happened, but whose value cannot be recorded, is a failed try; else it stays in doubt."""
+    return rule not in ("once", "verify")
+
+
 def _failure(error: BaseException) -> str:
     text = str(error)
     name = type(error).__name__
@@ -175,12 +180,17 @@ class Task(_TaskBase):
             if _crash.is_wanted:
                 _crash.point()
             value = function(*args, **kwargs)
-            recorded, value = encoded(call.codec, value)
         except Exception as error:
             begun.fail(_failure(error))
             raise
         finally:
             _step.reset(token)
+        try:
+            recorded, value = encoded(call.codec, value)
+        except Exception as error:
+            if _may_repeat(rule):
+                begun.fail(_failure(error))
+            raise
         if _crash.is_wanted:
             _crash.point()
         begun.finish(recorded)
@@ -388,13 +398,19 @@ class AsyncTask(_TaskBase):
             if _crash.is_wanted:
                 _crash.point()
             value = await settled(call.function(*call.args, **call.kwargs))
-            recorded, value = encoded(codec, value)
         except Exception as error:
             failure = _failure(error)
             await _waiting.wait(lambda via: begun.fail(failure, via))
             raise
         finally:
             _step.reset(token)
+        try:
+            recorded, value = encoded(codec, value)
+        except Exception as error:
+            if _may_repeat(repeat):
+                failure = _failure(error)
+                await _waiting.wait(lambda via: begun.fail(failure, via))
+            raise
         if _crash.is_wanted:
             _crash.point()
         await _waiting.wait(lambda via: begun.finish(recorded, via))

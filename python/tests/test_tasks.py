@@ -82,6 +82,21 @@ def test_a_value_that_is_not_json_fails_the_step_and_says_so() -> None:
         assert task.step("make", lambda: 1) == 1
 
 
+def test_a_step_under_once_that_happened_is_not_repeated_when_its_value_cannot_be_recorded() -> None:
+    calls: list[int] = []
+
+    def pay() -> object:
+        calls.append(1)
+        return object()
+
+    with pytest.raises(TypeError, match="not JSON serializable"), relight.task("pay") as task:
+        task.step("charge", pay, repeat="once")
+    relight.call("task.retry", task="pay")
+    with pytest.raises(relight.InDoubt), relight.task("pay") as task:
+        task.step("charge", pay, repeat="once")
+    assert calls == [1]
+
+
 def test_a_step_in_doubt_under_once_is_never_repeated() -> None:
     calls: list[int] = []
 

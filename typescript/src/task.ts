@@ -146,10 +146,15 @@ export class Task implements AsyncDisposable {
       await this.run((call) => handle.stepDidNotHappen(call, number));
     }
     let given: Recorded<T>;
+    let hasHappened = false;
     try {
-      given = recorded(await run(about), what, options.codec);
+      const value = await run(about);
+      hasHappened = true;
+      given = recorded(value, what, options.codec);
     } catch (error) {
-      await this.run((call) => handle.failStep(call, number, errorText(error)));
+      // What happened and must not be repeated is no failed try: it stays in doubt.
+      if (hasHappened && !mayRepeat(options)) handle.dropStep(number);
+      else await this.run((call) => handle.failStep(call, number, errorText(error)));
       throw error;
     }
     return this.finish(number, given);
@@ -157,7 +162,7 @@ export class Task implements AsyncDisposable {
 
   private begin(number: number, name: string, options: StepOptions<never> | StepOptions): BeganStep {
     const input = options.input === undefined ? null : write(options.input, `the input of step ${name}`);
-    const repeat = options.repeat ?? (options.verify ? "verify" : null);
+    const repeat = ruleOf(options);
     try {
       return this.handle.beginStep(number, name, repeat, options.occurrence ?? null, input);
     } catch (error) {
@@ -285,6 +290,15 @@ export class Task implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
   }
+}
+
+function ruleOf<T>(options: StepOptions<T>): Repeat | null {
+  return options.repeat ?? (options.verify ? "verify" : null);
+}
+
+function mayRepeat<T>(options: StepOptions<T>): boolean {
+  const rule = ruleOf(options);
+  return rule !== "once" && rule !== "verify";
 }
 
 function stepRun(handle: NativeTask, step: number, began: BeganStep): StepRun {

@@ -226,6 +226,16 @@ test("a step that happened and whose value cannot be recorded stays in doubt", a
   assert.equal(await task.step("act", { occurrence: 1, verify: () => "found" }, act), "found");
 });
 
+test("a step under once that happened is not repeated when its value cannot be recorded", async (context) => {
+  const store = await opened(context);
+  let calls = 0;
+  const pay = (task) => task.step("pay", { repeat: "once" }, () => (calls++, Number.NaN));
+  await assert.rejects(store.run("t", pay), { code: "invalid" });
+  await store.call("task.retry", { task: "t" });
+  await assert.rejects(store.run("t", pay), { code: "in_doubt" });
+  assert.equal(calls, 1);
+});
+
 test("run ends the task by how the work ends", async (context) => {
   const store = await opened(context);
   assert.equal(await store.run("good", { title: "x" }, (task) => task.step("a", () => 1)), 1);

@@ -385,6 +385,22 @@ fn a_key_that_is_refused_is_nothing_to_retry() {
 }
 
 #[test]
+fn what_no_retry_cures_is_known_by_its_words() {
+    for text in [
+        "Quota exceeded. Check your plan and billing details.",
+        "The 'stub' model is not supported when using Codex with a ChatGPT account.",
+        "Codex ran out of room in the model's context window. Start a new thread.",
+        "Your workspace is out of credits.",
+        "You've hit your monthly spend limit.",
+    ] {
+        let said = ReportedEnd::failed(None, text.to_owned());
+        assert_eq!(said, ReportedEnd::Incurable(text.to_owned()));
+    }
+    let said = ReportedEnd::failed(Some(429), "Quota exceeded for metric x".to_owned());
+    assert!(matches!(said, ReportedEnd::Failure(_)), "{said:?}");
+}
+
+#[test]
 fn qwen_tells_of_an_error_in_two_ways() {
     let said = outcome("qwen", "refused-now", FIRST).said;
     assert!(

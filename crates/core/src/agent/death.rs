@@ -125,7 +125,7 @@ pub enum ReportedEnd {
 
 /// Words of errors that stay until a person acts, in lower case: a wrong key, an unknown model, a wrong
 /// option, money that is spent.
-const INCURABLE: [&str; 20] = [
+const INCURABLE: [&str; 25] = [
     "401 unauthorized",
     "invalid api key",
     "invalid x-api-key",
@@ -142,7 +142,12 @@ const INCURABLE: [&str; 20] = [
     "unknown argument",
     "unexpected argument",
     "credit balance is too low",
+    "out of credits",
     "insufficient_quota",
+    "quota exceeded. check your plan",
+    "monthly spend limit",
+    "ran out of room in the model's context window",
+    "exceeds the context window",
     "error_max_budget_usd",
     "maximum budget",
     "permission_denied",
@@ -153,9 +158,14 @@ impl ReportedEnd {
     pub fn failed(status: Option<u16>, message: String) -> Self {
         let words = message.to_ascii_lowercase();
         let names_model = words.contains("model")
-            && ["does not exist", "not found", "not configured"]
-                .iter()
-                .any(|it| words.contains(it));
+            && [
+                "does not exist",
+                "is not supported",
+                "not found",
+                "not configured",
+            ]
+            .iter()
+            .any(|it| words.contains(it));
         let is_incurable = matches!(status, Some(401..=403))
             || names_model
             || INCURABLE.iter().any(|known| words.contains(known));

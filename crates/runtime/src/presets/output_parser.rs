@@ -511,6 +511,12 @@ mod tests {
             facts("claude-code", &[failed]),
             [Fact::Said(ReportedEnd::Later(None))]
         );
+        let text = r#"{"type":"result","subtype":"success","is_error":true,"result":"You've hit your session limit · resets May 2, 9am (UTC)"}"#;
+        let reset = Some("2026-05-02T09:00:00Z".parse().unwrap());
+        assert_eq!(
+            facts("claude-code", &[text]),
+            [Fact::Said(ReportedEnd::Later(reset))]
+        );
         let allowed =
             r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning"}}"#;
         assert_eq!(facts("claude-code", &[allowed]), []);

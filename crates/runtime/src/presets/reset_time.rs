@@ -1,6 +1,8 @@
 //! Reads when an agent may go on, as providers write it: epoch seconds, RFC 3339, a
 //! duration, or a time of day.
 
+use std::iter::Peekable;
+
 use jiff::civil;
 use jiff::tz::TimeZone;
 use relight_core::time::{Span, Time};
@@ -52,24 +54,37 @@ fn in_text_of(text: &str, now: Time, zone: impl Fn() -> TimeZone) -> Option<Time
     }
 }
 
-/// `5:22 AM` or `17:22` of today or tomorrow, and `Nov 20th, 2026 5:22 AM`.
+/// `5:22 AM`, `5pm` or `17:22` of today or tomorrow, and `Nov 20th, 2026 5:22 AM`, also without the year.
+/// `(UTC)` behind it counts; another zone is this machine's, as programs write the time of their user.
 fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
     let text = text.to_ascii_lowercase();
+    let zone = if text.contains("(utc)") {
+        &TimeZone::UTC
+    } else {
+        zone
+    };
     let mut words = text
         .split([' ', ','])
-        .filter(|word| !word.is_empty())
+        .map(|word| word.trim_end_matches(['.', ')']))
+        .filter(|word| !word.is_empty() && *word != "at")
         .peekable();
     let today = zone.to_datetime(now.as_timestamp()).date();
     let month = MONTHS.iter().position(|month| words.peek() == Some(month));
     let days = match month {
-        Some(month) => vec![date(month, &mut words)?],
+        Some(month) => vec![date(month, today, &mut words)?],
         None => vec![today, today.tomorrow().ok()?],
     };
-    let (hour, minute) = words.next()?.trim_end_matches(['.', ')']).split_once(':')?;
+    let clock = words.next()?;
+    let attached = ["am", "pm"].into_iter().find(|half| clock.ends_with(half));
+    let half = attached.or_else(|| words.next()).unwrap_or_default();
+    let clock = clock.strip_suffix(half).unwrap_or(clock);
+    let is_half = ["am", "pm"].contains(&half);
+    let (hour, minute) = match clock.split_once(':') {
+        Some(parts) => parts,
+        None if is_half => (clock, "0"),
+        None => return None,
+    };
     let hour: i8 = hour.parse().ok()?;
-    let half = words
-        .next()
-        .map_or("", |half| half.trim_end_matches(['.', ')']));
     let hour = match (half, hour) {
         ("am", 1..=12) => hour % 12,
         ("pm", 1..=12) => hour % 12 + 12,
@@ -87,19 +102,27 @@ fn time_of_day(text: &str, now: Time, zone: &TimeZone) -> Option<Time> {
     moments.filter_map(|at| to_come(at, now)).next()
 }
 
-/// `Nov 20th, 2026`.
-fn date<'w>(month: usize, words: &mut impl Iterator<Item = &'w str>) -> Option<civil::Date> {
+/// `Nov 20th, 2026`; without a year the next one.
+fn date<'w>(
+    month: usize,
+    today: civil::Date,
+    words: &mut Peekable<impl Iterator<Item = &'w str>>,
+) -> Option<civil::Date> {
     let day = words
         .nth(1)?
         .trim_end_matches(char::is_alphabetic)
         .parse()
         .ok()?;
-    civil::Date::new(
-        words.next()?.parse().ok()?,
-        i8::try_from(month + 1).ok()?,
-        day,
-    )
-    .ok()
+    let month = i8::try_from(month + 1).ok()?;
+    let is_year = |word: &&str| word.len() == 4 && word.parse::<i16>().is_ok();
+    if let Some(year) = words.next_if(is_year) {
+        return civil::Date::new(year.parse().ok()?, month, day).ok();
+    }
+    let this_year = civil::Date::new(today.year(), month, day).ok()?;
+    if this_year >= today {
+        return Some(this_year);
+    }
+    civil::Date::new(today.year() + 1, month, day).ok()
 }
 
 fn in_number(number: f64, now: Time) -> Option<Time> {
@@ -184,6 +207,11 @@ mod tests {
             ("17:22", "2026-05-01T15:22:00Z"),
             ("2:00 PM", "2026-05-01T12:01:00Z"),
             ("May 3rd, 2026 5:22 AM.", "2026-05-03T03:22:00Z"),
+            ("3:30pm (Europe/London)", "2026-05-01T13:30:00Z"),
+            ("3am (UTC)", "2026-05-02T03:00:00Z"),
+            ("3 pm", "2026-05-01T13:00:00Z"),
+            ("May 21 at 9am (UTC)", "2026-05-21T09:00:00Z"),
+            ("May 21, 9am", "2026-05-21T07:00:00Z"),
         ] {
             assert_eq!(read(text), time, "{text}");
         }
@@ -199,6 +227,9 @@ mod tests {
             "Nov 45th, 2026 5:22 AM",
             "May 3rd, 2025 5:22 AM",
             "Nov",
+            "Apr 21, 9am",
+            "exam",
+            "3",
             "maybe at 5:22 AM",
             "-5",
             "1e400",
