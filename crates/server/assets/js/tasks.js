@@ -186,7 +186,7 @@ function fillSteps(cell, task) {
   setAttribute(bar, "aria-label", `${done} of ${all} steps done`);
   bar.className = task.status === "failed" ? "bad-bar" : task.status === "cancelled" ? "calm-bar" : "";
   bar.hidden = all === 0;
-  const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "under way" : "in doubt"}` : "";
+  const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "begun" : "in doubt"}` : "";
   setText(text, all ? `${done} of ${all}${open}` : "–");
   text.classList.toggle("doubt", task.steps_in_doubt > 0 && !isWorkedOn(task));
 }

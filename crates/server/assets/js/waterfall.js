@@ -6,7 +6,7 @@ import { chip } from "./parts.js";
 import { at } from "./route.js";
 import { who } from "./story.js";
 import { duration, stepName } from "./text.js";
-import { resolveButton } from "./verbs.js";
+import { isUnderWay, isWorkedOn, resolveButton } from "./verbs.js";
 import { CAUSES, STEP_STATES, isCrash } from "./words.js";
 
 const EVENTS_PAGE = 1000;
@@ -83,10 +83,10 @@ function stepsOf(task, events, holds) {
     }
     before = time;
   }
-  const live = Boolean(task.holder?.alive);
   for (const of of steps.values()) {
     const last = of.at(-1);
-    if (last?.to === null && !live) Object.assign(cutOff(last, Date.parse(task.updated_at), holds), { outcome: "in_doubt" });
+    // What an earlier holder began is in doubt, whoever has the task now.
+    if (last?.to === null && !isUnderWay(task, last.from)) Object.assign(cutOff(last, Date.parse(task.updated_at), holds), { outcome: "in_doubt" });
   }
   return steps;
 }
@@ -183,7 +183,7 @@ function stepRow(task, { name, step }, tries, scale, doubts, has_time) {
   const told = tries.map((one) => tryText(one)).join("; ");
   return el("tr", { class: is_next ? "next" : "", data: { step: name, state } },
     el("td", {}, step ? el("a", { href: at("tasks", task.id, "steps", name), class: "agent-text name", text: name }) : el("span", { class: "agent-text", text: name }), is_next && el("small", { text: "next" })),
-    el("td", {}, chip(STEP_STATES, state), state === "in_doubt" && resolveButton(task, step)),
+    el("td", {}, chip(STEP_STATES, state), state === "in_doubt" && !isWorkedOn(task) && resolveButton(task, step)),
     el("td", { class: "tabular" }, step ? String(step.tries || tries.length || "") : "", step?.exit_code ? el("small", { text: `exit ${step.exit_code}` }) : null),
     el("td", { class: "tabular", text: took }),
     el("td", { class: "wf-cell" }, has_time && svg("svg", { class: "wf", height: 24, role: "img", "aria-label": told || "not begun" }, ...gapRects(scale), ...tries.map((one) => bar(one, scale)))));
