@@ -25,6 +25,7 @@ mod ground;
 
 mod axe;
 mod browser;
+mod deaths;
 mod debugging;
 mod deep_links;
 mod driver;

@@ -96,8 +96,9 @@ export class Lanes {
   // Between a death and the next attempt: recovering, put off, or not back.
   #gap(lane, life, y, left) {
     const next = lane.attempts.find((one) => one.number === life.number + 1);
-    if (!next && !isCrash(life.cause)) return;
-    const colour = life.cause === "deferred" ? "warn" : next ? "line-strong" : "bad";
+    const is_deferred = life.cause === "deferred";
+    if (!next && !is_deferred && !isCrash(life.cause)) return;
+    const colour = is_deferred ? "warn" : next ? "line-strong" : "bad";
     this.pen.strokeStyle = this.colour[colour];
     this.pen.lineWidth = 2;
     this.pen.setLineDash([4, 4]);
