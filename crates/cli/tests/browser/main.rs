@@ -23,6 +23,7 @@ mod relight;
 #[path = "../supervision/ground.rs"]
 mod ground;
 
+mod agents;
 mod axe;
 mod browser;
 mod deaths;

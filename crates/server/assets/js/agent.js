@@ -9,7 +9,7 @@ import { button, card, chip, command, empty, facts, subjectLink } from "./parts.
 import { tasksCard } from "./tasks.js";
 import { duration, ending, memory, money, stepName, tokens } from "./text.js";
 import { timelineCard } from "./timeline.js";
-import { AGENT_LOOKS, CAUSES } from "./words.js";
+import { AGENT_LOOKS, CAUSES, agentLook } from "./words.js";
 
 export const title = "Agent";
 
@@ -37,7 +37,7 @@ function show(agent, top, about) {
   const key = [agent.state, agent.idle, agent.why, agent.pid, agent.again_at, agentVerbs(agent)].join();
   if (top.dataset.key !== key) {
     top.dataset.key = key;
-    replace(top, chip(AGENT_LOOKS, agent.idle ? "idle" : agent.state), agent.phase && el("span", { text: agent.phase }), agent.why && !agent.idle && el("span", { class: "soft agent-text", text: agent.why }),
+    replace(top, chip(AGENT_LOOKS, agentLook(agent)), agent.phase && el("span", { text: agent.phase }), agent.why && !agent.idle && el("span", { class: "soft agent-text", text: agent.why }),
       agent.again_at && el("span", {}, "again ", time(agent.again_at, "in")),
       el("div", { class: "filters end" }, ...agentVerbs(agent).map((verb) => agentButton(agent, verb))));
   }

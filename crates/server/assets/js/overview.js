@@ -14,7 +14,8 @@ import { crashCauses } from "./words.js";
 export const title = "Overview";
 
 export function mount(root, scope) {
-  const wide = el("div", { class: "stack waiting" }, agentsCard(scope), fleetMap(scope), flightCard(scope), chartsCard(scope));
+  const map = fleetMap(scope);
+  const wide = el("div", { class: "stack waiting" }, agentsCard(scope, { told: map.show }), map.node, flightCard(scope), chartsCard(scope));
   root.append(tiles(scope), el("div", { class: "overview" },
     el("div", { class: "stack" }, needsCard(scope), recentCard(scope)), wide));
   showNodes(scope, wide);

@@ -120,15 +120,14 @@ export function searchBox(label, input, value = "") {
   return box;
 }
 
-/** One button a state, with how many there are; `choose` gets the state, or "" for all. */
+/** One button a state, with how many there are where that is known; `choose` gets the state, or "" for all. */
 export function tabs(label, states, choose) {
   const node = el("div", { class: "tabs", role: "group", "aria-label": label });
   const make = ([state]) => button("", () => choose(state));
-  return { node, show(counts, chosen) {
-    const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
-    keyed(node, [["", all], ...states.map((state) => [state, counts[state] ?? 0])], ([state]) => state, make, (tab, [state, number]) => {
+  return { node, show(counts, chosen, all = Object.values(counts).reduce((sum, number) => sum + number, 0)) {
+    keyed(node, [["", all], ...states.map((state) => [state, state in counts ? counts[state] : 0])], ([state]) => state, make, (tab, [state, number]) => {
       setAttribute(tab, "aria-pressed", String(state === chosen));
-      setText(tab.firstElementChild, `${state ? words(state) : "all"} ${count(number)}`);
+      setText(tab.firstElementChild, `${state ? words(state) : "all"} ${number === null ? "" : count(number)}`.trimEnd());
       tab.classList.toggle("none", number === 0);
     });
   } };

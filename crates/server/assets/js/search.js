@@ -72,7 +72,7 @@ async function find(text, commands, input, list, note) {
   const verbs = near.filter((agent) => has(agent.name)).slice(0, 2).flatMap((agent) => agentVerbs(agent).map((verb) => ({ kind: "Commands", label: `${AGENT_VERBS[verb].label} ${agent.name}`, act: () => agentButton(agent, verb).click(), icon: AGENT_VERBS[verb].icon })));
   const asked = splitVerb(wanted, agents);
   show([
-    ...near.slice(0, EACH).map((agent) => ({ kind: "Agents", label: agent.name, href: placeOf("agent", agent.name), chip: chip(AGENT_LOOKS, agent.idle ? "idle" : agent.state), beside: agent.task })),
+    ...near.slice(0, EACH).map((agent) => ({ kind: "Agents", label: agent.name, href: placeOf("agent", agent.name), chip: chip(AGENT_LOOKS, agentLook(agent)), beside: agent.why && has(agent.why) ? agent.why : agent.task })),
     ...tasks.items.filter((task) => has(task.id, task.title)).slice(0, EACH).map((task) => ({ kind: "Tasks", label: task.id, href: placeOf("task", task.id), chip: chip(TASK_STATUSES, task.status), beside: task.title })),
     ...tasks.items.flatMap((task, index) => found[index].map((step) => ({ kind: "Steps", label: step, href: at("tasks", task.id, "steps", step), beside: task.id }))).slice(0, EACH),
     ...sessions.filter((session) => has(session.key, session.session_id)).slice(0, EACH).map((session) => ({ kind: "Sessions", label: session.key, href: placeOf("session", session.key), chip: chip(SESSION_STATES, session.state), beside: session.session_id })),
