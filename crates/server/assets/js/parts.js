@@ -72,14 +72,15 @@ export function table(caption, headings, rows = 6) {
   return { node, body };
 }
 
-/** Headings that sort. `columns`: [key, label]; a column without a key is not sorted by. `chosen`: "name", or "-name" downward. */
-export function sortHeads(columns, chosen, change) {
+/** Headings that sort. `columns`: [key, label]; a column without a key is not sorted by. `chosen`: "name", or "-name" downward. A click on one of `down_first` shows its greatest first. */
+export function sortHeads(columns, chosen, change, down_first = []) {
   const heads = columns.map(([key, label, hidden]) => (key
     ? el("th", { scope: "col", class: `col-${key}`, data: { key } }, el("button", { type: "button", class: "sort", text: label, on: { click: () => turn(key) } }))
     : el("th", { scope: "col" }, el("span", { class: hidden ? "unseen" : "", text: label }))));
   const show = () => heads.forEach((head) => setAttribute(head, "aria-sort", head.dataset.key === chosen ? "ascending" : `-${head.dataset.key}` === chosen ? "descending" : null));
   const turn = (key) => {
-    chosen = chosen === key ? `-${key}` : key;
+    const [first, second] = down_first.includes(key) ? [`-${key}`, key] : [key, `-${key}`];
+    chosen = chosen === first ? second : first;
     show();
     change(chosen);
   };
