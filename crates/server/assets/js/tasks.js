@@ -13,6 +13,7 @@ import { TASK_STATUSES } from "./words.js";
 export const title = "Tasks";
 
 const FIRST = 100;
+export const FIRST_OF_AGENT = 40; // as many as its bars show
 const PAGE = 1000; // the most that the daemon gives at once
 const MENDED_MAX = 8;
 const COLUMNS = [["id", "Task"], ["status", "Status"], ["steps", "Steps"], ["agent", "Agent"], ["holder", "Held by"], ["cost", "Cost"], ["updated", "Updated"]];
@@ -87,7 +88,8 @@ class TaskTable {
     this.table.node.hidden = false;
     this.none.hidden = true;
     if (!this.rows.is_begun) skeleton(this.table.body, 12, COLUMNS.length);
-    await this.fetch(FIRST, FIRST);
+    const first = this.is_page ? FIRST : FIRST_OF_AGENT;
+    await this.fetch(first, first);
   }
 
   /** Fetches until the row at `index` is there; all of them where they are sorted. */
