@@ -14,6 +14,7 @@ const EVENTS_MAX = 5000;
 const AGENTS_MAX = 8;
 const GAP_WIDTH = 0.04; // of a long gap, when those are shortened
 const SHORTENED_FROM = 0.3; // of the whole: below, gaps are drawn to scale
+const SECONDS_FROM_MS = 5000; // shorter spans have tenths of a second at their ticks
 
 /** All that the pages of a task and of its steps are drawn from. */
 export async function history(task) {
@@ -151,10 +152,9 @@ function rowsOf(task, steps) {
 }
 
 function axis(scale) {
-  const labels = [0, 25, 50, 75].map((percent) => {
-    const time = scale.is_short ? null : scale.from + ((scale.to - scale.from) * percent) / 100;
-    return svg("text", { x: `${percent}%`, y: 14 }, time === null ? (percent ? "" : clockTime(scale.from)) : clockTime(time));
-  });
+  const whole = scale.to - scale.from;
+  const percents = scale.is_short ? [0] : [0, 25, 50, 75];
+  const labels = percents.map((percent) => svg("text", { x: `${percent}%`, y: 14 }, clockTime(scale.from + (whole * percent) / 100, whole < SECONDS_FROM_MS)));
   return svg("svg", { class: "wf", height: 20, role: "img", "aria-label": `From ${full(scale.from)} to ${full(scale.to)}` }, ...labels);
 }
 
