@@ -28,7 +28,7 @@ export function mount(root, scope, name, heading) {
       const agent = await get(["agents", name]);
       if (!scope.ended) show(agent, top, about.lastChild);
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty("There is no such agent.", "relight ps"));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty("There is no such agent.", "relight ps"));
     }
   }, { concerns, gap_ms: 500, every_ms: 4000 });
 }

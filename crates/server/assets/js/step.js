@@ -22,7 +22,7 @@ export function mount(root, scope, id, heading, shown) {
       const past = await history(task);
       if (!scope.ended) show(task, step, past.steps.get(stepName(step)) ?? [], top, body);
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty(error.message, `relight step list --task ${id}`));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty(error.message, `relight step list --task ${id}`));
     }
   }, { concerns: (event) => event.task === id, gap_ms: 800, every_ms: 10_000 });
 }
