@@ -43,5 +43,6 @@ function fillRow(row, task) {
   setAttribute(steps.firstChild, "aria-label", `${done} of ${all} steps done`);
   steps.firstChild.hidden = all === 0;
   setText(steps.lastChild, all ? `${done} of ${all}` : "–");
+  steps.classList.toggle("blank", !all);
   setTime(since.firstChild, task.holder?.since ?? null, "for");
 }

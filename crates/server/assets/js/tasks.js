@@ -191,5 +191,6 @@ function fillSteps(cell, task) {
   bar.hidden = all === 0;
   const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "begun" : "in doubt"}` : "";
   setText(text, all ? `${done} of ${all}${open}` : "–");
+  cell.classList.toggle("blank", !all);
   text.classList.toggle("doubt", task.steps_in_doubt > 0 && !isWorkedOn(task));
 }
