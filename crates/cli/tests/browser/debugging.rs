@@ -161,6 +161,8 @@ fn a_step_shows_its_output_and_its_errors() {
     page.until_text("section[aria-label=Tries]", "cut off");
     page.until_text("section[aria-label=Tries]", "exit 3");
     page.until_text("section[aria-label=Output] pre", "the whole draft");
+    page.until_text("main", "relight step show draft --task chapter-3");
+    page.until_text("main", "relight step output draft --task chapter-3");
     page.picture("step");
     page.go(&house.at("/tasks/chapter-3/steps/nothing"));
     page.until_text("main", "has no step nothing");
@@ -272,6 +274,10 @@ fn everything_is_found_by_a_search() {
         page.press("\u{e007}");
         page.until(&format!("location.pathname === {}", json!(path)));
     }
+    page.press("/");
+    page.press("stop");
+    page.until_text("#find [aria-selected=true]", "Stop writer");
+    page.press("\u{e00c}");
     page.press("/");
     page.press("restart wri");
     page.until_text("#find [aria-selected=true]", "Restart writer");

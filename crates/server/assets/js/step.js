@@ -39,7 +39,7 @@ function show(task, step, tries, top, body) {
   replace(body, el("div", { class: "page" }, triesCard(tries), card("About", {}, facts([["Task", subjectLink("task", task.id)], ["Repeat rule", step.rule], ["Exit code", step.exit_code], ["Tries", step.tries],
     ["Recorded", full(step.at)], ["Idempotency key", step.idempotency_key]]))),
   ...outputs(task, step),
-  el("div", { class: "same-as" }, el("span", { class: "soft", text: "In a terminal:" }), command(`relight step list --task ${task.id}${again}`)));
+  el("div", { class: "same-as" }, el("span", { class: "soft", text: "In a terminal:" }), ...["show", "output"].map((verb) => command(`relight step ${verb} ${step.name} --task ${task.id}${again}`))));
 }
 
 function triesCard(tries) {
