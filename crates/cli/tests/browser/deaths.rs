@@ -48,7 +48,7 @@ fn crashes_are_not_hidden_by_the_clean_ends_of_a_pool() {
         ])
     );
     // All causes are named, and the scale of the bars is that of the crashes.
-    let tile = page.see("[...document.querySelectorAll('.tile')].find((one) => one.textContent.includes('Died')).querySelector('dd').textContent");
+    let tile = page.see("[...document.querySelectorAll('.tile')].find((one) => one.textContent.includes('Died')).querySelector('dd small').textContent");
     assert_eq!(tile, "1 failed, 1 signal, 1 hung; 3 back");
     assert_eq!(page.text(".area-charts svg text"), "3");
 }

@@ -274,13 +274,15 @@ fn everything_is_found_by_a_search() {
         page.press("\u{e007}");
         page.until(&format!("location.pathname === {}", json!(path)));
     }
-    page.press("/");
-    page.press("stop");
-    page.until_text("#find [aria-selected=true]", "Stop writer");
-    page.press("\u{e00c}");
-    page.press("/");
-    page.press("restart wri");
-    page.until_text("#find [aria-selected=true]", "Restart writer");
+    for (text, label) in [("stop", "Stop writer"), ("restart wri", "Restart writer")] {
+        page.press("/");
+        page.until("document.getElementById('find').open");
+        page.press(text);
+        page.until_text("#find [aria-selected=true]", label);
+        if text == "stop" {
+            page.run("document.getElementById('find').close()");
+        }
+    }
     axe::check(&page, "search");
     page.press("\u{e007}");
     page.until("document.getElementById('ask').open");
