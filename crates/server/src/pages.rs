@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
@@ -42,6 +42,32 @@ pub(crate) fn is_open(path: &str) -> bool {
 pub(crate) fn is_page(path: &str) -> bool {
     let mut parts = path.split('/').skip(1);
     path == "/" || parts.next().is_some_and(|first| VIEWS.contains(&first))
+}
+
+/// Whether a person followed a link or typed an address: a program that wants JSON says so, or says nothing.
+pub(crate) fn is_for_people(method: &Method, path: &str, headers: &HeaderMap) -> bool {
+    let is_for_programs = ["/api", "/assets", "/mcp", "/metrics", "/openapi.json"]
+        .iter()
+        .any(|first| {
+            path.strip_prefix(first)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+    let accept = headers.get(header::ACCEPT);
+    let wants_html = accept.is_some_and(|accept| {
+        accept
+            .as_bytes()
+            .windows(9)
+            .any(|word| word == b"text/html")
+    });
+    *method == Method::GET && !is_for_programs && wants_html
+}
+
+/// `GET` of any other address by a person: the frame, whose script says that nothing is there.
+pub(crate) fn nowhere(headers: &HeaderMap) -> Option<Response> {
+    let page = FILES.iter().find(|file| file.name == "index.html")?;
+    let mut response = page.send(headers);
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    Some(response)
 }
 
 /// `GET /` and all other addresses of the dashboard: the same frame, without anybody's data.

@@ -93,6 +93,47 @@ fn the_waterfall_tells_each_try_of_each_step() {
     page.picture("waterfall");
 }
 
+/// Dies in the middle of `draft`, and works on `review` when it is back.
+const LEAVES_DRAFT: &str = "
+    relight task start chapter-4 --step draft --step review >/dev/null
+    if [ ! -e first ]; then touch first; relight step begin draft --task chapter-4 >/dev/null; echo in-draft >>ready; exec sleep 1000; fi
+    relight step begin review --task chapter-4 >/dev/null
+    echo in-review >>ready
+    exec sleep 1000";
+
+#[test]
+fn a_step_of_a_dead_attempt_is_in_doubt_while_the_next_one_works() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = House::with(LEAVES_DRAFT, &agent("writer"));
+    house.ground.until_lines("ready", 1);
+    signal(house.ground.until_runs("writer", 1), Signal::KILL);
+    house.ground.until_lines("ready", 2);
+    let page = browser.page();
+    house.enter(&page);
+    page.until_text(".flight tbody", "review");
+    page.go(&house.at("/tasks/chapter-4"));
+    until_shown(&page, "task");
+    page.until("document.querySelector('tr[data-step=review] .try')");
+    let of = |step: &str| {
+        page.see(&format!(
+            "[document.querySelector('tr[data-step={step}]').dataset.state, ...[...document.querySelectorAll('tr[data-step={step}] .try')].map((one) => one.classList[1])]"
+        ))
+    };
+    assert_eq!(of("draft"), json!(["in_doubt", "in_doubt"]));
+    assert_eq!(of("review"), json!(["begun", "begun"]));
+    // It ends with its holder, before the next one began.
+    let end = "document.querySelector('tr[data-step=draft] .try').getBoundingClientRect().right";
+    let begin = "document.querySelectorAll('.hold .band')[1].getBoundingClientRect().left";
+    assert_eq!(page.see(&format!("{end} <= {begin} + 3")), true);
+    // A person's answer would take the task from the one that works on it.
+    page.until("!document.querySelector('tr[data-step=draft] button')");
+    page.go(&house.at("/tasks"));
+    until_shown(&page, "tasks");
+    page.until_text("tr[data-task=chapter-4]", "0 of 2, 2 begun");
+}
+
 #[test]
 fn a_step_shows_its_output_and_its_errors() {
     let Some(browser) = Browser::shared() else {
@@ -120,6 +161,8 @@ fn a_step_shows_its_output_and_its_errors() {
     page.until_text("section[aria-label=Tries]", "cut off");
     page.until_text("section[aria-label=Tries]", "exit 3");
     page.until_text("section[aria-label=Output] pre", "the whole draft");
+    page.until_text("main", "relight step show draft --task chapter-3");
+    page.until_text("main", "relight step output draft --task chapter-3");
     page.picture("step");
     page.go(&house.at("/tasks/chapter-3/steps/nothing"));
     page.until_text("main", "has no step nothing");
@@ -231,9 +274,15 @@ fn everything_is_found_by_a_search() {
         page.press("\u{e007}");
         page.until(&format!("location.pathname === {}", json!(path)));
     }
-    page.press("/");
-    page.press("restart wri");
-    page.until_text("#find [aria-selected=true]", "Restart writer");
+    for (text, label) in [("stop", "Stop writer"), ("restart wri", "Restart writer")] {
+        page.press("/");
+        page.until("document.getElementById('find').open");
+        page.press(text);
+        page.until_text("#find [aria-selected=true]", label);
+        if text == "stop" {
+            page.run("document.getElementById('find').close()");
+        }
+    }
     axe::check(&page, "search");
     page.press("\u{e007}");
     page.until("document.getElementById('ask').open");

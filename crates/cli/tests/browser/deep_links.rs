@@ -173,6 +173,73 @@ fn a_link_on_another_page_leads_in() {
 }
 
 #[test]
+fn the_order_in_an_address_is_that_of_its_sign() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = House::empty();
+    for words in [
+        &["task", "start", "cheap"][..],
+        &["task", "spend", "cheap", "--cost", "0.5"],
+        &["task", "start", "dear"],
+        &["task", "spend", "dear", "--cost", "2"],
+        &["task", "add", "without"],
+    ] {
+        assert_eq!(house.ground.call(words).code, 0, "{words:?}");
+    }
+    let page = browser.page();
+    house.enter(&page);
+    page.go(&house.at("/tasks?sort=-cost"));
+    until_shown(&page, "tasks");
+    let is = |order: &str, names: &[&str]| {
+        page.until(&format!(
+            "document.querySelector('th[aria-sort={order}]')?.textContent === 'Cost'"
+        ));
+        let shown = "JSON.stringify([...document.querySelectorAll('tr[data-task]')].map((row) => row.dataset.task))";
+        page.until(&format!("{shown} === {}", json!(json!(names).to_string())));
+    };
+    is("descending", &["dear", "cheap", "without"]);
+    page.click("th.col-cost button");
+    is("ascending", &["cheap", "dear", "without"]);
+    assert_eq!(page.see("location.search"), "?sort=cost");
+}
+
+#[test]
+fn an_address_without_a_page_leads_back() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = house();
+    let page = browser.page();
+    house.enter(&page);
+    for (path, view, text, back) in [
+        ("/nopage", "nowhere", "There is nothing at /nopage", "/"),
+        (
+            "/tasks/a/b",
+            "nowhere",
+            "There is nothing at /tasks/a/b",
+            "/",
+        ),
+        ("/tasks/none", "task", "There is no such task", "/tasks"),
+        ("/agents/none", "agent", "There is no such agent", "/agents"),
+        (
+            "/sessions/none",
+            "session",
+            "There is no such session",
+            "/sessions",
+        ),
+    ] {
+        page.go(&house.at(path));
+        page.until(&format!("document.body.dataset.view === '{view}'"));
+        page.until_text("main", text);
+        page.until(&format!(
+            "document.querySelector('main .crumbs a')?.getAttribute('href') === {}",
+            json!(back)
+        ));
+    }
+}
+
+#[test]
 fn text_in_an_address_stays_text() {
     let Some(browser) = Browser::shared() else {
         return;

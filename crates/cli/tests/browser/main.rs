@@ -23,8 +23,10 @@ mod relight;
 #[path = "../supervision/ground.rs"]
 mod ground;
 
+mod agents;
 mod axe;
 mod browser;
+mod deaths;
 mod debugging;
 mod deep_links;
 mod driver;

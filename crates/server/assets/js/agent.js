@@ -9,7 +9,7 @@ import { button, card, chip, command, empty, facts, subjectLink } from "./parts.
 import { tasksCard } from "./tasks.js";
 import { duration, ending, memory, money, stepName, tokens } from "./text.js";
 import { timelineCard } from "./timeline.js";
-import { AGENT_LOOKS, CAUSES } from "./words.js";
+import { AGENT_LOOKS, CAUSES, agentLook } from "./words.js";
 
 export const title = "Agent";
 
@@ -28,7 +28,7 @@ export function mount(root, scope, name, heading) {
       const agent = await get(["agents", name]);
       if (!scope.ended) show(agent, top, about.lastChild);
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty("There is no such agent.", "relight ps"));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty("There is no such agent.", "relight ps"));
     }
   }, { concerns, gap_ms: 500, every_ms: 4000 });
 }
@@ -37,7 +37,7 @@ function show(agent, top, about) {
   const key = [agent.state, agent.idle, agent.why, agent.pid, agent.again_at, agentVerbs(agent)].join();
   if (top.dataset.key !== key) {
     top.dataset.key = key;
-    replace(top, chip(AGENT_LOOKS, agent.idle ? "idle" : agent.state), agent.phase && el("span", { text: agent.phase }), agent.why && !agent.idle && el("span", { class: "soft agent-text", text: agent.why }),
+    replace(top, chip(AGENT_LOOKS, agentLook(agent)), agent.phase && el("span", { text: agent.phase }), agent.why && !agent.idle && el("span", { class: "soft agent-text", text: agent.why }),
       agent.again_at && el("span", {}, "again ", time(agent.again_at, "in")),
       el("div", { class: "filters end" }, ...agentVerbs(agent).map((verb) => agentButton(agent, verb))));
   }

@@ -2,6 +2,7 @@
 
 export const me = { scope: null, csrf: null };
 const TIMEOUT_MS = 15_000;
+const asked = new Map(); // what is being fetched, by its address
 const known = Promise.withResolvers(); // until we know who is logged in, nothing else is asked
 
 /** What the daemon refused. `status` is 0 when it could not be reached. */
@@ -12,8 +13,24 @@ export class ApiError extends Error {
   }
 }
 
-export const get = async (path, query) => (await known.promise, request("GET", path, query));
-export const post = (path, body = {}) => request("POST", path, null, body);
+/** Two parts of a page that ask for the same at the same time share one answer. */
+export async function get(path, query) {
+  await known.promise;
+  const key = address(path, query);
+  if (asked.has(key)) return asked.get(key);
+  const answer = request("GET", path, query);
+  asked.set(key, answer);
+  try {
+    return await answer;
+  } finally {
+    if (asked.get(key) === answer) asked.delete(key);
+  }
+}
+
+export function post(path, body = {}) {
+  return request("POST", path, null, body).finally(() => asked.clear()); // who asks after a change gets what is true after it
+}
+
 export const mayOperate = () => me.scope === "operate" || mayAdminister();
 export const mayAdminister = () => me.scope === "admin";
 

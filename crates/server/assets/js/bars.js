@@ -2,9 +2,9 @@
 import { get } from "./api.js";
 import { el, replace, setText, svg } from "./dom.js";
 import { card } from "./parts.js";
+import { FIRST_OF_AGENT as SHOWN } from "./tasks.js";
 import { duration, memory, money } from "./text.js";
 
-const SHOWN = 40;
 const HEIGHT = 54;
 
 export function barsCard(scope, name, concerns) {

@@ -73,16 +73,14 @@ const sum = (causes, names) => names.reduce((all, name) => all + (causes[name] ?
 const total = (items, number) => items.reduce((all, item) => all + number(item), 0);
 
 function causesSeen(hours) {
-  const seen = crashCauses.map((cause) => [cause, total(hours, (hour) => hour.causes[cause] ?? 0)]);
-  const ended = ["ended", total(hours, (hour) => sum(hour.causes, calmCauses))];
-  return [...seen, ended].filter(([, number]) => number > 0);
+  return crashCauses.map((cause) => [cause, total(hours, (hour) => hour.causes[cause] ?? 0)]).filter(([, number]) => number > 0);
 }
 
 const mark = (kind, text) => el("span", { class: "mark" }, el("i", { class: kind }), text);
 
-// Deaths grow upward, recoveries downward, on one scale: what has no answer below did not come back.
+// Crashes grow upward, recoveries downward, on one scale: what has no answer below did not come back.
 function deathsPicture(hours) {
-  const up = Math.max(3, ...hours.map((hour) => sum(hour.causes, [...crashCauses, ...calmCauses])));
+  const up = Math.max(3, ...hours.map((hour) => sum(hour.causes, crashCauses)));
   const down = Math.max(2, ...hours.map((hour) => hour.back));
   const unit = (HEIGHT - 22) / (up + down);
   const zero = 4 + up * unit;
@@ -96,7 +94,7 @@ function deathsPicture(hours) {
 
 function hourBars(hour, x, width, zero, unit) {
   let top = zero;
-  const bars = [...crashCauses.map((cause) => [`cause-${cause}`, hour.causes[cause] ?? 0]), ["cause-ended", sum(hour.causes, calmCauses)]]
+  const bars = crashCauses.map((cause) => [`cause-${cause}`, hour.causes[cause] ?? 0])
     .filter(([, number]) => number > 0)
     .map(([kind, number]) => {
       top -= number * unit;

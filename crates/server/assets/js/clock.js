@@ -24,8 +24,9 @@ export function setTime(node, iso, form = node.dataset.form ?? "ago") {
   return write(node);
 }
 
-export const full = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
-export const clockTime = (iso) => new Date(iso).toLocaleTimeString(undefined, { hour12: false });
+/** Times of the day have 24 hours everywhere, as those of the command line. */
+export const full = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+export const clockTime = (iso, tenths = false) => new Date(iso).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: tenths ? 1 : undefined, hourCycle: "h23" });
 
 function write(node) {
   const { at, form } = node.dataset;
@@ -39,7 +40,7 @@ function say(at, form) {
     case "for": return whole(gone);
     case "in": return gone >= 0 ? "now" : `in ${whole(-gone)}`;
     case "left": return gone >= 0 ? "overdue" : `${whole(-gone)} left`;
-    case "at": return gone < 12 * 3600e3 ? clockTime(at) : new Date(at).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
+    case "at": return gone < 12 * 3600e3 ? clockTime(at) : new Date(at).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
     default: return gone < 1500 ? "just now" : `${whole(gone)} ago`;
   }
 }

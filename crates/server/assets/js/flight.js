@@ -4,6 +4,8 @@ import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText } from "./dom.js";
 import { card, empty, subjectLink, table } from "./parts.js";
 import { stepCounts } from "./steps.js";
+import { stepName } from "./text.js";
+import { stepUnderWay } from "./verbs.js";
 
 const SHOWN = 6;
 
@@ -30,7 +32,9 @@ function makeRow(task) {
 function fillRow(row, task) {
   const [name, step, agent, steps, since] = row.children;
   setText(name.lastChild, task.title);
-  setText(step, task.in_doubt?.[0] ?? task.next_step ?? "–");
+  const at_step = stepName(stepUnderWay(task) ?? task.next_step);
+  setText(step, at_step || "–");
+  step.classList.toggle("blank", !at_step);
   if (agent.dataset.agent !== (task.agent ?? "")) replace(agent, task.agent ? subjectLink("agent", task.agent) : task.holder?.text ?? "–");
   agent.dataset.agent = task.agent ?? "";
   const { done, all } = stepCounts(task);
@@ -39,5 +43,6 @@ function fillRow(row, task) {
   setAttribute(steps.firstChild, "aria-label", `${done} of ${all} steps done`);
   steps.firstChild.hidden = all === 0;
   setText(steps.lastChild, all ? `${done} of ${all}` : "–");
+  steps.classList.toggle("blank", !all);
   setTime(since.firstChild, task.holder?.since ?? null, "for");
 }

@@ -61,8 +61,10 @@ export class Lanes {
     this.pen.textAlign = "left";
     for (let at = Math.ceil((this.from - zone) / step) * step + zone; at < this.to; at += step) {
       this.#rule(this.x(at), 0, height, "line");
+      const text = label(at, step);
+      if (this.x(at) + 4 + this.pen.measureText(text).width > this.width) continue;
       this.pen.fillStyle = this.colour["ink-soft"];
-      this.pen.fillText(label(at, step), this.x(at) + 4, 16);
+      this.pen.fillText(text, this.x(at) + 4, 16);
     }
     const present = now();
     if (present > this.from && present < this.to) this.#rule(this.x(present), 0, height, "bad");
@@ -96,8 +98,9 @@ export class Lanes {
   // Between a death and the next attempt: recovering, put off, or not back.
   #gap(lane, life, y, left) {
     const next = lane.attempts.find((one) => one.number === life.number + 1);
-    if (!next && !isCrash(life.cause)) return;
-    const colour = life.cause === "deferred" ? "warn" : next ? "line-strong" : "bad";
+    const is_deferred = life.cause === "deferred";
+    if (!next && !is_deferred && !isCrash(life.cause)) return;
+    const colour = is_deferred ? "warn" : next ? "line-strong" : "bad";
     this.pen.strokeStyle = this.colour[colour];
     this.pen.lineWidth = 2;
     this.pen.setLineDash([4, 4]);
@@ -160,7 +163,7 @@ function label(at, step) {
   const date = new Date(at);
   const midnight = date.getHours() === 0 && date.getMinutes() === 0;
   if (step >= 86400e3 || (midnight && step >= 6 * 3600e3)) return date.toLocaleDateString(undefined, { weekday: "short", day: "numeric" });
-  return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: step < 60e3 ? "2-digit" : undefined, hour12: false });
+  return date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: step < 60e3 ? "2-digit" : undefined, hourCycle: "h23" });
 }
 
 const cameBack = (lane, death) => lane.attempts.some((one) => one.number === death.number + 1);

@@ -14,7 +14,7 @@ import * as overview from "./overview.js";
 const LABELS = { overview: "Overview", timeline: "Timeline", tasks: "Tasks", sessions: "Sessions", events: "Events" };
 const HOME = [["Overview", "/"]];
 /** The way to pages that are not in the bar: the list that each is in, and the lists that the overview holds. */
-const PATHS = { __proto__: null, agents: () => HOME, nodes: () => HOME, agent: () => [["Agents", "/agents"]], node: () => [["Nodes", "/nodes"]], task: () => [["Tasks", "/tasks"]],
+const PATHS = { __proto__: null, agents: () => HOME, nodes: () => HOME, nowhere: () => HOME, agent: () => [["Agents", "/agents"]], node: () => [["Nodes", "/nodes"]], task: () => [["Tasks", "/tasks"]],
   step: (id) => [["Tasks", "/tasks"], [id, placeOf("task", id)]], session: () => [["Sessions", "/sessions"]], event: () => [["Events", "/events"]] };
 const IN_BAR = { __proto__: null, agents: "overview", nodes: "overview", agent: "overview", node: "overview", task: "tasks", step: "tasks", session: "sessions", event: "events" };
 const main = document.getElementById("main");

@@ -8,7 +8,7 @@ import { nodeButton } from "./verbs.js";
 
 const STATES = { __proto__: null, live: ["play", "good"], draining: ["pause", "warn"], gone: ["cross", "bad"] };
 const COLUMNS = [["name", "Node"], ["state", "State"], ["lease", "Lease"], ["agents", "Agents"], ["labels", "Labels"], ["version", "Version"], ["since", "Since"], [null, "Actions", true]];
-const SORT = { __proto__: null, name: (node) => node.name, state: (node) => node.state, lease: (node) => node.lease_left_ms, agents: (node) => -node.agents, labels: (node) => node.labels.join(" "), version: (node) => node.version, since: (node) => -Date.parse(node.joined_at) };
+const SORT = { __proto__: null, name: (node) => node.name, state: (node) => node.state, lease: (node) => node.lease_left_ms, agents: (node) => node.agents, labels: (node) => node.labels.join(" "), version: (node) => node.version, since: (node) => Date.parse(node.joined_at) };
 const LOOK_MS = 3000; // renewals are no events
 
 export const title = "Nodes";
@@ -21,7 +21,7 @@ export function mount(root, scope) {
 export function nodesCard(scope, nodes, name = null) {
   let sort = "name";
   let latest = [];
-  const list = table("Nodes", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; show(latest); }), 0);
+  const list = table("Nodes", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; show(latest); }, ["agents", "since"]), 0);
   list.node.classList.add("nodes");
   const none = el("div", { hidden: true }, name ? empty("There is no such node.", "relight node list") : empty("There is no fleet: only this machine.", "relight up --store postgres://…"));
   const show = (all) => {

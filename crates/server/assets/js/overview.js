@@ -14,7 +14,8 @@ import { crashCauses } from "./words.js";
 export const title = "Overview";
 
 export function mount(root, scope) {
-  const wide = el("div", { class: "stack waiting" }, agentsCard(scope), fleetMap(scope), flightCard(scope), chartsCard(scope));
+  const map = fleetMap(scope);
+  const wide = el("div", { class: "stack waiting" }, agentsCard(scope, { told: map.show }), map.node, flightCard(scope), chartsCard(scope));
   root.append(tiles(scope), el("div", { class: "overview" },
     el("div", { class: "stack" }, needsCard(scope), recentCard(scope)), wide));
   showNodes(scope, wide);
@@ -39,6 +40,8 @@ function showNodes(scope, stack) {
 const TILES = [["needs", "hand", "Needs me"], ["running", "play", "Running"], ["died", "bolt", "Died, 24 h"],
   ["recover", "again", "Time to recover"], ["work", "tasks", "In flight"], ["spent", "coin", "Spent, 24 h"]];
 
+const CAUSES_NAMED = 3;
+
 function tiles(scope) {
   const strip = el("dl", { class: "tiles" });
   const make = ([key, name, label]) => el("div", { class: "tile" }, el("dt", {}, icon(name), label), el("dd", {}, el("b", { class: "tabular loading", text: "00" }), el("small")));
@@ -57,6 +60,13 @@ function tiles(scope) {
   return strip;
 }
 
+/** The causes with their numbers; the rarest together. */
+function inWords(causes) {
+  const named = causes.slice(0, causes.length > CAUSES_NAMED ? CAUSES_NAMED - 1 : CAUSES_NAMED);
+  const others = causes.slice(named.length).reduce((all, [, number]) => all + number, 0);
+  return [...named, ["other", others]].filter(([, number]) => number).map(([cause, number]) => `${number} ${cause}`).join(", ");
+}
+
 function sums(stats) {
   const agents = Object.values(stats.agents).reduce((all, number) => all + number, 0);
   const causes = crashCauses
@@ -71,7 +81,7 @@ function sums(stats) {
   return {
     needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
-    died: [died, [causes.slice(0, 2).map(([cause, number]) => `${number} ${cause}`).join(", "), died && `${count(Math.min(back, died))} back`].filter(Boolean).join("; "), died ? "bad" : "plain"],
+    died: [died, [inWords(causes), died && `${count(Math.min(back, died))} back`].filter(Boolean).join("; "), died ? "bad" : "plain"],
     recover: [recover.p50 == null ? "–" : duration(recover.p50), recover.p50 == null ? "no recovery yet" : `half; 99 % in ${duration(recover.p99)}`, "plain"],
     work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked, ${count(stats.in_doubt)} in doubt`, stats.in_doubt ? "warn" : "plain"],
     spent: [money(cost), cost ? "as agents report" : "nothing reported", "plain"],

@@ -72,14 +72,15 @@ export function table(caption, headings, rows = 6) {
   return { node, body };
 }
 
-/** Headings that sort. `columns`: [key, label]; a column without a key is not sorted by. `chosen`: "name", or "-name" downward. */
-export function sortHeads(columns, chosen, change) {
+/** Headings that sort. `columns`: [key, label]; a column without a key is not sorted by. `chosen`: "name", or "-name" downward. A click on one of `down_first` shows its greatest first. */
+export function sortHeads(columns, chosen, change, down_first = []) {
   const heads = columns.map(([key, label, hidden]) => (key
     ? el("th", { scope: "col", class: `col-${key}`, data: { key } }, el("button", { type: "button", class: "sort", text: label, on: { click: () => turn(key) } }))
     : el("th", { scope: "col" }, el("span", { class: hidden ? "unseen" : "", text: label }))));
   const show = () => heads.forEach((head) => setAttribute(head, "aria-sort", head.dataset.key === chosen ? "ascending" : `-${head.dataset.key}` === chosen ? "descending" : null));
   const turn = (key) => {
-    chosen = chosen === key ? `-${key}` : key;
+    const [first, second] = down_first.includes(key) ? [`-${key}`, key] : [key, `-${key}`];
+    chosen = chosen === first ? second : first;
     show();
     change(chosen);
   };
@@ -120,15 +121,14 @@ export function searchBox(label, input, value = "") {
   return box;
 }
 
-/** One button a state, with how many there are; `choose` gets the state, or "" for all. */
+/** One button a state, with how many there are where that is known; `choose` gets the state, or "" for all. */
 export function tabs(label, states, choose) {
   const node = el("div", { class: "tabs", role: "group", "aria-label": label });
   const make = ([state]) => button("", () => choose(state));
-  return { node, show(counts, chosen) {
-    const all = Object.values(counts).reduce((sum, number) => sum + number, 0);
-    keyed(node, [["", all], ...states.map((state) => [state, counts[state] ?? 0])], ([state]) => state, make, (tab, [state, number]) => {
+  return { node, show(counts, chosen, all = Object.values(counts).reduce((sum, number) => sum + number, 0)) {
+    keyed(node, [["", all], ...states.map((state) => [state, state in counts ? counts[state] : 0])], ([state]) => state, make, (tab, [state, number]) => {
       setAttribute(tab, "aria-pressed", String(state === chosen));
-      setText(tab.firstElementChild, `${state ? words(state) : "all"} ${count(number)}`);
+      setText(tab.firstElementChild, `${state ? words(state) : "all"} ${number === null ? "" : count(number)}`.trimEnd());
       tab.classList.toggle("none", number === 0);
     });
   } };

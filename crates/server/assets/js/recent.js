@@ -1,53 +1,64 @@
 // What died lately, why, and whether it came back: one line a death, kept up by the events themselves.
-import { newestEvents } from "./api.js";
+import { eventsBefore, newestEvents } from "./api.js";
 import { setTime, time } from "./clock.js";
-import { el, keyed, setText, skeleton } from "./dom.js";
+import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
 import { card, chip, empty, setChip, subjectLink } from "./parts.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
 const SHOWN = 7;
-const FETCHED = 30;
-const KEPT_MAX = 200;
+const EVENTS_FIRST = 30;
+const EVENTS_PAGE = 500; // behind the many clean ends of a pool
+const EVENTS_MAX = 2500;
+const KINDS = { kind: "attempt.died,attempt.begun" };
 
 export function recentCard(scope) {
   const list = el("ul", { class: "recent" });
-  const none = el("div", { hidden: true }, empty("No agent has crashed."));
-  let died = null;
-  let begun = [];
+  const none = el("div", { hidden: true });
+  let crashes = null; // newest first
   skeleton(list, SHOWN);
   const show = () => {
-    const deaths = lately(died, begun);
-    keyed(list, deaths, (death) => death.id, make, fill);
-    list.hidden = deaths.length === 0;
-    none.hidden = deaths.length > 0;
+    keyed(list, crashes, (crash) => crash.id, make, fill);
+    list.hidden = crashes.length === 0;
+    none.hidden = crashes.length > 0;
   };
   const load = async () => {
-    const items = await newestEvents({ kind: "attempt.died,attempt.begun" }, FETCHED).catch(() => null);
-    if (!items) return;
-    [died, begun] = ["attempt.died", "attempt.begun"].map((kind) => items.filter((event) => event.kind === kind));
+    const found = await latestCrashes().catch(() => null);
+    if (!found || scope.ended) return;
+    crashes = found.crashes;
+    replace(none, empty(found.is_all ? "No agent has crashed." : "No agent has crashed lately."));
     show();
   };
   load();
   scope.on("refetch", load);
   scope.on("events", (events) => {
-    if (!died || !events.some((event) => event.kind.startsWith("attempt."))) return;
-    const fresh = (kind, before) => [...events.filter((event) => event.kind === kind).reverse(), ...before].slice(0, KEPT_MAX);
-    [died, begun] = [fresh("attempt.died", died), fresh("attempt.begun", begun)];
+    if (!crashes || !events.some((event) => event.kind.startsWith("attempt."))) return;
+    for (const event of events) crashes = withEvent(crashes, event);
     show();
   });
   return card("Died and came back", {}, list, none);
 }
 
-/** Crashes, newest first, each with the beginning of the next attempt; `null` when nothing tells. */
-function lately(died, begun) {
-  const next = new Map(begun.map((event) => [`${event.agent} ${event.detail?.number}`, event.at]));
-  const horizon = begun.at(-1)?.id ?? 0;
-  return died.filter((event) => event.detail && isCrash(event.detail.cause)).slice(0, SHOWN).map((event) => ({
-    id: event.id, agent: event.agent, cause: event.detail.cause, at: event.detail.died_at ?? event.at, down_since: event.detail.down_since ?? event.at,
-    back_at: next.get(`${event.agent} ${event.detail.number + 1}`) ?? null, known: event.id > horizon,
-  }));
+/** `is_all`: there are no older events that could tell of more. */
+async function latestCrashes() {
+  let [events, page, limit] = [[], [], EVENTS_FIRST];
+  do {
+    page = events.length ? await eventsBefore(KINDS, limit, events.at(-1).id) : await newestEvents(KINDS, limit);
+    events = [...events, ...page];
+    const crashes = events.toReversed().reduce(withEvent, []);
+    const is_all = page.length < limit;
+    if (is_all || crashes.length >= SHOWN || events.length >= EVENTS_MAX) return { crashes, is_all };
+    limit = EVENTS_PAGE;
+  } while (true);
+}
+
+/** A crash stands first; the next attempt of its agent says that it is back. */
+function withEvent(crashes, event) {
+  const { number, cause, died_at, down_since } = event.detail ?? {};
+  if (event.kind === "attempt.begun") return crashes.map((crash) => (crash.agent === event.agent && crash.number + 1 === number ? { ...crash, back_at: event.at } : crash));
+  if (event.kind !== "attempt.died" || !event.detail || !isCrash(cause) || crashes.some((crash) => crash.id === event.id)) return crashes;
+  return [{ id: event.id, agent: event.agent, number, cause, at: died_at ?? event.at, down_since: down_since ?? event.at, back_at: null }, ...crashes].slice(0, SHOWN);
 }
 
 function make(death) {
@@ -62,5 +73,5 @@ function fill(node, death) {
   setTime(who.lastChild, death.at);
   back.classList.toggle("is-back", Boolean(death.back_at));
   const took = Date.parse(death.back_at) - Date.parse(death.down_since);
-  setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : death.known ? "not back" : "");
+  setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : "not back");
 }

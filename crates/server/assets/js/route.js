@@ -6,15 +6,16 @@ const LISTS = ["agents", "timeline", "tasks", "sessions", "events", "nodes"];
 const PAGES = { __proto__: null, agents: "agent", tasks: "task", sessions: "session", events: "event", nodes: "node" };
 let listener = () => {};
 
-/** `view`, whose page it is (`name`), and the step of a task. What leads nowhere is the overview. */
+/** `view`, whose page it is (`name`), and the step of a task. */
 export function current() {
   const parts = location.pathname.split("/").slice(1).map(decoded);
   const [list, name, word, step] = parts;
-  if (!LISTS.includes(list) || parts.includes(null)) return { view: "overview", name: null };
+  if (list === "" && parts.length === 1) return { view: "overview", name: null };
+  if (!LISTS.includes(list) || parts.includes(null)) return { view: "nowhere", name: null };
   if (!name) return { view: list, name: null };
   if (list === "tasks" && word === "steps" && step && parts.length === 4) return { view: "step", name, step };
   if (parts.length === 2 && PAGES[list]) return { view: PAGES[list], name };
-  return { view: "overview", name: null };
+  return { view: "nowhere", name: null };
 }
 
 function decoded(part) {

@@ -5,9 +5,10 @@ import { icon } from "./icons.js";
 import { chip } from "./parts.js";
 import { at, go, placeOf } from "./route.js";
 import { agentButton, agentVerbs, AGENT_VERBS } from "./verbs.js";
-import { AGENT_LOOKS, SESSION_STATES, TASK_STATUSES } from "./words.js";
+import { AGENT_LOOKS, SESSION_STATES, TASK_STATUSES, agentLook } from "./words.js";
 
 const EACH = 6; // of a kind
+const VERB_LETTERS = 3; // of the beginning of a verb, to find it
 const AGENTS_MAX = 5000;
 const SESSIONS_MAX = 2000;
 const WAIT_MS = 150;
@@ -68,11 +69,11 @@ async function find(text, commands, input, list, note) {
   if (mine !== ticket || !dialog.open) return;
   const found = await Promise.all(tasks.items.map((task) => stepsOf(task, has)));
   if (mine !== ticket || !dialog.open) return;
-  const near = agents.filter((agent) => has(agent.name, agent.step, agent.status_text));
-  const verbs = near.filter((agent) => has(agent.name)).slice(0, 2).flatMap((agent) => agentVerbs(agent).map((verb) => ({ kind: "Commands", label: `${AGENT_VERBS[verb].label} ${agent.name}`, act: () => agentButton(agent, verb).click(), icon: AGENT_VERBS[verb].icon })));
+  const near = agents.filter((agent) => has(agent.name, agent.step, agent.status_text, agent.why));
+  const verbs = near.filter((agent) => has(agent.name)).slice(0, 2).flatMap((agent) => agentVerbs(agent).map((verb) => commandFor(agent, verb)));
   const asked = splitVerb(wanted, agents);
   show([
-    ...near.slice(0, EACH).map((agent) => ({ kind: "Agents", label: agent.name, href: placeOf("agent", agent.name), chip: chip(AGENT_LOOKS, agent.idle ? "idle" : agent.state), beside: agent.task })),
+    ...near.slice(0, EACH).map((agent) => ({ kind: "Agents", label: agent.name, href: placeOf("agent", agent.name), chip: chip(AGENT_LOOKS, agentLook(agent)), beside: agent.why && has(agent.why) ? agent.why : agent.task })),
     ...tasks.items.filter((task) => has(task.id, task.title)).slice(0, EACH).map((task) => ({ kind: "Tasks", label: task.id, href: placeOf("task", task.id), chip: chip(TASK_STATUSES, task.status), beside: task.title })),
     ...tasks.items.flatMap((task, index) => found[index].map((step) => ({ kind: "Steps", label: step, href: at("tasks", task.id, "steps", step), beside: task.id }))).slice(0, EACH),
     ...sessions.filter((session) => has(session.key, session.session_id)).slice(0, EACH).map((session) => ({ kind: "Sessions", label: session.key, href: placeOf("session", session.key), chip: chip(SESSION_STATES, session.state), beside: session.session_id })),
@@ -88,13 +89,14 @@ async function stepsOf(task, has) {
   return [...new Set(steps.map((step) => step.name))].filter((step) => has(step));
 }
 
-/** "restart wri" finds the command for the writer. */
+/** "restart wri" finds the command for the writer, "rest" that of each agent. */
 function splitVerb(wanted, agents) {
-  const [verb, name] = wanted.split(/\s+/, 2);
-  if (!(verb in AGENT_VERBS) || !name) return [];
-  return agents.filter((agent) => agent.name.toLowerCase().includes(name) && agentVerbs(agent).includes(verb)).slice(0, EACH)
-    .map((agent) => ({ kind: "Commands", label: `${AGENT_VERBS[verb].label} ${agent.name}`, act: () => agentButton(agent, verb).click(), icon: AGENT_VERBS[verb].icon }));
+  const [begin, name = ""] = wanted.split(/\s+/, 2);
+  const verbs = Object.keys(AGENT_VERBS).filter((verb) => (name ? verb === begin : begin.length >= VERB_LETTERS && verb.startsWith(begin)));
+  return verbs.flatMap((verb) => agents.filter((agent) => agent.name.toLowerCase().includes(name) && agentVerbs(agent).includes(verb)).slice(0, EACH).map((agent) => commandFor(agent, verb)));
 }
+
+const commandFor = (agent, verb) => ({ kind: "Commands", label: `${AGENT_VERBS[verb].label} ${agent.name}`, act: () => agentButton(agent, verb).click(), icon: AGENT_VERBS[verb].icon });
 
 async function lists() {
   if (known && Date.now() - known.at < FRESH_MS) return known;

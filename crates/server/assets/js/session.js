@@ -27,7 +27,7 @@ export function mount(root, scope, key, heading) {
       past.node.hidden = !own.length;
       none.hidden = own.length > 0;
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty("There is no such session.", "relight session list"));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty("There is no such session.", "relight session list"));
     }
   }, { concerns: (event) => event.detail?.session === key, gap_ms: 500, every_ms: 15_000 });
 }

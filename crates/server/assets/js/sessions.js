@@ -14,7 +14,7 @@ const PAGE = 50;
 const SESSIONS_MAX = 5000;
 const ORDER = Object.keys(SESSION_STATES);
 const COLUMNS = [["key", "Session"], ["state", "State"], ["generation", "Generation"], ["owner", "Owner"], ["since", "Since"], [null, "Actions", true]];
-const SORT = { __proto__: null, key: (one) => one.key, state: (one) => ORDER.indexOf(one.state), generation: (one) => -one.generation, owner: (one) => one.owner?.text, since: (one) => -Date.parse(one.since) };
+const SORT = { __proto__: null, key: (one) => one.key, state: (one) => ORDER.indexOf(one.state), generation: (one) => one.generation, owner: (one) => one.owner?.text, since: (one) => Date.parse(one.since) };
 
 export function mount(root, scope) {
   const asked = filters();
@@ -25,7 +25,7 @@ export function mount(root, scope) {
   let items = null;
   let more = false;
   let page_number = 0;
-  const list = table("Sessions", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; change(); show(); }), 6);
+  const list = table("Sessions", sortHeads(COLUMNS, sort, (chosen) => { sort = chosen; change(); show(); }, ["generation", "since"]), 6);
   const none = el("div", { hidden: true });
   const note = el("p", { class: "soft pad note", hidden: true, text: `Only the first ${count(SESSIONS_MAX)} by name are listed.` });
   const pages = pager((by) => { page_number += by; show(); });

@@ -5,7 +5,7 @@ import { el, replace } from "./dom.js";
 import { textCard } from "./output.js";
 import { card, chip, command, empty, facts, subjectLink, table } from "./parts.js";
 import { count, stepName } from "./text.js";
-import { inDoubt, resolveButton } from "./verbs.js";
+import { inDoubt, isWorkedOn, resolveButton } from "./verbs.js";
 import { history, outcomeChip, tookText } from "./waterfall.js";
 import { STEP_STATES } from "./words.js";
 
@@ -22,7 +22,7 @@ export function mount(root, scope, id, heading, shown) {
       const past = await history(task);
       if (!scope.ended) show(task, step, past.steps.get(stepName(step)) ?? [], top, body);
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty(error.message, `relight step list --task ${id}`));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty(error.message, `relight step list --task ${id}`));
     }
   }, { concerns: (event) => event.task === id, gap_ms: 800, every_ms: 10_000 });
 }
@@ -34,12 +34,12 @@ function show(task, step, tries, top, body) {
   const recorded = task.steps.find((one) => stepName(one) === stepName(step)) ?? step;
   const is_doubt = inDoubt(task).includes(recorded);
   replace(top, chip(STEP_STATES, is_doubt ? "in_doubt" : step.state), is_doubt && el("span", { class: "soft", text: "It was begun and not ended: it may or may not have happened." }),
-    el("div", { class: "filters end" }, is_doubt && resolveButton(task, recorded)));
+    el("div", { class: "filters end" }, is_doubt && !isWorkedOn(task) && resolveButton(task, recorded)));
   const again = step.occurrence > 1 ? ` --occurrence ${step.occurrence}` : "";
   replace(body, el("div", { class: "page" }, triesCard(tries), card("About", {}, facts([["Task", subjectLink("task", task.id)], ["Repeat rule", step.rule], ["Exit code", step.exit_code], ["Tries", step.tries],
     ["Recorded", full(step.at)], ["Idempotency key", step.idempotency_key]]))),
   ...outputs(task, step),
-  el("div", { class: "same-as" }, el("span", { class: "soft", text: "In a terminal:" }), command(`relight step list --task ${task.id}${again}`)));
+  el("div", { class: "same-as" }, el("span", { class: "soft", text: "In a terminal:" }), ...["show", "output"].map((verb) => command(`relight step ${verb} ${step.name} --task ${task.id}${again}`))));
 }
 
 function triesCard(tries) {

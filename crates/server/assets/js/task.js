@@ -40,7 +40,7 @@ export function mount(root, scope, id, heading) {
       told.show(past.events.slice(-EVENTS).reverse());
       showBrief(brief, task);
     } catch (error) {
-      if (error.status === 404 || error.status === 422) replace(root, heading, empty("There is no such task.", "relight task list"));
+      if (error.status === 404 || error.status === 422) replace(root, root.querySelector(".crumbs"), heading, empty("There is no such task.", "relight task list"));
     }
   }, { concerns: (event) => event.task === id || event.kind.startsWith("attempt."), gap_ms: 800, every_ms: 10_000 });
 }

@@ -13,14 +13,16 @@ import { TASK_STATUSES } from "./words.js";
 export const title = "Tasks";
 
 const FIRST = 100;
+export const FIRST_OF_AGENT = 40; // as many as its bars show
 const PAGE = 1000; // the most that the daemon gives at once
 const MENDED_MAX = 8;
 const COLUMNS = [["id", "Task"], ["status", "Status"], ["steps", "Steps"], ["agent", "Agent"], ["holder", "Held by"], ["cost", "Cost"], ["updated", "Updated"]];
 const ORDER = Object.keys(TASK_STATUSES);
+const NEWEST_FIRST = "-added"; // as the daemon lists them
 const SORT = {
   __proto__: null,
   id: (task) => task.id, status: (task) => ORDER.indexOf(task.status), steps: (task) => stepCounts(task).part, agent: (task) => task.agent,
-  holder: (task) => task.holder?.text, cost: (task) => -Number(task.cost), updated: (task) => -Date.parse(task.updated_at), added: (task) => -Date.parse(task.created_at),
+  holder: (task) => task.holder?.text, cost: (task) => Number(task.cost) || null, updated: (task) => Date.parse(task.updated_at), added: (task) => Date.parse(task.created_at),
 };
 const row_height = () => (innerWidth <= 720 ? 84 : 52); // as in style.css and pages.css
 
@@ -41,8 +43,8 @@ class TaskTable {
   constructor(scope, { status, agent, find, in_doubt, sort }, title = null) {
     this.scope = scope;
     this.is_page = title === null;
-    Object.assign(this, { status: status in TASK_STATUSES ? status : "", agent: agent ?? "", find: find ?? "", in_doubt: in_doubt === "true", sort: sort?.replace("-", "") in SORT ? sort : "added" });
-    this.table = table("Tasks", sortHeads(COLUMNS, this.sort, (chosen) => this.choose({ sort: chosen })), 12);
+    Object.assign(this, { status: status in TASK_STATUSES ? status : "", agent: agent ?? "", find: find ?? "", in_doubt: in_doubt === "true", sort: sort?.replace("-", "") in SORT ? sort : NEWEST_FIRST });
+    this.table = table("Tasks", sortHeads(COLUMNS, this.sort, (chosen) => this.choose({ sort: chosen }), ["cost", "updated"]), 12);
     this.rows = new Rows(scope, this.table, { key: (task) => task.id, make: makeRow, fill: fillRow, height: row_height, want: (index) => this.fetch(index) });
     this.none = el("div", { hidden: true });
     this.note = el("p", { class: "soft pad note", role: "status", hidden: true });
@@ -63,7 +65,7 @@ class TaskTable {
   choose(change) {
     Object.assign(this, change);
     const { status, agent, find, in_doubt, sort } = this;
-    if (this.is_page) setFilters({ status, agent, find, in_doubt, sort: sort === "added" ? null : sort });
+    if (this.is_page) setFilters({ status, agent, find, in_doubt, sort: sort === NEWEST_FIRST ? null : sort });
     if (this.counts) this.tabs.show(this.counts, this.status);
     if (Object.keys(change).join() === "sort" && this.next === undefined) return this.show();
     this.begin();
@@ -86,7 +88,8 @@ class TaskTable {
     this.table.node.hidden = false;
     this.none.hidden = true;
     if (!this.rows.is_begun) skeleton(this.table.body, 12, COLUMNS.length);
-    await this.fetch(FIRST, FIRST);
+    const first = this.is_page ? FIRST : FIRST_OF_AGENT;
+    await this.fetch(first, first);
   }
 
   /** Fetches until the row at `index` is there; all of them where they are sorted. */
@@ -103,7 +106,7 @@ class TaskTable {
         this.loaded = true;
         this.show();
         limit = PAGE;
-      } while (this.next !== undefined && (this.items.length < index || this.sort !== "added"));
+      } while (this.next !== undefined && (this.items.length < index || this.sort !== NEWEST_FIRST));
     } catch {
       // The link says that it is lost; what is here stays, and is asked for again with the next look.
     } finally {
@@ -134,13 +137,13 @@ class TaskTable {
   }
 
   show() {
-    const sorted = this.sort === "added" ? this.items : this.items.toSorted(comparison(SORT, this.sort, SORT.id));
+    const sorted = this.sort === NEWEST_FIRST ? this.items : this.items.toSorted(comparison(SORT, this.sort, SORT.id));
     this.rows.show(sorted, this.total);
     const is_empty = !this.items.length && this.next === undefined;
     this.table.node.hidden = is_empty;
     this.none.hidden = !is_empty;
     if (is_empty) replace(this.none, this.nothing());
-    this.note.hidden = this.sort === "added" || this.next === undefined;
+    this.note.hidden = this.sort === NEWEST_FIRST || this.next === undefined;
     setText(this.note, `Sorting needs all tasks: ${count(this.items.length)} of ${count(this.total)} are here.`);
     performance.mark("relight-tasks"); // what the test of 100,000 tasks waits for
   }
@@ -186,7 +189,8 @@ function fillSteps(cell, task) {
   setAttribute(bar, "aria-label", `${done} of ${all} steps done`);
   bar.className = task.status === "failed" ? "bad-bar" : task.status === "cancelled" ? "calm-bar" : "";
   bar.hidden = all === 0;
-  const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "under way" : "in doubt"}` : "";
+  const open = task.steps_in_doubt ? `, ${task.steps_in_doubt} ${isWorkedOn(task) ? "begun" : "in doubt"}` : "";
   setText(text, all ? `${done} of ${all}${open}` : "–");
+  cell.classList.toggle("blank", !all);
   text.classList.toggle("doubt", task.steps_in_doubt > 0 && !isWorkedOn(task));
 }

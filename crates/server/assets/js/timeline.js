@@ -1,6 +1,6 @@
 // The timeline: who lived when, who died of what, and who came back. Zoom by buttons, keys or wheel.
 import { getAll } from "./api.js";
-import { now } from "./clock.js";
+import { full, now } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText } from "./dom.js";
 import { Lanes, addEvent, deathText, listed, toLanes } from "./lanes.js";
 import { button, card, empty, pager, searchBox, subjectLink } from "./parts.js";
@@ -19,6 +19,7 @@ const ATTEMPTS_MAX = 5000;
 const ATTEMPTS_PAGE = 1000; // the most that the daemon gives at once
 const PAGE = 40;
 const ROWS_MAX = 200;
+const MARK_WIDTH = 14; // the half of a wide one
 
 export function mount(root, scope) {
   root.append(new Timeline(scope).node);
@@ -64,7 +65,7 @@ class Timeline {
     const keep = () => { this.page = 0; setFilters({ crashed: this.only_crashed, find: this.search }); this.show(); };
     const crashed = el("input", { type: "checkbox", checked: this.only_crashed, on: { change: () => { this.only_crashed = crashed.checked; keep(); } } });
     return el("div", { class: "filters" }, this.range, el("div", { class: "group", role: "group", "aria-label": "Time shown" }, button("Fit", () => this.zoomTo(this.fit ?? HOUR_MS, null)), ...this.spans),
-      button("−", () => this.zoom(2), { "aria-label": "Zoom out" }), button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" }),
+      el("div", { class: "zoom", role: "group", "aria-label": "Zoom" }, button("−", () => this.zoom(2), { "aria-label": "Zoom out" }), button("+", () => this.zoom(0.5), { "aria-label": "Zoom in" })),
       ...(this.agent ? [] : [el("label", { class: "check" }, crashed, "only crashed"), searchBox("Find an agent", (text) => { this.search = text.toLowerCase(); keep(); }, find)]));
   }
 
@@ -88,7 +89,8 @@ class Timeline {
   // -- data --------------------------------------------------------------------------------------------
 
   // Beyond the present, so that a mark at its edge is whole.
-  get to() { return this.end ?? now() + this.span * Math.max(0.02, 12 / (this.canvas.clientWidth || 600)); }
+  get to() { return this.end ?? now() + this.span * this.margin; }
+  get margin() { return Math.max(0.02, MARK_WIDTH / (this.canvas.clientWidth || 600)); }
   get from() { return this.to - this.span; }
 
   async fetch() {
@@ -96,7 +98,7 @@ class Timeline {
     const page = await getAll(["attempts"], { agent: this.agent, since: new Date(from).toISOString() }, ATTEMPTS_MAX).catch(() => null);
     if (!page) return;
     this.lanes = toLanes(page.items);
-    this.fit = fitting(page.items);
+    this.fit = fitting(page.items, this.margin);
     if (!this.loaded_from) this.span = this.asked_span ?? this.fit;
     this.loaded_from = from;
     this.note.hidden = !page.more && page.items.length !== ATTEMPTS_PAGE;
@@ -132,7 +134,7 @@ class Timeline {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       this.drawing.draw(this.shown, this.from, this.to);
-      setText(this.range, this.end === null ? (SPANS.some(([, span]) => span === this.span) ? "" : `last ${duration(this.span)}`) : `${duration(this.span)} until ${new Date(this.end).toLocaleString()}`);
+      setText(this.range, this.end === null ? (SPANS.some(([, span]) => span === this.span) ? "" : `last ${duration(this.span)}`) : `${duration(this.span)} until ${full(this.end)}`);
       for (const one of this.spans) setAttribute(one, "aria-pressed", String(Number(one.dataset.span) === this.span && this.end === null));
     });
   }
@@ -144,7 +146,7 @@ class Timeline {
     keyed(this.rows, deaths.slice(0, ROWS_MAX), ({ lane, death }) => `${lane.agent} ${death.number}`,
       () => el("tr", {}, el("td", { class: "agent-text" }), el("td"), el("td")), (row, { lane, death }) => {
         setText(row.children[0], lane.agent);
-        setText(row.children[1], new Date(death.ended).toLocaleString());
+        setText(row.children[1], full(death.ended));
         setText(row.children[2], deathText(lane, death));
       });
   }
@@ -207,10 +209,10 @@ class Timeline {
   }
 }
 
-/** As long as what there is, and never a dot in an empty field. */
-function fitting(items) {
+/** As long as what there is with a margin at each side, and never a dot in an empty field. */
+function fitting(items, margin) {
   const begun = items.reduce((least, one) => Math.min(least, Date.parse(one.begun_at)), now());
-  return Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_LEAST, (now() - begun) * 1.06));
+  return Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_LEAST, (now() - begun) / (1 - 2 * margin)));
 }
 
 function legend() {

@@ -34,15 +34,18 @@ export function agentButton(agent, verb) {
   return operate(button(label, () => act("changeAgent", present(), verb), { icon, class: `verb-${verb}`, title: name, "aria-label": name }));
 }
 
-/** A step that was begun is under way while somebody works on the task, and in doubt after. */
-export const isWorkedOn = (task) => Boolean(task.holder) && task.status === "in_progress";
+/** A step that was begun is under way while its own holder works on the task, and in doubt after. */
+export const isWorkedOn = (task) => Boolean(task.holder?.alive) && task.status === "in_progress";
+export const isUnderWay = (task, begun_ms) => isWorkedOn(task) && begun_ms >= Date.parse(task.holder.since);
 
-/** The steps a person has to decide about. */
+/** The steps of which nobody knows whether they happened. Whoever works on the task now was told; a person decides once nobody does. */
 export function inDoubt(task) {
-  if (isWorkedOn(task)) return [];
   const names = new Set((task.in_doubt ?? []).map(stepName));
-  return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)));
+  return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)) && !isUnderWay(task, Date.parse(step.at)));
 }
+
+/** The step that its holder works on now. */
+export const stepUnderWay = (task) => task.steps?.findLast((step) => step.state === "begun" && isUnderWay(task, Date.parse(step.at)));
 
 export function resolveButton(task, step) {
   return operate(button("Resolve …", () => act("resolveStep", task, step), { class: "primary", "aria-label": `Resolve step ${step.name}` }));

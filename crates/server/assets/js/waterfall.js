@@ -6,7 +6,7 @@ import { chip } from "./parts.js";
 import { at } from "./route.js";
 import { who } from "./story.js";
 import { duration, stepName } from "./text.js";
-import { resolveButton } from "./verbs.js";
+import { isUnderWay, isWorkedOn, resolveButton } from "./verbs.js";
 import { CAUSES, STEP_STATES, isCrash } from "./words.js";
 
 const EVENTS_PAGE = 1000;
@@ -14,6 +14,7 @@ const EVENTS_MAX = 5000;
 const AGENTS_MAX = 8;
 const GAP_WIDTH = 0.04; // of a long gap, when those are shortened
 const SHORTENED_FROM = 0.3; // of the whole: below, gaps are drawn to scale
+const SECONDS_FROM_MS = 5000; // shorter spans have tenths of a second at their ticks
 
 /** All that the pages of a task and of its steps are drawn from. */
 export async function history(task) {
@@ -83,10 +84,10 @@ function stepsOf(task, events, holds) {
     }
     before = time;
   }
-  const live = Boolean(task.holder?.alive);
   for (const of of steps.values()) {
     const last = of.at(-1);
-    if (last?.to === null && !live) Object.assign(cutOff(last, Date.parse(task.updated_at), holds), { outcome: "in_doubt" });
+    // What an earlier holder began is in doubt, whoever has the task now.
+    if (last?.to === null && !isUnderWay(task, last.from)) Object.assign(cutOff(last, Date.parse(task.updated_at), holds), { outcome: "in_doubt" });
   }
   return steps;
 }
@@ -151,10 +152,9 @@ function rowsOf(task, steps) {
 }
 
 function axis(scale) {
-  const labels = [0, 25, 50, 75].map((percent) => {
-    const time = scale.is_short ? null : scale.from + ((scale.to - scale.from) * percent) / 100;
-    return svg("text", { x: `${percent}%`, y: 14 }, time === null ? (percent ? "" : clockTime(scale.from)) : clockTime(time));
-  });
+  const whole = scale.to - scale.from;
+  const percents = scale.is_short ? [0] : [0, 25, 50, 75];
+  const labels = percents.map((percent) => svg("text", { x: `${percent}%`, y: 14 }, clockTime(scale.from + (whole * percent) / 100, whole < SECONDS_FROM_MS)));
   return svg("svg", { class: "wf", height: 20, role: "img", "aria-label": `From ${full(scale.from)} to ${full(scale.to)}` }, ...labels);
 }
 
@@ -183,7 +183,7 @@ function stepRow(task, { name, step }, tries, scale, doubts, has_time) {
   const told = tries.map((one) => tryText(one)).join("; ");
   return el("tr", { class: is_next ? "next" : "", data: { step: name, state } },
     el("td", {}, step ? el("a", { href: at("tasks", task.id, "steps", name), class: "agent-text name", text: name }) : el("span", { class: "agent-text", text: name }), is_next && el("small", { text: "next" })),
-    el("td", {}, chip(STEP_STATES, state), state === "in_doubt" && resolveButton(task, step)),
+    el("td", {}, chip(STEP_STATES, state), state === "in_doubt" && !isWorkedOn(task) && resolveButton(task, step)),
     el("td", { class: "tabular" }, step ? String(step.tries || tries.length || "") : "", step?.exit_code ? el("small", { text: `exit ${step.exit_code}` }) : null),
     el("td", { class: "tabular", text: took }),
     el("td", { class: "wf-cell" }, has_time && svg("svg", { class: "wf", height: 24, role: "img", "aria-label": told || "not begun" }, ...gapRects(scale), ...tries.map((one) => bar(one, scale)))));

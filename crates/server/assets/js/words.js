@@ -19,7 +19,9 @@ export const AGENT_STATES = {
   terminated: ["cross", "bad"], stopped: ["square", "calm"], created: ["circle", "info"],
 };
 /** As they are shown: one of a pool that waits for a task is stopped for the record only. */
-export const AGENT_LOOKS = { __proto__: null, ...AGENT_STATES, idle: ["clock", "info"] };
+const { running, ...others } = AGENT_STATES;
+export const AGENT_LOOKS = { __proto__: null, running, idle: ["clock", "info"], ...others };
+export const agentLook = (agent) => (agent.idle ? "idle" : agent.state);
 
 export const TASK_STATUSES = {
   __proto__: null,

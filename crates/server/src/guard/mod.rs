@@ -81,12 +81,15 @@ pub(crate) fn is_open(method: &Method, path: &str) -> bool {
 /// A person with a browser is shown how to log in; a program gets the error.
 fn refuse(app: &App, request: &Request, error: ApiError) -> Response {
     app.audit.refused(&app.backend, &error);
-    let is_page = pages::is_page(request.uri().path()) && *request.method() == Method::GET;
+    let (method, path) = (request.method(), request.uri().path());
+    let is_page = pages::is_page(path) && *method == Method::GET;
     let wants_html = request
         .headers()
         .get(header::ACCEPT)
         .is_none_or(|accept| accept.as_bytes().windows(4).any(|word| word == b"html"));
-    if is_page && wants_html && error.code == ErrorCode::UNAUTHORIZED {
+    let is_for_people =
+        is_page && wants_html || pages::is_for_people(method, path, request.headers());
+    if is_for_people && error.code == ErrorCode::UNAUTHORIZED {
         return pages::how_to_log_in(request.headers());
     }
     error.into_response()

@@ -18,6 +18,8 @@ pub(crate) mod tasks;
 mod verbs;
 
 use axum::Router;
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::Response;
 use axum::routing::{get, post};
 use relight_core::error_code::ErrorCode;
 use relight_core::time::{Moment, Span, Time};
@@ -41,7 +43,7 @@ pub(crate) fn all(routes: Router<App>) -> Router<App> {
         .route("/openapi.json", get(openapi::serve))
         .route("/metrics", get(metrics::metrics))
         .nest("/api", api())
-        .fallback(async || ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
+        .fallback(nowhere)
         .method_not_allowed_fallback(not_this_way)
 }
 
@@ -205,6 +207,13 @@ impl utoipa::ToSchema for OperationName {}
     components(schemas(crate::error::ProblemBody))
 )]
 pub(crate) struct Described;
+
+/// A person is shown a page, a program the error.
+async fn nowhere(method: Method, uri: Uri, headers: HeaderMap) -> Result<Response, ApiError> {
+    let is_for_people = pages::is_for_people(&method, uri.path(), &headers);
+    let page = is_for_people.then(|| pages::nowhere(&headers)).flatten();
+    page.ok_or_else(|| ApiError::not_found("there is nothing here").hint("GET /openapi.json"))
+}
 
 async fn not_this_way() -> ApiError {
     ApiError::new(ErrorCode::METHOD_NOT_ALLOWED, "this is not done this way")

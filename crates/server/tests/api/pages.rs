@@ -25,6 +25,38 @@ fn without_a_login_the_first_page_says_only_how_to_log_in() {
 }
 
 #[test]
+fn an_address_without_a_page_is_a_page_for_people_and_an_error_for_programs() {
+    let ground = Ground::new();
+    let ask = |path: &str, accept: &str| {
+        ground
+            .ask("GET", path)
+            .header("Accept", accept)
+            .over_socket()
+            .send()
+    };
+    let page = ask("/nopage", "text/html,*/*;q=0.8");
+    assert_eq!(page.status, 404);
+    assert!(page.text.contains("/assets/js/main.js"), "{}", page.text);
+    for (path, accept) in [
+        ("/nopage", "*/*"),
+        ("/api/nothing", "text/html"),
+        ("/assets/none.js", "text/html"),
+    ] {
+        assert_eq!(ask(path, accept).code(), "not_found", "{path}");
+    }
+    let stranger = ground
+        .ask("GET", "/nopage")
+        .header("Accept", "text/html")
+        .send();
+    assert_eq!(stranger.status, 401);
+    assert!(
+        stranger.text.contains("relight dashboard"),
+        "{}",
+        stranger.text
+    );
+}
+
+#[test]
 fn the_login_page_is_the_same_whatever_its_code() {
     let ground = Ground::new();
     let page = |path: &str| ground.ask("GET", path).send();
