@@ -300,7 +300,7 @@ pub enum Refusal {
         is_used_up: bool,
     },
     /// Another holder has the lease.
-    #[error("task {task} is held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
+    #[error("task {task} has been held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
     Held {
         /// Which task.
         task: TaskId,

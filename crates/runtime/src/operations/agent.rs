@@ -696,7 +696,7 @@ fn why(agent: &agent::Agent) -> Option<String> {
             Pause::Asking => "a round is over",
             Pause::Resting => "it succeeded, and rests",
             Pause::Task => "its task waits for a person",
-            Pause::Draining => "nothing is begun while draining",
+            Pause::Draining => "no new work is started while draining",
             Pause::Turn => "it waits for its turn",
             Pause::Incurable => "it cannot continue by itself",
             Pause::Budget => "the budget of the store is spent",
