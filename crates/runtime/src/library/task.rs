@@ -188,7 +188,7 @@ impl RunningTask {
         self.end(TaskEvent::Done { force: true }).await
     }
 
-    /// It went wrong: its strategy is asked what becomes of it.
+    /// Records that it failed; its strategy decides what happens next.
     pub async fn fail(self, reason: &str) -> Result<Recovered, ActError> {
         check_reason(reason)?;
         self.end_as_failed(reason).await
