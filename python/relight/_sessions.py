@@ -133,7 +133,7 @@ class Sessions:
         freshness: str | None = None,
         dry_run: bool = False,
     ) -> list[dict[str, Any]]:
-        """What a gateway calls at its start: decides every session whose turn was cut off."""
+        """For the start of a gateway: decides what happens to each session whose turn was cut off."""
         decided = self._call(
             "session.recover", policy=policy, window=window, freshness=freshness, dry_run=dry_run
         )
@@ -156,11 +156,11 @@ class Sessions:
         return self._call("session.resume", key=key)
 
     def suspend(self, key: str, reason: str | None = None) -> dict[str, Any]:
-        """Keeps a session from continuing."""
+        """Suspends a session."""
         return self._call("session.suspend", key=key, reason=reason)
 
     def clear(self, key: str) -> dict[str, Any]:
-        """Clears what is owed to a session."""
+        """Clears a session's mark, reason, deaths and context."""
         return self._call("session.clear", key=key)
 
     def export(self) -> dict[str, Any]:

@@ -269,7 +269,7 @@ class Task(_TaskBase):
         self.ended = "done"
 
     def fail(self, reason: str) -> dict[str, Any]:
-        """It went wrong: its strategy is asked what becomes of it, which is the answer."""
+        """Records that it failed; its strategy decides what happens next, which is the answer."""
         answer = self._native.fail(reason)
         self.ended = "failed"
         return cast("dict[str, Any]", json.loads(answer))
@@ -492,7 +492,7 @@ class AsyncTask(_TaskBase):
         self.ended = "done"
 
     async def fail(self, reason: str) -> dict[str, Any]:
-        """It went wrong: its strategy is asked what becomes of it, which is the answer."""
+        """Records that it failed; its strategy decides what happens next, which is the answer."""
         answer = await _waiting.wait(lambda via: self._native.fail(reason, via))
         self.ended = "failed"
         return cast("dict[str, Any]", json.loads(answer))

@@ -20,7 +20,7 @@ export interface RecoverOptions {
   policy?: "suspend" | "resume_pending";
   /** How recently a session that was never marked must have been active, such as `120s`; `0s` finds none. */
   window?: string;
-  /** How long a session that is `resume_pending` may wait to be taken up; `0s` for no limit. */
+  /** How long a session that is `resume_pending` may wait to be resumed; `0s` for no limit. */
   freshness?: string;
   /** Only says what would be decided. */
   dryRun?: boolean;
@@ -65,7 +65,7 @@ export class Sessions {
     return this.call("session.touch", { key, id });
   }
 
-  /** What a gateway calls at its start: decides every session whose turn was cut off. */
+  /** For the start of a gateway: decides what happens to each session whose turn was cut off. */
   recover(options: RecoverOptions = {}): Promise<Fields> {
     return this.call("session.recover", snake(options));
   }
@@ -88,12 +88,12 @@ export class Sessions {
     return this.call("session.resume", { key });
   }
 
-  /** Keeps a session from continuing. */
+  /** Suspends a session. */
   suspend(key: string, reason?: string): Promise<Fields> {
     return this.call("session.suspend", { key, reason });
   }
 
-  /** Clears what is owed to a session. */
+  /** Clears a session's mark, reason, deaths and context. */
   clear(key: string): Promise<Fields> {
     return this.call("session.clear", { key });
   }

@@ -21,7 +21,7 @@ export interface StepRun {
 export interface StepOptions<T = unknown> {
   /** Without one `verify` if there is such a function, else `keyed`: run again with the same idempotency key. */
   repeat?: Repeat;
-  /** Which time this name comes up; counted when none. */
+  /** Which use of this name, from 1. Default: counted automatically. */
   occurrence?: number;
   /** What the step depends on: a finished step asked for with another input is refused. */
   input?: unknown;
@@ -221,7 +221,7 @@ export class Task implements AsyncDisposable {
     await this.end("done", "");
   }
 
-  /** It went wrong: its strategy is asked what happens to it. */
+  /** Records that it failed; its strategy decides what happens next. */
   async fail(reason: string): Promise<Recovered> {
     return (await this.end("fail", reason)) as Recovered;
   }

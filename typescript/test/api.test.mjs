@@ -307,7 +307,9 @@ test("when the store refuses the end of a task, the worker ends after the work o
   await assert.rejects(working, { message: "the disk is full" });
   assert.deepEqual(hows, ["good done"]);
   await store.add("late");
-  assert.equal((await store.claim({ agent: "other", wait: "5s" }))?.id, "late", "no slot is left that takes it");
+  const taken = [];
+  for (let at = 0; at < 2; at += 1) taken.push((await store.claim({ agent: "other", wait: "5s" }))?.id);
+  assert.deepEqual(taken.sort(), ["broken", "late"], "no slot is left that takes them");
 });
 
 test("a claim that is aborted as it takes a task lets it go", async (context) => {

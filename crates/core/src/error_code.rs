@@ -111,7 +111,7 @@ codes! {
     CONFLICT = "conflict", 1, 409;
     /// Others were faster every time.
     CONTENDED = "conflict", 75, 409;
-    /// Not possible now: try later, or the agent works on as many tasks as it may.
+    /// Not possible now: try later, or the agent already holds its maximum number of tasks.
     FULL = "busy", 75, 409;
     /// There is no such thing.
     NOT_FOUND = "not_found", 1, 404;

@@ -224,7 +224,7 @@ type Row = (Vocabulary, &'static str, &'static str, &'static str);
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
     (ExitCode, "0", "done", ""),
-    (ExitCode, "1", "the answer is no: nothing to resume, stale work found, not allowed now", "the message says what to type next"),
+    (ExitCode, "1", "the answer is negative: nothing to resume, stale work found, not allowed now", "the message says what to type next"),
     (ExitCode, "2", "wrong usage", "relight help COMMAND shows the flags and an example"),
     (ExitCode, "65", "damaged or invalid data", "relight doctor says what is damaged; relight doctor --salvage FILE copies what can be read"),
     (ExitCode, "69", "the store, the daemon or the scheduler cannot be reached", "relight status says what runs; relight up -d starts the daemon"),

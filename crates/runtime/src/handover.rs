@@ -22,7 +22,7 @@ const EVENTS_MAX: usize = 200;
 pub struct HandedOver {
     /// The agent that had it, else the holder in words.
     pub from: String,
-    /// By whose word it changed hands: `strategy NAME`, `a claim by AGENT` or `a person`.
+    /// What handed it over: `strategy NAME`, `a claim by AGENT` or `a person`.
     pub by: String,
     /// The reason that was given when the earlier hold ended.
     pub reason: Option<String>,

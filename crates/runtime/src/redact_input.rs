@@ -66,7 +66,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         TaskEvent::Set(pairs) => clean_pairs(redactor, pairs),
         TaskEvent::Fail { reason }
         | TaskEvent::Block { reason, .. }
-        | TaskEvent::Interrupt { reason } => clean_text(redactor, reason),
+        | TaskEvent::Interrupt { reason, .. } => clean_text(redactor, reason),
         TaskEvent::Defer { reason, .. }
         | TaskEvent::Cancel { reason }
         | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),

@@ -212,6 +212,33 @@ async fn a_dropped_worker_leaves_its_task_interrupted() {
 }
 
 #[tokio::test]
+async fn a_claimed_task_that_is_let_go_is_for_anybody() {
+    let relight = memory().await;
+    add(&relight, &["t"]).await;
+    drop(relight.queue().claim("ann", &[]).await.unwrap().unwrap());
+    let taken = relight.queue().claim_wait("bob", &[], LONG).await.unwrap();
+    let taken = taken.unwrap();
+    taken.interrupt("it ends").await.unwrap();
+    let left = task(&relight, "t").await;
+    assert_eq!((left.status, left.agent), (TaskStatus::Interrupted, None));
+}
+
+#[tokio::test]
+async fn by_resume_or_pinned_a_task_that_is_let_go_stays_its_agents() {
+    let relight = memory().await;
+    let chosen = relight.task("chosen").unwrap().strategy("resume");
+    chosen.unwrap().add().await.unwrap();
+    let chosen = relight.queue().claim("ann", &[]).await.unwrap().unwrap();
+    let pinned = relight.task("pinned").unwrap().agent("ann").unwrap();
+    let pinned = pinned.start().await.unwrap();
+    for let_go in [chosen, pinned] {
+        let_go.interrupt("it ends").await.unwrap();
+        let left = task(&relight, let_go.id().as_str()).await;
+        assert_eq!(left.agent.unwrap().as_str(), "ann");
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_waits_takes_what_is_added_and_stops_when_it_is_told_to() {
     let (_folder, here, there) = two_sides().await;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

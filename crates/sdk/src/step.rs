@@ -21,7 +21,7 @@ pub struct StepRequest {
     pub name: String,
     /// `keyed`, `repeatable`, `verify` or `once`; `keyed` when none.
     pub repeat: Option<String>,
-    /// Which time this name comes up; counted by itself when none.
+    /// Which use of this name, from 1. Default: counted automatically.
     pub occurrence: Option<u32>,
     /// What the step depends on: a finished step asked for with another input is refused.
     pub input: Option<Value>,

@@ -106,7 +106,7 @@ impl TaskRequest {
 pub enum TaskEnd {
     /// It is finished.
     Done,
-    /// It went wrong: its strategy is asked what becomes of it.
+    /// Records that it failed; its strategy decides what happens next.
     Fail {
         /// Why.
         reason: String,

@@ -28,8 +28,7 @@ impl From<StoreError> for Refused {
             StoreError::Busy { .. } => (ErrorCode::FULL, Some("try again")),
             StoreError::Replaced { .. } => (ErrorCode::IO, Some(StoreError::REPLACED_HINT)),
             StoreError::HalfCopied { .. } => {
-                let hint =
-                    "wait until relight store copy is done; the same command goes on with it";
+                let hint = "wait until relight store copy is done; the same command continues it";
                 (ErrorCode::FULL, Some(hint))
             }
             StoreError::Unreachable { .. } => (ErrorCode::UNREACHABLE, None),

@@ -71,7 +71,7 @@ pub(crate) struct RunArguments {
     /// Restarts within 24 h, with or without progress
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) restarts_max: u32,
-    /// What it may cost without progress, as its output tells, before it is stopped; 0 no limit
+    /// Maximum cost without progress, as its output reports it; then it is stopped. 0: no limit
     #[arg(long, value_name = "AMOUNT", default_value = "0")]
     pub(crate) spend_max: Cost,
     /// The same in tokens; 0 no limit
@@ -144,10 +144,11 @@ impl From<RestartChoice> for RestartRule {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  relight up\n  relight up -d\n  relight up --config ~/agents/relight.toml\n\n\
-    Supervises all agents of relight.toml in the foreground. The file is searched in this folder and\n\
-    those above it, then in $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the\n\
-    agents and end it (exit code 143 or 130; 0 after relight down). With -d it runs in the background,\n\
-    the command returns once it serves, and its log is daemon.log in the home folder.\n\
+    Supervises all agents of relight.toml in the foreground. Without --config and\n\
+    $RELIGHT_CONFIG the file is looked for in this folder and those above it, then in\n\
+    $XDG_CONFIG_HOME/relight. SIGHUP reloads it; SIGTERM and Ctrl-C stop the agents and end it (exit\n\
+    code 143 or 130; 0 after relight down). With -d it runs in the background, the command returns once\n\
+    it serves, and its log is daemon.log in the home folder.\n\
     If another program listens on port 7717, a free port is chosen and kept for the next start.\n\
     Exit code 75: it is already running; 78: the configuration is wrong, with line and column."
 )]
@@ -253,8 +254,9 @@ pub(crate) struct RevokeArguments {
 #[command(
     after_help = "Examples:\n  relight down\n  relight down --keep-agents\n\n\
     The next relight up starts these agents again. A daemon that is frozen or has lost its socket is\n\
-    ended by SIGTERM; it cannot be told to keep its agents. Exit code 69: no daemon is running. If agents\n\
-    of a daemon that was killed still run, they are named with what stops or adopts them."
+    ended by SIGTERM; it cannot be told to keep its agents. Exit code 69: no daemon is running. If\n\
+    agents of a killed daemon are still running, they are listed with the commands that stop or adopt\n\
+    them."
 )]
 pub(crate) struct DownArguments {
     /// Keep the agents running; the next relight up adopts them
@@ -267,9 +269,9 @@ pub(crate) struct DownArguments {
 #[command(
     after_help = "Examples:\n  relight ps\n  relight ps -v\n  relight ps --all\n  relight ps --watch\n  \
     relight ps --state crashed --state terminated --json\n\n\
-    Needs no daemon: reads the store, and checks the recorded processes against the live ones. What to\n\
-    type for an agent that needs you stands below the table. -v also shows the restarts (in a row / in\n\
-    all) and the supervisor of each agent. --watch stays open until Ctrl-C and shows agents, work in\n\
+    Needs no daemon: reads the store, and checks the recorded processes against the live ones. Below the\n\
+    table it prints what to type for each agent that needs you. -v also shows the restarts (in a row /\n\
+    in all) and the supervisor of each agent. --watch stays open until Ctrl-C and shows agents, work in\n\
     flight and what needs you as they change; with --json it prints one line for each change."
 )]
 pub(crate) struct PsArguments {
@@ -386,8 +388,8 @@ pub(crate) struct DeathsArguments {
     Inside an agent it needs no name: the supervisor is found by NOTIFY_SOCKET, which any sd_notify\n\
     library can use too (WATCHDOG=1). Exit code 75: no supervisor listens. If a failed beat must\n\
     not end a script, write: relight beat || true\n\n\
-    The beat of an agent that reports by itself goes to the daemon, renews its leases and is answered:\n\
-    exit code 77, it was stopped or restarted, or does not hold its task any more; 75, it has to wait."
+    The beat of an agent that reports itself goes to the daemon and renews its leases. Exit code 77: it\n\
+    was stopped or restarted, or no longer holds its task; 75: it has to wait."
 )]
 pub(crate) struct BeatArguments {
     /// The agent [default: the one whose $NOTIFY_SOCKET this is]
@@ -398,10 +400,10 @@ pub(crate) struct BeatArguments {
     /// What it is doing, in one line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) status: Option<String>,
-    /// The task that it works on, of an agent that reports by itself: is it still its own?
+    /// For an agent that reports itself: the task it works on; the answer says whether it still holds it
     #[arg(long, value_name = "ID", requires = "name")]
     pub(crate) task: Option<TaskId>,
-    /// The attempt that it is in, of an agent that reports by itself: was it restarted?
+    /// For an agent that reports itself: its attempt; the answer says whether it was restarted
     #[arg(long, value_name = "N", requires = "name")]
     pub(crate) attempt: Option<u32>,
 }
@@ -563,7 +565,7 @@ pub(crate) struct TranscriptArguments {
     /// The transcript of this agent's session
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
-    /// The format: claude-code, codex, gemini, kimi or qwen [default: as its records look]
+    /// The format: claude-code, codex, gemini, kimi or qwen [default: detected from its records]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
 }

@@ -41,7 +41,7 @@ pub(crate) struct AlertListArguments {
 /// `alerts test`, `send` and `secret`.
 #[derive(Debug, Args)]
 pub(crate) struct SinksArguments {
-    /// The configuration [default: ./relight.toml, else the user's]
+    /// The configuration [default: $RELIGHT_CONFIG, else the nearest relight.toml, else the user's]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

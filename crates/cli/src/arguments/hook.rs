@@ -7,8 +7,8 @@ use relight_runtime::hooks::HookEvent;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  relight hook before-tool --for claude < event.json\n\n\
-    `relight setup hooks` installs it. It observes and never gets in the way: the exit code is always 0,\n\
-    nothing is printed but what the program wants to read, and errors go to hooks.log in the home folder."
+    `relight setup hooks` installs it. It only observes: the exit code is always 0, it prints only what the\n\
+    program reads, and errors go to hooks.log in the home folder."
 )]
 pub(crate) struct HookArguments {
     /// What happens: session-start, prompt, before-tool, after-tool, stop, failure or session-end

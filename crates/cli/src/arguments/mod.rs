@@ -174,8 +174,9 @@ pub(crate) enum Command {
     Start(agent::NamesArguments),
     /// Stop agents and keep them stopped
     #[command(after_help = "Example:\n  relight stop writer reviewer\n\n\
-        Recorded before the first signal; no recovery, reboot or reload undoes it. Exit code 1: there is\n\
-        no such agent; 69: it has no supervisor; 75: not possible now.")]
+        Recorded before the first signal; no recovery, reboot or reload undoes it. Needs no\n\
+        supervisor: without one the command stops the agent itself. Exit code 1: there is no such agent;\n\
+        75: not possible now.")]
     Stop(agent::NamesArguments),
     /// Stop agents and start them again
     #[command(after_help = "Example:\n  relight restart writer\n\n\
@@ -250,7 +251,7 @@ pub(crate) struct HolderArguments {
 /// The file that says how work is recovered.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConfigFile {
-    /// The configuration [default: $RELIGHT_CONFIG, else relight.toml in this folder, else the user's]
+    /// The configuration [default: $RELIGHT_CONFIG, else the nearest relight.toml, else the user's]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

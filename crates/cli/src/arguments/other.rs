@@ -259,7 +259,7 @@ pub(crate) struct SetupMcpArguments {
     /// Merge it into the client's own file instead of printing it
     #[arg(long, visible_alias = "write")]
     pub(crate) merge: bool,
-    /// Report whether the file has it, and ask the client what it says of it (exit code 1 if something is
+    /// Report whether the file has it, and ask the client whether it uses it (exit code 1 if something is
     /// left to do); the client may take up to a minute
     #[arg(long, conflicts_with = "merge")]
     pub(crate) check: bool,
@@ -398,7 +398,7 @@ pub(crate) enum InstallCommand {
         Installing again replaces the earlier installation. Findings go to check.log in the home\n\
         folder. Exit code 69: the scheduler is missing or does not respond.")]
     Check(InstallCheckArguments),
-    /// Let the host run `relight up` from boot on, and restart it when it dies
+    /// Let the host run `relight up` at every boot, and restart it when it dies
     #[command(after_help = "Examples:\n  relight service install daemon --print\n  \
         relight service install daemon --systemd --config ~/work/relight.toml\n\n\
         Installing again replaces the earlier installation; a running daemon is not disturbed. Agents\n\
@@ -529,7 +529,7 @@ pub(crate) struct InitArguments {
     /// The agent's program, such as claude or codex
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) agent: Option<String>,
-    /// What it is told to do
+    /// What to tell it to do
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt: Option<String>,
 }

@@ -59,7 +59,8 @@ pub(crate) enum SessionCommand {
     #[command(after_help = "Example:\n  relight session shutdown --owner-pid $$\n\n\
         Turns of other owners keep their marks.")]
     Shutdown(ShutdownArguments),
-    /// Decide every session whose turn was cut off, and return them; for the start of a gateway
+    /// Decide what happens to each session whose turn was cut off, and return them; call it when a
+    /// gateway starts
     #[command(
         after_help = "Examples:\n  relight session recover --json\n  relight session recover --policy resume_pending\n\n\
         It finds exactly the sessions whose turn was in flight and whose owner is gone. A session that\n\
@@ -182,7 +183,7 @@ pub(crate) struct SessionRecoverArguments {
     /// Only print what would be decided
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The configuration [default: ./relight.toml, else the user's]
+    /// The configuration [default: $RELIGHT_CONFIG, else the nearest relight.toml, else the user's]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -67,7 +67,7 @@ pub(crate) struct OfTask {
     /// The task [default: $RELIGHT_TASK]
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
-    /// Which time this name comes up
+    /// Which use of this name, from 1
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) occurrence: NonZeroU32,
     /// The fence of the lease [default: $RELIGHT_FENCE]
@@ -151,7 +151,7 @@ pub(crate) struct StepShowArguments {
     /// The task [default: $RELIGHT_TASK]
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
-    /// Which time this name comes up
+    /// Which use of this name, from 1
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) occurrence: NonZeroU32,
 }

@@ -13,8 +13,8 @@ pub(crate) enum StoreCommand {
         leases with their remaining time. FROM is read as of one moment and may be used meanwhile;\n\
         later writes are not in TO, and are counted. TO is read back, and its hashes are compared.\n\n\
         If the command is interrupted, run it again and it continues. Until the copy is complete every\n\
-        other command refuses TO (75). Exit code 1: TO is not empty; 65: FROM has damaged rows, and so\n\
-        has TO; 75: TO is half copied from another store."
+        other command refuses TO (75). Exit code 1: TO is not empty; 65: FROM has damaged rows, and\n\
+        they are in TO as well; 75: TO is half copied from another store."
     )]
     Copy(CopyArguments),
     /// Read a whole store and check that every row is valid and consistent; print counts and hashes

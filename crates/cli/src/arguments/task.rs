@@ -26,8 +26,8 @@ pub(crate) enum TaskCommand {
         after_help = "Examples:\n  relight task claim --agent writer --owner-pid $$ --wait 5m --json\n  \
         eval \"$(relight task claim --agent painter --skill gpu --export)\"\n\n\
         Also applies the strategy to tasks whose holder died. Exit code 1: there is no task; 75: nothing\n\
-        is started while draining, or the agent holds as many tasks as it may; 78: the configuration is\n\
-        wrong."
+        is started while draining, or the agent already holds its maximum number of tasks; 78: the\n\
+        configuration is wrong."
     )]
     Claim(ClaimArguments),
     /// Store context that a successor needs
@@ -152,13 +152,14 @@ pub(crate) struct TaskStartArguments {
     #[command(flatten)]
     pub(crate) holder: HolderArguments,
     /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP,
-    /// RELIGHT_STATE_FILE, and the context as RELIGHT_CONTEXT (JSON) and RELIGHT_CONTEXT_NAME each
+    /// RELIGHT_STATE_FILE, and the context: as RELIGHT_CONTEXT (JSON) and as one variable
+    /// RELIGHT_CONTEXT_NAME per value
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
     /// Start it even if it is blocked or suspended, or has used up its budget
     #[arg(long)]
     pub(crate) force: bool,
-    /// Go on with the lease that has this fence [default: $RELIGHT_FENCE]
+    /// Continue the lease that has this fence [default: $RELIGHT_FENCE]
     #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) fence: Option<u64>,
 }
@@ -182,7 +183,8 @@ pub(crate) struct ClaimArguments {
     #[arg(long, value_name = "DURATION")]
     pub(crate) wait: Option<Span>,
     /// Print shell lines that set RELIGHT_TASK, RELIGHT_FENCE, RELIGHT_RESUMED, RELIGHT_NEXT_STEP,
-    /// RELIGHT_STATE_FILE, and the context as RELIGHT_CONTEXT (JSON) and RELIGHT_CONTEXT_NAME each
+    /// RELIGHT_STATE_FILE, and the context: as RELIGHT_CONTEXT (JSON) and as one variable
+    /// RELIGHT_CONTEXT_NAME per value
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
 }

@@ -77,8 +77,10 @@ fn page() -> String {
     let mut text = "<!-- Made from crates/cli/src/config/default.toml by `UPDATE_DOCS=1 cargo test -p \
                     relight-cli`. -->\n\
                     # Configuration: `relight.toml`\n\n\
-                    Searched in `--config FILE`, then `./relight.toml`, then \
-                    `$XDG_CONFIG_HOME/relight/relight.toml`. Unknown keys are errors; all errors are \
+                    Looked for in `--config FILE`, then `$RELIGHT_CONFIG`, then as `relight.toml` in the \
+                    current folder and those above it, then \
+                    `$XDG_CONFIG_HOME/relight/relight.toml` (`~/.config` by default). With \
+                    `--project NAME`: in the folder of that project. Unknown keys are errors; all errors are \
                     reported at once, with line and column, and give exit code 78.\n\n\
                     Durations are written `90s`, `10m`, `2h` or `7d`, sizes `10MB` or `512KiB`. \
                     Relative paths start at the folder of the file.\n"

@@ -133,7 +133,7 @@ fn saved_answer(environment: &Environment, written: &Written<CheckpointSaved>) -
         }
         ("key_taken", _) => format!("workflow {workflow} has this key; nothing was started"),
         ("done", _) => format!("workflow {workflow} is done"),
-        ("imported", _) => format!("workflow {workflow} taken in"),
+        ("imported", _) => format!("workflow {workflow} imported"),
         (verb, _) => format!("workflow {workflow} {verb}"),
     };
     if let Some(state) = state {

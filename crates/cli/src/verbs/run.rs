@@ -112,7 +112,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     supervisor.watch_drain().await?;
     supervisor.resume_after_drain();
     if supervisor.is_draining() && is_new_work(begin, known.as_ref()) {
-        let text = format!("nothing is begun while draining; agent {name} was not started");
+        let text = format!("no new work is started while draining; agent {name} was not started");
         return Err(Failure::of(ErrorCode::DRAINING, text).hint(DRAIN_HINT));
     }
     // Before anything is started: whoever is told to end then has something to stop.
@@ -552,7 +552,7 @@ async fn check_task(
         return Ok(());
     }
     let who = who_holds(&held, task.agent.as_ref());
-    let text = format!("task {id} is held by {who} since {}", held.since);
+    let text = format!("task {id} has been held by {who} since {}", held.since);
     let id = output::shell_word(id.as_str());
     Err(Failure::new(Exit::Busy, text).hint(format!(
         "relight task show {id}; relight task release {id} --force takes it away"

@@ -397,7 +397,7 @@ pub(super) fn print_started(
         "task {} {} (fence {})",
         started.view.task.id,
         if started.resumed {
-            "goes on"
+            "continues"
         } else {
             "started"
         },

@@ -65,10 +65,11 @@ fn interrupt(environment: &Environment, id: &TaskId, right: Right, reason: Strin
     block_on(async {
         let task = context.engine.task(id).await?;
         if is_left_behind(&task, right) {
-            context
-                .engine
-                .act(id, right, TaskEvent::Interrupt { reason })
-                .await?;
+            let event = TaskEvent::Interrupt {
+                reason,
+                agent_keeps_it: true,
+            };
+            context.engine.act(id, right, event).await?;
             operate::refresh(&context, id).await?;
         }
         Ok(0)

@@ -174,7 +174,7 @@ fn a_task_that_somebody_else_holds_is_exit_75_and_nothing_is_started() {
     assert_eq!(ground.call(&["task", "start", "t"]).code, 0);
     let ran = ground.run(&["--task", "t"]).end();
     assert_eq!(ran.code, 75, "{ran:?}");
-    assert!(ran.stderr.contains("task t is held by"), "{ran:?}");
+    assert!(ran.stderr.contains("task t has been held by"), "{ran:?}");
     assert_eq!(ground.read("births"), "");
 }
 

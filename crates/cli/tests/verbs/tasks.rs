@@ -1220,7 +1220,7 @@ fn a_named_owner_is_refused_while_the_lease_of_the_shown_fence_has_another_holde
     let named = format!("task start t --fence 1 --owner-pid {}", owner.pid());
     place
         .fails(&named, 75)
-        .says(&["is held by", "relight task release t --force"]);
+        .says(&["has been held by", "relight task release t --force"]);
     place.ok("task release t --force");
     place.ok(&named.replace(" --fence 1", ""));
     assert_eq!(place.json("task show t")["holder"]["pid"], owner.pid());

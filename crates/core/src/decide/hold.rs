@@ -203,14 +203,17 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
             TaskStatus::Assigned,
             Some(RELEASED.to_owned()),
         )?);
-        // As after a death of its holder, what is nobody's own goes back to the queue.
-        if task.agent.is_some() && !task.pinned {
-            changes.push(Change::Assigned(None));
-        }
+        changes.extend(return_to_queue(task));
     } else if task.lease.held.is_none() {
         return Err(illegal(task, TaskStatus::Assigned));
     }
     Ok(changes)
+}
+
+/// Leaves a task without an agent, as after the death of its holder, so that anyone may claim it; nothing
+/// when it is pinned to its agent.
+pub(super) fn return_to_queue(task: &Task) -> Option<Change> {
+    (task.agent.is_some() && !task.pinned).then_some(Change::Assigned(None))
 }
 
 /// Refuses another assignment when the limit is reached.

@@ -30,6 +30,7 @@ use crate::time::{Span, Time};
 
 pub use hold::STARTED_WITHOUT_AGENT;
 pub use observe::Observed;
+pub use status::interrupted;
 pub use step_advice::{StepAdvice, advise};
 
 /// The agent that starts a task by name. The task belongs to it from then on.
@@ -149,10 +150,12 @@ pub enum TaskEvent {
     },
     /// An event that changes nothing.
     Note(EventKind, serde_json::Value),
-    /// Its holder died or shuts down: it waits to be resumed.
+    /// Its holder died, shuts down or gives it up: it waits to be resumed.
     Interrupt {
         /// Why.
         reason: String,
+        /// Whether only its agent continues it; see [`interrupted`].
+        agent_keeps_it: bool,
     },
     /// Release the lease.
     Release {
@@ -297,7 +300,7 @@ pub enum Refusal {
         is_used_up: bool,
     },
     /// Another holder has the lease.
-    #[error("task {task} is held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
+    #[error("task {task} has been held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
     Held {
         /// Which task.
         task: TaskId,
@@ -524,7 +527,10 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
         TaskEvent::Recover(recovery) => recover::recover(input, &recovery)?,
         TaskEvent::Spend(usage) => status::while_open(input, Change::Spent(usage))?,
         TaskEvent::Note(kind, detail) => vec![Change::Noted(kind, detail)],
-        TaskEvent::Interrupt { reason } => status::interrupt(input, reason)?,
+        TaskEvent::Interrupt {
+            reason,
+            agent_keeps_it,
+        } => status::interrupt(input, reason, agent_keeps_it)?,
         TaskEvent::Release { force } => hold::release(input, force)?,
         TaskEvent::Set(pairs) => status::while_open(input, Change::ContextSet(pairs))?,
         TaskEvent::SetCheckpoint(settings) => status::set_checkpoint(input, settings)?,

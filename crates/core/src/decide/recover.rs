@@ -44,7 +44,7 @@ pub(super) fn recover(
     }
     if task.spec.observed {
         // Only its conversation can go on with it: there is nothing to assign, charge or report.
-        return status::interrupt(input, recovery.death.reason.clone());
+        return status::interrupt(input, recovery.death.reason.clone(), true);
     }
     let outcome = within_limits(input, recovery);
     let mut changes = vec![Change::Noted(

@@ -5,7 +5,7 @@ use crate::alert::Alert;
 use crate::change::Change;
 use crate::event::EventKind;
 use crate::ids::{AgentName, StepName};
-use crate::lease::HolderLife;
+use crate::lease::{Holder, HolderLife};
 use crate::progress::left_open;
 use crate::status::TaskStatus;
 use crate::task::{CheckpointSettings, NewTask, Task, TaskTally};
@@ -207,15 +207,33 @@ pub(super) fn replace(input: &TaskDecisionInput<'_>, new: Box<NewTask>) -> Vec<C
     changes
 }
 
-/// Its holder died or shuts down. A task that was not in progress only loses its lease.
+/// Its holder died, shuts down or gives it up. A task that was not in progress only loses its lease.
 pub(super) fn interrupt(
     input: &TaskDecisionInput<'_>,
     reason: String,
+    agent_keeps_it: bool,
 ) -> Result<Vec<Change>, Refusal> {
     if input.task.status.can_become(TaskStatus::Interrupted) {
-        return leave(input, TaskStatus::Interrupted, Some(reason));
+        return Ok(interrupted(input.task, reason, agent_keeps_it));
     }
     Ok(end_lease(input.task).into_iter().collect())
+}
+
+/// The changes that interrupt a task in progress. Unless its agent keeps it, a task that is not pinned
+/// returns to the queue, as after a release: its agent's name may never come back. What an attempt held
+/// stays its agent's, because the next attempt continues it.
+pub fn interrupted(task: &Task, reason: String, agent_keeps_it: bool) -> Vec<Change> {
+    let mut changes = vec![Change::Status {
+        to: TaskStatus::Interrupted,
+        reason: Some(reason),
+    }];
+    changes.extend(end_lease(task));
+    let holder = task.lease.held.as_ref().map(|held| &held.holder);
+    let is_attempts = matches!(holder, Some(Holder::Attempt { .. }));
+    if !agent_keeps_it && !is_attempts {
+        changes.extend(hold::return_to_queue(task));
+    }
+    changes
 }
 
 pub(super) fn defer(

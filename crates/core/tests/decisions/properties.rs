@@ -349,6 +349,10 @@ fn events() -> impl Strategy<Value = TaskEvent> {
             .prop_map(|(agent, force)| TaskEvent::Retry { agent, force }),
         someone.prop_map(|agent| TaskEvent::Restart { agent }),
         any::<bool>().prop_map(|force| TaskEvent::Release { force }),
+        any::<bool>().prop_map(move |agent_keeps_it| TaskEvent::Interrupt {
+            reason: reason(),
+            agent_keeps_it
+        }),
         begins(key()),
         begins(key()),
         (key(), outcome, any::<bool>()).prop_map(|(key, outcome, output)| TaskEvent::StepEnd {

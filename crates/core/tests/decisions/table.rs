@@ -8,7 +8,7 @@ use relight_core::change::Change;
 use relight_core::claimant::Claimant;
 use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, decide};
 use relight_core::ids::TaskId;
-use relight_core::lease::{Fence, HolderLife};
+use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
 use relight_core::status::TaskStatus;
 use relight_core::step::{RepeatRule, Step, StepOutcome, StepState};
@@ -370,7 +370,34 @@ fn cases() -> Vec<Case> {
         Case::new("retry, used up", retry(false)).prepared(used_up),
         Case::new("retry by force, used up", retry(true)).prepared(used_up),
         Case::new("retry, given up", retry(false)).prepared(|task| task.tally.given_up = true),
+        Case::new("interrupt", interrupt(false)),
+        Case::new("interrupt a claimed task", interrupt(false)).prepared(|task| {
+            task.agent = Some(agent("bob"));
+        }),
+        Case::new("interrupt a pinned task", interrupt(false)).prepared(|task| {
+            (task.agent, task.pinned) = (Some(agent("bob")), true);
+        }),
+        Case::new(
+            "interrupt a claimed task, its agent keeps it",
+            interrupt(true),
+        )
+        .prepared(|task| {
+            task.agent = Some(agent("bob"));
+        }),
+        Case::new("interrupt what an attempt holds", interrupt(false)).prepared(|task| {
+            task.agent = Some(agent("bob"));
+            if let Some(held) = &mut task.lease.held {
+                held.holder = attempt_of_bob();
+            }
+        }),
         Case::new("release", TaskEvent::Release { force: false }),
+        Case::new(
+            "release a claimed task",
+            TaskEvent::Release { force: false },
+        )
+        .prepared(|task| {
+            task.agent = Some(agent("bob"));
+        }),
         Case::new("release by force", TaskEvent::Release { force: true }),
         Case::new("begin a new step", begin()),
         Case::new("begin a failed step", begin()).with_step(failed, keyed),
@@ -391,6 +418,26 @@ fn cases() -> Vec<Case> {
         Case::new("skip a step nobody knows", skip),
         Case::new("begin a skipped step", begin()).with_step(StepState::Skipped, keyed),
     ]
+}
+
+fn interrupt(agent_keeps_it: bool) -> TaskEvent {
+    TaskEvent::Interrupt {
+        reason: "why".to_owned(),
+        agent_keeps_it,
+    }
+}
+
+fn attempt_of_bob() -> Holder {
+    Holder::Attempt {
+        attempt: "bob#1".to_owned(),
+        shim: ProcessIdentity {
+            pid: 1,
+            start: 1,
+            boot: "boot".to_owned(),
+            node: None,
+        },
+        process: None,
+    }
 }
 
 fn recover(decision: Decision) -> TaskEvent {

@@ -54,7 +54,7 @@ pub enum ActError {
     Contended(TaskId),
     /// A drain lasts, and this would have begun new work. A task that was to be started is in the store
     /// all the same, and waits there.
-    #[error("nothing is begun while draining; task {task} {}", was_left(*.status))]
+    #[error("no new work is started while draining; task {task} {}", was_left(*.status))]
     Draining {
         /// Which task.
         task: TaskId,
@@ -70,10 +70,10 @@ pub enum ActError {
         why: String,
     },
     /// A drain lasts, and no task is given out.
-    #[error("nothing is begun while draining")]
+    #[error("no new work is started while draining")]
     NothingBegun,
-    /// The agent works on as many tasks as it may.
-    #[error("{agent} holds {held} {} already, which is as many as it may", if *.held == 1 { "task" } else { "tasks" })]
+    /// The agent works on its maximum number of tasks.
+    #[error("{agent} holds {held} {} already, which is the maximum", if *.held == 1 { "task" } else { "tasks" })]
     Full {
         /// Which.
         agent: AgentName,
@@ -198,7 +198,7 @@ fn held_text(task: &TaskId, agent: Option<&AgentName>, held: &HeldLease) -> Stri
         None => String::new(),
     };
     format!(
-        "task {task} is held by {} for {age}{left}",
+        "task {task} has been held by {} for {age}{left}",
         who_holds(held, agent)
     )
 }

@@ -44,7 +44,7 @@ impl TaskQueue {
     }
 
     /// Takes the best task there is for an agent with these skills; none when there is none. While the
-    /// store is draining, or when the agent works on as many as it may, that is the error.
+    /// store is draining, or when the agent already holds its maximum number of tasks, that is the error.
     ///
     /// Dropped half way, a task that was taken all the same is given up again. Must be called inside
     /// a Tokio runtime.
@@ -91,7 +91,7 @@ impl TaskQueue {
         }
     }
 
-    /// As `claim_for`; none also while draining or when the agent works on as many as it may, for both
+    /// As `claim_for`; none also while draining or when the agent already holds its maximum number of tasks, for both
     /// end by themselves.
     pub(super) async fn claim_now(
         &self,

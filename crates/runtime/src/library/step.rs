@@ -109,7 +109,7 @@ impl<'t> StepBuilder<'t> {
         self
     }
 
-    /// Which time this name comes up; counted by itself otherwise.
+    /// Which use of this name, from 1. Default: counted automatically.
     pub fn occurrence(mut self, occurrence: u32) -> Self {
         self.occurrence = Some(occurrence);
         self

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use relight_core::change::Change;
-use relight_core::decide::{Guard, Refusal, Right, TaskEvent};
+use relight_core::decide::{self, Guard, Refusal, Right, TaskEvent};
 use relight_core::ids::{IdError, StepName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::progress::Progress;
-use relight_core::status::TaskStatus;
+use relight_core::recovery::strategies::Builtin;
 use relight_core::step::{Step, StepKey};
 use relight_core::task::{Task, Usage};
 use relight_core::time::{Span, Time};
@@ -31,7 +31,8 @@ use crate::recovery::{Recovered, Recoverer};
 /// A task under this process's lease. Steps are recorded under its fence; once somebody else has
 /// the lease, every call says so.
 ///
-/// Dropped without an end it counts as interrupted, and anybody may continue it.
+/// Dropped without an end it is interrupted and returns to the queue: anybody may continue it, unless it
+/// is pinned to its agent, an attempt of a supervised agent holds it, or its strategy is `resume`.
 #[derive(Debug)]
 pub struct RunningTask {
     pub(super) shared: Arc<TaskShared>,
@@ -187,7 +188,7 @@ impl RunningTask {
         self.end(TaskEvent::Done { force: true }).await
     }
 
-    /// It went wrong: its strategy is asked what becomes of it.
+    /// Records that it failed; its strategy decides what happens next.
     pub async fn fail(self, reason: &str) -> Result<Recovered, ActError> {
         check_reason(reason)?;
         self.end_as_failed(reason).await
@@ -220,11 +221,15 @@ impl RunningTask {
         self.end(end.into()).await
     }
 
-    /// Gives the task up: it is interrupted, and anybody may continue it. On disk when it returns.
+    /// Gives the task up: it is interrupted, and continued by whoever may continue it when its handle is
+    /// dropped. On disk when it returns.
     pub async fn interrupt(&self, reason: &str) -> Result<(), ActError> {
         check_reason(reason)?;
-        let reason = reason.to_owned();
-        self.end(TaskEvent::Interrupt { reason }).await
+        self.end(TaskEvent::Interrupt {
+            reason: reason.to_owned(),
+            agent_keeps_it: self.agent_keeps_it(),
+        })
+        .await
     }
 
     /// As `fail`, for a handle that is shared.
@@ -287,6 +292,12 @@ impl RunningTask {
         Ok(recovered)
     }
 
+    /// Whether its strategy leaves it to the same agent.
+    fn agent_keeps_it(&self) -> bool {
+        let strategies = self.shared.recoverer.strategies();
+        strategies.name_for(&self.record) == Builtin::Resume.as_str()
+    }
+
     /// Completes when this handle was told that somebody else has the lease; looks for nothing.
     pub(super) async fn told_of_loss(&self) -> Refusal {
         let mut told = self.shared.lost.subscribe();
@@ -309,7 +320,7 @@ impl Drop for RunningTask {
         if over {
             return;
         }
-        let reason = Some("its handle was dropped".to_owned());
+        let reason = "its handle was dropped".to_owned();
         self.shared.engine.store().commit_deferred(Commit {
             task: self.shared.id.clone(),
             guard: Guard {
@@ -317,13 +328,7 @@ impl Drop for RunningTask {
                 seq: None,
             },
             at: clock::now(),
-            changes: vec![
-                Change::Status {
-                    to: TaskStatus::Interrupted,
-                    reason,
-                },
-                Change::LeaseEnded,
-            ],
+            changes: decide::interrupted(&self.record, reason, self.agent_keeps_it()),
         });
     }
 }

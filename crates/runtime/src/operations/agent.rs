@@ -41,8 +41,8 @@ pub struct AgentView {
     /// The state in words, with what to type next.
     pub detail: String,
     /// Whether the record is true: `as_recorded`, `orphaned` (it runs without a supervisor),
-    /// `died_unnoticed`, `not_recorded` (its supervisor is about to), `forgotten` (nothing would resume it) or `unheard` (nobody listens to its
-    /// reports).
+    /// `died_unnoticed`, `not_recorded` (its supervisor has not recorded its end yet), `forgotten` (nothing
+    /// would resume it) or `unheard` (no daemon receives its reports).
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub truth: Truth,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -77,13 +77,13 @@ pub struct AgentView {
     pub max_attempts: u32,
     /// Restarts that still count towards the limit.
     pub restarts_total: u32,
-    /// What all its attempts have cost, as their output tells; `0` if it does not.
+    /// What all its attempts have cost, as their output reports; `0` if it does not.
     pub cost: String,
-    /// Model turns of all its attempts, as their output tells.
+    /// Model turns of all its attempts, as their output reports.
     pub turns: u64,
-    /// Tokens sent to the model by all its attempts, cached ones included, as their output tells.
+    /// Tokens sent to the model by all its attempts, cached ones included, as their output reports.
     pub input_tokens: u64,
-    /// Tokens that the model wrote for all its attempts, as their output tells.
+    /// Tokens that the model wrote for all its attempts, as their output reports.
     pub output_tokens: u64,
     pub command: Vec<String>,
     pub folder: String,
@@ -96,7 +96,7 @@ pub struct AgentView {
     pub supervisor: Option<SupervisorView>,
     /// It reports itself.
     pub self_reporting: bool,
-    /// It is started for each task of the queue, and waits for the next one.
+    /// It is started with each task of the queue, and is waiting for the next one.
     pub idle: bool,
     /// The node of a fleet that has it, or had it last.
     pub node: Option<String>,
@@ -107,7 +107,7 @@ pub struct AgentView {
     pub updated_at: Time,
 }
 
-/// Who has an agent.
+/// The supervisor of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Supervisor))]
 pub struct SupervisorView {
@@ -696,7 +696,7 @@ fn why(agent: &agent::Agent) -> Option<String> {
             Pause::Asking => "a round is over",
             Pause::Resting => "it succeeded, and rests",
             Pause::Task => "its task waits for a person",
-            Pause::Draining => "nothing is begun while draining",
+            Pause::Draining => "no new work is started while draining",
             Pause::Turn => "it waits for its turn",
             Pause::Incurable => "it cannot continue by itself",
             Pause::Budget => "the budget of the store is spent",

@@ -12,7 +12,7 @@ macro_rules! request {
                 /// Its name.
                 #[cfg_attr(feature = "schema", schema(ignore))]
                 pub step: relight_core::ids::StepName,
-                /// 1 when none.
+                /// Default: 1.
                 #[cfg_attr(feature = "schema", schema(value_type = Option<i64>, minimum = 1, maximum = 4294967295_i64))]
                 pub occurrence: Option<std::num::NonZeroU32>,
                 $($fields)*

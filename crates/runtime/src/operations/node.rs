@@ -20,7 +20,7 @@ pub struct NodeView {
     pub state: String,
     /// This is the node that answers.
     pub is_this: bool,
-    /// The rest of its lease, and the length of a renewal.
+    /// The remaining time of its lease; `lease_ms` is the full length.
     pub lease_left_ms: u64,
     pub lease_ms: u64,
     /// Agents that it has.
@@ -31,7 +31,7 @@ pub struct NodeView {
     pub version: String,
     /// How often it has joined.
     pub epoch: u64,
-    /// It takes nothing new, also when it joins again.
+    /// It takes nothing new, even when it joins again.
     pub draining: bool,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub joined_at: Time,

@@ -172,7 +172,7 @@ impl SessionOperation for SessionEnd {
 }
 
 request! {
-    /// Activity in a session: renews the mark of a turn, or is noted where turns are not marked.
+    /// Activity in a session: renews the mark of a turn, or is recorded if turns are not marked.
     session SessionTouch {
         /// The agent's own id of the conversation, of a session whose turns are not marked.
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
@@ -229,14 +229,14 @@ request! {
 }
 
 request! {
-    /// Keeps a session from continuing.
+    /// Suspends a session.
     session SessionSuspend {
         pub reason: Option<String>,
     }
 }
 
 request! {
-    /// Clears what is owed to a session.
+    /// Clears a session's mark, reason, deaths and context.
     session SessionClear {}
 }
 
@@ -335,7 +335,7 @@ pub struct SessionShutdown {
     /// The owner given when the turns began; default: the caller.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub owner: Option<OwnerName>,
-    /// A process of this machine, also when it is gone already. Over the socket only.
+    /// A process of this machine, even if it is already gone. Over the socket only.
     pub owner_pid: Option<u32>,
 }
 
@@ -356,7 +356,7 @@ impl SessionOperation for SessionShutdown {
     }
 }
 
-/// How sessions are recovered; what the configuration says where a field is left out.
+/// How sessions are recovered. Default for omitted fields: the configuration.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -369,7 +369,7 @@ pub struct SessionRecover {
     #[serde(default, deserialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub window: Option<Span>,
-    /// How long a `resume_pending` one may wait to be taken up; `0s` for no limit.
+    /// How long a `resume_pending` one may wait to be resumed; `0s` for no limit.
     #[serde(default, deserialize_with = "fields::optional_text")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub freshness: Option<Span>,
@@ -379,7 +379,7 @@ pub struct SessionRecover {
 }
 
 impl SessionRecover {
-    /// Decides every session whose turn was cut off, and answers those.
+    /// Decides what happens to each session whose turn was cut off, and returns them.
     pub async fn run(
         self,
         engine: &Engine,
@@ -507,9 +507,9 @@ pub struct BegunTurn {
     pub generation: Generation,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub session_id: SessionId,
-    /// The turn before did not end.
+    /// The previous turn did not end.
     pub resumed: bool,
-    /// What the session was before; none when it is new.
+    /// What the session was before; null if it is new.
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub previous_state: Option<SessionStateKind>,
     pub reason: Option<String>,

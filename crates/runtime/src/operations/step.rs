@@ -19,9 +19,9 @@ use crate::redact_input;
 use crate::running_step::{Runner, RunningStep};
 
 request! {
-    /// A step that is about to act.
+    /// Begins a step; the answer says what to do.
     step StepBegin {
-        /// `keyed` when none.
+        /// Default: `keyed`.
         #[serde(default, deserialize_with = "fields::text")]
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
         pub rule: RepeatRule,
@@ -32,13 +32,13 @@ request! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Advice {
-    /// Of which task.
+    /// The task's id.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub task: TaskId,
     /// Its name.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub step: StepName,
-    /// Which time this name comes up.
+    /// Which use of this name.
     pub occurrence: u32,
     /// `go`, `again`, `ask`, `wait` or `finished`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -140,16 +140,16 @@ pub async fn begin(
 }
 
 request! {
-    /// A step that has acted.
+    /// Ends a step. A finished step is not changed.
     step StepEnd {
-        /// It is known not to have worked.
+        /// It failed; it may be run again.
         #[serde(default)]
         pub failed: bool,
-        /// What it gave.
+        /// Its output.
         #[serde(default, deserialize_with = "output")]
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
         pub output: Output,
-        /// 0, or 1 for one that failed, when none.
+        /// Default: 0, or 1 if it failed.
         #[cfg_attr(feature = "schema", schema(value_type = Option<i32>, minimum = 0, maximum = 255))]
         pub exit_code: Option<u8>,
         /// What it cost, such as `0.25`.
@@ -170,16 +170,16 @@ fn output<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Output, D::Error>
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct StepClosed {
-    /// Of which task.
+    /// The task's id.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub task: TaskId,
-    /// Where the task stands now.
+    /// The task's status now.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub status: TaskStatus,
     /// Its name.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub step: StepName,
-    /// Which time this name comes up.
+    /// Which use of this name.
     pub occurrence: u32,
     /// `done`, `failed` or `skipped`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
@@ -230,7 +230,7 @@ impl Operation for StepEnd {
 }
 
 request! {
-    /// A step that is not to be done.
+    /// Closes a step without doing it; it no longer keeps its task open.
     step StepSkip {
         /// Why.
         pub reason: String,

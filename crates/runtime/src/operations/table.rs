@@ -312,7 +312,7 @@ struct Events {
     kinds: Vec<EventKind>,
     #[serde(default)]
     after: u64,
-    /// The newest before this one; `next` is then the `before` of the page before.
+    /// The newest before this one; `next` is then the `before` of the previous page.
     before: Option<u64>,
     limit: Option<usize>,
     /// The newest, instead of the first after `after`.

@@ -38,7 +38,7 @@ macro_rules! verb {
 verb! {
     /// It is finished.
     TaskDone {
-        /// Also when declared steps are open or failed.
+        /// Even if declared steps are open or failed.
         #[serde(default)]
         pub force: bool,
     }
@@ -48,7 +48,7 @@ verb! {
 verb! {
     /// Marks the task as done; it waits for a review.
     TaskReview {
-        /// Also when it is blocked or suspended: a person says so.
+        /// Even if it is blocked or suspended; only for people.
         #[serde(default)]
         pub force: bool,
     }
@@ -84,7 +84,7 @@ verb! {
 }
 
 verb! {
-    /// Its lease is given back.
+    /// Releases the lease.
     TaskRelease {
         /// Take it from a live holder too; its later writes are refused.
         #[serde(default)]
@@ -105,11 +105,11 @@ verb! {
 verb! {
     /// Assigns the task again.
     TaskRetry {
-        /// To whom; the same agent as before when none.
+        /// The new agent. Default: the same agent.
         #[serde(default, deserialize_with = "fields::optional_text")]
         #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
         pub agent: Option<AgentName>,
-        /// Also when no retry is left, or a live holder has it.
+        /// Even if no retry is left, or a live holder has it.
         #[serde(default)]
         pub force: bool,
     }
@@ -132,7 +132,7 @@ verb! {
 }
 
 verb! {
-    /// Work on it has used this.
+    /// Cost and turns to add.
     TaskSpend {
         /// What it cost, such as `0.25`.
         #[serde(default, deserialize_with = "fields::optional_text")]
@@ -151,24 +151,24 @@ verb! {
 }
 
 request! {
-    /// It went wrong: its strategy is asked what becomes of it.
+    /// It failed; its strategy decides what happens next.
     task TaskFail {
         /// Why.
         pub reason: String,
-        /// Also when it is blocked or suspended: a person says so.
+        /// Even if it is blocked or suspended; only for people.
         #[serde(default)]
         pub force: bool,
     }
 }
 
-/// A task that went wrong.
+/// A task that failed.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Failed {
     /// As it is now.
     #[serde(flatten)]
     pub task: view::TaskView,
-    /// What its strategy made of it.
+    /// What its strategy decided.
     pub recovery: Recovered,
 }
 

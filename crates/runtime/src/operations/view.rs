@@ -368,7 +368,7 @@ fn output_text(output: &step::Output) -> String {
     )
 }
 
-/// What a successor is told about a task.
+/// What a successor learns about a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema), schema(as = Brief))]
 pub struct BriefView {
@@ -391,7 +391,7 @@ pub struct HeldBy {
     pub pid: Option<u32>,
     /// Of an attempt of an agent.
     pub attempt: Option<String>,
-    /// Who took a lease that only the clock ends.
+    /// The user or agent who took a time lease.
     pub by: Option<String>,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub since: Time,

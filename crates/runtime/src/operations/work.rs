@@ -141,7 +141,7 @@ impl TryFrom<Map<String, Value>> for TaskAdd {
     }
 }
 
-/// A task that was added, or the one that stands for the request.
+/// A task that was added, or the existing one that matches the request.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TaskAdded {
@@ -153,7 +153,7 @@ pub struct TaskAdded {
 }
 
 impl TaskAdd {
-    /// Adds it; the same one again, or one whose key another has, changes nothing.
+    /// Adds it. If the same task or one with the same key exists, nothing changes.
     pub async fn run(
         self,
         context: &Context,
@@ -331,7 +331,7 @@ impl TaskStart {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskClaim {
-    /// For whom.
+    /// The agent that claims.
     #[serde(deserialize_with = "fields::text")]
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub agent: AgentName,
@@ -389,7 +389,7 @@ pub fn length(holder: &Holder, given: Option<Span>) -> Result<Option<Span>, ActE
 #[cfg_attr(feature = "schema", into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct TaskList {
-    /// Only of these statuses, with commas between.
+    /// Only these statuses, separated by commas.
     #[serde(default, rename = "status", deserialize_with = "statuses")]
     #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
     pub statuses: Vec<TaskStatus>,
@@ -407,10 +407,10 @@ pub struct TaskList {
     #[serde(default)]
     #[cfg_attr(feature = "schema", param(value_type = Option<bool>))]
     pub newest: bool,
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(feature = "schema", param(minimum = 1, maximum = 1000, default = 100))]
     pub limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
     pub after: Option<TaskId>,
 }

@@ -46,7 +46,7 @@ struct RecoveryRules {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Recovered {
-    /// Which.
+    /// The task's id.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub task: TaskId,
     /// Its agent, if it has one.

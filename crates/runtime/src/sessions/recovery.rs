@@ -23,7 +23,7 @@ use crate::os::clock;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[cfg_attr(feature = "schema", schema(as = DecidedSession))]
 pub struct Decided {
-    /// By which the gateway knows it.
+    /// The gateway's key for it.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: SessionKey,
     /// The agent's own id of it.
@@ -32,10 +32,10 @@ pub struct Decided {
     /// Its newest turn.
     #[cfg_attr(feature = "schema", schema(value_type = u64))]
     pub generation: Generation,
-    /// Where it stood.
+    /// The previous state.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub from: SessionStateKind,
-    /// Where it stands now.
+    /// The new state.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub state: SessionStateKind,
     /// Why.

@@ -190,9 +190,10 @@ pub struct Changed {
     pub previous_state: AgentStateKind,
     /// The state now.
     pub state: AgentStateKind,
-    /// The task that its attempt was at; it continues with the next attempt.
+    /// The task that its attempt was working on; it continues with the next attempt.
     pub task_interrupted: Option<TaskId>,
-    /// The same where the next attempt has begun already: what the last one did for it was cancelled.
+    /// The same, if the next attempt has already begun: the previous attempt's work on it was cut off; its
+    /// finished steps stay.
     pub task_cancelled: Option<TaskId>,
 }
 

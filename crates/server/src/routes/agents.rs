@@ -42,10 +42,10 @@ const NODE_PATIENCE: Span = Span::from_secs(20);
 pub(super) struct WhichAgents {
     /// Only in this state.
     state: Option<String>,
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     after: Option<String>,
 }
 
@@ -352,7 +352,7 @@ pub(super) async fn start(
     app.change(agent, request).await
 }
 
-/// Ends what runs of an agent; nothing brings it back but a person.
+/// Stops an agent; only a person can start it again.
 #[cfg_attr(test, utoipa::path(post, path = "/api/agents/{name}/stop", tag = "agents",
     params(("name" = String, Path)),
     responses((status = 200, body = AgentChanged), (status = 404),

@@ -21,8 +21,8 @@ use crate::extract::Given;
 /// No request waits longer.
 const WAIT_MAX: Span = Span::from_secs(300);
 
-/// Takes the next task of the queue for an agent, waiting for one when told so; a report of one that
-/// reports by itself.
+/// Takes the next task of the queue for an agent and, if `wait` is given, waits for one. For an agent that
+/// reports itself it counts as a report.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks/claim", tag = "tasks", request_body = TaskClaim,
     responses((status = 200, body = Written<StartedView>), (status = 204, description = "there is no work"),
         (status = 409), (status = 422),

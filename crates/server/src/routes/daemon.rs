@@ -45,7 +45,7 @@ pub(super) async fn status(State(app): State<App>) -> Result<Answer<SupervisorSt
     }))
 }
 
-/// Ends the daemon, and its agents with it unless told otherwise.
+/// Ends the daemon and, unless `keep_agents` is set, its agents.
 #[cfg_attr(test, utoipa::path(post, path = "/api/down", tag = "daemon", request_body = Down,
     responses((status = 200, body = Object), (status = 422),
         (status = 503))))]
@@ -60,14 +60,14 @@ pub(super) async fn down(
     .map(Answer)
 }
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 #[cfg_attr(test, utoipa::path(post, path = "/api/reload", tag = "daemon",
     responses((status = 200, body = Object), (status = 503))))]
 pub(super) async fn reload(State(app): State<App>) -> Result<Answer<serde_json::Value>, ApiError> {
     app.answer(Request::Reload).await.map(Answer)
 }
 
-/// Brings back what died with its supervisor.
+/// Recovers work whose holder is gone.
 #[cfg_attr(test, utoipa::path(post, path = "/api/recover", tag = "daemon", request_body = Recover,
     responses((status = 200, body = Object), (status = 422),
         (status = 503))))]

@@ -59,10 +59,10 @@ pub(super) struct WhichAttempts {
     since: Option<String>,
     /// Only of this agent.
     agent: Option<String>,
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 1000))]
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     after: Option<String>,
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn health(State(app): State<App>) -> Response {
     }
 }
 
-/// Who asks, as the daemon sees it.
+/// The caller, as the daemon identifies it.
 #[cfg_attr(test, utoipa::path(get, path = "/api/me", tag = "daemon", responses((status = 200, body = Me))))]
 pub(super) async fn me(Extension(caller): Extension<Caller>) -> Answer<Me> {
     let via = match caller.via {
@@ -79,7 +79,8 @@ pub(super) async fn give_code(
     }))
 }
 
-/// Logs a browser in by a one-time code: sets the cookie, and answers what writes need beside it.
+/// Logs a browser in by a one-time code: sets the cookie, and returns the value that writes also
+/// need.
 #[cfg_attr(test, utoipa::path(post, path = "/api/login", tag = "daemon", request_body = Login,
     responses((status = 200, body = LoggedIn), (status = 401))))]
 pub(super) async fn log_in(

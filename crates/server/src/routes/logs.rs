@@ -32,7 +32,7 @@ const BYTES_MAX: usize = 2 << 20;
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct HowMuch {
-    /// The last so many lines, 1 to 5000.
+    /// Number of last lines, 1 to 5000.
     #[cfg_attr(test, param(minimum = 1, maximum = 5000, default = 200))]
     lines: Option<usize>,
     /// Only of this attempt.

@@ -28,7 +28,7 @@ use crate::statistics::{BOUNDS_MS, TASK_OUTCOMES, Totals};
 /// Agents that are named.
 const AGENTS_NAMED_MAX: usize = 100;
 
-/// The whole as numbers, for Prometheus.
+/// Metrics for Prometheus.
 #[cfg_attr(test, utoipa::path(get, path = "/metrics", tag = "daemon",
     responses((status = 200, body = String, content_type = "text/plain"))))]
 pub(super) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {

@@ -18,8 +18,8 @@ use crate::extract::{Given, Named, parse};
 /// Where checkpoint files are, below the home, unless a local caller names a folder.
 const CHECKPOINTS: &str = "checkpoints";
 
-/// An operation by its name, with its fields as the body: the answer is the JSON of the command line. Answers
-/// `nothing` where there is no work to claim.
+/// An operation by its name, with its fields as the body: the answer is the JSON of the command line. The
+/// answer is `nothing` if there is no work to claim.
 #[cfg_attr(test, utoipa::path(post, path = "/api/operations/{name}", tag = "operations",
     params(("name" = inline(super::OperationName), Path, description = "The operation.")),
     request_body = Object,

@@ -28,10 +28,10 @@ use crate::wire::list::{List, Page};
 pub(super) struct WhichSessions {
     /// Only in this state.
     state: Option<String>,
-    /// At most so many, 1 to 1000.
+    /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     after: Option<String>,
 }
 
@@ -96,22 +96,23 @@ macro_rules! verbs {
 }
 
 verbs! {
-    /// A turn is about to run.
+    /// Marks a turn before it runs.
     begin "/api/sessions/{key}/begin" SessionBegin => BegunTurn;
-    /// The turn has run.
+    /// Ends a turn.
     end "/api/sessions/{key}/end" SessionEnd => EndedTurn;
-    /// Renews the mark of a turn by its generation, or notes activity in a session whose turns are not
+    /// Renews the mark of a turn by its generation, or records activity in a session whose turns are not
     /// marked.
     touch "/api/sessions/{key}/touch" SessionTouch => SessionView;
     /// Lets a session continue that was cut off, suspended or expired.
     resume "/api/sessions/{key}/resume" SessionResume => ChangedSession;
     /// Suspends the session: no turn begins until it is resumed.
     suspend "/api/sessions/{key}/suspend" SessionSuspend => ChangedSession;
-    /// Clears what is owed to a session: its mark, reason, deaths and context.
+    /// Clears a session's mark, reason, deaths and context.
     clear "/api/sessions/{key}/clear" SessionClear => ChangedSession;
 }
 
-/// A gateway starts: decides every session whose turn was cut off, and answers those.
+/// At the start of a gateway: decides what happens to each session whose turn was cut off, and returns
+/// them.
 #[cfg_attr(test, utoipa::path(post, path = "/api/sessions/recover", tag = "sessions",
     request_body = SessionRecover,
     responses((status = 200, body = RecoveredSessions), (status = 422))))]
@@ -126,7 +127,7 @@ pub(super) async fn recover(
     ))
 }
 
-/// A gateway stops in order: discards its marks.
+/// At a clean stop of a gateway: discards its marks.
 #[cfg_attr(test, utoipa::path(post, path = "/api/sessions/shutdown", tag = "sessions",
     request_body = SessionShutdown,
     responses((status = 200, body = Discarded), (status = 422))))]

@@ -1,4 +1,4 @@
-//! The whole at a glance.
+//! An overview.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::wire::stats::{
 
 const HOURS_DEFAULT: u32 = 24;
 
-/// The whole at a glance: counts, the last hours, and what waits for a person.
+/// An overview: counts, the last hours, and what waits for a person.
 #[cfg_attr(test, utoipa::path(get, path = "/api/stats", tag = "daemon", params(WhichHours),
     responses((status = 200, body = Stats), (status = 422))))]
 pub(super) async fn stats(

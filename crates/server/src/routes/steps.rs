@@ -68,12 +68,12 @@ pub(super) async fn show(
 }
 
 verbs! {
-    /// A step is about to act: what to do with it.
+    /// Begins a step; the answer says what to do.
     begin "/api/tasks/{id}/steps/{name}/begin" StepBegin => Advice;
-    /// A step has acted. One that was finished before stays as it is.
+    /// Ends a step. A finished step is not changed.
     end "/api/tasks/{id}/steps/{name}/end" StepEnd => StepClosed;
-    /// A person knows what became of a step in doubt.
+    /// Records whether a step in doubt happened.
     resolve "/api/tasks/{id}/steps/{name}/resolve" StepResolve => StepClosed;
-    /// A step is not to be done: it is closed, and no longer keeps its task from being done.
+    /// Closes a step without doing it; it no longer keeps its task open.
     skip "/api/tasks/{id}/steps/{name}/skip" StepSkip => StepClosed;
 }

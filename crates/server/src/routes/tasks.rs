@@ -61,7 +61,7 @@ pub(super) async fn show(
     )))
 }
 
-/// What a successor is told about a task: what its agent's live attempt was given, else what the next
+/// What a successor learns about a task: what its agent's live attempt was given, else what the next
 /// attempt would be given.
 #[cfg_attr(test, utoipa::path(get, path = "/api/tasks/{id}/brief", tag = "tasks", params(("id" = String, Path)),
     responses((status = 200, body = view::BriefView), (status = 404), (status = 422))))]
@@ -123,7 +123,7 @@ impl App {
     }
 }
 
-/// Adds a task; the same one again, or one whose key another has, changes nothing.
+/// Adds a task. If the same task or one with the same key exists, nothing changes.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks", tag = "tasks", request_body = TaskAdd,
     responses((status = 201, body = relight_runtime::operations::work::TaskAdded), (status = 200, body = relight_runtime::operations::work::TaskAdded),
         (status = 409), (status = 422))))]
@@ -143,7 +143,8 @@ pub(super) async fn add(
     Ok(json_bytes(status, &added))
 }
 
-/// Takes the lease of a task, adding it first where it is absent; the same agent continues by its fence.
+/// Takes the lease of a task and adds the task if it does not exist; the same agent continues with its
+/// fence.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks/{id}/start", tag = "tasks", params(("id" = String, Path)),
     request_body = TaskStart,
     responses((status = 200, body = Written<StartedView>), (status = 409),

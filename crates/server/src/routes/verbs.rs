@@ -50,7 +50,7 @@ verbs! {
     cancel "/api/tasks/{id}/cancel" TaskCancel;
     /// Assigns the task again.
     retry "/api/tasks/{id}/retry" TaskRetry;
-    /// Gives the lease back.
+    /// Releases the lease.
     release "/api/tasks/{id}/release" TaskRelease;
     /// Adds context for a successor.
     set "/api/tasks/{id}/set" TaskSet;
@@ -58,7 +58,7 @@ verbs! {
     spend "/api/tasks/{id}/spend" TaskSpend;
 }
 
-/// It went wrong: its strategy is asked what becomes of it.
+/// Records that it failed; its strategy decides what happens next.
 #[cfg_attr(test, utoipa::path(post, path = "/api/tasks/{id}/fail", tag = "tasks", params(("id" = String, Path)),
     request_body = TaskFail,
     responses((status = 200, body = Written<Failed>), (status = 404),

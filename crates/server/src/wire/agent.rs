@@ -34,9 +34,10 @@ pub(crate) struct AgentChanged {
     pub(crate) agent: String,
     pub(crate) previous_state: String,
     pub(crate) state: String,
-    /// The task that its attempt was at; it continues with the next attempt.
+    /// The task that its attempt was working on; it continues with the next attempt.
     pub(crate) task_interrupted: Option<String>,
-    /// The same where the next attempt has begun already: what the last one did for it was cancelled.
+    /// The same, if the next attempt has already begun: the previous attempt's work on it was cut off; its
+    /// finished steps stay.
     pub(crate) task_cancelled: Option<String>,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct AgentConfigView {
     pub(crate) cooldown_max: String,
     /// A run of this length counts as progress.
     pub(crate) stable_after: String,
-    /// At most so many restarts within `total_window`.
+    /// Maximum restarts within `total_window`.
     pub(crate) total_max: u32,
     pub(crate) total_window: String,
     pub(crate) silence_max: String,
@@ -142,7 +143,7 @@ pub(crate) struct Logs {
     pub(crate) agent: String,
     /// Redacted, and without terminal control sequences.
     pub(crate) lines: Vec<String>,
-    /// When each of them was written, at the latest, to about a second; null where it is not known.
+    /// Latest possible time of each line, to about a second; null if unknown.
     #[cfg_attr(test, schema(value_type = Vec<Option<String>>))]
     pub(crate) times: Vec<Option<Time>>,
     /// There are earlier lines.

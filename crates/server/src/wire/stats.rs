@@ -1,4 +1,4 @@
-//! The whole at a glance.
+//! An overview.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(crate) struct Stats {
     pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
     pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,
     pub(crate) time_to_recover_ms: TimeToRecover,
-    /// What agents said that they spent; hours without are omitted.
+    /// What agents report that they spent; hours without spending are omitted.
     pub(crate) cost_per_hour: Vec<CostOfHour>,
     /// Of the last hour.
     pub(crate) steps_per_minute: Vec<StepsOfMinute>,

@@ -282,7 +282,7 @@ impl Crowd {
 
     fn call(&self, words: &[&str], wanted: &[i32]) -> anyhow::Result<Answer> {
         let answer = self.stage.product.call(&self.stage.home, words)?;
-        let held = answer.code != 75 || answer.stderr.contains("is held by");
+        let held = answer.code != 75 || answer.stderr.contains(" held by ");
         let mut seen = self.seen();
         seen.calls += 1;
         if !wanted.contains(&answer.code) || !held {

@@ -86,13 +86,13 @@ impl Salvage {
         for table in &self.tables {
             let lost = match table.errors.first() {
                 None => "nothing".to_owned(),
-                Some(error) => format!("what lay behind: {error}"),
+                Some(error) => format!("the rest: {error}"),
             };
             rows.push(vec![table.table.to_owned(), table.copied.to_string(), lost]);
         }
         format!(
-            "\nsalvaged into {}\n{}\n\nthe damaged file is as it was; to go on with the new one, with \
-             nothing of Relight running, type:\n  {}",
+            "\nsalvaged into {}\n{}\n\nthe damaged file is unchanged; to continue with the new one, \
+             stop everything of Relight and type:\n  {}",
             self.to.display(),
             output::table(&rows),
             self.type_next().join("\n  ")

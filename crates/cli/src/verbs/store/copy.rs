@@ -134,8 +134,8 @@ impl Held {
             .map(|(count, what)| format!("{what}: {count}"))
             .collect();
         let text = format!(
-            "FROM is in use, or was left in use ({}): to go on with TO, first end what runs with relight \
-             down, and put right what nobody holds any more with relight recover",
+            "FROM is in use, or was left in use ({}): to continue with TO, first stop what runs with \
+             relight down, and recover what nobody holds any more with relight recover",
             counts.join(", ")
         );
         output::note(environment, &text);
@@ -151,7 +151,7 @@ impl From<CopyError> for Failure {
             CopyError::NotEmpty { .. } => failure(Exit::No)
                 .hint("copy into a new file, or into another schema: postgres://…?schema=NAME"),
             CopyError::OtherSource { from, .. } => failure(Exit::Busy).hint(format!(
-                "relight store copy {from} TO goes on with it; or remove the half and begin anew"
+                "relight store copy {from} TO continues it; or remove the half and begin anew"
             )),
             CopyError::Unkept { .. } => failure(Exit::Data),
             CopyError::TakenOver(_) => failure(Exit::Busy).hint("let the other one finish"),

@@ -312,9 +312,11 @@ impl Actor {
                         .await
                 }
                 Cause::Stopped => {
-                    let reason = self.why_interrupted(cause);
-                    self.end_hold(task, TaskEvent::Interrupt { reason }, unwatched)
-                        .await
+                    let event = TaskEvent::Interrupt {
+                        reason: self.why_interrupted(cause),
+                        agent_keeps_it: true,
+                    };
+                    self.end_hold(task, event, unwatched).await
                 }
                 Cause::Completed
                 | Cause::Failed

@@ -19,7 +19,7 @@ use crate::os::clock;
 /// lease: a flood of them writes nothing.
 const RENEW_EVERY_MS: u64 = 250;
 
-/// What an agent that has beaten must know.
+/// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]

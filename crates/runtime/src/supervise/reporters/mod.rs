@@ -559,13 +559,12 @@ impl Reporters {
     async fn interrupt(&self, name: &AgentName, held: Vec<Task>) -> Option<TaskId> {
         let mut first = None;
         for task in held {
-            let reason = format!("a person ended agent {name}");
+            let event = TaskEvent::Interrupt {
+                reason: format!("a person ended agent {name}"),
+                agent_keeps_it: true,
+            };
             let right = Right::Fence(task.lease.fence);
-            match self
-                .engine()
-                .act(&task.id, right, TaskEvent::Interrupt { reason })
-                .await
-            {
+            match self.engine().act(&task.id, right, event).await {
                 Ok(_) => drop(first.get_or_insert(task.id)),
                 Err(ActError::Refused(_)) => {}
                 Err(error) => {
