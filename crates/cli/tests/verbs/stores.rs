@@ -62,7 +62,11 @@ fn a_copy_is_the_same_store_and_work_goes_on_in_it() {
         (&0.into(), &false.into())
     );
     assert_eq!(answer["held"]["tasks"], 1);
-    assert!(ran.stderr.contains("first stop what runs"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("first stop what runs"),
+        "{}",
+        ran.stderr
+    );
     assert!(file(&stage).exists() && !stage.folder.path().join("work/copy.db-wal").exists());
     assert_eq!(hash(&stage, &home(&stage)), hash(&stage, "sqlite:copy.db"));
     assert_eq!(answer["hash"], hash(&stage, "sqlite:copy.db"));
