@@ -30,7 +30,9 @@ function makeRow(task) {
 function fillRow(row, task) {
   const [name, step, agent, steps, since] = row.children;
   setText(name.lastChild, task.title);
-  setText(step, task.in_doubt?.[0] ?? task.next_step ?? "–");
+  // One begun under an earlier lease is in doubt, and may never run again.
+  const running = task.steps?.findLast((one) => one.state === "begun" && (one.fence === task.fence || one.fence === 0));
+  setText(step, running?.name ?? task.next_step ?? "–");
   if (agent.dataset.agent !== (task.agent ?? "")) replace(agent, task.agent ? subjectLink("agent", task.agent) : task.holder?.text ?? "–");
   agent.dataset.agent = task.agent ?? "";
   const { done, all } = stepCounts(task);
