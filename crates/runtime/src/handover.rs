@@ -7,6 +7,7 @@ use relight_core::event::{Event, EventKind};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Holder;
 use relight_core::recovery::Decision;
+use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState};
 use relight_core::task::Task;
 use relight_store::{EventQuery, Store, StoreError};
@@ -88,6 +89,11 @@ pub(crate) async fn of(
         let steps = steps.iter().filter(move |step| step.state == state);
         steps.map(|step| step.key.to_string()).collect()
     };
+    // A person who has it tried again clears the reason.
+    let reason = match reason {
+        None => reason_of_end(store, &task.id).await?,
+        reason => reason,
+    };
     Ok(Some(HandedOver {
         from: before.text(),
         by,
@@ -95,6 +101,20 @@ pub(crate) async fn of(
         in_doubt: named(StepState::Begun),
         failed: named(StepState::Failed),
     }))
+}
+
+/// The reason that was given when the last hold ended.
+async fn reason_of_end(store: &dyn Store, task: &TaskId) -> Result<Option<String>, StoreError> {
+    let query = EventQuery {
+        kinds: vec![EventKind::TaskStatus],
+        limit: HOLDS_MAX,
+        ..query(task)
+    };
+    let events = store.events(query).await?;
+    let was_held = |event: &&Event| event.detail["from"] == TaskStatus::InProgress.as_str();
+    let reason = events.iter().rfind(was_held);
+    let reason = reason.and_then(|event| event.detail["reason"].as_str());
+    Ok(reason.map(str::to_owned))
 }
 
 /// The attempt that worked on the task last, besides the live one of the agent that asks.
