@@ -103,8 +103,8 @@ fn an_agent_that_works_on_after_a_success_is_suspended_with_the_others_and_conti
     );
     ground.config(&config("spend_max = \"1.00\""));
     let _daemon = ground.up(&[]);
-    let agent = ground.until_agent("a", |agent| agent["state"] != "running");
-    assert_eq!(agent["state"], "suspended", "{agent}");
+    ground.until_agent("a", |agent| !agent["last_death"].is_null());
+    assert_eq!(ground.state("a"), "suspended");
     assert_eq!(ground.causes("a"), ["stopped"]);
     let status = ground.call(&["status"]);
     assert_eq!(status.code, 1, "{status:?}");
