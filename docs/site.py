@@ -5,6 +5,7 @@ The pages are those of the repository, in the order of docs/README.md. mdBook is
 the target folder when it is missing (a few minutes, once). The site is not part of the binary.
 
 docs/site.py --check builds nothing: it reports pages that are not listed, and links to nothing.
+docs/site.py --pages DIR only writes the pages, and the files that they link to, into DIR.
 """
 
 import os
@@ -86,8 +87,11 @@ def stage(folder: pathlib.Path) -> None:
 
         def keep(match: re.Match[str]) -> str:
             target = os.path.relpath((folder_of_page / match[2].partition("#")[0]).resolve(), ROOT)
-            is_shown = target.split("/")[0] in SHOWN or re.match(r"[a-z]+:|#", match[2])
-            return match[0] if is_shown else f"{match[1]} (`{target}`)"
+            is_shown = any(target == name or target.startswith(f"{name}/") for name in SHOWN)
+            if is_shown or re.match(r"[a-z]+:|#", match[2]):
+                return match[0]
+            is_named = match[1].strip("`").removeprefix("./") == target
+            return match[1] if is_named else f"{match[1]} (`{target}`)"
 
         page.write_text(LINK.sub(keep, page.read_text()))
     (folder / "SUMMARY.md").write_text(summary())
@@ -121,6 +125,8 @@ if __name__ == "__main__":
             build(TARGET / "site")
         case ["--check"]:
             check()
+        case ["--pages", folder]:
+            stage(pathlib.Path(folder).resolve())
         case [out] if not out.startswith("-"):
             build(pathlib.Path(out).resolve())
         case _:

@@ -61,6 +61,7 @@ mv "$to/.relight.new" "$to/relight"
 data=${XDG_DATA_HOME:-$HOME/.local/share}
 copy() { [ ! -f "$1" ] || { mkdir -p "$(dirname "$2")" && cp "$1" "$2"; } 2>/dev/null || true; }
 copy "$source/completions/relight.bash" "$data/bash-completion/completions/relight"
+copy "$source/completions/relight.zsh" "$data/zsh/site-functions/_relight"
 copy "$source/completions/relight.fish" "$data/fish/vendor_completions.d/relight.fish"
 for page in "$source"/man/*.1; do copy "$page" "$data/man/man1/$(basename "$page")"; done
 
@@ -68,4 +69,7 @@ echo "installed $("$to/relight" --version) as $to/relight"
 case ":$PATH:" in
   *":$to:"*) ;;
   *) echo "$to is not in your PATH: add  export PATH=\"$to:\$PATH\"  to your shell's profile" ;;
+esac
+case "${SHELL:-}" in
+  */zsh) echo "completion for zsh: add  fpath+=(\"$data/zsh/site-functions\")  before compinit in ~/.zshrc" ;;
 esac

@@ -38,6 +38,8 @@ use crate::trust;
 
 /// How long it may take to find out whether somebody listens at a socket.
 const KNOCK_MAX: Span = Span::from_ms(500);
+/// What stands for the name of a project in lists of a home that belongs to none.
+pub(crate) const DEFAULT_PROJECT: &str = "(default)";
 
 /// Where the password of a store is safer than on a command line.
 const BETTER_PLACES: &str =
@@ -222,7 +224,7 @@ impl Environment {
             projects.into_iter().partition(Project::is_separate);
         let names: Vec<&str> = shared.iter().map(|it| it.name.as_str()).collect();
         let name = match names.is_empty() {
-            true => "(default)".to_owned(),
+            true => DEFAULT_PROJECT.to_owned(),
             false => names.join(", "),
         };
         let config = shared.first().map(Project::config);

@@ -23,6 +23,8 @@ const CELL_CHARS_MAX: usize = 200;
 const CELL_CHARS_MIN: usize = 6;
 /// Between two columns.
 const GAP: usize = 2;
+/// A longer cell or name moves only the rest of its own line, instead of every line.
+pub(crate) const PAD_CHARS_MAX: usize = 48;
 
 /// What printing depends on: global flags and the environment.
 pub(crate) trait OutputSettings {
@@ -257,7 +259,11 @@ pub(crate) fn terminal_size() -> Option<(usize, usize)> {
 
 fn laid_out(rows: &[Vec<String>], chars_max: usize) -> String {
     let rows = cells(rows, chars_max);
-    lines(&rows, &widths(&rows))
+    let widths: Vec<usize> = widths(&rows)
+        .into_iter()
+        .map(|width| width.min(PAD_CHARS_MAX))
+        .collect();
+    lines(&rows, &widths)
 }
 
 fn cells(rows: &[Vec<String>], chars_max: usize) -> Vec<Vec<String>> {
@@ -285,7 +291,8 @@ fn lines(rows: &[Vec<String>], widths: &[usize]) -> String {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(widths) {
             line += cell;
-            line.extend(std::iter::repeat_n(' ', width + GAP - cell.chars().count()));
+            let pad = width.saturating_sub(cell.chars().count()) + GAP;
+            line.extend(std::iter::repeat_n(' ', pad));
         }
         text += line.trim_end();
         text.push('\n');
@@ -315,6 +322,15 @@ mod tests {
                 .all(|line| line.chars().count() < 2 * CELL_CHARS_MAX),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_long_cell_moves_only_its_own_line() {
+        let row = |text: &str| vec![text.to_owned(), "running".to_owned()];
+        let text = table(&[row("agent"), row(&"a".repeat(100)), row("b")]);
+        let widths: Vec<usize> = text.lines().map(str::len).collect();
+        let short = PAD_CHARS_MAX + GAP + "running".len();
+        assert_eq!(widths, [short, 100 + GAP + "running".len(), short]);
     }
 
     #[test]

@@ -185,6 +185,18 @@ impl Alert {
             .more(json!({"why": why}))
     }
 
+    /// An agent has spent its limit without progress.
+    pub fn agent_overspent(name: &AgentName, command_to_start: &str, why: &str) -> Self {
+        let text = format!("agent {name} is suspended: {why}");
+        let hint = format!(
+            "{command_to_start} lets it spend as much again; a higher limit in relight.toml counts after a \
+             reload"
+        );
+        Self::new(AlertKind::Suspended, Subject::Agent(name.clone()), text)
+            .hint(hint)
+            .more(json!({"why": why}))
+    }
+
     /// An agent that reports its own heartbeats is silent.
     pub fn agent_silent(name: &AgentName, silent: Span) -> Self {
         let text = format!("agent {name} has not reported for {silent}");

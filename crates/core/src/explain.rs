@@ -32,11 +32,13 @@ pub enum Vocabulary {
     Alert,
     /// The kind of an event.
     Event,
+    /// A word that the messages of Relight use.
+    Term,
 }
 
 impl Vocabulary {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ExitCode,
         Self::ErrorCode,
         Self::TaskStatus,
@@ -48,6 +50,7 @@ impl Vocabulary {
         Self::SessionState,
         Self::Alert,
         Self::Event,
+        Self::Term,
     ];
 
     /// For people.
@@ -64,6 +67,7 @@ impl Vocabulary {
             Self::SessionState => "session state",
             Self::Alert => "alert",
             Self::Event => "event",
+            Self::Term => "term",
         }
     }
 }
@@ -215,7 +219,7 @@ fn signal_of(code: u8) -> Option<Explanation> {
 
 use Vocabulary::{
     AgentState, Alert, DeathCause, Event, ExitCode, RepeatRule, SessionState, StepState,
-    TaskStatus, Truth,
+    TaskStatus, Term, Truth,
 };
 
 /// Kind, word, meaning, what to do.
@@ -343,6 +347,16 @@ const TABLE: &[Row] = &[
     (Event, "audit", "the daemon refused access", "relight token list shows who may come in"),
     (Event, "node", "a node joined a fleet, left it or was drained", ""),
     (Event, "unknown", "an event that this version cannot read: a newer one wrote it, or it is damaged", ""),
+
+    (Term, "attempt", "one run of an agent's program, from its start to its end; each restart is a new one", "relight deaths NAME lists those that ended"),
+    (Term, "brief", "what the next attempt is told about the one before: how it ended, what is done and what is in doubt", ""),
+    (Term, "cost", "what an agent spent, as its output or --cost tells it; without either it is 0", "spend_max and tokens_max limit it, [budget] for all agents together"),
+    (Term, "drain", "nothing new is begun, and what runs may finish", "relight drain --cancel ends it"),
+    (Term, "fence", "the number of a lease; a write with an older one is refused", ""),
+    (Term, "lease", "the right to work on a task; it ends with its holder or after its time", "relight inflight lists who holds what"),
+    (Term, "recovery", "what becomes of a task whose holder died: its strategy decides", "relight recover --dry-run shows what it would decide"),
+    (Term, "resume", "to continue an interrupted task after its last finished step; also the strategy that does so", "relight recover, or relight up, resumes what is left"),
+    (Term, "strategy", "the rule that decides about a task whose holder died", "[recovery] strategy in relight.toml, or relight task add --strategy"),
 ];
 
 #[cfg(test)]
@@ -419,6 +433,8 @@ mod tests {
         assert_eq!(kinds("died"), [Event]);
         assert_eq!(kinds("died unnoticed"), [Truth]);
         assert_eq!(kinds("attempt.died"), [Event]);
+        assert_eq!(kinds("resume"), [Term]);
+        assert_eq!(kinds("cost"), [Term]);
         assert_eq!(kinds("fenced"), [Vocabulary::ErrorCode]);
         assert_eq!(kinds("in_doubt").len(), 2);
         assert_eq!(kinds("200"), []);

@@ -407,6 +407,12 @@ impl Step {
     pub fn is_open(&self) -> bool {
         self.state == StepState::Begun
     }
+
+    /// Begun under this lease, so that its holder may be at it. One begun without a fence counts as
+    /// its holder's.
+    pub fn is_of_lease(&self, fence: Fence) -> bool {
+        self.fence == fence || self.fence == Fence::default()
+    }
 }
 
 #[cfg(test)]

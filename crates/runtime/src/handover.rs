@@ -1,12 +1,13 @@
 //! Whether a task came from another agent, as its new holder is told: from whom, by whose word, why,
 //! and what it has to look at first.
 
-use relight_core::agent::AttemptTag;
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::decide::STARTED_WITHOUT_AGENT;
 use relight_core::event::{Event, EventKind};
-use relight_core::ids::TaskId;
+use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::Holder;
 use relight_core::recovery::Decision;
+use relight_core::status::TaskStatus;
 use relight_core::step::{Step, StepState};
 use relight_core::task::Task;
 use relight_store::{EventQuery, Store, StoreError};
@@ -15,6 +16,8 @@ use serde_json::Value;
 
 /// Most events of a task that are looked at.
 const EVENTS_MAX: usize = 200;
+/// Most holds of a task that are looked through for an attempt.
+const HOLDS_MAX: usize = 20;
 
 /// A task that another agent worked on before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -86,6 +89,11 @@ pub(crate) async fn of(
         let steps = steps.iter().filter(move |step| step.state == state);
         steps.map(|step| step.key.to_string()).collect()
     };
+    // A person who has it tried again clears the reason.
+    let reason = match reason {
+        None => reason_of_end(store, &task.id).await?,
+        reason => reason,
+    };
     Ok(Some(HandedOver {
         from: before.text(),
         by,
@@ -93,6 +101,49 @@ pub(crate) async fn of(
         in_doubt: named(StepState::Begun),
         failed: named(StepState::Failed),
     }))
+}
+
+/// The reason that was given when the last hold ended.
+async fn reason_of_end(store: &dyn Store, task: &TaskId) -> Result<Option<String>, StoreError> {
+    let query = EventQuery {
+        kinds: vec![EventKind::TaskStatus],
+        limit: HOLDS_MAX,
+        ..query(task)
+    };
+    let events = store.events(query).await?;
+    let was_held = |event: &&Event| event.detail["from"] == TaskStatus::InProgress.as_str();
+    let reason = events.iter().rfind(was_held);
+    let reason = reason.and_then(|event| event.detail["reason"].as_str());
+    Ok(reason.map(str::to_owned))
+}
+
+/// The attempt that worked on the task last, besides the live one of the agent that asks.
+pub(crate) async fn last_attempt_at(
+    store: &dyn Store,
+    task: &TaskId,
+    reader: Option<&AgentName>,
+) -> Result<Option<Attempt>, StoreError> {
+    let query = EventQuery {
+        kinds: vec![EventKind::LeaseTaken],
+        limit: HOLDS_MAX,
+        ..query(task)
+    };
+    for event in store.events(query).await?.iter().rev() {
+        let Some(tag) = holder_of(event).as_ref().and_then(AttemptTag::of_holder) else {
+            continue;
+        };
+        let found = store.attempt(&tag).await?;
+        let is_reader =
+            |attempt: &Attempt| attempt.ended.is_none() && Some(&attempt.agent) == reader;
+        if let Some(attempt) = found.filter(|attempt| !is_reader(attempt)) {
+            return Ok(Some(attempt));
+        }
+    }
+    Ok(None)
+}
+
+fn holder_of(event: &Event) -> Option<Holder> {
+    serde_json::from_value(event.detail["holder"].clone()).ok()
 }
 
 fn query(task: &TaskId) -> EventQuery {
@@ -169,8 +220,7 @@ fn reassign() -> &'static str {
 /// The hold that the lease at this place began. Its agent is the attempt's, else the one that the task
 /// was given to last before; none where somebody without a name took it.
 fn hold(events: &[Event], lease: usize, agent: Option<String>) -> Hold {
-    let holder: Option<Holder> =
-        serde_json::from_value(events[lease].detail["holder"].clone()).ok();
+    let holder = holder_of(&events[lease]);
     let tag = holder.as_ref().and_then(AttemptTag::of_holder);
     let of_attempt = tag.and_then(|tag| tag.agent().map(str::to_owned));
     let is_unnamed = lease

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Pause};
 use relight_core::ids::{AgentName, SessionKey, TaskId};
-use relight_core::lease::{Fence, HeldLease, HolderLife};
+use relight_core::lease::{HeldLease, HolderLife};
 use relight_core::session::{Generation, Session, SessionState, SessionStateKind};
 use relight_core::status::TaskStatus;
 use relight_core::step::{Call, RepeatRule, Step, StepKey};
@@ -164,7 +164,7 @@ pub struct OpenTurn {
 /// Looks at everything. `home` is the folder of the store, where running steps have their locks.
 pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> {
     let (store, holders) = (engine.store(), engine.holders());
-    let (in_doubt, mut under_way) = steps(engine, home).await?;
+    let (in_doubt, mut under_way) = steps(engine, home, None).await?;
     let (mut held, mut lost) = (Vec::new(), Vec::new());
     let tasks = store
         .tasks(TaskQuery {
@@ -202,15 +202,30 @@ pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> 
     })
 }
 
+/// How many steps are in doubt, of so many tasks at most.
+pub async fn count_in_doubt(
+    engine: &Engine,
+    home: &Path,
+    tasks_max: usize,
+) -> Result<usize, StoreError> {
+    Ok(steps(engine, home, Some(tasks_max)).await?.0.len())
+}
+
 /// Steps in doubt, and those that somebody is at, by their task. A task that was cancelled is history; one
 /// that was completed over a step in doubt still has that doubt.
 async fn steps(
     engine: &Engine,
     home: &Path,
+    tasks_max: Option<usize>,
 ) -> Result<(Vec<OpenStep>, BTreeMap<TaskId, Vec<OpenStep>>), StoreError> {
     let (store, holders) = (engine.store(), engine.holders());
     let (mut in_doubt, mut under_way) = (Vec::new(), BTreeMap::new());
-    let tasks = store.tasks(TaskQuery::with_steps_in_doubt()).await?;
+    let tasks = store
+        .tasks(TaskQuery {
+            limit: tasks_max,
+            ..TaskQuery::with_steps_in_doubt()
+        })
+        .await?;
     holders
         .look_for(tasks.iter().filter_map(|task| task.lease.held.as_ref()))
         .await?;
@@ -232,14 +247,12 @@ async fn steps(
     Ok((in_doubt, under_way))
 }
 
-/// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives. One begun
-/// without a fence counts as that one's.
+/// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives.
 fn is_under_way(holders: &Holders, home: &Path, task: &Task, step: &Step) -> bool {
     let is_alive = holders.is_held(&task.lease);
-    let is_the_holders = step.fence == task.lease.fence || step.fence == Fence::default();
     // A lock that cannot be looked at tells nothing.
     let runs = || RunningStep::is_taken(home, &task.id, &step.key).unwrap_or(false);
-    (is_alive && is_the_holders) || runs()
+    (is_alive && step.is_of_lease(task.lease.fence)) || runs()
 }
 
 fn open_step(task: &Task, step: Step) -> OpenStep {

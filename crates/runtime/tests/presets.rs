@@ -127,7 +127,7 @@ impl Attempt {
             self.facts.extend(reader.line(line.as_bytes(), now()));
         }
         let how = how(self.child.wait().unwrap());
-        let said = reader.ended(&self.preset, how);
+        let said = reader.ended(&self.preset, how, None);
         (
             Outcome {
                 facts: self.facts,

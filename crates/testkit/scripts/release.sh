@@ -29,6 +29,7 @@ echo "install.sh from a folder of artefacts"
 HOME=$work/a sh "$work/out/install.sh" >/dev/null
 works "$work/a/.local/bin/relight"
 [ -s "$work/a/.local/share/bash-completion/completions/relight" ] || fail "no completions"
+[ -s "$work/a/.local/share/zsh/site-functions/_relight" ] || fail "no completion for zsh"
 [ -s "$work/a/.local/share/man/man1/relight.1" ] || fail "no man page"
 
 echo "install.sh from an unpacked archive, into a folder of one's own"
@@ -36,6 +37,9 @@ mkdir "$work/unpacked"
 tar -xzf "$work"/out/relight-*.tar.gz -C "$work/unpacked" --strip-components=1
 HOME=$work/b sh "$work/unpacked/install.sh" --to "$work/b/tools" >/dev/null
 works "$work/b/tools/relight"
+grep -o '](\([^)#:]*\)' "$work/unpacked/README.md" | cut -c 3- | while read -r page; do
+  [ -e "$work/unpacked/$page" ] || fail "README.md links to $page, which is not in the archive"
+done
 
 echo "install.sh refuses an archive that was changed"
 cp -r "$work/out" "$work/changed"

@@ -545,14 +545,14 @@ pub(crate) struct InitArguments {
 pub(crate) struct ExplainArguments {
     /// An exit code, error code, event kind, cause of death, alert, status or state
     #[arg(value_name = "WORD")]
-    pub(crate) word: Option<String>,
+    pub(crate) words: Vec<String>,
 }
 
 /// `completions`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  relight completions bash > ~/.local/share/bash-completion/completions/relight\n\n\
-    In bash, zsh and fish, names of agents, tasks and presets are completed too."
+    In bash, zsh and fish, names of agents, tasks, steps, sessions and presets are completed too."
 )]
 pub(crate) struct CompletionsArguments {
     /// The shell

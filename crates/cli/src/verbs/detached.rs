@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdout, Stdio};
 
 use relight_core::time::Span;
 use relight_runtime::os::{file, process};
+use relight_runtime::supervise::control::SupervisorStatus;
+use relight_runtime::supervise::daemon_client::{self, DaemonState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,8 @@ use crate::output;
 
 /// How long the daemon may take to serve; a large store may have to be upgraded first.
 const START_MAX: Span = Span::from_secs(120);
+/// How long another daemon may take to say where it serves.
+const ANSWER_MAX: Span = Span::from_secs(2);
 /// A longer log is set aside when the daemon starts.
 const LOG_BYTES_MAX: u64 = 10_000_000;
 /// Of what the daemon said before it ended, the end.
@@ -52,7 +56,13 @@ pub(super) fn start(environment: &Environment) -> Outcome {
             Err(Failure::new(Exit::Busy, text)
                 .hint(format!("relight status; its log is {}", log_path.display())))
         }
-        DaemonStart::Ended => Err(ended(child, &log_path, begin)),
+        DaemonStart::Ended => {
+            let failure = ended(child, &log_path, begin);
+            match daemon_client::find(&home, ANSWER_MAX) {
+                DaemonState::Answers(other) if failure.exit == Exit::Busy => Err(runs(&other)),
+                _ => Err(failure),
+            }
+        }
     }
 }
 
@@ -117,11 +127,25 @@ fn until_ready(stdout: ChildStdout) -> DaemonStart {
     }
 }
 
-fn tell(environment: &Environment, ready: &ReadyReport, log: &Path) {
-    let url = match &ready.url {
+/// The daemon that was there before.
+fn runs(daemon: &SupervisorStatus) -> Failure {
+    let (pid, place) = (daemon.pid, serves(daemon.url.as_deref()));
+    Failure::new(
+        Exit::Busy,
+        format!("the daemon already runs (pid {pid}) and {place}"),
+    )
+    .hint("relight status shows it; relight up -d --take-over replaces it and keeps its agents")
+}
+
+fn serves(url: Option<&str>) -> String {
+    match url {
         Some(url) => format!("serves {url}"),
         None => "serves its socket only".to_owned(),
-    };
+    }
+}
+
+fn tell(environment: &Environment, ready: &ReadyReport, log: &Path) {
+    let url = serves(ready.url.as_deref());
     let text = format!(
         "the daemon runs (pid {}) and {url}\n  log: {}\n  relight status shows it, relight down ends it",
         ready.pid,

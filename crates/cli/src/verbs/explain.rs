@@ -10,14 +10,15 @@ use crate::exit::{Failure, Outcome};
 use crate::output;
 
 pub(crate) fn run(environment: &Environment, arguments: &ExplainArguments) -> Outcome {
-    let Some(word) = &arguments.word else {
+    if arguments.words.is_empty() {
         let all = explain::all();
         output::answer(environment, &list(&all), &table(&all));
         return Ok(0);
-    };
-    let found = explain::explain(word);
+    }
+    let word = arguments.words.join(" ");
+    let found = explain::explain(&word);
     if found.is_empty() {
-        return Err(unknown(word));
+        return Err(unknown(&word));
     }
     let texts: Vec<String> = found.iter().map(in_words).collect();
     output::answer(environment, &list(&found), &texts.join("\n\n"));
@@ -63,7 +64,7 @@ fn unknown(word: &str) -> Failure {
         .collect();
     near.dedup();
     near.truncate(6);
-    let text = format!("{word:?} is not a code, event, cause, status or state of Relight");
+    let text = format!("{word:?} is not a code, event, cause, status, state or term of Relight");
     Failure::of(ErrorCode::NOT_FOUND, text).hint(match near.is_empty() {
         true => "relight explain lists all words".to_owned(),
         false => format!("relight explain with one of: {}", near.join(", ")),

@@ -15,6 +15,8 @@ use crate::{output, whole_file};
 
 /// What an agent is told to do when nobody says it.
 const PROMPT: &str = "Read TODO.md and do the next open item";
+/// Questions after wrong answers end: whoever answers may be a program.
+const ANSWERS_MAX: usize = 5;
 
 /// An agent's program: how it is started with a prompt, and which variable holds its key.
 struct AgentProgram {
@@ -163,15 +165,15 @@ fn ask_program<'p>(installed: &[&'p AgentProgram]) -> Result<&'p AgentProgram, F
     }
     let names: Vec<&str> = installed.iter().map(|program| program.name).collect();
     let question = format!("Which agent? {} [{}]", names.join(", "), names[0]);
-    let answer = ask(&question, names[0])?;
-    let found = installed.iter().find(|program| program.name == answer);
-    found.copied().ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            format!("{answer:?} is not one of {}", names.join(", ")),
-        )
-        .hint("nothing was written")
-    })
+    for _ in 0..ANSWERS_MAX {
+        let answer = ask(&question, names[0])?;
+        match installed.iter().find(|program| program.name == answer) {
+            Some(found) => return Ok(found),
+            None => output::line(&format!("{answer:?} is not one of {}", names.join(", "))),
+        }
+    }
+    let text = "nothing was written: no answer names an agent program";
+    Err(Failure::new(Exit::Usage, text).hint("relight init --agent PROGRAM"))
 }
 
 fn ask(question: &str, default: &str) -> Result<String, Failure> {
@@ -204,14 +206,14 @@ fn starter(environment: &Environment, program: Option<&AgentProgram>, prompt: &s
                 .map(|word| toml_edit::Value::from(word).to_string())
                 .collect();
             // An agent gets a short list of variables; its key is not among them.
-            let hash = match environment.get(key) {
-                Some(_) => "",
-                None => "# ",
+            let (hash, then) = match environment.get(key) {
+                Some(_) => ("", "variables of yours that the agent gets"),
+                None => ("# ", "without this line an agent of relight up gets no key"),
             };
             format!(
                 "name    = \"{name}\"\npreset  = \"{preset}\"\ncommand = [{}]\n\
                  restart = \"on-failure\"  # or \"always\", \"never\"\n\
-                 {hash}env_pass = [\"{key}\"]  # variables of yours that the agent gets\n",
+                 {hash}env_pass = [\"{key}\"]  # {then}\n",
                 words.join(", ")
             )
         }

@@ -1,5 +1,5 @@
-//! Names of tasks, agents and presets for completion scripts: which noun the cursor stands at is read
-//! from the flags themselves, and the names from the store.
+//! Names for completion scripts: which noun the cursor stands at is read from the flags themselves, and
+//! names of tasks, steps, agents and sessions from the store.
 //!
 //! A completion reports no error and creates nothing: what cannot be read has no names.
 
@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
-use relight_core::ids::{AgentName, TaskId};
+use relight_core::agent::AgentStateKind;
+use relight_core::explain;
+use relight_core::ids::{AgentName, SessionKey, StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_runtime::presets::Preset;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
-use relight_store::{AgentQuery, Store, StoreError, TaskQuery};
+use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
 
 use crate::arguments::{Cli, Global};
 use crate::block_on;
@@ -30,12 +32,18 @@ struct TypedLine<'w> {
     home: Option<&'w str>,
     store: Option<&'w str>,
     project: Option<&'w str>,
+    task: Option<&'w str>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Noun {
     Agent,
+    AgentState,
     Task,
+    Step,
+    Session,
+    /// A word that `relight explain` knows.
+    Word,
     Preset,
     Project,
 }
@@ -63,9 +71,16 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
     let names = match noun {
         Noun::Preset => Preset::names(environment.presets_folder().as_deref()),
         Noun::Project => environment.project_names(),
-        Noun::Agent | Noun::Task => of_store(&environment, noun, line.typed).unwrap_or_default(),
+        Noun::AgentState => AgentStateKind::ALL.map(|state| state.to_string()).to_vec(),
+        Noun::Word => words_explained(),
+        Noun::Agent | Noun::Task | Noun::Step | Noun::Session => {
+            of_store(&environment, noun, &line).unwrap_or_default()
+        }
     };
-    let fitting = names.iter().filter(|name| name.starts_with(line.typed));
+    // A name with a space would be completed as two words.
+    let fitting = names
+        .iter()
+        .filter(|name| name.starts_with(line.typed) && !name.contains(char::is_whitespace));
     fitting.map(|name| format!("{}{name}", line.flag)).collect()
 }
 
@@ -88,6 +103,7 @@ impl<'w> TypedLine<'w> {
             home: None,
             store: None,
             project: None,
+            task: None,
         };
         let Some((typed, before)) = words.split_last() else {
             return line;
@@ -129,6 +145,7 @@ impl<'w> TypedLine<'w> {
             "home" => self.home = Some(value),
             "store" => self.store = Some(value),
             "project" => self.project = Some(value),
+            "task" => self.task = Some(value),
             _ => {}
         }
     }
@@ -180,6 +197,14 @@ fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
         Some(Noun::Task)
     } else if parsed_as == TypeId::of::<AgentName>() {
         Some(Noun::Agent)
+    } else if parsed_as == TypeId::of::<AgentStateKind>() {
+        Some(Noun::AgentState)
+    } else if parsed_as == TypeId::of::<StepName>() {
+        Some(Noun::Step)
+    } else if parsed_as == TypeId::of::<SessionKey>() {
+        Some(Noun::Session)
+    } else if arg.is_positional() && is_of(" explain") {
+        Some(Noun::Word)
     } else if is_named_project || arg.is_positional() && is_of(" project ") {
         Some(Noun::Project)
     } else {
@@ -187,7 +212,12 @@ fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
     }
 }
 
-fn of_store(environment: &Environment, noun: Noun, typed: &str) -> Option<Vec<String>> {
+fn words_explained() -> Vec<String> {
+    let words: BTreeSet<String> = explain::all().into_iter().map(|it| it.word).collect();
+    words.into_iter().collect()
+}
+
+fn of_store(environment: &Environment, noun: Noun, line: &TypedLine<'_>) -> Option<Vec<String>> {
     if let Ok(StoreUrl::Sqlite(file)) = environment.store_url()
         && !file.exists()
     {
@@ -195,15 +225,26 @@ fn of_store(environment: &Environment, noun: Noun, typed: &str) -> Option<Vec<St
     }
     let store = environment.open_store(Use::Short).ok()?;
     let names: Result<_, StoreError> = block_on(async {
-        if noun == Noun::Agent {
-            let agents = store.agents(AgentQuery::default()).await?;
-            return Ok(agents.iter().map(|agent| agent.name.to_string()).collect());
+        match noun {
+            Noun::Agent => {
+                let agents = store.agents(AgentQuery::default()).await?;
+                return Ok(agents.iter().map(|agent| agent.name.to_string()).collect());
+            }
+            Noun::Session => {
+                let sessions = store.sessions(SessionQuery::default()).await?;
+                return Ok(sessions.iter().map(|it| it.key.to_string()).collect());
+            }
+            Noun::Step => {
+                let of_attempt = environment.get("RELIGHT_TASK");
+                return steps(store.as_ref(), line.task.or(of_attempt)).await;
+            }
+            Noun::Task | Noun::AgentState | Noun::Word | Noun::Preset | Noun::Project => {}
         }
         let (ended, open): (Vec<_>, Vec<_>) = TaskStatus::ALL
             .into_iter()
             .partition(|status| status.is_terminal());
         let names = tasks(store.as_ref(), open).await?;
-        let is_any = names.iter().any(|name| name.starts_with(typed));
+        let is_any = names.iter().any(|name| name.starts_with(line.typed));
         if is_any {
             Ok(names)
         } else {
@@ -211,6 +252,27 @@ fn of_store(environment: &Environment, noun: Noun, typed: &str) -> Option<Vec<St
         }
     });
     names.ok()
+}
+
+/// Declared and recorded steps, each name once.
+async fn steps(store: &dyn Store, task: Option<&str>) -> Result<Vec<String>, StoreError> {
+    let Some(id) = task.and_then(|task| TaskId::new(task).ok()) else {
+        return Ok(Vec::new());
+    };
+    let declared = store.task(&id).await?.map(|task| task.spec.steps);
+    let recorded = store
+        .steps(&id)
+        .await?
+        .into_iter()
+        .filter(|step| step.call.is_none());
+    let recorded = recorded.map(|step| step.key.name);
+    let names: BTreeSet<String> = declared
+        .into_iter()
+        .flatten()
+        .chain(recorded)
+        .map(|name| name.to_string())
+        .collect();
+    Ok(names.into_iter().collect())
 }
 
 async fn tasks(store: &dyn Store, statuses: Vec<TaskStatus>) -> Result<Vec<String>, StoreError> {

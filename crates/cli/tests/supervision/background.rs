@@ -39,7 +39,12 @@ fn up_in_the_background_returns_once_it_serves_and_down_ends_it() {
     );
     let again = ground.call(&["up", "-d"]);
     assert_eq!(again.code, 75, "{again:?}");
-    assert!(again.stderr.contains("already runs"), "{again:?}");
+    let url = answer["url"].as_str().unwrap();
+    let said = format!(
+        "the daemon already runs (pid {}) and serves {url}",
+        answer["pid"]
+    );
+    assert!(again.stderr.contains(&said), "{again:?}");
     let down = ground.call(&["down"]);
     assert_eq!(down.code, 0, "{down:?}");
     assert_eq!(ground.json(&["status"])["daemon"], Value::Null);

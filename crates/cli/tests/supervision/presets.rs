@@ -228,6 +228,13 @@ fn an_agent_that_spends_without_progress_is_stopped_and_waits_for_a_person() {
     );
     let shown = ground.call(&["ps"]).stdout;
     assert!(shown.contains("without progress"), "{shown}");
+    let status = ground.call(&["status"]);
+    for words in [
+        "tokens without progress (tokens_max is 3000)",
+        "lets it spend as much again",
+    ] {
+        assert!(status.stdout.contains(words), "{words}: {status:?}");
+    }
     // A person starts it, and it may spend as much again.
     let (_, answer) = start().end_json();
     assert_eq!(answer["attempts"], 2);

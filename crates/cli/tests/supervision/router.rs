@@ -586,3 +586,45 @@ fn a_paused_daemon_counts_what_is_free_after_the_dead_are_recorded() {
     assert_eq!(ground.births(1).len(), 1);
     assert_eq!(ground.json(&["task", "show", "two"])["agent"], json!(null));
 }
+
+#[test]
+fn whoever_takes_over_a_task_is_told_how_the_agent_before_it_ended() {
+    let ground = Ground::with_agent(
+        "cat \"$RELIGHT_BRIEF_FILE\" >>\"briefs-$RELIGHT_AGENT\" 2>/dev/null\n\
+         echo \"$RELIGHT_AGENT works on $RELIGHT_TASK\"\n\
+         case \"$RELIGHT_AGENT $RELIGHT_TASK\" in\n\
+         'r-1 t') relight task fail --reason 'no access'; exit 3;;\n\
+         esac\nrelight task done",
+    );
+    ground.config(&(entry("r-1", "") + &entry("r-2", "")));
+    let _daemon = ground.up(&[]);
+    add(&ground, "other", &["--agent", "r-2"]);
+    until_status(&ground, "other", "completed");
+    add(&ground, "t", &["--agent", "r-1", "--max-retries", "0"]);
+    until_status(&ground, "t", "failed");
+    ground.until_agent("r-1", |agent| agent["state"] != "running");
+    let ran = ground.call(&["task", "retry", "t", "--agent", "r-2", "--force"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    until_status(&ground, "t", "completed");
+    let brief = ground.read("briefs-r-2");
+    for words in [
+        "Attempt 1 of agent r-1 ended at",
+        "(exit 3)",
+        "no access",
+        "| r-1 works on t",
+        "`relight logs r-1`",
+    ] {
+        assert!(brief.contains(words), "{words}: {brief}");
+    }
+    assert!(!brief.contains("works on other"), "{brief}");
+    add(&ground, "late", &["--agent", "r-2"]);
+    until_status(&ground, "late", "completed");
+    let socket = ground.home("relight.sock");
+    let get = format!(
+        "curl -sS --unix-socket {} http://localhost/api/tasks/t/brief",
+        socket.display()
+    );
+    let told = ground.shell(&get).stdout;
+    assert!(told.contains("| r-2 works on t"), "{told}");
+    assert!(!told.contains("works on late"), "{told}");
+}

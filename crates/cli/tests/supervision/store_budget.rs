@@ -92,3 +92,26 @@ fn what_is_older_than_the_period_no_longer_counts() {
     });
     assert_eq!(second["restarts_total"], 0, "{second}");
 }
+
+/// Several turns in one process: the success of one is not the end of its work.
+#[test]
+fn an_agent_that_works_on_after_a_success_is_suspended_with_the_others_and_continues() {
+    let ground = Ground::with_agent(
+        "echo '{\"type\": \"result\", \"subtype\": \"success\", \"is_error\": false, \"total_cost_usd\": 1.5}'\n\
+         echo '{\"type\": \"system\", \"subtype\": \"init\", \"session_id\": \"s\"}'\n\
+         echo $$ >>births\nexec sleep 300",
+    );
+    ground.config(&config("spend_max = \"1.00\""));
+    let _daemon = ground.up(&[]);
+    ground.until_agent("a", |agent| !agent["last_death"].is_null());
+    assert_eq!(ground.state("a"), "suspended");
+    assert_eq!(ground.causes("a"), ["stopped"]);
+    let status = ground.call(&["status"]);
+    assert_eq!(status.code, 1, "{status:?}");
+    assert!(
+        status.stdout.contains("[budget] spend_max is 1"),
+        "{status:?}"
+    );
+    assert_eq!(ground.call(&["start", "a"]).code, 0);
+    ground.until_runs("a", 2);
+}

@@ -461,3 +461,21 @@ fn start_retries_the_task_that_a_terminated_agent_had_chosen() {
         (ground.task_status("t") == "completed").then_some(())
     });
 }
+
+#[test]
+fn the_step_that_runs_is_shown_not_one_of_an_earlier_attempt_that_is_in_doubt() {
+    let ground = Ground::with_agent(
+        "if [ \"$RELIGHT_RESUMED\" = 1 ]; then\n  relight step run final-wait -- sleep 300\nelse\n\
+         relight step begin slow-1 --repeat once; kill -9 $$\nfi",
+    );
+    let supervisor = ground.run(&["--task", "t"]);
+    let agent = ground.until_agent("a", |agent| agent["step"] == "final-wait");
+    assert_eq!(
+        (&agent["attempt"], &agent["task"]),
+        (&2.into(), &"t".into())
+    );
+    let found = ground.json(&["inflight"]);
+    assert_eq!(found["in_doubt"][0]["name"], "slow-1");
+    supervisor.signal(Signal::TERM);
+    supervisor.end();
+}

@@ -30,6 +30,10 @@ fn init_writes_a_configuration_for_the_agent_program_that_is_installed() {
     assert_eq!(parsed(&made)["installed"], json!(["codex"]));
     let text = config(&stage);
     assert!(text.contains("preset  = \"codex\""), "{text}");
+    assert!(
+        text.contains("an agent of relight up gets no key"),
+        "{text}"
+    );
     assert!(text.lines().count() <= 16, "{text}");
     let checked = stage.run(&["recover", "--dry-run"]);
     assert_eq!(checked.code, 0, "it is a valid configuration: {checked:?}");
@@ -121,6 +125,17 @@ fn words_are_explained_with_what_to_do() {
     let ran = stage.run(&["explain", "attempt.dead"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stderr.contains("attempt.died"), "{ran:?}");
+    let words = stage.run(&["explain", "died", "unnoticed"]);
+    assert!(
+        words.stdout.starts_with("truth of an agent died_unnoticed"),
+        "{words:?}"
+    );
+    assert!(
+        stage
+            .run(&["explain", "cost"])
+            .stdout
+            .starts_with("term cost")
+    );
     let all = stage.run(&["explain"]).stdout;
     for word in [
         "exit code\n",
@@ -180,10 +195,14 @@ fn init_asks_two_questions_on_a_terminal_and_writes_the_answers() {
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let Some(asked) = on_a_terminal(&place, "init", "codex\nWrite the docs\n") else {
+    let Some(asked) = on_a_terminal(&place, "init", "vim\ncodex\nWrite the docs\n") else {
         return;
     };
     let asked = asked.with_code(0).text();
+    assert!(
+        asked.contains("\"vim\" is not one of claude, codex"),
+        "{asked}"
+    );
     let questions = [
         "Which agent? claude, codex [claude] ",
         "What should codex do? [",

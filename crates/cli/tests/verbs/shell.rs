@@ -123,6 +123,20 @@ fn bash_completes_the_names_of_tasks_agents_and_presets() {
     assert_eq!(offered("relight stop writer wr"), ["writer"]);
     assert_eq!(offered("relight presets show cod"), ["codex"]);
     assert_eq!(offered("relight run --preset claude"), ["claude-code"]);
+    let begun = "task start book-1 --lease 5m";
+    assert_eq!(stage.run(&begun.split(' ').collect::<Vec<_>>()).code, 0);
+    let step = ["step", "begin", "print", "--task", "book-1"];
+    assert_eq!(stage.run(&step).code, 0);
+    assert_eq!(offered("relight step show --task book-1 "), ["print"]);
+    assert_eq!(
+        stage
+            .run(&["session", "begin", "telegram", "--id", "c"])
+            .code,
+        0
+    );
+    assert_eq!(offered("relight session resume tele"), ["telegram"]);
+    assert_eq!(offered("relight explain orph"), ["orphaned"]);
+    assert_eq!(offered("relight ps --state susp"), ["suspended"]);
     // Everything else is completed as before.
     assert_eq!(offered("relight task sho"), ["show"]);
     assert_eq!(offered("relight run -- bo"), Vec::<String>::new());

@@ -373,8 +373,7 @@ fn died(
     let cause = death.cause(*ending);
     let is_stable = agent.plan.policy.is_stable(death.lived);
     let advanced = death.made_progress || is_stable;
-    let spent = agent.plan.spend.reached(agent.usage.since_progress());
-    let spent = spent.filter(|_| !death.made_progress);
+    let spent = agent.spent().filter(|_| !death.made_progress);
     let charge = match &death.said {
         Some(ReportedEnd::SessionGone) if cause == Cause::Failed => Charge::Nothing,
         Some(ReportedEnd::Incurable(why)) if cause == Cause::Failed => {
@@ -648,7 +647,11 @@ fn recover(agent: &Agent, charge: Charge, input: AgentDecisionInput) -> AgentDec
 
 /// A person has to act: another attempt would end the same way.
 fn wait_for_cure(agent: &Agent, why: &str) -> AgentDecision {
-    let alert = Alert::agent_suspended(&agent.name, &agent.command_to_start(None), why);
+    let start = agent.command_to_start(None);
+    let alert = match agent.spent() {
+        Some(spent) if spent == why => Alert::agent_overspent(&agent.name, &start, why),
+        _ => Alert::agent_suspended(&agent.name, &start, why),
+    };
     let mut decision = come_to_rest(AgentState::Suspended {
         why: Pause::Incurable,
         until: None,

@@ -187,6 +187,11 @@ impl AgentState {
 }
 
 impl Agent {
+    /// The limit of its own that it has reached without progress, as text.
+    pub fn spent(&self) -> Option<String> {
+        self.plan.spend.reached(self.usage.since_progress())
+    }
+
     /// Whether the spent budget of the store stops it. One that a person started since may continue until the
     /// limit is reached again; one that reports itself is not under a supervisor's control.
     pub fn is_stopped_by(&self, overspent: &Overspent) -> bool {

@@ -95,7 +95,7 @@ pub(crate) fn preset_stream(data: &[u8]) {
                 }
             }
         }
-        let _ = reader.ended(preset, HowEnded::Code(i32::from(data.len() as u8)));
+        let _ = reader.ended(preset, HowEnded::Code(i32::from(data.len() as u8)), None);
     }
 }
 

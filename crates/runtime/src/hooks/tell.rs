@@ -189,6 +189,7 @@ impl Conversation<'_> {
             agent: None,
             attempt_number: 1,
             before: None,
+            worker: None,
             task: Some((&view.task, &view.steps)),
             settled: &settled,
             open_calls: &[],

@@ -68,6 +68,7 @@ pub struct AgentView {
     /// The task that its attempt holds, else the one that it was given.
     pub task: Option<String>,
     pub task_status: Option<String>,
+    /// The step that it is at, else the next one of its task.
     pub step: Option<String>,
     /// The agent's own session, if a preset knows it.
     pub session: Option<String>,
@@ -350,7 +351,16 @@ impl Context {
         let step = match &task {
             Some(task) => {
                 let steps = store.steps(&task.id).await?;
-                progress::progress(&task.spec.steps, &steps).next_step
+                let running = task.lease.held.as_ref().and_then(|_| {
+                    let own = steps.iter().filter(|step| step.call.is_none());
+                    let running =
+                        own.filter(|step| step.is_open() && step.is_of_lease(task.lease.fence));
+                    running.max_by_key(|step| step.at)
+                });
+                match running {
+                    Some(step) => Some(step.key.to_string()),
+                    None => progress::progress(&task.spec.steps, &steps).next_step,
+                }
             }
             None => None,
         };
@@ -586,7 +596,8 @@ impl Known {
                         let note = self
                             .last_death
                             .as_ref()
-                            .and_then(|death| death.note.as_ref());
+                            .and_then(|death| death.note.clone());
+                        let note = note.or_else(|| self.agent.spent());
                         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
                         format!("{why}{note}; fix it, then {}", start())
                     }

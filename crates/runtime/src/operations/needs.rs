@@ -1,8 +1,10 @@
 //! What waits for a person, each with what to type.
 
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Pause};
+use relight_core::agent::death::ReportedEnd;
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Death, Pause};
 use relight_core::alert::{Alert, AlertKind, resolve_command};
 use relight_core::event::EventKind;
+use relight_core::ids::AgentName;
 use relight_core::session::{Session, SessionStateKind};
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
@@ -10,17 +12,20 @@ use relight_core::step::StepKey;
 use relight_core::store_budget::Overspent;
 use relight_core::task::Task;
 use relight_core::time::Time;
-use relight_store::{AgentQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery};
+use relight_store::{
+    AgentQuery, AttemptQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery,
+};
 use serde::Serialize;
 
 use super::Context;
+use crate::inflight;
 use crate::supervise::store_budget::overspent_until;
 
 /// So many are listed; the rest is only counted.
 const NEEDS_MAX: usize = 100;
 /// Failed tasks that are looked through for those that nobody tries again.
 const FAILED_MAX: usize = 1_000;
-/// Tasks with an open step that are looked at for a holder that lives.
+/// Tasks with an open step whose steps are looked at.
 const OPEN_MAX: usize = 1_000;
 /// A task with more steps is not read whole for the name of one.
 const STEPS_MAX: u64 = 1_000;
@@ -74,26 +79,14 @@ impl Context {
         Ok(Needs { listed, total })
     }
 
-    /// Tasks with a step that may or may not have happened. One that a living holder works on is
-    /// under way, not in doubt.
+    /// How many steps may or may not have happened, as `inflight` lists them.
     pub async fn in_doubt(&self, inventory: &Inventory) -> Result<u64, StoreError> {
-        let statuses = vec![TaskStatus::InProgress];
-        let limit = Some(OPEN_MAX);
-        let query = TaskQuery {
-            statuses,
-            in_doubt: true,
-            limit,
-            ..TaskQuery::default()
-        };
-        let open = self.engine.store().tasks(query).await?;
-        let holders = self.engine.holders();
-        let leases = open.iter().filter_map(|task| task.lease.held.as_ref());
-        holders.look_for(leases).await?;
-        let under_way = open
-            .iter()
-            .filter(|task| holders.is_held(&task.lease))
-            .count() as u64;
-        Ok(inventory.in_doubt.saturating_sub(under_way))
+        if inventory.in_doubt == 0 {
+            return Ok(0);
+        }
+        let count = inflight::count_in_doubt(&self.engine, &self.home, OPEN_MAX).await? as u64;
+        // Each task that was not looked at has at least one.
+        Ok(count + inventory.in_doubt.saturating_sub(OPEN_MAX as u64))
     }
 
     async fn needs_of_agents(&self) -> Result<Vec<NeedsMe>, StoreError> {
@@ -104,7 +97,62 @@ impl Context {
             limit: Some(NEEDS_MAX),
         };
         let agents = self.engine.store().agents(query).await?;
-        Ok(agents.iter().filter_map(need_of_agent).collect())
+        let mut needs = Vec::new();
+        for agent in &agents {
+            needs.extend(self.need_of_agent(agent).await?);
+        }
+        Ok(needs)
+    }
+
+    /// One whose restarts are used up, or that no restart cures: the alert tells why.
+    async fn need_of_agent(&self, agent: &Agent) -> Result<Option<NeedsMe>, StoreError> {
+        let name = &agent.name;
+        let start = agent.command_to_start(None);
+        let (kind, text, hint) = match &agent.state {
+            AgentState::Terminated { why } => (
+                "terminated",
+                format!("agent {name} is not brought back any more: {why}"),
+                format!("relight deaths {name}, then {start}"),
+            ),
+            AgentState::Suspended {
+                why: Pause::Incurable,
+                ..
+            } => {
+                let death = self.last_death(name).await?;
+                let said = death.as_ref().and_then(|death| match &death.said {
+                    Some(ReportedEnd::Incurable(why)) => Some(why.clone()),
+                    _ => None,
+                });
+                let note = death.as_ref().and_then(|death| death.note.clone());
+                let alert = match (said, agent.spent()) {
+                    (None, Some(spent)) => Alert::agent_overspent(name, &start, &spent),
+                    (said, _) => {
+                        let why = said.or(note).unwrap_or_else(|| "unknown".to_owned());
+                        Alert::agent_suspended(name, &start, &why)
+                    }
+                };
+                ("suspended", alert.text, alert.hint.unwrap_or_default())
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NeedsMe {
+            kind: kind.to_owned(),
+            subject: format!("agent/{name}"),
+            text,
+            hint,
+            at: agent.updated_at,
+        }))
+    }
+
+    async fn last_death(&self, name: &AgentName) -> Result<Option<Death>, StoreError> {
+        let query = AttemptQuery {
+            agent: Some(name.clone()),
+            ended: true,
+            before: None,
+            limit: 1,
+        };
+        let last = self.engine.store().attempts(query).await?.pop();
+        Ok(last.and_then(|last| last.ended).map(|ended| ended.death))
     }
 
     async fn needs_of_tasks(&self) -> Result<Vec<NeedsMe>, StoreError> {
@@ -259,38 +307,6 @@ fn need_of_store(overspent: &Overspent) -> NeedsMe {
         hint: alert.hint.unwrap_or_default(),
         at: overspent.since,
     }
-}
-
-/// One whose restarts are used up, or that failed in a way that no restart cures.
-fn need_of_agent(agent: &Agent) -> Option<NeedsMe> {
-    let (kind, text) = match &agent.state {
-        AgentState::Terminated { why } => (
-            "terminated",
-            format!("agent {} is not brought back any more: {why}", agent.name),
-        ),
-        AgentState::Suspended {
-            why: Pause::Incurable,
-            ..
-        } => (
-            "suspended",
-            format!(
-                "agent {} failed with an error that no restart cures",
-                agent.name
-            ),
-        ),
-        _ => return None,
-    };
-    Some(NeedsMe {
-        kind: kind.to_owned(),
-        subject: format!("agent/{}", agent.name),
-        text,
-        hint: format!(
-            "relight deaths {}, then {}",
-            agent.name,
-            agent.command_to_start(None)
-        ),
-        at: agent.updated_at,
-    })
 }
 
 fn need_of_session(session: &Session) -> NeedsMe {

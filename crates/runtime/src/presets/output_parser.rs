@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 
+use relight_core::agent::StopReason;
 use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::time::{Span, Time};
 use relight_core::usage::Usage;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::usage::{StreamUsage, UsageScope};
 use super::{Preset, reset_time};
@@ -117,6 +118,8 @@ pub struct StreamReader {
     /// A line said that the session does not exist.
     is_session_gone: bool,
     said: Option<ReportedEnd>,
+    /// It went on working after what it said: with another turn in the same process.
+    works_on: bool,
     /// The error that it repeats a request for.
     repeats: Option<String>,
     used: StreamUsage,
@@ -143,6 +146,7 @@ impl StreamReader {
             session: None,
             is_session_gone: false,
             said: None,
+            works_on: false,
             repeats: None,
             used: StreamUsage::new(&preset.usage),
             calls: HashMap::new(),
@@ -190,10 +194,20 @@ impl StreamReader {
         self.used.totals()
     }
 
-    /// What the attempt said in all, now that it ended: by its output, else by its exit code.
-    pub fn ended(&self, preset: &Preset, how: HowEnded) -> Option<ReportedEnd> {
-        if let Some(said) = &self.said {
-            return Some(said.clone());
+    /// What the attempt said in all, now that it ended: by its output, else by its exit code. The
+    /// success of an earlier turn counts only if it exited with 0 by itself.
+    pub fn ended(
+        &self,
+        preset: &Preset,
+        how: HowEnded,
+        ending: Option<StopReason>,
+    ) -> Option<ReportedEnd> {
+        let exited_well = how == HowEnded::Code(0) && ending.is_none();
+        let is_of_earlier_turn = self.works_on && self.said == Some(ReportedEnd::Success);
+        match &self.said {
+            Some(_) if is_of_earlier_turn && !exited_well => {}
+            Some(said) => return Some(said.clone()),
+            None => {}
         }
         let unfinished = self.must_say_success && self.began && how == HowEnded::Code(0);
         if unfinished {
@@ -206,8 +220,10 @@ impl StreamReader {
 
     fn event(&mut self, event: &Value, now: Time) -> Vec<Fact> {
         self.began = true;
-        self.used.note(event);
-        self.note_calls(event, now);
+        let is_answer = self.used.note(event);
+        let is_call = self.note_calls(event, now);
+        // Before it is judged: the event that ends a turn tells of its usage, too.
+        self.works_on |= is_answer || is_call || self.begins_anew(event);
         if let Some(rule) = self
             .incurable
             .iter()
@@ -245,9 +261,23 @@ impl StreamReader {
         self.session.clone()
     }
 
-    fn note_calls(&mut self, event: &Value, now: Time) {
-        let Some(rule) = &self.tool_call else { return };
+    /// Whether the event is the first of a run or a turn. A pattern without members is of every event.
+    fn begins_anew(&self, event: &Value) -> bool {
+        let of_one_kind = self
+            .session_when
+            .as_ref()
+            .filter(|when| **when != json!({}));
+        of_one_kind.is_some_and(|when| is_like(event, when))
+    }
+
+    /// Whether a call began.
+    fn note_calls(&mut self, event: &Value, now: Time) -> bool {
+        let Some(rule) = &self.tool_call else {
+            return false;
+        };
+        let mut is_begun = false;
         for id in rule.begin.ids(event) {
+            is_begun = true;
             if self.calls.len() < CALLS_MAX {
                 self.calls.insert(id.to_owned(), now);
             }
@@ -255,6 +285,7 @@ impl StreamReader {
         for id in rule.end.ids(event) {
             self.calls.remove(id);
         }
+        is_begun
     }
 
     /// A wait ends at its time, or with the next event of the program.
@@ -270,6 +301,7 @@ impl StreamReader {
     /// What the line says, when that is news. A failure after "later" is its consequence.
     fn judge(&mut self, event: Option<&Value>, text: &str, now: Time) -> Option<Fact> {
         let said = self.verdict(event, text, now)?;
+        self.works_on = false;
         let is_consequence =
             matches!(&self.said, Some(ReportedEnd::Later(_))) && said.why().is_some();
         if is_consequence || self.said.as_ref() == Some(&said) {
@@ -733,17 +765,56 @@ mod tests {
     fn a_stream_that_began_and_never_said_success_has_failed() {
         let preset = Preset::by_name("codex", None).unwrap();
         let mut reader = preset.reader();
-        assert_eq!(reader.ended(&preset, HowEnded::Code(0)), None);
+        assert_eq!(reader.ended(&preset, HowEnded::Code(0), None), None);
         reader.line(br#"{"type":"thread.started","thread_id":"a"}"#, now());
         assert!(matches!(
-            reader.ended(&preset, HowEnded::Code(0)),
+            reader.ended(&preset, HowEnded::Code(0), None),
             Some(ReportedEnd::Failure(_))
         ));
-        assert_eq!(reader.ended(&preset, HowEnded::Signal(9)), None);
+        assert_eq!(reader.ended(&preset, HowEnded::Signal(9), None), None);
         reader.line(br#"{"type":"turn.completed"}"#, now());
         assert_eq!(
-            reader.ended(&preset, HowEnded::Code(1)),
+            reader.ended(&preset, HowEnded::Code(1), None),
             Some(ReportedEnd::Success)
+        );
+    }
+
+    #[test]
+    fn the_success_of_an_earlier_turn_is_not_that_of_an_attempt_that_was_ended() {
+        let preset = Preset::by_name("claude-code", None).unwrap();
+        let success =
+            r#"{"type":"result","subtype":"success","is_error":false,"usage":{"input_tokens":9}}"#;
+        let ended = |lines: &[&str], how, ending| {
+            let mut reader = preset.reader();
+            for line in lines {
+                reader.line(line.as_bytes(), now());
+            }
+            reader.ended(&preset, how, ending)
+        };
+        let (killed, said) = (HowEnded::Signal(15), Some(ReportedEnd::Success));
+        for next in [
+            r#"{"type":"system","subtype":"init","session_id":"a"}"#,
+            r#"{"type":"assistant","message":{"id":"m","usage":{"input_tokens":1}}}"#,
+        ] {
+            for ending in [StopReason::Budget, StopReason::Shutdown, StopReason::Hung] {
+                assert_eq!(ended(&[success, next], killed, Some(ending)), None);
+                let trapped = ended(&[success, next], HowEnded::Code(0), Some(ending));
+                assert_ne!(trapped, said, "it trapped the signal");
+                assert_eq!(ended(&[success], killed, Some(ending)), said);
+                assert_eq!(ended(&[success, next, success], killed, Some(ending)), said);
+            }
+            assert_eq!(ended(&[success, next], killed, None), None);
+            assert_eq!(ended(&[success, next], HowEnded::Code(0), None), said);
+        }
+        assert_eq!(
+            ended(&[success], killed, None),
+            said,
+            "killed after it said so"
+        );
+        let news = r#"{"type":"system","subtype":"session_state_changed","state":"idle"}"#;
+        assert_eq!(
+            ended(&[success, news], killed, Some(StopReason::Hung)),
+            said
         );
     }
 }

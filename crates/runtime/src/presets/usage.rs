@@ -69,13 +69,15 @@ impl StreamUsage {
         }
     }
 
-    pub(super) fn note(&mut self, event: &Value) {
+    /// Adds what the event tells; whether it tells anything.
+    pub(super) fn note(&mut self, event: &Value) -> bool {
         let told: Vec<(UsageScope, Option<String>, Usage)> = self
             .rules
             .iter()
             .filter(|rule| is_like(event, &rule.when))
             .map(|rule| (rule.of, rule.answer(event), rule.amounts(event)))
             .collect();
+        let is_told = !told.is_empty();
         for (of, answer, amounts) in told {
             match (of, answer) {
                 (UsageScope::Event, Some(answer)) => self.answered(answer, amounts),
@@ -84,6 +86,7 @@ impl StreamUsage {
                 (UsageScope::Session, _) => self.session = self.session.max(amounts),
             }
         }
+        is_told
     }
 
     fn answered(&mut self, answer: String, amounts: Usage) {

@@ -100,7 +100,7 @@ impl AttemptStream {
         if self.reader.is_session_gone() && should_resume && how != HowEnded::Code(0) {
             return Some(ReportedEnd::SessionGone);
         }
-        self.reader.ended(preset, how)
+        self.reader.ended(preset, how, ending)
     }
 
     /// Totals of what it has used, as far as its output tells.

@@ -83,7 +83,7 @@ function sums(stats) {
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
     died: [died, [inWords(causes), died && `${count(Math.min(back, died))} back`].filter(Boolean).join("; "), died ? "bad" : "plain"],
     recover: [recover.p50 == null ? "–" : duration(recover.p50), recover.p50 == null ? "no recovery yet" : `half; 99 % in ${duration(recover.p99)}`, "plain"],
-    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked, ${count(stats.in_doubt)} in doubt`, stats.in_doubt ? "warn" : "plain"],
+    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked, ${count(stats.in_doubt)} ${stats.in_doubt === 1 ? "step" : "steps"} in doubt`, stats.in_doubt ? "warn" : "plain"],
     spent: [money(cost), cost ? "as agents report" : "nothing reported", "plain"],
   };
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use relight_core::agent::{AgentPlan, RestartRule};
+use relight_core::task::Cost;
 use relight_core::time::{Span, Time};
 use relight_runtime::supervise::control::Changed;
 use serde::{Deserialize, Serialize};
@@ -66,13 +67,18 @@ pub(crate) struct AgentConfigView {
     pub(crate) restart: RestartRule,
     pub(crate) max_attempts: u32,
     pub(crate) cooldown: String,
-    pub(crate) cooldown_max: String,
     /// A run of this length counts as progress.
     pub(crate) stable_after: String,
-    /// Maximum restarts within `total_window`.
-    pub(crate) total_max: u32,
-    pub(crate) total_window: String,
+    /// Maximum restarts within `restarts_window`.
+    pub(crate) restarts_max: u32,
+    pub(crate) restarts_window: String,
+    /// What it may cost without progress; `0` for no limit.
+    pub(crate) spend_max: String,
+    /// The same in tokens.
+    pub(crate) tokens_max: u64,
     pub(crate) silence_max: String,
+    /// How long a running step or an open tool call explains silence.
+    pub(crate) step_silence_max: String,
     pub(crate) timeout: String,
     pub(crate) grace: String,
     pub(crate) defer: String,
@@ -95,11 +101,13 @@ impl AgentConfigView {
             restart: plan.restart,
             max_attempts: policy.max_attempts,
             cooldown: policy.cooldown.to_string(),
-            cooldown_max: policy.cooldown_max.to_string(),
             stable_after: policy.stable_after.to_string(),
-            total_max: policy.total_max,
-            total_window: policy.total_window.to_string(),
+            restarts_max: policy.total_max,
+            restarts_window: policy.total_window.to_string(),
+            spend_max: Cost(plan.spend.cost_micros.unwrap_or(0)).to_string(),
+            tokens_max: plan.spend.tokens.unwrap_or(0),
             silence_max: limit(plan.silence_max),
+            step_silence_max: limit(plan.step_silence_max),
             timeout: limit(plan.timeout),
             grace: plan.grace.to_string(),
             defer: plan.defer.to_string(),

@@ -36,7 +36,7 @@ pub(crate) struct Stats {
     pub(crate) tasks: BTreeMap<String, u64>,
     /// By state.
     pub(crate) sessions: BTreeMap<String, u64>,
-    /// Tasks with a step in doubt, except those with a live holder.
+    /// Steps in doubt, as `relight inflight` lists them: none that a live holder is at.
     pub(crate) in_doubt: u64,
     pub(crate) deaths_per_hour: Vec<DeathsOfHour>,
     pub(crate) recoveries_per_hour: Vec<RecoveriesOfHour>,

@@ -200,6 +200,16 @@ fn the_configuration_in_effect_is_told_in_the_words_of_its_file() {
         ),
         (&json!("on-failure"), &json!(3), &json!("0s"))
     );
+    for (key, value) in [
+        ("restarts_max", json!(200)),
+        ("restarts_window", json!("1d")),
+        ("spend_max", json!("0")),
+        ("tokens_max", json!(0)),
+        ("step_silence_max", json!("1h")),
+    ] {
+        assert_eq!(config[key], value, "{key}");
+    }
+    assert_eq!(config["cooldown_max"], json!(null), "it is no key");
     assert_eq!(ground.get("/api/agents/nobody/config").status, 404);
 }
 

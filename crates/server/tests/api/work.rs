@@ -806,3 +806,17 @@ fn tasks_are_found_and_come_newest_first() {
     assert_eq!(ids("find=REPORT"), ["a", "report-2"]);
     assert_eq!(ids("find=report&newest=true&limit=1"), ["report-2"]);
 }
+
+#[test]
+fn steps_in_doubt_are_counted_not_their_tasks() {
+    let ground = Ground::new();
+    let fence = started(&ground, "t");
+    let begin = |step: &str| {
+        let rule = json!({"fence": fence, "rule": "once"});
+        ground.post(&format!("/api/tasks/t/steps/{step}/begin"), &rule)
+    };
+    assert_eq!(begin("pay").ok()["advice"], "go");
+    assert_eq!(begin("mail").ok()["advice"], "go");
+    assert_eq!(begin("pay").ok()["advice"], "wait", "it is blocked now");
+    assert_eq!(ground.get("/api/stats").ok()["in_doubt"], 2);
+}

@@ -305,7 +305,7 @@ impl<'a> LinePrinter<'a> {
             environment,
             arguments,
             names: (names.len() > 1).then_some(names),
-            width: width.unwrap_or_default(),
+            width: width.unwrap_or_default().min(output::PAD_CHARS_MAX),
             has_colours: output::has_colours(environment),
             has_printed: std::cell::Cell::new(false),
         }

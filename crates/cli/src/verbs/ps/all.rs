@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::operate;
 use super::{painted, query, remedies, rows};
 use crate::arguments::agent::PsArguments;
-use crate::environment::Environment;
+use crate::environment::{DEFAULT_PROJECT, Environment};
 use crate::exit::{Failure, Outcome};
 use crate::{block_on, output};
 
@@ -70,7 +70,7 @@ fn print(environment: &Environment, found: Vec<(String, AgentView)>) {
     let (projects, agents): (Vec<String>, Vec<AgentView>) = found.into_iter().unzip();
     let now = clock::now();
     let mut rows = rows(&agents, is_verbose, now);
-    let titles = std::iter::once("project".to_owned()).chain(projects);
+    let titles = std::iter::once("project".to_owned()).chain(projects.iter().cloned());
     for (row, project) in rows.iter_mut().zip(titles) {
         row.insert(0, project);
     }
@@ -80,7 +80,45 @@ fn print(environment: &Environment, found: Vec<(String, AgentView)>) {
     let shown: Vec<&AgentView> = agents.iter().collect();
     let has_colours = output::has_colours(environment);
     output::line(&painted(&rows, &shown, now, width, has_colours));
-    for remedy in remedies(&agents) {
-        output::line(&remedy);
+    for (project, agent) in projects.iter().zip(&agents) {
+        for remedy in remedies(std::slice::from_ref(agent)) {
+            output::line(&in_project(project, &remedy));
+        }
+    }
+}
+
+/// The same with the project named, in front and in what to type: it is typed anywhere. Projects that share
+/// a home share its agents, so that the first of them will do; without a project there is none to name.
+fn in_project(project: &str, remedy: &str) -> String {
+    let line = format!("{project}: {remedy}");
+    let name = project.split(", ").next().unwrap_or(project);
+    if name == DEFAULT_PROJECT {
+        return line;
+    }
+    let command = format!("relight --project {} ", output::shell_word(name));
+    line.replace("relight ", &command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_type_names_the_project() {
+        let remedy =
+            "broken: terminated: used up; relight deaths broken, then relight start broken";
+        assert_eq!(
+            in_project("lab", remedy),
+            "lab: broken: terminated: used up; relight --project lab deaths broken, then relight \
+             --project lab start broken"
+        );
+        assert_eq!(
+            in_project("a, b", "x: relight start x"),
+            "a, b: x: relight --project a start x"
+        );
+        assert_eq!(
+            in_project(DEFAULT_PROJECT, "x: relight start x"),
+            "(default): x: relight start x"
+        );
     }
 }

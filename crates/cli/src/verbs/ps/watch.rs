@@ -160,7 +160,7 @@ fn lines(
         .flat_map(|need| need_lines(need, now))
         .collect();
     let work = work_lines(&overview.inflight, now);
-    let title = title(overview, now);
+    let title = title(overview, now, columns);
     // Titles, and an empty line before each part.
     let left = rows.saturating_sub(6);
     let needs = at_most(needs, left / 3);
@@ -196,7 +196,8 @@ fn lines(
     all
 }
 
-fn title(overview: &StatusOverview, now: Time) -> String {
+/// What can be left out is, where it does not fit.
+fn title(overview: &StatusOverview, now: Time, columns: usize) -> String {
     let states: Vec<String> = overview
         .agents_by_state()
         .iter()
@@ -210,10 +211,14 @@ fn title(overview: &StatusOverview, now: Time) -> String {
         true => "no agents".to_owned(),
         false => states.join(", "),
     };
-    format!(
-        "relight · {states}{draining} · {} · Ctrl-C ends",
-        super::to_second(now)
-    )
+    let at = super::to_second(now);
+    let begin = format!("relight · {states}{draining}");
+    let all = [
+        format!("{begin} · {at} · Ctrl-C ends"),
+        format!("{begin} · {at}"),
+    ];
+    let fits = |title: &String| title.chars().count() <= columns;
+    all.into_iter().find(fits).unwrap_or(begin)
 }
 
 fn need_lines(need: &NeedsMe, now: Time) -> Vec<String> {
@@ -255,7 +260,16 @@ fn work_lines(found: &Inflight, now: Time) -> Vec<String> {
             age(it.since)
         )
     });
-    let all = doubts.chain(held).chain(turns);
+    let running = found.running.iter().map(|it| {
+        format!(
+            "  task {} · step {} runs, for {}",
+            it.task,
+            it.step,
+            age(it.since)
+        )
+    });
+    // What runs comes first: of the rest there may be more than fits.
+    let all = held.chain(running).chain(turns).chain(doubts);
     all.map(|line| output::one_line(&line)).collect()
 }
 
@@ -268,4 +282,70 @@ fn at_most(mut lines: Vec<String>, count: usize) -> Vec<String> {
         lines.push(format!("  … {more} more lines"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use relight_core::ids::{StepName, TaskId};
+    use relight_core::status::TaskStatus;
+    use relight_core::step::{RepeatRule, StepKey};
+    use relight_runtime::inflight::{Holding, OpenStep};
+    use relight_store::Inventory;
+
+    use super::*;
+
+    fn overview(doubts: usize) -> StatusOverview {
+        let task = TaskId::new("t").unwrap();
+        let since = Time::from_ms(0);
+        let doubt = OpenStep {
+            task: task.clone(),
+            status: TaskStatus::InProgress,
+            step: StepKey::first(StepName::new("slow-1").unwrap()),
+            rule: RepeatRule::Once,
+            tries: 1,
+            since,
+            call: None,
+        };
+        let held = Holding {
+            task,
+            status: TaskStatus::InProgress,
+            agent: None,
+            holder: "process 1".to_owned(),
+            since,
+            steps: vec!["final-wait".to_owned()],
+        };
+        StatusOverview {
+            agents: Vec::new(),
+            inventory: Inventory::default(),
+            inflight: Inflight {
+                in_doubt: vec![doubt; doubts],
+                lost: Vec::new(),
+                held: vec![held],
+                running: Vec::new(),
+                agents: Vec::new(),
+                sessions: Vec::new(),
+            },
+            needs: Vec::new(),
+            needs_total: 0,
+            draining_since: Some(since),
+        }
+    }
+
+    #[test]
+    fn what_runs_is_seen_however_much_is_in_doubt() {
+        let shown = lines(&overview(20), Time::from_ms(9_000), (80, 24), false);
+        let runs = |line: &String| line.contains("at final-wait");
+        assert!(shown.iter().any(runs), "{shown:#?}");
+    }
+
+    #[test]
+    fn the_title_is_not_cut_in_the_middle() {
+        for (columns, end) in [(80, "Ctrl-C ends"), (60, "00Z"), (44, "draining for 0s")] {
+            let title = title(&overview(0), Time::from_ms(0), columns);
+            assert!(
+                title.chars().count() <= columns && title.ends_with(end),
+                "{title}"
+            );
+        }
+    }
 }

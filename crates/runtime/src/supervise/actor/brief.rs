@@ -8,9 +8,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use relight_core::agent::AttemptTag;
 use relight_core::agent::active_state::{self, ActiveState};
 use relight_core::agent::brief::{BriefFacts, DirtyFiles, GitFacts, Interrupted, brief};
+use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::TaskId;
 use relight_core::step::Call;
 use relight_core::time::Span;
@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::Actor;
 use crate::engine::TaskSnapshot;
 use crate::git_state;
+use crate::handover;
 use crate::hooks::{self, Settled};
 use crate::os::{clock, threads};
 use crate::supervise::folder::AgentFolder;
@@ -34,6 +35,8 @@ const GIT_WAIT_BESIDE: Span = Span::from_secs(10);
 pub(super) struct Brief {
     pub(super) text: String,
     number: u32,
+    /// The attempt that worked on the task last, where that was not this agent's last one.
+    former: Option<Attempt>,
     view: Option<TaskSnapshot>,
     settled: Vec<Settled>,
     /// Calls that only the transcript tells of.
@@ -92,6 +95,7 @@ impl Actor {
         let mut brief = Brief {
             text: String::new(),
             number,
+            former: self.former(task).await,
             view,
             settled,
             calls,
@@ -100,6 +104,14 @@ impl Actor {
         };
         brief.text = self.text_of(&brief)?;
         Some(brief)
+    }
+
+    /// The attempt that worked on a task that this agent takes over.
+    async fn former(&self, task: Option<&TaskId>) -> Option<Attempt> {
+        let task = task.filter(|_| self.last.is_none())?;
+        let store = self.context.engine.store().as_ref();
+        let found = handover::last_attempt_at(store, task, Some(&self.spec.name)).await;
+        found.ok().flatten()
     }
 
     /// What the attempt before worked on, by its own choice too.
@@ -112,16 +124,13 @@ impl Actor {
     }
 
     fn text_of(&self, about: &Brief) -> Option<String> {
-        let head_at_begin = self.head.as_deref();
-        let before = self.last.as_ref().and_then(|last| {
-            let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
-            Some(Interrupted {
-                number: last.number,
-                ended,
-                post_mortem,
-                head_at_begin,
-            })
+        let own = self.last.as_ref().and_then(Interrupted::of);
+        let own = own.map(|own| Interrupted {
+            head_at_begin: self.head.as_deref(),
+            ..own
         });
+        let former = about.former.as_ref();
+        let worker = former.map(|former| &former.agent);
         let settled: Vec<_> = about
             .settled
             .iter()
@@ -132,7 +141,8 @@ impl Actor {
         let facts = BriefFacts {
             agent: Some(&self.spec.name),
             attempt_number: about.number,
-            before,
+            before: own.or_else(|| former.and_then(Interrupted::of)),
+            worker: worker.filter(|worker| **worker != self.spec.name),
             task: about
                 .view
                 .as_ref()

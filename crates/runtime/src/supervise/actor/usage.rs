@@ -38,9 +38,9 @@ impl Actor {
         if let Some(why) = repeats {
             return self.context.engine.redactor().text(why).into_owned();
         }
-        let spent = self.agent.usage.since_progress();
-        let reached = self.agent.plan.spend.reached(spent);
-        reached.unwrap_or_else(|| "its limit was reached".to_owned())
+        self.agent
+            .spent()
+            .unwrap_or_else(|| "its limit was reached".to_owned())
     }
 
     /// Whether the budget of the store is spent, and this agent may not go on.

@@ -12,6 +12,7 @@ use relight_store::{AttemptQuery, TaskQuery};
 
 use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::git_state::git_facts;
+use crate::handover;
 
 /// Statuses of work that somebody goes on with.
 const OPEN: [TaskStatus; 6] = [
@@ -61,15 +62,17 @@ pub async fn current_brief(
         }
         None => None,
     };
-    let before = last.as_ref().and_then(|last| {
-        let (ended, post_mortem) = (last.ended.as_ref()?, last.post_mortem.as_ref()?);
-        Some(Interrupted {
-            number: last.number,
-            ended,
-            post_mortem,
-            head_at_begin: None,
-        })
-    });
+    let worked = match &view {
+        Some(view) => {
+            let store = engine.store().as_ref();
+            handover::last_attempt_at(store, &view.task.id, about.agent).await?
+        }
+        None => None,
+    };
+    // What an attempt said in other work is nothing to whoever asks about a task.
+    let worked = worked.or_else(|| last.clone().filter(|_| about.task.is_none()));
+    let before = worked.as_ref().and_then(Interrupted::of);
+    let worker = worked.as_ref().map(|worked| &worked.agent);
     let own = view
         .as_ref()
         .and_then(|view| view.task.context.get("workspace"));
@@ -84,6 +87,7 @@ pub async fn current_brief(
         agent: about.agent.filter(|_| last.is_some()),
         attempt_number: last.as_ref().map_or(1, |last| last.number + 1),
         before,
+        worker: worker.filter(|worker| Some(*worker) != about.agent),
         task: view
             .as_ref()
             .map(|view| (&view.task, view.steps.as_slice())),
