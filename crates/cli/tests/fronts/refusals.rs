@@ -160,6 +160,23 @@ fn a_number_that_would_lose_digits() {
 }
 
 #[test]
+fn an_integer_that_a_double_would_round_keeps_its_digits() {
+    let payload = json!({"id": 9_007_199_254_740_993_u64, "least": i64::MIN, "most": u64::MAX});
+    for mut front in Front::all() {
+        let fields = json!({"task": "t", "payload": payload});
+        let Some(added) = front.call("task.add", &fields) else {
+            continue;
+        };
+        added.unwrap();
+        let shown = front.call("task.show", &json!({"task": "t"}));
+        let name = front.name();
+        assert_eq!(shown.unwrap().unwrap()["payload"], payload, "{name}");
+        let stored = front.ground().json(&["task", "show", "t"]);
+        assert_eq!(stored["payload"], payload, "{name}");
+    }
+}
+
+#[test]
 fn a_fence_that_was_never_given_out() {
     refused(
         &[start("t"), ("task.done", json!({"task": "t", "fence": 7}))],
