@@ -1,15 +1,13 @@
 //! Why something was not done to a task.
 
-use relight_core::decide::{Refusal, who_holds};
+use relight_core::decide::Refusal;
 use relight_core::error_code::{ErrorCode, Refused, model_hint};
 use relight_core::ids::{AgentName, IdError, TaskId};
-use relight_core::lease::HeldLease;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
 
 use super::workflow_error::WorkflowError;
-use crate::os::clock;
 use crate::redact_input;
 
 /// What to do about work that is refused while draining.
@@ -176,10 +174,6 @@ impl From<ActError> for Refused {
     fn from(error: ActError) -> Self {
         let message = match &error {
             ActError::Store(error) => return error.clone().into(),
-            ActError::Refused(Refusal::Held { task, agent, held })
-            | ActError::Workflow(WorkflowError::Held { task, agent, held }) => {
-                held_text(task, agent.as_ref(), held)
-            }
             error => error.to_string(),
         };
         Self {
@@ -188,19 +182,6 @@ impl From<ActError> for Refused {
             message,
         }
     }
-}
-
-/// Who has it, for how long, and when that ends.
-fn held_text(task: &TaskId, agent: Option<&AgentName>, held: &HeldLease) -> String {
-    let age = clock::now().since(held.since);
-    let left = match held.left {
-        Some(left) => format!("; its lease ends in {left}"),
-        None => String::new(),
-    };
-    format!(
-        "task {task} is held by {} for {age}{left}",
-        who_holds(held, agent)
-    )
 }
 
 fn was_left(status: Option<TaskStatus>) -> String {

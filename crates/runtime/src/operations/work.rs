@@ -329,6 +329,7 @@ impl TaskStart {
 /// A request for work.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+                now: clock::now(),
 #[serde(deny_unknown_fields)]
 pub struct TaskClaim {
     /// For whom.
