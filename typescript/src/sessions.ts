@@ -79,7 +79,7 @@ export class Sessions {
     return this.call("session.show", { key });
   }
 
-  list(filter: { states?: string[]; after?: string; limit?: number } = {}): Promise<{ items: Fields[]; next: string | null }> {
+  list(filter: { state?: string | string[]; after?: string; limit?: number } = {}): Promise<{ items: Fields[]; next: string | null }> {
     return this.call("session.list", filter);
   }
 

@@ -85,6 +85,8 @@ pub enum ActError {
         code: ErrorCode,
         /// What is wrong with it.
         message: String,
+        /// What to do about it, for people and models.
+        hint: Option<String>,
     },
     /// What only checkpoint verbs answer.
     #[error(transparent)]
@@ -146,7 +148,8 @@ impl ActError {
             )),
             Self::Store(StoreError::Replaced { .. }) => Some(StoreError::REPLACED_HINT.to_owned()),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
-            Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => None,
+            Self::Invalid { hint, .. } => hint.clone(),
+            Self::SecretName(_) | Self::BadName(_) => None,
         }
     }
 
