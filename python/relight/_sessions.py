@@ -148,8 +148,9 @@ class Sessions:
     def show(self, key: str) -> dict[str, Any]:
         return self._call("session.show", key=key)
 
-    def list(self, states: Sequence[str] = (), **page: Any) -> dict[str, Any]:
-        return self._call("session.list", states=[*states], **page)
+    def list(self, state: str | Sequence[str] = (), **page: Any) -> dict[str, Any]:
+        given = state if isinstance(state, str) else [*state]
+        return self._call("session.list", state=given, **page)
 
     def resume(self, key: str) -> dict[str, Any]:
         """Lets a session continue."""

@@ -68,7 +68,7 @@ def test_a_strategy_of_the_programs_own_decides(home: object) -> None:
             task.step("a", lambda: 1)
             raise ValueError("no")
         shown = store.call("task.show", task="t")
-        decided = store.call("events", task="t", kinds=["task.recovery"])["items"]
+        decided = store.call("events", task="t", kind="task.recovery")["items"]
     assert shown["status"] == "suspended"
     assert decided[0]["detail"]["reason"] == "task t had effects"
     assert careful.asked[0].context["steps_done"] == 1

@@ -131,8 +131,13 @@ const DECODERS: Record<string, (json: never) => unknown> = {
 };
 const LOOKS_RECORDED = /^\$+(date|bytes|error|url|map|set|number|bigint)$/;
 
+/** Read again, an integer that is not safe would be a bigint. */
+function isOfJson(value: number): boolean {
+  return Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value));
+}
+
 function encoded(value: unknown): unknown {
-  if (typeof value === "number" && !Number.isFinite(value)) return { $number: String(value) };
+  if (typeof value === "number" && !isOfJson(value)) return { $number: String(value) };
   if (typeof value === "bigint") return { $bigint: String(value) };
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Date) return { $date: value.toJSON() };

@@ -1,4 +1,5 @@
 import { caught, closed, refused } from "./errors.js";
+import { parse, write } from "./json.js";
 import { native } from "./native.js";
 import type { NativeClient } from "./native.js";
 
@@ -113,9 +114,9 @@ export class Calls {
     try {
       const decide = this.strategies.get(strategy);
       if (!decide) throw new Error(`no strategy ${strategy} is registered`);
-      const decision = await decide(JSON.parse(failure) as Record<string, unknown>);
+      const decision = await decide(parse(failure) as Record<string, unknown>);
       const answer = typeof decision === "string" ? { decision } : decision;
-      this.native.decided(question, JSON.stringify(answer), null);
+      this.native.decided(question, write(answer, `the decision of the strategy ${strategy}`), null);
     } catch (error) {
       this.native.decided(question, null, error instanceof Error ? error.message : String(error));
     }

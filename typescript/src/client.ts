@@ -1,6 +1,6 @@
 import { Calls } from "./calls.js";
 import type { Decide } from "./calls.js";
-import { snake, write } from "./json.js";
+import { parse, snake, write } from "./json.js";
 import type { Json } from "./json.js";
 import { native } from "./native.js";
 import type { NativeTask } from "./native.js";
@@ -127,7 +127,7 @@ export class Relight implements AsyncDisposable {
     const isOpenEnded = "wait" in given;
     const options = { signal, isOpenEnded };
     const answer = await this.calls.run((number) => this.calls.native.call(number, operation, text), options);
-    return JSON.parse(answer ?? "null") as T;
+    return parse(answer ?? "null") as T;
   }
 
   /** Starts a task, or continues it where it was. */
@@ -136,7 +136,7 @@ export class Relight implements AsyncDisposable {
     const handle = new (native().NativeTask)(this.calls.native);
     const request = write({ ...snake(options), task: id }, `task ${id}`);
     const text = await this.calls.run((number) => handle.start(number, request));
-    return new Task(this.calls, handle, JSON.parse(text ?? "null") as Started);
+    return new Task(this.calls, handle, parse(text ?? "null") as Started);
   }
 
   /**
@@ -174,7 +174,7 @@ export class Relight implements AsyncDisposable {
       abandon(handle);
       throw error;
     });
-    return text === null ? undefined : new Task(this.calls, handle, JSON.parse(text) as Started);
+    return text === null ? undefined : new Task(this.calls, handle, parse(text) as Started);
   }
 
   /** Works through the queue until it is told to stop; see `WorkerOptions`. */

@@ -214,7 +214,9 @@ export class RelightSaver extends BaseCheckpointSaver {
 
   private async load(data: Data): Promise<unknown> {
     if ("base64" in data) return this.serde.loadsTyped(data.type, new Uint8Array(Buffer.from(data.base64, "base64"))) as Promise<unknown>;
-    return this.serde.loadsTyped(data.type, JSON.stringify(data.json)) as Promise<unknown>;
+    // LangGraph has numbers only.
+    const numbers = (_: string, item: unknown) => (typeof item === "bigint" ? Number(item) : item);
+    return this.serde.loadsTyped(data.type, JSON.stringify(data.json, numbers)) as Promise<unknown>;
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Calls } from "./calls.js";
 import type { Relight } from "./client.js";
-import { snake } from "./json.js";
+import { parse, snake } from "./json.js";
 import type { Json } from "./json.js";
 import { native } from "./native.js";
 import type { NativeTurn } from "./native.js";
@@ -52,7 +52,7 @@ export class Sessions {
     const handle = new (native().NativeTurn)(calls.native);
     const request = JSON.stringify({ ...snake(options), key });
     const text = await calls.run((number) => handle.begin(number, request));
-    return new Turn(calls, handle, JSON.parse(text ?? "null") as BegunTurn);
+    return new Turn(calls, handle, parse(text ?? "null") as BegunTurn);
   }
 
   /** Ends a turn by its number, for programs that do not keep the `Turn`; an older one is `Fenced`. */
@@ -79,7 +79,7 @@ export class Sessions {
     return this.call("session.show", { key });
   }
 
-  list(filter: { states?: string[]; after?: string; limit?: number } = {}): Promise<{ items: Fields[]; next: string | null }> {
+  list(filter: { state?: string | string[]; after?: string; limit?: number } = {}): Promise<{ items: Fields[]; next: string | null }> {
     return this.call("session.list", filter);
   }
 

@@ -1,6 +1,6 @@
 import type { Calls } from "./calls.js";
 import { caught, Fenced, InDoubt, Refused } from "./errors.js";
-import { write } from "./json.js";
+import { parse, write } from "./json.js";
 import type { Codec, Json } from "./json.js";
 import type { BeganStep, NativeTask } from "./native.js";
 
@@ -134,7 +134,7 @@ export class Task implements AsyncDisposable {
     let began = this.begin(number, name, options);
     if (began.state === LATER) {
       const text = await this.run(() => {}, number);
-      const { in_doubt: inDoubt, ...rest } = JSON.parse(text ?? "{}") as BeganStep & { in_doubt: boolean };
+      const { in_doubt: inDoubt, ...rest } = parse(text ?? "{}") as BeganStep & { in_doubt: boolean };
       began = { ...rest, inDoubt };
     }
     if (began.state === DONE) return read(began.value, options.codec);
@@ -241,7 +241,7 @@ export class Task implements AsyncDisposable {
       const text = await this.run((call) => this.handle.end(call, how, why));
       this.ending = ENDINGS[how];
       this.letGo();
-      return JSON.parse(text ?? "null") as unknown;
+      return parse(text ?? "null") as unknown;
     } catch (error) {
       // Refused for another reason, the work on it continues.
       if (error instanceof Fenced || this.isOver) this.calls.held.delete(this);
@@ -325,7 +325,7 @@ function recorded<T>(value: T, what: string, codec: Codec<T> | undefined): Recor
 }
 
 function read<T>(text: string | undefined, codec: Codec<T> | undefined): T {
-  const value = JSON.parse(text ?? "null") as unknown;
+  const value = parse(text ?? "null") as unknown;
   return codec ? codec.decode(value) : (value as T);
 }
 

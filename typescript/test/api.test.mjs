@@ -43,12 +43,33 @@ test("the same name is the next occurrence, and what JSON cannot hold is refused
   assert.deepEqual(await task.step("day", { codec, occurrence: 1 }, () => new Date(6)), new Date(5));
 });
 
+test("integers keep their digits: a number where that is exact, else a bigint", async (context) => {
+  const store = await opened(context);
+  const payload = { id: 9007199254740993n, least: -(2n ** 63n), most: 2n ** 64n - 1n, small: 7n, part: 0.1234567890123456 };
+  const text = { quoted: 'the id "9007199254740993"', path: "C:\\", escaped: '\\"9007199254740993' };
+  const task = await store.task("t", { payload: { ...payload, ...text, list: [9007199254740993n, "9007199254740993"] } });
+  const read = { ...payload, small: 7, ...text, list: [9007199254740993n, "9007199254740993"] };
+  assert.deepEqual(task.payload, read);
+  assert.deepEqual((await store.call("task.show", { task: "t" })).payload, read);
+  let seen;
+  const charge = () => task.step("charge", { occurrence: 1 }, () => ((seen = task.payload.id), { charged: seen }));
+  assert.deepEqual(await charge(), { charged: 9007199254740993n });
+  assert.deepEqual(await charge(), { charged: 9007199254740993n });
+  assert.deepEqual([seen, await task.step("large", () => 2 ** 60)], [9007199254740993n, 2n ** 60n]);
+  await store.records.put("r", 2n ** 63n);
+  assert.equal(await store.records.get("r"), 2n ** 63n);
+  await assert.rejects(store.records.put("r", { value: -(2n ** 63n) - 1n }), {
+    code: "invalid",
+    message: /record.put has an integer of more than 64 bits at value/,
+  });
+});
+
 test("what JSON cannot hold is refused however deep it is, and the step is not finished", async (context) => {
   const store = await opened(context);
   const task = await store.task("t");
   const circle = {};
   circle.circle = circle;
-  const lost = [Number.NaN, new Map([[1, 2]]), new Set(), () => 1, Symbol("s"), 1n, new Error("e"), new Uint8Array(1),
+  const lost = [Number.NaN, new Map([[1, 2]]), new Set(), () => 1, Symbol("s"), 2n ** 64n, new Error("e"), new Uint8Array(1),
     Promise.resolve(), new Date(Number.NaN), circle];
   for (const value of lost) {
     await assert.rejects(task.step("deep", { occurrence: 1 }, () => ({ a: [{ value }] })), { code: "invalid" });

@@ -39,7 +39,7 @@ pub mod parsers {
     pub use crate::config::Config;
     pub use crate::output::one_line;
     pub use crate::terminal_filter::TerminalFilter;
-    pub use crate::values::{count, event_kind, json, lease, pair, rate, words};
+    pub use crate::values::{count, json, lease, pair, rate, words};
 }
 
 /// Does what the command line says; the code to exit with.

@@ -4,8 +4,6 @@ use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use relight_core::agent::AgentStateKind;
-use relight_core::event::EventKind;
 use relight_core::ids::check_skill;
 use relight_core::limits;
 use relight_core::task::STRATEGIES;
@@ -130,28 +128,6 @@ pub fn rate(text: &str) -> Result<u32, String> {
     count
         .parse()
         .map_err(|_| "write how many in a second: 5/s".to_owned())
-}
-
-/// `step.done` and the like.
-pub fn event_kind(text: &str) -> Result<EventKind, String> {
-    let found = EventKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| {
-        format!(
-            "known are {}",
-            EventKind::ALL.map(EventKind::as_str).join(", ")
-        )
-    })
-}
-
-/// `running` and the like.
-pub(crate) fn agent_state(text: &str) -> Result<AgentStateKind, String> {
-    let found = AgentStateKind::ALL
-        .into_iter()
-        .find(|state| state.as_str() == text);
-    let known = || AgentStateKind::ALL.map(AgentStateKind::as_str).join(", ");
-    found.ok_or_else(|| format!("known are {}", known()))
 }
 
 /// A program and its arguments, or some arguments, that were written as one text.

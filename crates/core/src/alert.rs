@@ -325,7 +325,7 @@ impl Alert {
 
 fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
     let command = resolve_command(id, step);
-    format!("see whether it happened, then {command} --happened, or --did-not")
+    format!("see whether it happened, then {command} --happened (or --did-not)")
 }
 
 /// The command that resolves a step in doubt, without the answer: `--happened` or `--did-not`.

@@ -1,5 +1,7 @@
 //! Events of the journal.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -215,10 +217,20 @@ impl Serialize for EventKind {
 impl<'de> Deserialize<'de> for EventKind {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
-        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
-        found.ok_or_else(|| {
-            serde::de::Error::custom(format_args!("{word:?} is no kind of event known here"))
-        })
+        word.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Not a kind of event.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no kind of event; known are {words}", words = EventKind::ALL.map(EventKind::as_str).join(", "))]
+pub struct UnknownKind(String);
+
+impl FromStr for EventKind {
+    type Err = UnknownKind;
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| UnknownKind(text.to_owned()))
     }
 }
 
@@ -273,10 +285,7 @@ impl Event {
 /// Accepts kinds of newer versions as `Unknown`.
 fn any_kind<'de, D: serde::Deserializer<'de>>(from: D) -> Result<EventKind, D::Error> {
     let word = String::deserialize(from)?;
-    let found = EventKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == word);
-    Ok(found.unwrap_or(EventKind::Unknown))
+    Ok(word.parse().unwrap_or(EventKind::Unknown))
 }
 
 #[cfg(test)]

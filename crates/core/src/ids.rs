@@ -13,6 +13,9 @@ pub const NAME_BYTES_MAX: usize = 200;
 /// Longest session key, workflow id and name of a workflow's agent in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
 
+/// The characters of an id.
+const ID_ALLOWED: &str = "A-Z a-z 0-9 . _ : @ / -";
+
 /// An id or name as it stands in one part of a URL's path.
 pub fn in_path(id: &str) -> String {
     let mut path = String::with_capacity(id.len());
@@ -78,7 +81,7 @@ fn check_id(what: &'static str, text: &str) -> Result<(), IdError> {
             what,
             text,
             found,
-            allowed: "A-Z a-z 0-9 . _ : @ / -",
+            allowed: ID_ALLOWED,
         });
     }
     let shape = |why| {
@@ -144,7 +147,18 @@ fn check_text(what: &'static str, text: &str) -> Result<(), IdError> {
 
 /// The same, but nothing that could be taken for a path out of a folder.
 fn check_task_id(what: &'static str, text: &str) -> Result<(), IdError> {
-    check_text(what, text)?;
+    check_text(what, text).map_err(|error| match error {
+        // What most ids may have: only those of workflows may have more.
+        IdError::BadCharacter {
+            what, text, found, ..
+        } => IdError::BadCharacter {
+            what,
+            text,
+            found,
+            allowed: ID_ALLOWED,
+        },
+        error => error,
+    })?;
     let shape = |why| {
         Err(IdError::BadShape {
             what,

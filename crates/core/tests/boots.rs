@@ -180,5 +180,5 @@ fn a_parked_step_blocks_its_task_and_says_why() {
     let TaskEvent::Note(EventKind::Alert, told) = &second[1] else {
         panic!("{second:?}")
     };
-    assert_snapshot!(Alert::from_detail(told).expect("an alert").line(), @"task t is parked: step deploy died together with its supervisor 2 times in a row; see whether it happened, then relight step resolve deploy --task t --happened, or --did-not");
+    assert_snapshot!(Alert::from_detail(told).expect("an alert").line(), @"task t is parked: step deploy died together with its supervisor 2 times in a row; see whether it happened, then relight step resolve deploy --task t --happened (or --did-not)");
 }

@@ -55,6 +55,7 @@ pub mod recovery;
 pub mod redact_input;
 pub mod running_step;
 pub mod sessions;
+pub mod spelling;
 pub mod stale_check;
 #[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod state_location;

@@ -193,8 +193,11 @@ impl Queue {
                 "{} has ended; nothing is claimed for it",
                 who_holds(&held, None)
             );
-            let code = ErrorCode::CONFLICT;
-            return Err(ActError::Invalid { code, message });
+            return Err(ActError::Invalid {
+                code: ErrorCode::CONFLICT,
+                message,
+                hint: None,
+            });
         }
         let mut watch = HolderWatch::default();
         holders.watch(&held, &mut watch);

@@ -136,7 +136,7 @@ fn refused(task: &TaskId, error: StepError<Infallible>) -> Refused {
             ErrorCode::NOT_REPEATED,
             format!("step {step} of task {task} is in doubt and must not be repeated"),
             format!(
-                "find out, then: {} --happened, or --did-not",
+                "find out, then: {} --happened (or --did-not)",
                 resolve_command(task, &step)
             ),
         ),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use relight_core::error_code::{ErrorCode, Refused};
+use relight_core::error_code::Refused;
 use relight_core::task::{Cost, Usage};
 use relight_core::time::{Moment, Span};
 use relight_runtime::engine::ActError;
 use relight_runtime::operations::fields;
+use relight_runtime::operations::work::no_claimant;
 use relight_runtime::os::clock;
 use relight_runtime::{End, Relight, RunningTask, TaskBuilder, TaskQueue};
 use serde::Deserialize;
@@ -141,10 +142,7 @@ impl Client {
     ) -> Result<Option<TaskHandle>, Refused> {
         let shared = self.shared()?;
         let own = shared.caller.agent.as_ref().map(|agent| agent.as_str());
-        let agent = agent.or(own).ok_or_else(|| {
-            let text = "nobody said which agent wants work";
-            Refused::new(ErrorCode::INVALID, text, "give agent, or set RELIGHT_AGENT")
-        })?;
+        let agent = agent.or(own).ok_or_else(no_claimant)?;
         let queue: TaskQueue = shared.relight.queue();
         let queue = match lease {
             Some(lease) => queue.lease(lease),

@@ -211,7 +211,11 @@ invalid!(IdError, TimeError);
 /// What is inside of an error of the runtime is told as what it is.
 impl From<ActError> for ApiError {
     fn from(error: ActError) -> Self {
-        let (hint, model_hint) = (error.hint(), error.model_hint().map(str::to_owned));
+        let hint = error.hint();
+        let model_hint = match &error {
+            ActError::Invalid { hint, .. } => hint.clone(),
+            error => error.model_hint().map(str::to_owned),
+        };
         match error {
             ActError::Store(error) => error.into(),
             error => Self {

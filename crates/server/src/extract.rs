@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt as _, Limited};
 use relight_core::checkpoint::{Limits, check_unambiguous};
 use relight_core::error_code::ErrorCode;
-use relight_runtime::operations::{LIST_MAX, plain_types};
+use relight_runtime::operations::{LIST_MAX, read};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
@@ -166,15 +166,8 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     } else {
         bytes
     };
-    let bad = |error: serde_json::Error| {
-        let text = plain_types(&error.to_string());
-        let message = format!("the body is not what is asked for here: {text}");
-        if error.is_data() {
-            ApiError::invalid(message)
-        } else {
-            ApiError::bad_request(message)
-        }
-    };
+    let bad =
+        |error: serde_json::Error| ApiError::bad_request(format!("the body is not JSON: {error}"));
     // Readers also take a list for an object, member by member; nobody means that.
     if !bytes.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(bad)?;
@@ -182,7 +175,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
             "the body is not what is asked for here: write an object",
         ));
     }
-    serde_json::from_slice(bytes).map_err(bad)
+    Ok(read(serde_json::from_slice(bytes).map_err(bad)?)?)
 }
 
 /// A piece of the path, decoded and checked.

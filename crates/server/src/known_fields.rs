@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use axum::extract::{MatchedPath, Query, Request};
-use relight_runtime::presets::nearest;
+use relight_runtime::operations::unknown_field;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ pub(crate) fn check(request: &Request, body: &[u8]) -> Result<(), ApiError> {
     };
     if let Ok(Query(given)) = Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
         for (name, _) in given {
-            check_name("query has the unknown name", &name, &known.query)?;
+            check_name(&name, &known.query)?;
         }
     }
     let (Some(known), false) = (&known.body, body.trim_ascii().is_empty()) else {
@@ -90,25 +90,15 @@ pub(crate) fn check(request: &Request, body: &[u8]) -> Result<(), ApiError> {
     };
     // What is not an object is refused with the reason by whoever reads it, and here where nobody does.
     match serde_json::from_slice::<HashMap<String, IgnoredAny>>(body) {
-        Ok(given) => given
-            .keys()
-            .try_for_each(|name| check_name("body has the unknown field", name, known)),
+        Ok(given) => given.keys().try_for_each(|name| check_name(name, known)),
         Err(_) if known.is_empty() => Err(ApiError::invalid("this takes no body, or {}")),
         Err(_) => Ok(()),
     }
 }
 
-fn check_name(what: &str, name: &str, known: &BTreeSet<String>) -> Result<(), ApiError> {
-    if known.contains(name) {
-        return Ok(());
+fn check_name(name: &str, known: &BTreeSet<String>) -> Result<(), ApiError> {
+    match known.contains(name) {
+        true => Ok(()),
+        false => Err(unknown_field(name, known.iter().map(String::as_str)).into()),
     }
-    let error = ApiError::invalid(format!("the {what} {name:?}"));
-    Err(match nearest(name, known.iter().map(String::as_str)) {
-        Some(near) => error.hint(format!("did you mean {near}?")),
-        None if known.is_empty() => error.hint("it takes none"),
-        None => {
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            error.hint(format!("known are {}", known.join(", ")))
-        }
-    })
 }

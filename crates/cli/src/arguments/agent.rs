@@ -284,7 +284,7 @@ pub(crate) struct PsArguments {
     #[arg(short, long, conflicts_with = "name")]
     pub(crate) watch: bool,
     /// Only in this state (repeat for more)
-    #[arg(long = "state", value_name = "STATE", value_parser = values::agent_state)]
+    #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<AgentStateKind>,
 }
 

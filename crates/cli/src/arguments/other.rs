@@ -134,7 +134,7 @@ pub(crate) struct EventsArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<AgentName>,
     /// Only this kind, such as step.done or task.status (repeat for more)
-    #[arg(long = "kind", value_name = "KIND", value_parser = values::event_kind)]
+    #[arg(long = "kind", value_name = "KIND")]
     pub(crate) kinds: Vec<relight_core::event::EventKind>,
 }
 

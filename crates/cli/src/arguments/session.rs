@@ -105,7 +105,7 @@ pub(crate) struct SessionEndArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The turn's generation, as begin printed it [default: $RELIGHT_GENERATION]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) generation: Option<u64>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct TouchArguments {
     #[arg(long, value_name = "ID", required_unless_present = "generation")]
     pub(crate) id: Option<SessionId>,
     /// Renew the mark of this turn, as begin printed it
-    #[arg(long, value_name = "N", conflicts_with_all = ["id", "owner_pid"])]
+    #[arg(long, value_name = "N", value_parser = values::number, conflicts_with_all = ["id", "owner_pid"])]
     pub(crate) generation: Option<u64>,
     /// The gateway that saw it [default: the attempt, in an agent under relight run or up; else this
     /// user]

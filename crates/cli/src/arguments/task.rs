@@ -335,10 +335,19 @@ pub(crate) struct TaskListArguments {
     /// Only tasks of this agent
     #[arg(long, value_name = "NAME", value_parser = AgentName::of_workflow)]
     pub(crate) agent: Option<AgentName>,
-    /// Maximum number to list
+    /// Only tasks with a step in doubt
+    #[arg(long)]
+    pub(crate) in_doubt: bool,
+    /// Only tasks whose id, title or steps contain this text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) find: Option<String>,
+    /// Newest first
+    #[arg(long)]
+    pub(crate) newest: bool,
+    /// Maximum number to list, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
     pub(crate) limit: usize,
-    /// Only tasks added after this one
+    /// Only tasks that come after this one
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<TaskId>,
 }

@@ -10,7 +10,8 @@ use relight_core::ids::{AgentName, TaskId};
 use relight_core::node::Placement;
 use relight_core::time::Span;
 use relight_runtime::os::word::Word;
-use relight_runtime::presets::{Preset, StopRung, nearest, signal_number};
+use relight_runtime::presets::{Preset, StopRung, signal_number};
+use relight_runtime::spelling::nearest;
 
 use super::recovery::Recovery;
 use super::section::Section;

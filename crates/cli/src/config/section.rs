@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use relight_core::task::Cost;
 use relight_core::time::Span;
 use relight_core::usage::SpendLimit;
-use relight_runtime::presets::nearest;
+use relight_runtime::spelling::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

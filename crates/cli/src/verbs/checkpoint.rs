@@ -186,6 +186,7 @@ fn resume(environment: &Environment, given: ResumeArguments) -> Outcome {
         fence: None,
         lease,
         steal_lock: given.steal_lock,
+        force: given.force,
     };
     let limits = work::start_limits(environment, None, given.force)?;
     let (workflows, mut reports) = (Dialect::new(engine, folder), Vec::new());

@@ -193,7 +193,10 @@ async fn ask(
         _ => {
             match block(place, &format!("--verify could not tell ({status})")).await {
                 // A task that is blocked already stays so.
-                Ok(_) | Err(ActError::Refused(Refusal::Illegal { .. })) => Err(place.in_doubt()),
+                Ok(_)
+                | Err(ActError::Refused(
+                    Refusal::Illegal { .. } | Refusal::WaitsForPerson { .. },
+                )) => Err(place.in_doubt()),
                 Err(error) => Err(error.into()),
             }
         }

@@ -16,7 +16,7 @@ use relight_runtime::operations::task::{
     TaskSpend,
 };
 use relight_runtime::operations::work::{Taker, TaskAdd, TaskDefinition, TaskList, TaskStart};
-use relight_runtime::operations::{Operation, view};
+use relight_runtime::operations::{Operation, page_limit, view};
 use relight_runtime::recovery::Strategies;
 use relight_runtime::running_step::RunningStep;
 use relight_runtime::supervise::successor::{self, RefreshError};
@@ -338,14 +338,21 @@ fn list(environment: &Environment, given: TaskListArguments) -> Outcome {
     let TaskListArguments {
         statuses,
         agent,
+        in_doubt,
+        find,
+        newest,
         limit,
         after,
     } = given;
+    let limit = page_limit(Some(limit))?;
     let which = TaskList {
         statuses,
         agent,
+        in_doubt,
+        find,
+        newest,
+        limit: None,
         after,
-        ..TaskList::default()
     };
     let context = operate::context(environment)?;
     let (page, holders) = (

@@ -16,21 +16,16 @@ use super::supervision::cannot_wait;
 use super::task::print_started;
 use crate::arguments::task::{ClaimArguments, FailArguments};
 use crate::environment::Environment;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::work::Work;
 use crate::{block_on, output};
 
 pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Outcome {
     let work = Work::find(environment, arguments.config.config.as_deref())?;
     let context = context(environment)?;
-    let agent = environment
-        .agent(arguments.agent.as_ref())?
-        .ok_or_else(|| {
-            Failure::new(Exit::Usage, "nobody said which agent wants work")
-                .hint("relight task claim --agent NAME; inside an agent of Relight it is known")
-        })?;
+    let agent = environment.agent(arguments.agent.as_ref())?;
     let store = context.engine.store().as_ref();
-    let (holder, lease) = environment.holder(&arguments.holder, Some(&agent), store)?;
+    let (holder, lease) = environment.holder(&arguments.holder, agent.as_ref(), store)?;
     let (skills, wait) = (arguments.skills.clone(), arguments.wait);
     let request = TaskClaim {
         agent,
@@ -51,7 +46,10 @@ pub(super) fn claim(environment: &Environment, arguments: &ClaimArguments) -> Ou
     let nothing = || {
         Failure::of(
             ErrorCode::NOTHING,
-            format!("there is no task for {}", request.agent),
+            format!(
+                "there is no task for {}",
+                request.agent.as_ref().map_or("", AgentName::as_str)
+            ),
         )
     };
     let written = claimed.ok_or_else(nothing)?;

@@ -44,6 +44,40 @@ fn resume(fields: Value) -> (&'static str, Value) {
     ("checkpoint.resume", fields)
 }
 
+#[test]
+fn a_resume_by_name_takes_what_the_command_line_takes() {
+    for mut front in Front::of_the_table() {
+        call(&mut front, &start("w")).unwrap();
+        let ground = front.ground();
+        let blocked = ground.call(&["task", "block", "w", "--reason", "x"]);
+        assert_eq!(blocked.code, 0, "{blocked:?}");
+        let name = front.name();
+        let mut refused = |mut fields: Value| {
+            fields["workflow"] = json!("w");
+            call(&mut front, &resume(fields)).expect_err("it is refused")
+        };
+        assert_eq!(refused(json!({}))["code"], "waits_for_person", "{name}");
+        for (field, value) in [("steal_lock", json!("yes")), ("force", json!(1))] {
+            let error = refused(json!({field: value}));
+            let message = error["message"].as_str().unwrap();
+            assert!(
+                message.starts_with(&format!("{field}: invalid type: ")),
+                "{name} {error}"
+            );
+            assert!(
+                message.ends_with("expected true or false"),
+                "{name} {error}"
+            );
+        }
+        let unknown = refused(json!({"xyz": 1}));
+        let known = "known are agent, dir, fence, force, lease, owner_pid, steal_lock, workflow";
+        assert_eq!(unknown["hint"], known, "{name}");
+        let forced = json!({"workflow": "w", "force": true});
+        let resumed = call(&mut front, &resume(forced)).unwrap();
+        assert_eq!(resumed["status"], "in_progress", "{name}");
+    }
+}
+
 /// Where the files of workflows are.
 fn checkpoints(front: &Front) -> PathBuf {
     match front {

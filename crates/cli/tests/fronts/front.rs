@@ -152,7 +152,7 @@ impl Front {
                 Some(package::call(client, operation, &fields))
             }
             Self::Package(ground, package) => {
-                package.call(operation, &with_dir(ground, operation, fields))
+                Some(package.call(operation, &with_dir(ground, operation, fields)))
             }
         }
     }
@@ -183,7 +183,7 @@ impl Front {
                 Some(package::call(&client, operation, fields))
             }
             Self::Package(ground, package) => Package::start(package.name, ground, Some(agent))
-                .and_then(|mut package| package.call(operation, fields)),
+                .map(|mut package| package.call(operation, fields)),
         }
     }
 

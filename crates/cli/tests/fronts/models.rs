@@ -207,8 +207,8 @@ fn an_argument_that_the_schema_does_not_name_is_refused_by_both_transports() {
     let (ground, _up, mut client) = daemon();
     let more = json!({"task": "t", "fence": 1, "step": "a", "exit_code": 3});
     let told = both(&ground, &mut client, "step_end", &more);
-    assert_eq!(told["message"], "unknown argument \"exit_code\"");
-    let known = "step_end takes step, failed, output, cost, turns, occurrence, task, fence";
+    assert_eq!(told["message"], "unknown field \"exit_code\"");
+    let known = "known are cost, failed, fence, occurrence, output, step, task, turns";
     assert_eq!(told["hint"], known);
     for (field, value) in [
         ("payload", json!(1)),
@@ -229,7 +229,7 @@ fn an_argument_that_the_schema_does_not_name_is_refused_by_both_transports() {
         );
     }
     let lease = client.call("task_start", &json!({"task": "t", "lease": "0s"}));
-    assert_eq!(lease["message"], "unknown argument \"lease\"");
+    assert_eq!(lease["message"], "unknown field \"lease\"");
 }
 
 #[test]

@@ -95,26 +95,17 @@ impl Package {
         })
     }
 
-    /// None for a number that the language cannot hold.
-    pub(crate) fn call(&mut self, operation: &str, fields: &Value) -> Option<Answer> {
-        if self.name == "typescript" && !fields.as_object()?.values().all(is_of_javascript) {
-            return None;
-        }
+    pub(crate) fn call(&mut self, operation: &str, fields: &Value) -> Answer {
         let request = json!([operation, named(operation, fields)]);
         writeln!(self.asks, "{request}").unwrap();
         let mut line = String::new();
         self.answers.read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap();
-        Some(match told.get("error") {
+        match told.get("error") {
             Some(error) => Err(error.clone()),
             None => Ok(told["answer"].clone()),
-        })
+        }
     }
-}
-
-/// Larger integers lose digits there.
-fn is_of_javascript(value: &Value) -> bool {
-    value.as_u64().is_none_or(|number| number <= 1 << 53)
 }
 
 #[expect(

@@ -18,6 +18,7 @@ pub mod silence;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +158,19 @@ impl AgentStateKind {
 impl fmt::Display for AgentStateKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// Not a state of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a state of an agent; known are {words}", words = AgentStateKind::ALL.map(AgentStateKind::as_str).join(", "))]
+pub struct UnknownAgentState(String);
+
+impl FromStr for AgentStateKind {
+    type Err = UnknownAgentState;
+    fn from_str(text: &str) -> Result<Self, UnknownAgentState> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| UnknownAgentState(text.to_owned()))
     }
 }
 

@@ -189,7 +189,7 @@ pub(super) fn release(input: &TaskDecisionInput<'_>, force: bool) -> Result<Vec<
     let task = input.task;
     let holder_lives = task.lease.held.is_some() && input.life == HolderLife::Alive;
     if holder_lives && !force && input.right == Right::Unfenced {
-        return Err(held(task));
+        return Err(held(input));
     }
     let mut changes = Vec::new();
     if force {
@@ -246,7 +246,7 @@ pub(super) fn take_from_holder(
     let reason = match (input.life, steal) {
         (HolderLife::Gone, _) => HOLDER_GONE,
         (HolderLife::Alive, true) => STOLEN,
-        (HolderLife::Alive, false) => return Err(held(task)),
+        (HolderLife::Alive, false) => return Err(held(input)),
     };
     let mut changes = vec![Change::LeaseEnded];
     if task.status == TaskStatus::InProgress {
@@ -267,11 +267,13 @@ fn to_in_progress(task: &Task) -> Option<Change> {
     })
 }
 
-pub(super) fn held(task: &Task) -> Refusal {
+pub(super) fn held(input: &TaskDecisionInput<'_>) -> Refusal {
+    let task = input.task;
     let held = task.lease.held.clone();
     Refusal::Held {
         task: task.id.clone(),
         agent: task.agent.clone(),
         held: Box::new(held.expect("only a held task is refused")),
+        now: input.now,
     }
 }

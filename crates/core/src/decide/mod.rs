@@ -215,10 +215,7 @@ impl StartLimits {
     /// Why the task may not be started.
     pub fn refusal(&self, task: &Task, now: Time) -> Option<Refusal> {
         if task.status.is_paused() && *self != Self::Forced {
-            return Some(Refusal::WaitsForPerson {
-                task: task.id.clone(),
-                status: task.status,
-            });
+            return Some(Refusal::waits_for_person(task));
         }
         let Self::Policy(policy) = self else {
             return None;
@@ -300,7 +297,7 @@ pub enum Refusal {
         is_used_up: bool,
     },
     /// Another holder has the lease.
-    #[error("task {task} has been held by {} since {}", who_holds(.held, .agent.as_ref()), .held.since)]
+    #[error("task {task} has been {}", held_text(.held, .agent.as_ref(), *.now))]
     Held {
         /// Which task.
         task: TaskId,
@@ -308,6 +305,8 @@ pub enum Refusal {
         agent: Option<AgentName>,
         /// The current lease.
         held: Box<HeldLease>,
+        /// The current time.
+        now: Time,
     },
     /// The task belongs to another agent.
     #[error("task {task} belongs to agent {agent}, not to {starter}")]
@@ -448,6 +447,16 @@ pub fn who_holds(held: &HeldLease, agent: Option<&AgentName>) -> String {
     }
 }
 
+/// By whom it is held, for how long, and when that ends.
+pub fn held_text(held: &HeldLease, agent: Option<&AgentName>, now: Time) -> String {
+    let (who, age) = (who_holds(held, agent), now.since(held.since));
+    let left = match held.left {
+        Some(left) => format!("; its lease ends in {left}"),
+        None => String::new(),
+    };
+    format!("held by {who} for {age}{left}")
+}
+
 fn why_fenced(ours: Fence, newest: Fence) -> String {
     match ours.cmp(&newest) {
         Ordering::Equal => format!("the lease with fence {ours} has ended"),
@@ -505,8 +514,7 @@ pub fn decide(input: &TaskDecisionInput<'_>, event: TaskEvent) -> Result<TaskDec
         _ => false,
     };
     if leaves_it && input.task.status.is_paused() && input.right != Right::Person {
-        let (task, status) = (input.task.id.clone(), input.task.status);
-        return Err(Refusal::WaitsForPerson { task, status });
+        return Err(Refusal::waits_for_person(input.task));
     }
     let by_dialect = matches!(event, TaskEvent::Move { .. });
     let mut changes = match event {
@@ -732,7 +740,7 @@ fn check_holder(input: &TaskDecisionInput<'_>, event: &TaskEvent) -> Result<(), 
     if is_time_limited && !is_begun_under_it {
         Ok(())
     } else {
-        Err(hold::held(input.task))
+        Err(hold::held(input))
     }
 }
 
@@ -783,8 +791,30 @@ impl Task {
     }
 }
 
-/// Refuses a transition that the table does not allow.
+impl Refusal {
+    /// Refuses work on a task before a person allows it.
+    pub fn waits_for_person(task: &Task) -> Self {
+        Self::WaitsForPerson {
+            task: task.id.clone(),
+            status: task.status,
+        }
+    }
+}
+
+/// Refuses a transition that the table does not allow. Whoever would work on a paused task is told that it
+/// waits for a person.
 pub fn illegal(task: &Task, to: TaskStatus) -> Refusal {
+    let is_work = matches!(
+        to,
+        TaskStatus::InProgress
+            | TaskStatus::InReview
+            | TaskStatus::Completed
+            | TaskStatus::Deferred
+            | TaskStatus::Blocked
+    );
+    if task.status.is_paused() && is_work {
+        return Refusal::waits_for_person(task);
+    }
     let is_used_up = task.status == TaskStatus::Failed && !task.has_retry_left();
     Refusal::Illegal {
         task: task.id.clone(),

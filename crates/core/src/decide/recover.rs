@@ -33,7 +33,7 @@ pub(super) fn recover(
     let is_held = task.lease.held.is_some() && input.life == HolderLife::Alive;
     // Who may report a failure was checked as for every other request of a holder.
     if is_held && input.right == Right::Unfenced && !recovery.death.is_told {
-        return Err(hold::held(task));
+        return Err(hold::held(input));
     }
     let is_told = recovery.death.is_told && task.status.can_become(TaskStatus::Failed);
     if recovery.death.is_told && !is_told {

@@ -93,8 +93,7 @@ pub(super) fn shortest(
         _ => false,
     };
     if waits {
-        let (task, status) = (input.task.id.clone(), input.task.status);
-        return Err(Refusal::WaitsForPerson { task, status });
+        return Err(Refusal::waits_for_person(input.task));
     }
     // Only a person, or a resume, which costs an attempt, assigns a failed task again.
     let is_revived = input.task.status == TaskStatus::Failed
@@ -264,7 +263,7 @@ pub(super) fn retry(
     let task = input.task;
     let is_at_work = task.lease.held.is_some() && input.life == HolderLife::Alive;
     if is_at_work && !force {
-        return Err(hold::held(task));
+        return Err(hold::held(input));
     }
     let is_released = task.status == TaskStatus::Assigned && !task.is_assigned_by_hand();
     let is_handed_on = task.status == TaskStatus::Assigned && agent.is_some();

@@ -48,12 +48,12 @@ fn wake(input: &TaskDecisionInput<'_>) -> Result<Option<Change>, Refusal> {
         | TaskStatus::Assigned
         | TaskStatus::Deferred
         | TaskStatus::Interrupted => become_status(input.task, to, None).map(Some),
-        TaskStatus::InReview
-        | TaskStatus::Blocked
-        | TaskStatus::Suspended
-        | TaskStatus::Failed
-        | TaskStatus::Completed
-        | TaskStatus::Cancelled => Err(illegal(input.task, to)),
+        TaskStatus::InReview | TaskStatus::Blocked | TaskStatus::Suspended => {
+            Err(Refusal::waits_for_person(input.task))
+        }
+        TaskStatus::Failed | TaskStatus::Completed | TaskStatus::Cancelled => {
+            Err(illegal(input.task, to))
+        }
     }
 }
 

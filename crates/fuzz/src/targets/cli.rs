@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Parser as _;
 use relight_cli::parsers::{self, Cli, Config, TerminalFilter};
+use relight_core::event::EventKind;
 use relight_core::ids::is_obeyed;
 use relight_core::task::Cost;
 use relight_core::time::{Moment, Time};
@@ -83,7 +84,7 @@ pub(crate) fn values(data: &[u8]) {
     let _ = (
         text.parse::<Cost>(),
         parsers::json(text),
-        parsers::event_kind(text),
+        text.parse::<EventKind>(),
     );
 }
 

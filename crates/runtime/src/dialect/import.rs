@@ -81,6 +81,7 @@ impl Dialect {
                     task: id,
                     agent,
                     held,
+                    now: clock::now(),
                 }
                 .into());
             }

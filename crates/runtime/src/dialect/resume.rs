@@ -70,9 +70,18 @@ impl Dialect {
             None => self.resume_oldest(request).await,
         };
         let started = started.map_err(|error| match error {
-            ActError::Refused(Refusal::Held { task, agent, held }) => {
-                WorkflowError::Held { task, agent, held }.into()
+            ActError::Refused(Refusal::Held {
+                task,
+                agent,
+                held,
+                now,
+            }) => WorkflowError::Held {
+                task,
+                agent,
+                held,
+                now,
             }
+            .into(),
             other => other,
         })?;
         let saved = self.save(&started.view.task.id).await?;
@@ -181,7 +190,7 @@ impl Dialect {
                 _ => false,
             };
             if is_for_person && request.limits != StartLimits::Forced {
-                return Err(waits_for_person(&view.task).into());
+                return Err(Refusal::waits_for_person(&view.task).into());
             }
             if view.task.status == TaskStatus::Failed {
                 // As one that was given out by hand it would be started without a look at its budget.
@@ -255,7 +264,7 @@ impl Dialect {
 /// recoveries does not: it is for the queue, and here the agent itself asks.
 fn waits_for(task: &Task, limits: &StartLimits, now: Time) -> Option<Refusal> {
     match task.status {
-        TaskStatus::InReview | TaskStatus::Failed => Some(waits_for_person(task)),
+        TaskStatus::InReview | TaskStatus::Failed => Some(Refusal::waits_for_person(task)),
         TaskStatus::Deferred if task.not_before.is_some_and(|at| at > now) => {
             task.not_before.map(|at| Refusal::NotBefore {
                 task: task.id.clone(),
@@ -263,13 +272,6 @@ fn waits_for(task: &Task, limits: &StartLimits, now: Time) -> Option<Refusal> {
             })
         }
         _ => limits.refusal(task, now),
-    }
-}
-
-fn waits_for_person(task: &Task) -> Refusal {
-    Refusal::WaitsForPerson {
-        task: task.id.clone(),
-        status: task.status,
     }
 }
 

@@ -1,15 +1,13 @@
 //! Why something was not done to a task.
 
-use relight_core::decide::{Refusal, who_holds};
+use relight_core::decide::Refusal;
 use relight_core::error_code::{ErrorCode, Refused, model_hint};
 use relight_core::ids::{AgentName, IdError, TaskId};
-use relight_core::lease::HeldLease;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
 
 use super::workflow_error::WorkflowError;
-use crate::os::clock;
 use crate::redact_input;
 
 /// What to do about work that is refused while draining.
@@ -87,6 +85,8 @@ pub enum ActError {
         code: ErrorCode,
         /// What is wrong with it.
         message: String,
+        /// What to do about it, for people and models.
+        hint: Option<String>,
     },
     /// What only checkpoint verbs answer.
     #[error(transparent)]
@@ -148,7 +148,8 @@ impl ActError {
             )),
             Self::Store(StoreError::Replaced { .. }) => Some(StoreError::REPLACED_HINT.to_owned()),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
-            Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => None,
+            Self::Invalid { hint, .. } => hint.clone(),
+            Self::SecretName(_) | Self::BadName(_) => None,
         }
     }
 
@@ -176,10 +177,6 @@ impl From<ActError> for Refused {
     fn from(error: ActError) -> Self {
         let message = match &error {
             ActError::Store(error) => return error.clone().into(),
-            ActError::Refused(Refusal::Held { task, agent, held })
-            | ActError::Workflow(WorkflowError::Held { task, agent, held }) => {
-                held_text(task, agent.as_ref(), held)
-            }
             error => error.to_string(),
         };
         Self {
@@ -188,19 +185,6 @@ impl From<ActError> for Refused {
             message,
         }
     }
-}
-
-/// Who has it, for how long, and when that ends.
-fn held_text(task: &TaskId, agent: Option<&AgentName>, held: &HeldLease) -> String {
-    let age = clock::now().since(held.since);
-    let left = match held.left {
-        Some(left) => format!("; its lease ends in {left}"),
-        None => String::new(),
-    };
-    format!(
-        "task {task} has been held by {} for {age}{left}",
-        who_holds(held, agent)
-    )
 }
 
 fn was_left(status: Option<TaskStatus>) -> String {

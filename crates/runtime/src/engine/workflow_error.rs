@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use relight_core::decide::{Refusal, who_holds};
+use relight_core::decide::{Refusal, held_text};
 use relight_core::error_code::{ErrorCode, model_hint};
 use relight_core::ids::{AgentName, IdError, TaskId};
 use relight_core::lease::HeldLease;
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::task::Task;
+use relight_core::time::Time;
 
 use crate::checkpoint_files::ReadError;
 
@@ -86,7 +87,7 @@ pub enum WorkflowError {
         others: usize,
     },
     /// Somebody else has it.
-    #[error("workflow {task} is held by {}", who_holds(.held, .agent.as_ref()))]
+    #[error("task {task} has been {}", held_text(.held, .agent.as_ref(), *.now))]
     Held {
         /// Which.
         task: TaskId,
@@ -94,6 +95,8 @@ pub enum WorkflowError {
         agent: Option<AgentName>,
         /// By whom.
         held: Box<HeldLease>,
+        /// The current time.
+        now: Time,
     },
     /// It ended, or its time is over, and is not resumed.
     #[error("workflow {task} is {why}")]

@@ -127,6 +127,7 @@ impl ProcessClaims {
                 task: task.clone(),
                 agent: None,
                 held: Box::new(held),
+                now: clock::now(),
             }
             .into());
         }

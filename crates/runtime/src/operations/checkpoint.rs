@@ -400,8 +400,11 @@ pub struct CheckpointResume {
     #[serde(skip)]
     pub caller: Option<AgentName>,
     /// Take it from a live holder.
-    #[serde(skip)]
+    #[serde(default)]
     pub steal_lock: bool,
+    /// Resume it even if it waits for a person, or has used up its budget.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// A workflow under a lease.
@@ -447,7 +450,11 @@ impl CheckpointResume {
             steal: self.steal_lock,
             ttl: length(&holder, self.lease)?,
             holder,
-            limits,
+            limits: if self.force {
+                StartLimits::Forced
+            } else {
+                limits
+            },
         };
         let resumed = workflows.resume(&request, reports).await?;
         let (checkpoint, file_error) = (document(&resumed.saved.view), resumed.saved.file_error());

@@ -9,6 +9,7 @@ use relight_core::lease::Fence;
 use relight_core::limits;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// A value that is written as a text.
 pub fn text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
@@ -22,6 +23,21 @@ pub fn optional_text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     let text = Option::<String>::deserialize(from)?;
     text.map(|text| text.parse().map_err(D::Error::custom))
         .transpose()
+}
+
+/// Several words: a text with commas between them, or a list of texts.
+pub fn words<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Vec<T>, D::Error> {
+    let words = match Value::deserialize(from)? {
+        Value::Null => Vec::new(),
+        Value::String(text) => text.split(',').map(str::to_owned).collect(),
+        list => Vec::<String>::deserialize(list).map_err(D::Error::custom)?,
+    };
+    let words = words.iter().filter(|word| !word.is_empty());
+    words
+        .map(|word| word.parse().map_err(D::Error::custom))
+        .collect()
 }
 
 /// The agent of a workflow, which may have any name.

@@ -80,6 +80,7 @@ pub mod task;
 pub mod view;
 pub mod work;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use relight_core::decide::{Right, TaskEvent};
@@ -93,6 +94,7 @@ use serde_json::{Map, Value};
 
 use crate::dialect::{Dialect, FileCopyError, SetAside};
 use crate::engine::{ActError, Acted, Engine};
+use crate::spelling::nearest;
 
 /// One verb: a request that is run once.
 pub trait Operation: DeserializeOwned + Send {
@@ -226,8 +228,30 @@ pub fn page_limit(given: Option<usize>) -> Result<usize, ActError> {
 }
 
 /// Reads a request. What is null was not given.
-pub fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Result<T, ActError> {
+pub fn read<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, ActError> {
+    read_beside(given, &[])
+}
+
+/// The same where these fields, which were taken out before, are known too.
+fn read_beside<T: DeserializeOwned>(
+    mut given: Map<String, Value>,
+    beside: &[&str],
+) -> Result<T, ActError> {
     given.retain(|_, value| !value.is_null());
+    of_object(given).map_err(|text| {
+        let Some((name, known)) = text
+            .strip_prefix("unknown field `")
+            .and_then(|rest| rest.split_once('`'))
+        else {
+            return invalid(text);
+        };
+        let known = known.split('`').skip(1).step_by(2);
+        unknown_field(name, known.chain(beside.iter().copied()))
+    })
+}
+
+/// Reads an object; the text of an error names the field.
+fn of_object<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let (path, text) = (
             error.path().to_string(),
@@ -236,10 +260,25 @@ pub fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Result<T, Act
         // The other errors name the field, or the value is a name that says what it is.
         let is_about_type = text.starts_with("invalid type") || text.starts_with("invalid value");
         match is_about_type && path != "." {
-            true => invalid(format!("{path}: {text}")),
-            false => invalid(text),
+            true => format!("{path}: {text}"),
+            false => text,
         }
     })
+}
+
+/// Refuses a field that is none of those that are known.
+pub fn unknown_field<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> ActError {
+    let known: BTreeSet<&str> = known.collect();
+    let hint = match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None if known.is_empty() => "it takes none".to_owned(),
+        None => format!("known are {}", Vec::from_iter(known).join(", ")),
+    };
+    ActError::Invalid {
+        code: ErrorCode::INVALID,
+        message: format!("unknown field {name:?}"),
+        hint: Some(hint),
+    }
 }
 
 /// What was expected, in words that no language of programs is needed for.
@@ -253,6 +292,7 @@ pub fn plain_types(text: &str) -> String {
     };
     let word = match word {
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number from 0",
+        "a nonzero u32" => "a whole number from 1",
         "i64" | "i32" => "a whole number",
         "f64" => "a number",
         "a boolean" => "true or false",
@@ -272,6 +312,7 @@ fn invalid(message: impl Into<String>) -> ActError {
     ActError::Invalid {
         code: ErrorCode::INVALID,
         message: message.into(),
+        hint: None,
     }
 }
 

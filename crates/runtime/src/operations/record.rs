@@ -8,7 +8,7 @@ use relight_store::KeptRange;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Context, invalid};
+use super::{Context, LIST_MAX, invalid, page_limit};
 use crate::engine::ActError;
 
 /// What the names of these records start with in the store; the others are Relight's own.
@@ -21,8 +21,6 @@ const FIRST: char = '\u{1}';
 const NAME_BYTES_MAX: usize = 2_048;
 /// Tries of an unconditional write that meets others.
 const TRIES_MAX: u32 = 100;
-/// The most records of one answer.
-pub const LIST_MAX: usize = 1_000;
 
 /// Whether it holds only records of programs.
 pub fn is_of_programs(range: &KeptRange) -> bool {
@@ -36,7 +34,7 @@ pub struct RecordPut {
     /// Its name.
     pub record: String,
     /// What it holds from now on. Texts under a key `base64` are binary data and are not redacted.
-    pub value: Value,
+    pub value: Option<Value>,
     /// Only if it holds this now.
     pub expected: Option<Value>,
     /// Only if it does not exist.
@@ -57,7 +55,9 @@ impl RecordPut {
     /// Writes it. On disk when it returns.
     pub async fn run(self, context: &Context) -> Result<RecordWritten, ActError> {
         let (engine, name) = (&context.engine, stored_name(&self.record)?);
-        let mut value = self.value;
+        let mut value = self.value.ok_or_else(|| {
+            invalid("value: null is no value of a record; record.remove removes one")
+        })?;
         redact(engine.redactor(), &mut value);
         let store = engine.store();
         let is_conditional = self.new || self.expected.is_some();
@@ -121,7 +121,7 @@ pub struct RecordList {
     pub descending: bool,
     /// Continues after this one.
     pub after: Option<String>,
-    /// At most so many; 1,000 when none, and at most.
+    /// At most so many, 1 to 1000; 1000 when none.
     pub limit: Option<usize>,
 }
 
@@ -137,7 +137,7 @@ pub struct RecordPage {
 impl RecordList {
     /// Lists them.
     pub async fn run(self, context: &Context) -> Result<RecordPage, ActError> {
-        let limit = self.limit.unwrap_or(LIST_MAX).clamp(1, LIST_MAX);
+        let limit = page_limit(Some(self.limit.unwrap_or(LIST_MAX)))?;
         let mut range = under(&self.under)?;
         (range.descending, range.limit) = (self.descending, Some(limit + 1));
         match self.after.as_deref().map(stored_name).transpose()? {

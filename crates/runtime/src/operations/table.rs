@@ -14,6 +14,7 @@ use relight_core::lease::{Fence, Holder};
 use relight_core::session::{Rules, SessionStateKind};
 use relight_core::status::TRANSITIONS;
 use relight_store::{AgentQuery, EventQuery};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -36,7 +37,7 @@ use super::task::{
     TaskSet, TaskSpend,
 };
 use super::work::{Taker, TaskAdd, TaskClaim, TaskList, TaskStart};
-use super::{Context, Operation, page_limit, read, view};
+use super::{Context, Operation, fields, page_limit, read, read_beside, view};
 use crate::checkpoint_files::usual_folder;
 use crate::dialect::{Dialect, document};
 use crate::engine::ActError;
@@ -48,6 +49,9 @@ use crate::recovery::Recoverer;
 use crate::recovery::operator::Filter;
 use crate::state_location::checkpoint_folder;
 use crate::supervise::supervisor::SupervisorSettings;
+
+/// The field that names the process for which something is taken.
+const OWNER_PID: &str = "owner_pid";
 
 type Given = Map<String, Value>;
 type OperationFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Refused>> + Send + 'a>>;
@@ -156,45 +160,37 @@ operations! {
     },
     writes "session.import" => |caller, given| caller.of_session::<SessionImport>(given),
     writes "checkpoint.start" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let request = read::<CheckpointStart>(given)?;
+        let (workflows, request) = caller.with_files::<CheckpointStart>(given)?;
         caller.of_workflow(request.run(&workflows).await)
     },
     writes "checkpoint.update" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let request = read::<CheckpointUpdate>(given)?;
+        let (workflows, request) = caller.with_files::<CheckpointUpdate>(given)?;
         caller.of_workflow(request.run(&workflows).await)
     },
     writes "checkpoint.complete" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let mut request = read::<CheckpointUpdate>(given)?;
+        let (workflows, mut request) = caller.with_files::<CheckpointUpdate>(given)?;
         request.change.status = Some(WorkflowStatus::Done);
         caller.of_workflow(request.run(&workflows).await)
     },
     writes "checkpoint.save" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let request = read::<CheckpointSave>(given)?;
+        let (workflows, request) = caller.with_files::<CheckpointSave>(given)?;
         caller.of_workflow(request.run(&workflows, caller.agent.clone()).await)
     },
     writes "checkpoint.resume" => |caller, given| caller.checkpoint_resume(given),
     reads "checkpoint.list" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let ListAll { all } = read(given)?;
+        let (workflows, ListAll { all }) = caller.with_files(given)?;
         caller.of_workflow(CheckpointList::read(&workflows, all).await)
     },
     reads "checkpoint.show" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let OneWorkflow { workflow } = read(given)?;
+        let (workflows, OneWorkflow { workflow }) = caller.with_files(given)?;
         caller.of_workflow(workflows.view(&workflow).await.map(|view| document(&view)))
     },
     reads "checkpoint.verify" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let Files { files } = read(given)?;
+        let (workflows, Files { files }) = caller.with_files(given)?;
         caller.of_workflow(CheckpointVerified::read(&workflows, files))
     },
     writes "checkpoint.import" => |caller, given| async move {
-        let (workflows, given) = caller.workflows(given)?;
-        let request = read::<CheckpointImport>(given)?;
+        let (workflows, request) = caller.with_files::<CheckpointImport>(given)?;
         caller.of_workflow(request.run(&workflows).await)
     },
     reads "agent.show" => |caller, given| async move {
@@ -289,8 +285,8 @@ struct Files {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionList {
-    #[serde(default)]
-    states: Vec<SessionStateKind>,
+    #[serde(default, deserialize_with = "fields::words")]
+    state: Vec<SessionStateKind>,
     after: Option<SessionKey>,
     limit: Option<usize>,
 }
@@ -298,7 +294,8 @@ struct SessionList {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentList {
-    state: Option<AgentStateKind>,
+    #[serde(default, deserialize_with = "fields::words")]
+    state: Vec<AgentStateKind>,
     after: Option<AgentName>,
     limit: Option<usize>,
 }
@@ -308,8 +305,8 @@ struct AgentList {
 struct Events {
     task: Option<TaskId>,
     agent: Option<AgentName>,
-    #[serde(default)]
-    kinds: Vec<EventKind>,
+    #[serde(default, deserialize_with = "fields::words")]
+    kind: Vec<EventKind>,
     #[serde(default)]
     after: u64,
     /// The newest before this one; `next` is then the `before` of the previous page.
@@ -378,7 +375,7 @@ impl OperationCaller {
             fence,
             ..holder.into()
         };
-        if let Some(pid) = given.remove("owner_pid").filter(|pid| !pid.is_null()) {
+        if let Some(pid) = given.remove(OWNER_PID).filter(|pid| !pid.is_null()) {
             let found = pid.as_u64().and_then(|pid| u32::try_from(pid).ok());
             let process = found.and_then(process::identity).ok_or_else(|| {
                 let hint = "owner_pid takes the pid of a live process";
@@ -478,6 +475,12 @@ impl OperationCaller {
         Ok((Dialect::new(self.context.engine.clone(), folder), given))
     }
 
+    /// The same, and the request in the other fields.
+    fn with_files<T: DeserializeOwned>(&self, given: Given) -> Result<(Dialect, T), Refused> {
+        let (workflows, given) = self.workflows(given)?;
+        Ok((workflows, read_beside(given, &["dir"])?))
+    }
+
     /// What became of a workflow. Callers over the network are told no folder.
     fn of_workflow(&self, done: Result<impl Serialize, ActError>) -> Result<Value, Refused> {
         if self.is_local() {
@@ -500,7 +503,7 @@ impl OperationCaller {
     async fn task_start(&self, given: Given) -> Result<Value, Refused> {
         let mut given = self.with_task(given);
         let mut taker = self.taker(&mut given)?;
-        let request = read::<TaskStart>(given)?;
+        let request: TaskStart = read_beside(given, &[OWNER_PID])?;
         // The fence that is known is of the caller's own task.
         let own = self.task.as_ref().map(|(task, _)| task);
         taker.fence = taker.fence.filter(|_| own == Some(&request.task));
@@ -517,11 +520,12 @@ impl OperationCaller {
             given.insert("agent".to_owned(), json!(agent));
         }
         let taker = self.taker(&mut given)?;
-        let request = read::<TaskClaim>(given)?;
+        let request: TaskClaim = read_beside(given, &[OWNER_PID])?;
         let queue = Queue::new(self.recoverer.clone());
         let claimed = request.run(&self.context, &queue, &taker).await?;
         let written = claimed.ok_or_else(|| {
-            let text = format!("there is no task for {}", request.agent);
+            let agent = request.agent.as_ref().map_or("", AgentName::as_str);
+            let text = format!("there is no task for {agent}");
             Refused::without_hint(ErrorCode::NOTHING, text)
         })?;
         answer(&super::Written::<view::StartedView>::from(written))
@@ -556,25 +560,23 @@ impl OperationCaller {
 
     async fn session_list(&self, given: Given) -> Result<Value, Refused> {
         let SessionList {
-            states,
+            state,
             after,
             limit,
         } = read(given)?;
         let limit = page_limit(limit)?;
-        answer(&session::list(&self.context.engine, states, after, limit).await?)
+        answer(&session::list(&self.context.engine, state, after, limit).await?)
     }
 
     async fn checkpoint_resume(&self, given: Given) -> Result<Value, Refused> {
         let (workflows, mut given) = self.workflows(given)?;
-        let steal_lock = given.remove("steal_lock") == Some(Value::Bool(true));
         let taker = match &self.over_http {
             None => Some(self.taker(&mut given)?),
             Some(_) => None,
         };
         let request = CheckpointResume {
             caller: self.agent.clone(),
-            steal_lock,
-            ..read(given)?
+            ..read_beside(given, &["dir", OWNER_PID])?
         };
         let agent = request.agent.as_ref().or(self.agent.as_ref());
         let holder = match taker {
@@ -596,7 +598,7 @@ impl OperationCaller {
             limit,
         } = read(given)?;
         let query = AgentQuery {
-            states: state.into_iter().collect(),
+            states: state,
             after,
             limit: Some(page_limit(limit)?),
         };
@@ -611,7 +613,7 @@ impl OperationCaller {
         let Events {
             task,
             agent,
-            kinds,
+            kind,
             after,
             before,
             limit,
@@ -622,7 +624,7 @@ impl OperationCaller {
             before,
             task,
             agent,
-            kinds,
+            kinds: kind,
             limit: page_limit(limit)?,
             newest: newest || before.is_some(),
         };

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use relight_core::agent::AttemptTag;
 use relight_core::decide::{Refusal, StartLimits};
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, IdempotencyKey, StepName, TaskId};
 use relight_core::lease::{Fence, Holder, LEASE_DEFAULT, of_length};
 use relight_core::status::TaskStatus;
 use relight_core::task::{self, NewTask, TaskSpec};
 use relight_core::time::Span;
 use relight_store::{Rows, TaskQuery};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, from_value};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{Context, Written, fields, invalid, right, view};
+use super::{Context, Written, fields, invalid, of_object, right, view};
 use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
 use crate::os::clock;
@@ -102,16 +103,19 @@ impl TaskDefinition {
     }
 }
 
-/// The definition beside the fields of a request, which an error about an unknown field names too.
-fn definition(
-    given: Map<String, Value>,
+/// The definition of a request, and its other fields, which an error about an unknown field names too.
+fn definition<T: DeserializeOwned>(
+    mut given: Map<String, Value>,
     beside: &[&str],
-) -> Result<TaskDefinition, serde_json::Error> {
-    from_value(Value::Object(given)).map_err(|error| {
+) -> Result<(TaskDefinition, T), serde_json::Error> {
+    let taken = beside.iter().filter_map(|field| given.remove_entry(*field));
+    let others = of_object(taken.collect()).map_err(serde_json::Error::custom)?;
+    let definition = of_object(given).map_err(|text: String| {
         let beside: String = beside.iter().map(|field| format!("`{field}`, ")).collect();
         let known = format!("expected one of {beside}");
-        serde_json::Error::custom(error.to_string().replace("expected one of ", &known))
-    })
+        serde_json::Error::custom(text.replace("expected one of ", &known))
+    })?;
+    Ok((definition, others))
 }
 
 /// A task to add.
@@ -130,14 +134,13 @@ pub struct TaskAdd {
 impl TryFrom<Map<String, Value>> for TaskAdd {
     type Error = serde_json::Error;
 
-    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
-        let id = given
-            .remove("id")
-            .ok_or_else(|| Self::Error::missing_field("id"))?;
-        Ok(Self {
-            id: from_value(id)?,
-            definition: definition(given, &["id"])?,
-        })
+    fn try_from(given: Map<String, Value>) -> Result<Self, Self::Error> {
+        #[derive(Deserialize)]
+        struct Others {
+            id: TaskId,
+        }
+        let (definition, Others { id }) = definition(given, &["id"])?;
+        Ok(Self { id, definition })
     }
 }
 
@@ -205,17 +208,25 @@ pub struct TaskStart {
 impl TryFrom<Map<String, Value>> for TaskStart {
     type Error = serde_json::Error;
 
-    fn try_from(mut given: Map<String, Value>) -> Result<Self, Self::Error> {
-        let mut take = |field: &str| given.remove(field).unwrap_or_default();
-        let (task, force) = (take("task"), take("force"));
-        let lease = fields::optional_text(take("lease"))?;
-        let fence = fields::fence(take("fence"))?;
+    fn try_from(given: Map<String, Value>) -> Result<Self, Self::Error> {
+        #[derive(Deserialize)]
+        struct Others {
+            task: TaskId,
+            #[serde(default, deserialize_with = "fields::optional_text")]
+            lease: Option<Span>,
+            #[serde(default, deserialize_with = "fields::fence")]
+            fence: Option<Fence>,
+            #[serde(default)]
+            force: bool,
+        }
+        let beside = ["task", "lease", "fence", "force"];
+        let (definition, others) = definition::<Others>(given, &beside)?;
         Ok(Self {
-            task: from_value(task)?,
-            force: from_value::<Option<bool>>(force)?.unwrap_or(false),
-            definition: definition(given, &["task", "lease", "fence", "force"])?,
-            lease,
-            fence,
+            task: others.task,
+            definition,
+            lease: others.lease,
+            fence: others.fence,
+            force: others.force,
         })
     }
 }
@@ -318,6 +329,7 @@ impl TaskStart {
                 task: id,
                 agent,
                 held,
+                now: clock::now(),
             }
             .into());
         }
@@ -332,9 +344,9 @@ impl TaskStart {
 #[serde(deny_unknown_fields)]
 pub struct TaskClaim {
     /// The agent that claims.
-    #[serde(deserialize_with = "fields::text")]
-    #[cfg_attr(feature = "schema", schema(value_type = String))]
-    pub agent: AgentName,
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, required = true))]
+    pub agent: Option<AgentName>,
     /// Its skills, in addition to those in the store.
     #[serde(default)]
     pub skills: Vec<String>,
@@ -348,7 +360,24 @@ pub struct TaskClaim {
     pub lease: Option<Span>,
 }
 
+/// Refuses a claim of nobody.
+pub fn no_claimant() -> ActError {
+    ActError::Invalid {
+        code: ErrorCode::INVALID,
+        message: "nobody said which agent wants work".to_owned(),
+        hint: Some(
+            "name the agent (relight task claim --agent NAME); inside an agent of Relight it is known"
+                .to_owned(),
+        ),
+    }
+}
+
 impl TaskClaim {
+    /// For whom.
+    pub fn agent(&self) -> Result<&AgentName, ActError> {
+        self.agent.as_ref().ok_or_else(no_claimant)
+    }
+
     /// Takes the next task of the queue; none also after the wait.
     pub async fn run(
         &self,
@@ -356,7 +385,7 @@ impl TaskClaim {
         queue: &Queue,
         taker: &Taker,
     ) -> Result<Option<Written<Started>>, ActError> {
-        let (agent, skills, holder) = (&self.agent, &self.skills, &taker.holder);
+        let (agent, skills, holder) = (self.agent()?, &self.skills, &taker.holder);
         let ttl = taker.lease(self.lease)?;
         let claimed = match self.wait {
             None => queue.claim(agent, skills, holder, ttl).await,
@@ -390,7 +419,7 @@ pub fn length(holder: &Holder, given: Option<Span>) -> Result<Option<Span>, ActE
 #[serde(deny_unknown_fields)]
 pub struct TaskList {
     /// Only these statuses, separated by commas.
-    #[serde(default, rename = "status", deserialize_with = "statuses")]
+    #[serde(default, rename = "status", deserialize_with = "fields::words")]
     #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
     pub statuses: Vec<TaskStatus>,
     /// Only of this agent.
@@ -413,14 +442,6 @@ pub struct TaskList {
     /// The `next` of the previous page.
     #[cfg_attr(feature = "schema", param(value_type = Option<String>))]
     pub after: Option<TaskId>,
-}
-
-fn statuses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<TaskStatus>, D::Error> {
-    let words = Option::<String>::deserialize(from)?.unwrap_or_default();
-    let words = words.split(',').filter(|word| !word.is_empty());
-    words
-        .map(|word| word.parse().map_err(D::Error::custom))
-        .collect()
 }
 
 /// A page of tasks in the order they were added, each with how many of its declared steps are finished or

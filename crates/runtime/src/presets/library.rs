@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Preset;
 use crate::os::file;
+use crate::spelling::nearest;
 
 /// The presets in the binary.
 pub const BUILT_IN: [(&str, &str); 10] = [
@@ -111,16 +112,6 @@ impl Preset {
             ..preset
         })
     }
-}
-
-/// The known name that a mistyped one is near to.
-pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known
-        .into_iter()
-        .map(|known| (strsim::jaro_winkler(name, known), known));
-    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
-    best.filter(|(score, _)| *score > 0.7)
-        .map(|(_, known)| known)
 }
 
 fn unknown(name: &str, user_folder: Option<&Path>) -> PresetError {

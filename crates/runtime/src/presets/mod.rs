@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::transcripts::{Format, TranscriptRule};
 
 pub use launch::Launch;
-pub use library::{BUILT_IN, PresetError, nearest};
+pub use library::{BUILT_IN, PresetError};
 pub use output_parser::{Fact, LINE_BYTES_MAX, StreamReader};
 pub use usage::UsageScope;
 

@@ -330,6 +330,7 @@ fn check(engine: &Engine, task: &Task, verb: &OperatorCommand) -> Result<(), Ref
             task: task.id.clone(),
             agent,
             held,
+            now: clock::now(),
         });
     }
     // An assigned task may be assigned to another agent.

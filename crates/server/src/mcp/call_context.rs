@@ -223,17 +223,13 @@ impl CallContext {
             return Ok(Some(fence));
         }
         let task = self.engine.task(id).await?;
-        if task.status.waits_for_person() {
-            return Err(Refusal::WaitsForPerson {
-                task: task.id,
-                status: task.status,
-            }
-            .into());
-        }
         if task.status.is_terminal() {
             return Ok(None);
         }
         task.check_caller(self.agent.as_ref())?;
+        if task.status.waits_for_person() {
+            return Err(Refusal::waits_for_person(&task).into());
+        }
         Err(
             ApiError::new(ErrorCode::NOT_HELD, format!("you do not hold task {id}"))
                 .hint("call task_start first; over HTTP give the fence that it answered"),

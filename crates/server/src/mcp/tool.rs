@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relight_runtime::operations::unknown_field;
 use rmcp::model::{self, JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -173,8 +174,9 @@ impl Tool {
         let Some(unknown) = given.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        let error = ApiError::invalid(without_secrets(format!("unknown argument {unknown:?}")));
-        Err(error.hint(format!("{} takes {}", about.name, known.join(", "))))
+        let mut error = ApiError::from(unknown_field(unknown, known.into_iter()));
+        error.message = without_secrets(error.message);
+        Err(error)
     }
 
     fn about(self) -> &'static About {

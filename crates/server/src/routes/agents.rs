@@ -11,6 +11,7 @@ use relight_core::ids::{AgentName, NodeName};
 use relight_core::limits;
 use relight_core::time::Span;
 use relight_runtime::operations::agent as view;
+use relight_runtime::operations::fields;
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::os::clock;
 use relight_runtime::supervise::control::{
@@ -40,8 +41,10 @@ const NODE_PATIENCE: Span = Span::from_secs(20);
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichAgents {
-    /// Only in this state.
-    state: Option<String>,
+    /// Only in these states, separated by commas.
+    #[serde(default, deserialize_with = "fields::words")]
+    #[cfg_attr(test, param(value_type = Option<String>))]
+    state: Vec<AgentStateKind>,
     /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
@@ -61,16 +64,9 @@ pub(super) async fn list(
         after: None,
     }
     .limit()?;
-    let states = which
-        .state
-        .as_deref()
-        .map(state)
-        .transpose()?
-        .into_iter()
-        .collect();
     let after = which.after.map(AgentName::new).transpose()?;
     let query = AgentQuery {
-        states,
+        states: which.state,
         after,
         limit: Some(limit),
     };
@@ -82,13 +78,6 @@ pub(super) async fn list(
         .iter_mut()
         .for_each(|agent| app.add_own_sign(agent));
     Ok(Answer(list))
-}
-
-fn state(word: &str) -> Result<AgentStateKind, ApiError> {
-    let found = AgentStateKind::ALL
-        .into_iter()
-        .find(|kind| kind.as_str() == word);
-    found.ok_or_else(|| ApiError::invalid(format!("{word:?} is not a state of an agent")))
 }
 
 /// One agent.

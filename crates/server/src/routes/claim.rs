@@ -50,7 +50,7 @@ pub(super) async fn take(
     }
     let mut request: TaskClaim = read(given)?;
     request.wait = request.wait.map(|wait| wait.min(WAIT_MAX));
-    let agent = request.agent.clone();
+    let agent = request.agent()?.clone();
     app.reported(&agent).await?;
     // Whoever waits for work lives.
     let wait = request.wait.filter(|wait| *wait > Span::ZERO);

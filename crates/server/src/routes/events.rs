@@ -81,10 +81,8 @@ pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 /// Kinds of events with commas between.
 pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
     let kind = |word: &str| {
-        let found = EventKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == word);
-        found.ok_or_else(|| ApiError::invalid(format!("{word:?} is no kind of event")))
+        let kind = word.parse::<EventKind>();
+        kind.map_err(|error| ApiError::invalid(error.to_string()))
     };
     text.split(',')
         .filter(|word| !word.is_empty())

@@ -5,6 +5,7 @@ use axum::extract::State;
 use relight_core::error_code::{ErrorCode, Refused};
 use relight_core::ids::TaskId;
 use relight_core::lease::Holder;
+use relight_runtime::operations::read;
 use relight_runtime::operations::table::{HttpCaller, OperationCaller, only_reads};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::caller::{Caller, Via};
 use crate::error::ApiError;
-use crate::extract::{Given, Named, parse};
+use crate::extract::{Given, Named};
 
 /// Where checkpoint files are, below the home, unless a local caller names a folder.
 const CHECKPOINTS: &str = "checkpoints";
@@ -46,8 +47,7 @@ pub(super) async fn call(
             return Ok(Answer(json!(claimed.ok_or_else(nothing)?)));
         }
         "recover" => {
-            let given = parse(&json!(given).to_string().into_bytes())?;
-            return daemon::recover(State(app), Given(given)).await;
+            return daemon::recover(State(app), Given(read(given)?)).await;
         }
         _ => {}
     }

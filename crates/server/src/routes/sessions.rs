@@ -4,13 +4,13 @@ use axum::Extension;
 use axum::extract::State;
 use relight_core::ids::SessionKey;
 use relight_core::session::SessionStateKind;
-use relight_runtime::operations::read;
 use relight_runtime::operations::session::{
     self, BegunTurn, ChangedSession, Discarded, EndedTurn, RecoveredSessions, SessionBegin,
     SessionCaller, SessionClear, SessionEnd, SessionOperation, SessionRecover, SessionResume,
     SessionShutdown, SessionSuspend, SessionTouch, SessionView,
 };
 use relight_runtime::operations::work::Taker;
+use relight_runtime::operations::{fields, read};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -26,8 +26,10 @@ use crate::wire::list::{List, Page};
 #[cfg_attr(test, derive(utoipa::IntoParams))]
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichSessions {
-    /// Only in this state.
-    state: Option<String>,
+    /// Only in these states, separated by commas.
+    #[serde(default, deserialize_with = "fields::words")]
+    #[cfg_attr(test, param(value_type = Option<String>))]
+    state: Vec<SessionStateKind>,
     /// Maximum number of items, 1 to 1000.
     #[cfg_attr(test, param(minimum = 1, maximum = 1000, default = 100))]
     limit: Option<usize>,
@@ -47,16 +49,9 @@ pub(super) async fn list(
         after: None,
     }
     .limit()?;
-    let state = which
-        .state
-        .as_deref()
-        .map(str::parse::<SessionStateKind>)
-        .transpose();
-    let state = state.map_err(|error| ApiError::invalid(error.to_string()))?;
     let after = which.after.map(SessionKey::new).transpose()?;
-    let states = state.into_iter().collect();
     Ok(Answer(
-        session::list(&app.backend.engine, states, after, limit).await?,
+        session::list(&app.backend.engine, which.state, after, limit).await?,
     ))
 }
 
