@@ -154,6 +154,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
     }
     let mut condition_holds = None;
     let mut waited_for_drain = false;
+    let mut task_held = None;
     loop {
         let is_paused = is_paused_by_drain(&view.borrow_and_update());
         if view.borrow().at_rest && (!is_paused || told.is_some()) {
@@ -173,6 +174,15 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
                 if let What::StoppedUnrecorded(error) = &notice.what {
                     supervisor.abandon();
                     return Err(supervision::stopped_unrecorded(error));
+                }
+                if let What::TaskHeld(why) = notice.what {
+                    // Only an agent of a daemon waits for its turn.
+                    drop(supervisor.shut_down());
+                    task_held = Some(why);
+                    continue;
+                }
+                if task_held.is_some() && matches!(notice.what, What::Died { .. }) {
+                    continue;
                 }
                 hear(environment, &notice, &mut condition_holds);
                 matches!(notice.what, What::Trouble(_))
@@ -198,7 +208,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     while let Ok(notice) = notices.try_recv() {
-        hear(environment, &notice, &mut condition_holds);
+        if task_held.is_none() {
+            hear(environment, &notice, &mut condition_holds);
+        }
     }
     let view = view.borrow().clone();
     let task = match &view.agent.plan.task {
@@ -214,6 +226,9 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             () = shown.rest() => {}
             _ = signals.next() => {}
         }
+    }
+    if let (Some(why), Some(task), None) = (task_held, &view.agent.plan.task, told) {
+        return Err(held(why, task));
     }
     finish(
         environment,
@@ -553,10 +568,14 @@ async fn check_task(
     }
     let who = who_holds(&held, task.agent.as_ref());
     let text = format!("task {id} is held by {who} since {}", held.since);
+    Err(self::held(text, id))
+}
+
+fn held(why: String, id: &TaskId) -> Failure {
     let id = output::shell_word(id.as_str());
-    Err(Failure::new(Exit::Busy, text).hint(format!(
+    Failure::new(Exit::Busy, why).hint(format!(
         "relight task show {id}; relight task release {id} --force takes it away"
-    )))
+    ))
 }
 
 async fn show_next(shown: Option<&mut Show>) {

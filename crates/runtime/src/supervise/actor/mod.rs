@@ -177,8 +177,10 @@ pub(super) struct Actor {
     holds: Option<Pause>,
     /// The launch that the host had no resources for.
     postponed: Option<Postponed>,
-    /// The last wait for resources.
+    /// The last wait for resources, or for its task.
     room_pause: Duration,
+    /// What was told about the holder of its task since its last attempt.
+    task_held: Option<String>,
     /// An attempt has got our standard input.
     has_passed_input: bool,
     /// Its task was begun by another agent.
