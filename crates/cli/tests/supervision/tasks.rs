@@ -231,6 +231,18 @@ fn an_agent_waits_while_another_holds_its_task() {
 }
 
 #[test]
+fn a_stop_does_not_interrupt_a_task_that_is_completed() {
+    let ground = Ground::with_agent("relight task done; echo $$ >>births; exec sleep 1000");
+    let run = ground.run(&["--task", "t"]);
+    ground.births(1);
+    assert_eq!(ground.task_status("t"), "completed");
+    let stopped = ground.call(&["stop", "a"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    assert!(!stopped.stdout.contains("interrupted"), "{stopped:?}");
+    run.end();
+}
+
+#[test]
 fn a_task_that_is_done_already_is_not_done_again() {
     let ground = Ground::with_agent("echo $$ >>births");
     ground.call(&["task", "start", "t"]);

@@ -468,12 +468,13 @@ impl Actor {
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
             // The attempt of before goes on: nothing was interrupted.
             let goes_on = runs && waiter.attempt == self.agent.attempt_number;
+            let has_ended = task.as_ref().is_some_and(|task| task.status.is_terminal());
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
-                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on),
+                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on && !has_ended),
                 hint: problem.is_some().then(|| hint.clone()),
-                has_ended: task.as_ref().is_some_and(|task| task.status.is_terminal()),
+                has_ended,
                 problem,
             });
         }
