@@ -152,9 +152,8 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             &mut told,
         );
     }
-    let mut condition_holds = None;
+    let mut heard = HeardNotices::default();
     let mut waited_for_drain = false;
-    let mut task_held = None;
     loop {
         let is_paused = is_paused_by_drain(&view.borrow_and_update());
         if view.borrow().at_rest && (!is_paused || told.is_some()) {
@@ -175,16 +174,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
                     supervisor.abandon();
                     return Err(supervision::stopped_unrecorded(error));
                 }
-                if let What::TaskHeld(why) = notice.what {
-                    // Only an agent of a daemon waits for its turn.
-                    drop(supervisor.shut_down());
-                    task_held = Some(why);
-                    continue;
-                }
-                if task_held.is_some() && matches!(notice.what, What::Died { .. }) {
-                    continue;
-                }
-                hear(environment, &notice, &mut condition_holds);
+                heard.hear(environment, &supervisor, &notice);
                 matches!(notice.what, What::Trouble(_))
             }
             signal = signals.next() => {
@@ -208,9 +198,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     while let Ok(notice) = notices.try_recv() {
-        if task_held.is_none() {
-            hear(environment, &notice, &mut condition_holds);
-        }
+        heard.hear(environment, &supervisor, &notice);
     }
     let view = view.borrow().clone();
     let task = match &view.agent.plan.task {
@@ -227,16 +215,13 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             _ = signals.next() => {}
         }
     }
-    if let (Some(why), Some(task), None) = (task_held, &view.agent.plan.task, told) {
-        return Err(held(why, task));
-    }
     finish(
         environment,
         &name,
         &view,
         &RunResult {
             told,
-            condition_holds,
+            heard,
             ended_before,
             task,
         },
@@ -336,11 +321,30 @@ fn check_condition(spec: &AgentSpec) -> Result<(), Failure> {
     })
 }
 
-fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option<bool>) {
-    if let What::Asked { holds } = notice.what {
-        *condition_holds = Some(holds);
+/// What notices said that the exit code depends on.
+#[derive(Default)]
+struct HeardNotices {
+    /// What the loop's condition last said.
+    condition_holds: Option<bool>,
+    /// Who holds its task, where another does.
+    task_held: Option<String>,
+}
+
+impl HeardNotices {
+    fn hear(&mut self, environment: &Environment, supervisor: &Supervisor, notice: &Notice) {
+        match &notice.what {
+            // Only an agent of a daemon waits for its turn.
+            What::TaskHeld(why) => {
+                self.task_held = Some(why.clone());
+                drop(supervisor.shut_down());
+                return;
+            }
+            What::Died { .. } if self.task_held.is_some() => return,
+            What::Asked { holds } => self.condition_holds = Some(*holds),
+            _ => {}
+        }
+        supervision::say(environment, notice);
     }
-    supervision::say(environment, notice);
 }
 
 /// The number of the newest attempt that ended.
@@ -652,8 +656,8 @@ fn write(chunk: &[u8], filter: Option<&mut TerminalFilter>) {
 struct RunResult {
     /// The signal by which `run` was told to end.
     told: Option<i32>,
-    /// What the loop's condition last said.
-    condition_holds: Option<bool>,
+    /// What notices said.
+    heard: HeardNotices,
     /// The newest attempt that had ended before.
     ended_before: Option<u32>,
     /// Its task, where no attempt was made now.
@@ -669,10 +673,14 @@ fn finish(
 ) -> Outcome {
     let RunResult {
         told,
-        condition_holds,
+        ref heard,
         ended_before,
         ref task,
     } = *ending;
+    let condition_holds = heard.condition_holds;
+    if let (Some(why), Some(task), None) = (&heard.task_held, &view.agent.plan.task, told) {
+        return Err(held(why.clone(), task));
+    }
     let last = view.last_attempt.as_ref();
     let nothing_ended = nothing_ended(view, ended_before);
     let ended = last
