@@ -195,6 +195,17 @@ fn every_provider_is_recognised() {
 }
 
 #[test]
+fn tokens_of_vk_and_deploy_keys_of_convex() {
+    let vk = format!("{}.a.{}", "vk1", random(190));
+    let convex = format!("prod:happy-cat-12|{}MiI6I{}", "eyJ2", random(60));
+    let text = format!("see {vk} and {convex} there");
+    assert_eq!(
+        picture(&redactor(), &text),
+        "see [vk] and prod:[convex] there"
+    );
+}
+
+#[test]
 fn webhooks_and_tokens_with_context() {
     check(&[
         (

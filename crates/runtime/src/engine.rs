@@ -353,6 +353,7 @@ impl Engine {
         mut event: TaskEvent,
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
+        self.check_step(&event)?;
         redact_input::clean_event(&self.redactor, &mut event);
         for round in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
@@ -434,6 +435,7 @@ impl Engine {
     ) -> Result<Acted, ActError> {
         for event in &mut events {
             self.check_event(event)?;
+            self.check_step(event)?;
             redact_input::clean_event(&self.redactor, event);
         }
         for round in 0..ROUNDS_MAX {
@@ -484,7 +486,8 @@ impl Engine {
             .await
     }
 
-    /// Reads a task, lets `plan` say which events that calls for, and applies them as one.
+    /// Reads a task, lets `plan` say which events that calls for, and applies them as one. Steps in them
+    /// are those of the task, or were checked by the caller.
     pub async fn act_in_turn<E: From<ActError>>(
         &self,
         id: &TaskId,
@@ -623,7 +626,20 @@ impl Engine {
         }
     }
 
-    /// Refuses texts over their limits, and ids that would have to be redacted.
+    /// Refuses a step whose name would have to be redacted.
+    fn check_step(&self, event: &TaskEvent) -> Result<(), redact_input::SecretName> {
+        match event {
+            TaskEvent::StepBegin { key, .. }
+            | TaskEvent::StepEnd { key, .. }
+            | TaskEvent::StepSkip { key, .. }
+            | TaskEvent::StepResolve { key, .. } => {
+                redact_input::check_step_name(&self.redactor, &key.name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses texts over their limits, and ids, keys and steps that would have to be redacted.
     pub fn check_new(&self, new: &NewTask) -> Result<(), ActError> {
         limits::check_new(new).map_err(Refusal::from)?;
         redact_input::check_name(&self.redactor, "task id", new.id.as_str())?;
@@ -632,6 +648,12 @@ impl Engine {
         }
         if let Some(strategy) = &new.spec.strategy {
             redact_input::check_name(&self.redactor, "name of the strategy", strategy)?;
+        }
+        if let Some(key) = &new.spec.key {
+            redact_input::check_key(&self.redactor, key)?;
+        }
+        for step in &new.spec.steps {
+            redact_input::check_step_name(&self.redactor, step)?;
         }
         self.check_skills(&new.spec.needs)
     }

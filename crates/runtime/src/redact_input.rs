@@ -1,5 +1,8 @@
 //! Redaction in front of the store: what people and programs wrote is redacted before it is
 //! decided upon, so that equal requests stay equal and no secret reaches the disk.
+//!
+//! A name by which work is found again is never rewritten: marks depend on the home and on the caller's
+//! environment, so the same work would have another name elsewhere. It is refused instead.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +11,36 @@ use relight_core::decide::{Observed, TaskEvent};
 use relight_core::ids::{IdempotencyKey, NAME_BYTES_MAX, SessionKey, StepName};
 use relight_core::lease::Holder;
 use relight_core::session::SessionEvent;
-use relight_core::step::{Output, StepKey};
+use relight_core::step::Output;
 use relight_core::task::{CheckpointSettings, NewTask};
 use relight_redact::{Redactor, floor_mark_boundary};
 
+const STEP_NAME: &str = "step name";
+const IDEMPOTENCY_KEY: &str = "idempotency key";
+
 /// An id that itself looks like a secret cannot be marked and is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {what} looks like a secret and is not written anywhere")]
+#[error("the {what} looks like it contains a secret and is not written anywhere")]
 pub struct SecretName {
     /// Which name.
     pub what: &'static str,
+}
+
+impl SecretName {
+    /// What to do about a name that could have been redacted if nothing were found by it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.what {
+            STEP_NAME => Some(
+                "a step is found again by its name, so the name cannot be redacted: name the step \
+                 without the value",
+            ),
+            IDEMPOTENCY_KEY => Some(
+                "a task is found again by its key, so the key cannot be redacted: use a key without the \
+                 value",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// Refuses an id that the redactor would change.
@@ -29,8 +52,19 @@ pub fn check_name(redactor: &Redactor, what: &'static str, text: &str) -> Result
     }
 }
 
-/// Refuses a name of a gateway only if it holds a token: its keys are its own.
-fn check_session_name(
+/// Refuses a step's name that the redactor would change.
+pub fn check_step_name(redactor: &Redactor, name: &StepName) -> Result<(), SecretName> {
+    check_name(redactor, STEP_NAME, name.as_str())
+}
+
+/// Refuses an idempotency key only if it holds a token or a known value: keys are random by nature.
+pub fn check_key(redactor: &Redactor, key: &IdempotencyKey) -> Result<(), SecretName> {
+    check_random_name(redactor, IDEMPOTENCY_KEY, key.as_str())
+}
+
+/// Refuses a name that programs make only if it holds a token or a known value: its random parts are its
+/// own.
+fn check_random_name(
     redactor: &Redactor,
     what: &'static str,
     text: &str,
@@ -42,17 +76,11 @@ fn check_session_name(
     }
 }
 
-/// Redacts everything free in a new task.
+/// Redacts everything free in a new task; its key and steps are checked (`Engine::check_new`).
 pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     clean_option(redactor, &mut new.spec.title);
     if let Some(payload) = &mut new.spec.payload {
         redactor.json(payload);
-    }
-    if let Some(key) = &mut new.spec.key {
-        clean_key(redactor, key);
-    }
-    for step in &mut new.spec.steps {
-        clean_step_name(redactor, step);
     }
     clean_pairs(redactor, &mut new.context);
     if let Some(settings) = &mut new.checkpoint {
@@ -60,7 +88,7 @@ pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     }
 }
 
-/// Redacts everything free in an event.
+/// Redacts everything free in an event; the names in it are checked, or are those of the store.
 pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
     match event {
         TaskEvent::Set(pairs) => clean_pairs(redactor, pairs),
@@ -72,27 +100,15 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),
         TaskEvent::SetCheckpoint(settings) => clean_checkpoint(redactor, settings),
         TaskEvent::Replace(new) => clean_new(redactor, new),
-        TaskEvent::Declare(steps) => {
-            steps
-                .iter_mut()
-                .for_each(|step| clean_step_name(redactor, step));
-        }
-        TaskEvent::StepBegin { key, .. } | TaskEvent::StepResolve { key, .. } => {
-            clean_step(redactor, key);
-        }
-        TaskEvent::StepSkip { key, reason } => {
-            clean_step(redactor, key);
-            clean_text(redactor, reason);
-        }
-        TaskEvent::StepEnd { key, output, .. } => {
-            clean_step(redactor, key);
+        TaskEvent::StepSkip { reason, .. } => clean_text(redactor, reason),
+        TaskEvent::StepEnd { output, .. }
+        | TaskEvent::Observe(Observed::CallEnded { output, .. }) => {
             if let Some(output) = output {
                 clean_output(redactor, output);
             }
         }
         TaskEvent::Observe(Observed::Turn { new, .. }) => clean_new(redactor, new),
-        TaskEvent::Observe(Observed::CallBegun { key, call, .. }) => {
-            clean_step(redactor, key);
+        TaskEvent::Observe(Observed::CallBegun { call, .. }) => {
             clean_text(redactor, &mut call.tool);
             clean_text(redactor, &mut call.arguments);
             // A marked path leads nowhere.
@@ -100,12 +116,6 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
                 .file
                 .take()
                 .filter(|file| redactor.text(&file.path) == file.path);
-        }
-        TaskEvent::Observe(Observed::CallEnded { key, output, .. }) => {
-            clean_step(redactor, key);
-            if let Some(output) = output {
-                clean_output(redactor, output);
-            }
         }
         TaskEvent::Observe(Observed::Used { readings }) => {
             for (reading, _) in readings {
@@ -121,6 +131,9 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
             clean_option(redactor, &mut recovery.trouble);
         }
         TaskEvent::Start { .. }
+        | TaskEvent::Declare(_)
+        | TaskEvent::StepBegin { .. }
+        | TaskEvent::StepResolve { .. }
         | TaskEvent::Spend(_)
         | TaskEvent::Assign { .. }
         | TaskEvent::Claim { .. }
@@ -138,7 +151,7 @@ pub fn clean_session_event(
     key: &SessionKey,
     event: &mut SessionEvent,
 ) -> Result<(), SecretName> {
-    check_session_name(redactor, "session key", key.as_str())?;
+    check_random_name(redactor, "session key", key.as_str())?;
     match event {
         SessionEvent::Begin {
             session_id,
@@ -148,7 +161,7 @@ pub fn clean_session_event(
         } => {
             clean_pairs(redactor, context);
             clean_owner(redactor, owner);
-            check_session_name(redactor, "session id", session_id.as_str())
+            check_random_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Import {
             session_id, owner, ..
@@ -156,11 +169,11 @@ pub fn clean_session_event(
             if let Some((owner, _)) = owner {
                 clean_owner(redactor, owner);
             }
-            check_session_name(redactor, "session id", session_id.as_str())
+            check_random_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Touch { session_id, by, .. } => {
             clean_owner(redactor, by);
-            check_session_name(redactor, "session id", session_id.as_str())
+            check_random_name(redactor, "session id", session_id.as_str())
         }
         SessionEvent::Suspend { reason } => {
             clean_option(redactor, reason);
@@ -182,15 +195,11 @@ fn clean_owner(redactor: &Redactor, owner: &mut Holder) {
     }
 }
 
-/// Redacts a step's name; the same secret gives the same name.
-pub fn clean_step(redactor: &Redactor, key: &mut StepKey) {
-    clean_step_name(redactor, &mut key.name);
-}
-
-/// Redacts an idempotency key; the same secret gives the same key.
-pub fn clean_key(redactor: &Redactor, key: &mut IdempotencyKey) {
-    if let std::borrow::Cow::Owned(clean) = redactor.text(key.as_str()) {
-        *key = IdempotencyKey::new(fitting(clean)).expect("a mark is printable");
+/// Redacts the key in a file of another program, where it would be refused here.
+pub(crate) fn clean_key(redactor: &Redactor, key: &mut IdempotencyKey) {
+    if check_key(redactor, key).is_err() {
+        let clean = fitting(redactor, redactor.text(key.as_str()).into_owned());
+        *key = IdempotencyKey::new(clean).expect("a mark is printable");
     }
 }
 
@@ -206,22 +215,27 @@ pub fn clean_output(redactor: &Redactor, output: &mut Output) {
     }
 }
 
-/// Redacts a step's name by itself.
-pub fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
+/// Redacts a step's name in a file of another program, where it would be refused here.
+pub(crate) fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
     if let std::borrow::Cow::Owned(clean) = redactor.text(name.as_str()) {
-        *name = StepName::new(fitting(clean)).expect("a mark is printable");
+        *name = StepName::new(fitting(redactor, clean)).expect("a mark is printable");
     }
 }
 
 /// A mark may be longer than what it stands for; a name that grew too long keeps its beginning and a
 /// hash of the whole.
-fn fitting(name: String) -> String {
+fn fitting(redactor: &Redactor, name: String) -> String {
     if name.len() <= NAME_BYTES_MAX {
         return name;
     }
-    let hash = blake3::hash(name.as_bytes()).to_hex();
+    let hash = &blake3::hash(name.as_bytes()).to_hex()[..16];
     let end = floor_mark_boundary(&name, NAME_BYTES_MAX - 20);
-    format!("{} {}", name[..end].trim_end(), &hash[..16])
+    let short = format!("{} {hash}", name[..end].trim_end());
+    // Behind the word before it the hash may look like a secret.
+    match redactor.text(&short) == short {
+        true => short,
+        false => hash.to_owned(),
+    }
 }
 
 /// [`clipped`] of a text that is redacted and will be again, as part of another one: a mark is whole in it, or

@@ -271,7 +271,10 @@ async fn a_skill_that_is_a_secret_is_refused() {
         .await
         .err();
     let error = refused.expect("a secret is not stored").to_string();
-    assert!(error.contains("the skill looks like a secret"), "{error}");
+    assert!(
+        error.contains("the skill looks like it contains a secret"),
+        "{error}"
+    );
     assert!(!error.contains(&secret), "{error}");
     relight
         .task("t")

@@ -72,7 +72,7 @@ pub(crate) struct DrainArguments {
     the file that it runs. Exit code 1: with --remove, nothing was approved; 78: it cannot be approved."
 )]
 pub(crate) struct TrustArguments {
-    /// The file, or its folder [default: this folder]
+    /// The file, or its folder [default: the nearest relight.toml]
     pub(crate) path: Option<PathBuf>,
     /// List approved files
     #[arg(long, conflicts_with_all = ["path", "remove"])]

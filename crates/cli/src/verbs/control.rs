@@ -10,6 +10,7 @@ use relight_core::ids::AgentName;
 use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::operations::agent::{SupervisorView, start_with_daemon};
+use relight_runtime::os::process;
 use relight_runtime::supervise::control::{
     self, AskError, Changed, ControlReply, Refused, Request, daemon_socket, run_socket,
 };
@@ -129,6 +130,7 @@ fn change(
     for _ in 0..ROUNDS_MAX {
         let agent = block_on(engine.store().agent(name))?
             .ok_or_else(|| ActError::NoSuchAgent(name.clone()))?;
+        refuse_if_frozen(&agent, engine)?;
         let patience = Span::from_ms(PATIENCE.as_ms().saturating_add(agent.plan.grace.as_ms()));
         match ask_first(&sockets, &request, patience) {
             Err(AskError::Nobody(_)) => {}
@@ -169,6 +171,27 @@ fn change(
     }
     let text = format!("the supervisor of agent {name} (pid {supervisor_pid}) does not listen");
     Err(Failure::new(Exit::Unreachable, text).hint("try again; relight ps shows it"))
+}
+
+/// A supervisor that is stopped answers nobody, however long one waits.
+fn refuse_if_frozen(agent: &Agent, engine: &Engine) -> Result<(), Failure> {
+    let supervisor = SupervisorView::of(agent, engine.holders());
+    let here = supervisor.filter(|supervisor| supervisor.alive && supervisor.elsewhere.is_none());
+    let is_frozen = |pid| process::stat(pid).is_some_and(|stat| stat.state == 'T');
+    let Some(SupervisorView { pid, .. }) = here.filter(|here| is_frozen(here.pid)) else {
+        return Ok(());
+    };
+    let text = format!(
+        "the supervisor of agent {} (pid {pid}) was stopped (SIGSTOP) and cannot answer",
+        agent.name
+    );
+    let replace = match agent.plan.labels.contains_key(FOREGROUND) {
+        true => "the same relight run with --take-over",
+        false => "relight up -d --take-over",
+    };
+    Err(Failure::new(Exit::Busy, text).hint(format!(
+        "kill -CONT {pid} lets it continue; {replace} replaces it"
+    )))
 }
 
 /// No daemon is here that could ask the other node: this command does.

@@ -198,7 +198,8 @@ fn refuse_unrecorded(
     }
 }
 
-/// The agents that run under this supervisor, as the store knows it.
+/// The agents that run under this supervisor, as the store knows it. One that reports itself is heard by the
+/// daemon, and goes on without it.
 fn running_under(
     environment: &Environment,
     process: &ProcessIdentity,
@@ -212,6 +213,7 @@ fn running_under(
     let running = agents.into_iter().filter(|agent| {
         let held = agent.lease.held.as_ref();
         agent.state.kind() == AgentStateKind::Running
+            && !agent.plan.reports_itself()
             && held.is_some_and(|held| is_under(&held.holder))
     });
     Ok(running.map(|agent| agent.name.to_string()).collect())

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use relight_core::checkpoint::{Limits, StrictError, check_unambiguous};
 use relight_runtime::hooks::{
     Conversation, HookEvent, Observation, Payload, RunsIn, Telling, ToolRules,
 };
@@ -23,6 +24,11 @@ use crate::{block_on, output, trust};
 
 /// Most bytes of an event.
 const INPUT_BYTES_MAX: u64 = 32 << 20;
+/// How deep an event is looked into for names that stand there twice.
+const LIMITS: Limits = Limits {
+    bytes_max: INPUT_BYTES_MAX as usize,
+    depth_max: 128,
+};
 /// An agent does not wait longer for its hook, even if the store is busy.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A larger log is set aside, and the one before it is lost.
@@ -110,6 +116,9 @@ fn read() -> Result<Payload, Failure> {
         .read_to_end(&mut bytes);
     input.map_err(|error| Failure::new(Exit::Io, format!("standard input: {error}")))?;
     let bad = |why: String| Failure::new(Exit::Data, format!("standard input: {why}"));
+    if let Err(error @ StrictError::DuplicateKey { .. }) = check_unambiguous(&bytes, LIMITS) {
+        return Err(bad(error.to_string()));
+    }
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
     Payload::read(&value).ok_or_else(|| bad("it names no session".to_owned()))
 }

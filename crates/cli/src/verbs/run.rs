@@ -152,7 +152,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
             &mut told,
         );
     }
-    let mut condition_holds = None;
+    let mut heard = HeardNotices::default();
     let mut waited_for_drain = false;
     loop {
         let is_paused = is_paused_by_drain(&view.borrow_and_update());
@@ -174,7 +174,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
                     supervisor.abandon();
                     return Err(supervision::stopped_unrecorded(error));
                 }
-                hear(environment, &notice, &mut condition_holds);
+                heard.hear(environment, &supervisor, &notice);
                 matches!(notice.what, What::Trouble(_))
             }
             signal = signals.next() => {
@@ -198,7 +198,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         }
     }
     while let Ok(notice) = notices.try_recv() {
-        hear(environment, &notice, &mut condition_holds);
+        heard.hear(environment, &supervisor, &notice);
     }
     let view = view.borrow().clone();
     let task = match &view.agent.plan.task {
@@ -221,7 +221,7 @@ async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outco
         &view,
         &RunResult {
             told,
-            condition_holds,
+            heard,
             ended_before,
             task,
         },
@@ -321,11 +321,30 @@ fn check_condition(spec: &AgentSpec) -> Result<(), Failure> {
     })
 }
 
-fn hear(environment: &Environment, notice: &Notice, condition_holds: &mut Option<bool>) {
-    if let What::Asked { holds } = notice.what {
-        *condition_holds = Some(holds);
+/// What notices said that the exit code depends on.
+#[derive(Default)]
+struct HeardNotices {
+    /// What the loop's condition last said.
+    condition_holds: Option<bool>,
+    /// Who holds its task, where another does.
+    task_held: Option<String>,
+}
+
+impl HeardNotices {
+    fn hear(&mut self, environment: &Environment, supervisor: &Supervisor, notice: &Notice) {
+        match &notice.what {
+            // Only an agent of a daemon waits for its turn.
+            What::TaskHeld(why) => {
+                self.task_held = Some(why.clone());
+                drop(supervisor.shut_down());
+                return;
+            }
+            What::Died { .. } if self.task_held.is_some() => return,
+            What::Asked { holds } => self.condition_holds = Some(*holds),
+            _ => {}
+        }
+        supervision::say(environment, notice);
     }
-    supervision::say(environment, notice);
 }
 
 /// The number of the newest attempt that ended.
@@ -553,10 +572,14 @@ async fn check_task(
     }
     let who = who_holds(&held, task.agent.as_ref());
     let text = format!("task {id} has been held by {who} since {}", held.since);
+    Err(self::held(text, id))
+}
+
+fn held(why: String, id: &TaskId) -> Failure {
     let id = output::shell_word(id.as_str());
-    Err(Failure::new(Exit::Busy, text).hint(format!(
+    Failure::new(Exit::Busy, why).hint(format!(
         "relight task show {id}; relight task release {id} --force takes it away"
-    )))
+    ))
 }
 
 async fn show_next(shown: Option<&mut Show>) {
@@ -633,8 +656,8 @@ fn write(chunk: &[u8], filter: Option<&mut TerminalFilter>) {
 struct RunResult {
     /// The signal by which `run` was told to end.
     told: Option<i32>,
-    /// What the loop's condition last said.
-    condition_holds: Option<bool>,
+    /// What notices said.
+    heard: HeardNotices,
     /// The newest attempt that had ended before.
     ended_before: Option<u32>,
     /// Its task, where no attempt was made now.
@@ -650,10 +673,14 @@ fn finish(
 ) -> Outcome {
     let RunResult {
         told,
-        condition_holds,
+        ref heard,
         ended_before,
         ref task,
     } = *ending;
+    let condition_holds = heard.condition_holds;
+    if let (Some(why), Some(task), None) = (&heard.task_held, &view.agent.plan.task, told) {
+        return Err(held(why.clone(), task));
+    }
     let last = view.last_attempt.as_ref();
     let nothing_ended = nothing_ended(view, ended_before);
     let ended = last

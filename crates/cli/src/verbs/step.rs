@@ -58,7 +58,7 @@ impl StepContext {
         let task = environment.task(of.task)?;
         let right = environment.right(&task, of.fence)?;
         let context = context(environment)?;
-        let key = step::key(&context.engine, name, Some(of.occurrence));
+        let key = step::key(&context.engine, name, Some(of.occurrence))?;
         Ok(Self {
             context,
             task,

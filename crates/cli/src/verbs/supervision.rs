@@ -301,7 +301,7 @@ fn kind_of(what: &What) -> (Level, &'static str) {
         What::TimedOut => (Level::Warn, "agent.timed_out"),
         What::Incurable(_) => (Level::Warn, "agent.incurable"),
         What::Waiting { .. } => (Level::Info, "agent.waits"),
-        What::TaskWaits { .. } => (Level::Info, "task.waits"),
+        What::TaskWaits { .. } | What::TaskHeld(_) => (Level::Info, "task.waits"),
         What::TaskRecovered { .. } => (Level::Warn, "task.recovery"),
         What::Swept { .. } => (Level::Warn, "agent.swept"),
         What::Round { .. } => (Level::Info, "agent.iteration"),
@@ -410,6 +410,7 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             format!("it waits: its task {task} is {status}; try: {command}"),
             true,
         ),
+        What::TaskHeld(why) => (format!("it waits: {why}"), true),
         What::TaskRecovered { task, status } => {
             let text = format!("its task {task} lost its holder, and is {status} now");
             (text, true)

@@ -18,11 +18,15 @@ pub(crate) fn run(environment: &Environment, arguments: &TrustArguments) -> Outc
     if arguments.list {
         return list(environment, &home);
     }
-    let path = arguments.path.as_deref().unwrap_or(Path::new("."));
-    let file = if path.is_dir() {
-        path.join(FILE_NAME)
-    } else {
-        path.to_owned()
+    let nearest = || {
+        environment
+            .config_file(None)
+            .filter(|file| file.is_found_here)
+    };
+    let file = match &arguments.path {
+        Some(path) if path.is_dir() => path.join(FILE_NAME),
+        Some(path) => path.to_owned(),
+        None => nearest().map_or_else(|| FILE_NAME.into(), |found| found.file),
     };
     if arguments.remove {
         return remove(environment, &home, &file);

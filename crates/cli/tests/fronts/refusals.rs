@@ -125,6 +125,29 @@ fn a_task_that_another_agent_started_and_left() {
 }
 
 #[test]
+fn a_step_or_a_key_that_is_a_secret() {
+    let secret = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
+    let step = format!("mail {secret}");
+    let begin = ("step.begin", json!({"task": "t", "step": step, "fence": 1}));
+    refused(&[start("t"), begin], "invalid");
+    let skip = (
+        "step.skip",
+        json!({"task": "t", "step": step, "fence": 1, "reason": "x"}),
+    );
+    refused(&[start("t"), skip], "invalid");
+    refused(
+        &[("task.start", json!({"task": "t", "steps": [step]}))],
+        "invalid",
+    );
+    refused(
+        &[("task.add", json!({"task": "t", "key": secret}))],
+        "invalid",
+    );
+    let workflow = json!({"workflow": "w", "agent": "ops", "step": step, "idempotency": "k"});
+    refused(&[("checkpoint.start", workflow)], "invalid");
+}
+
+#[test]
 fn a_payload_that_is_nested_too_deeply() {
     let nested = |depth| (0..depth).fold(json!(1), |inner, _| json!([inner]));
     refused(

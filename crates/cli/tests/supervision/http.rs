@@ -235,6 +235,20 @@ fn agents_inherit_no_secret_of_the_daemon() {
     }
 }
 
+/// An agent that reports itself is no process of the daemon's: it goes on without it.
+#[test]
+fn down_says_nothing_of_agents_that_report_themselves() {
+    let (ground, daemon) = with_daemon("");
+    let reported = ground.shell(&format!(
+        "{CURL}post agents '{{\"name\": \"self\"}}' -f && post agents/self/heartbeat '{{}}' -f"
+    ));
+    assert_eq!(reported.code, 0, "{reported:?}");
+    ground.until_state("self", "running");
+    let down = ground.call(&["down"]);
+    assert_eq!((down.code, down.stderr.as_str()), (0, ""), "{down:?}");
+    daemon.end();
+}
+
 #[test]
 fn texts_of_requests_are_texts_and_never_commands() {
     let (ground, _daemon) = with_daemon("[alert]\ngroup = \"50ms\"\ncommand = [\"./alerted\"]\n");

@@ -359,6 +359,27 @@ fn a_second_run_of_the_same_name_is_exit_75_and_names_the_owner() {
 }
 
 #[test]
+fn a_stop_names_a_frozen_supervisor_at_once() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 1000");
+    let run = ground.run(&[]);
+    ground.births(1);
+    run.freeze();
+    let refused = ground.call(&["stop", "a"]);
+    assert_eq!(refused.code, 75, "{refused:?}");
+    let pid = run.pid();
+    for said in [
+        format!("(pid {pid}) was stopped (SIGSTOP)"),
+        format!("kill -CONT {pid}"),
+        "--take-over".to_owned(),
+    ] {
+        assert!(refused.stderr.contains(&said), "{said}: {refused:?}");
+    }
+    run.signal(Signal::CONT);
+    assert_eq!(ground.call(&["stop", "a"]).code, 0);
+    run.end();
+}
+
+#[test]
 fn the_name_is_the_programs_unless_one_is_given() {
     let ground = Ground::new();
     ground.script("my agent!.sh", "true");

@@ -179,6 +179,70 @@ fn a_task_that_somebody_else_holds_is_exit_75_and_nothing_is_started() {
 }
 
 #[test]
+fn a_run_whose_task_was_taken_meanwhile_is_exit_75_and_charged_nothing() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 1000");
+    let run = ground.run(&["--task", "t", "--cooldown", "10ms"]);
+    let first = ground.births(1)[0];
+    for words in [
+        &["task", "release", "t", "--force"][..],
+        &["task", "start", "t", "--lease", "1h"],
+    ] {
+        let ran = ground.call(words);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    crate::ground::signal(first, Signal::KILL);
+    let ran = run.end();
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("task t is held by"), "{ran:?}");
+    assert!(!ran.stderr.contains("126"), "{ran:?}");
+    assert_eq!(ground.births(1).len(), 1);
+    let agent = ground.agent("a");
+    assert_eq!(
+        (&agent["state"], ground.events("alert").len()),
+        (&json!("stopped"), 0),
+        "{agent}"
+    );
+    assert!(!ground.causes("a").contains(&"failed".to_owned()));
+    assert_eq!(ground.task_status("t"), "in_progress");
+}
+
+#[test]
+fn an_agent_waits_while_another_holds_its_task() {
+    let ground = Ground::with_agent(
+        "echo $$ >>births; until [ -e go ]; do sleep 0.1; done; relight task done",
+    );
+    let agent =
+        |name| format!("[[agent]]\nname = \"{name}\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
+    ground.config(&(agent("a") + &agent("b")));
+    let daemon = ground.up(&[]);
+    daemon.until_said("it waits: task t is held by");
+    std::fs::write(ground.work("go"), "").unwrap();
+    for name in ["a", "b"] {
+        ground.until_state(name, "stopped");
+        assert!(!ground.causes(name).contains(&"failed".to_owned()));
+    }
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(
+        (ground.births(1).len(), ground.events("alert").len()),
+        (1, 0)
+    );
+    assert_eq!(ground.call(&["down"]).code, 0);
+    daemon.end();
+}
+
+#[test]
+fn a_stop_does_not_interrupt_a_task_that_is_completed() {
+    let ground = Ground::with_agent("relight task done; echo $$ >>births; exec sleep 1000");
+    let run = ground.run(&["--task", "t"]);
+    ground.births(1);
+    assert_eq!(ground.task_status("t"), "completed");
+    let stopped = ground.call(&["stop", "a"]);
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    assert!(!stopped.stdout.contains("interrupted"), "{stopped:?}");
+    run.end();
+}
+
+#[test]
 fn a_task_that_is_done_already_is_not_done_again() {
     let ground = Ground::with_agent("echo $$ >>births");
     ground.call(&["task", "start", "t"]);

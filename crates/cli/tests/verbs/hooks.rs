@@ -178,6 +178,46 @@ fn a_prompt_in_parts_is_kept() {
     assert!(ran.stdout.contains("\"prompt\": \"write it\""), "{ran:?}");
 }
 
+/// Readers differ in which of the two they take: the event is ignored, and the program continues.
+#[test]
+fn an_event_with_a_name_that_stands_there_twice_is_not_recorded() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["task", "add", "another"]).code, 0);
+    let twice = format!(
+        "{{\"session_id\": \"{SESSION}\", \"tool_name\": \"Read\", \"tool_name\": \"Bash\", \
+         \"tool_input\": {{\"command\": \"ls\"}}}}"
+    );
+    let ran = feed(
+        stage.command(&["hook", "before-tool", "--for", "claude"]),
+        twice.as_bytes(),
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let log = fs::read_to_string(stage.folder.path().join("home/hooks.log")).unwrap();
+    assert!(log.contains("\"tool_name\" twice"), "{log}");
+    let listed = stage.run(&["task", "list", "--json"]).stdout;
+    assert!(!listed.contains(SESSION), "{listed}");
+}
+
+/// What is redacted in the name of a call depends on the environment; which call it is does not.
+#[test]
+fn a_call_ends_where_another_environment_knows_its_arguments_as_a_secret() {
+    let stage = Stage::new();
+    let secret = [("ACCESS_TOKEN", "customer-4711-x")];
+    let input = json!({"command": "mail customer-4711-x"});
+    for mut call in [call("Bash", "c1", &input), call("Bash", "", &input)] {
+        if call["tool_use_id"] == "" {
+            call.as_object_mut().unwrap().remove("tool_use_id");
+        }
+        hook_with(&stage, "before-tool", &call, &secret);
+        hook(&stage, "after-tool", &call);
+    }
+    let states: Vec<String> = steps(&stage, &own_task())
+        .into_iter()
+        .map(|(_, state)| state)
+        .collect();
+    assert_eq!(states, ["done", "done"]);
+}
+
 #[test]
 fn calls_of_a_conversation_are_steps_of_its_own_task() {
     let stage = Stage::new();

@@ -305,7 +305,8 @@ fn an_approval_counts_for_the_project_wherever_its_home_is() {
     let refused = machine.run(&shop, &["task", "add", "t"]);
     assert_eq!(refused.code, 78, "{refused:?}");
     assert!(refused.stderr.contains("relight trust"), "{refused:?}");
-    assert_eq!(machine.run(&shop, &["trust"]).code, 0);
+    let deep = machine.folder("shop/src/deep");
+    assert_eq!(machine.run(&deep, &["trust"]).code, 0);
     assert_eq!(machine.run(&shop, &["task", "add", "t"]).code, 0);
     assert!(shop.join("own.db").exists());
     let listed = machine.run(&shop, &["trust", "--list"]);

@@ -1267,7 +1267,9 @@ fn a_skill_that_is_a_secret_or_cannot_be_shown_is_refused() {
             .run()
             .with_code(2);
         assert!(
-            refused.stderr.contains("the skill looks like a secret"),
+            refused
+                .stderr
+                .contains("the skill looks like it contains a secret"),
             "{}",
             refused.stderr
         );
@@ -1285,7 +1287,7 @@ fn a_skill_that_is_a_secret_or_cannot_be_shown_is_refused() {
         .relight("up --config relight.toml --no-http")
         .run()
         .with_code(78);
-    up.says(&["agent a", "the skill looks like a secret"]);
+    up.says(&["agent a", "the skill looks like it contains a secret"]);
     assert!(
         place
             .files_with(secret.as_bytes())

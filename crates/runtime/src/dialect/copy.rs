@@ -240,10 +240,10 @@ pub(super) fn is_from_elsewhere(
 /// Whether another writer put something into a file that would be lost with it.
 fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bool {
     let ours = document(view);
-    // What the store keeps is redacted.
-    let differs = |theirs: &str, ours: &str| redactor.text(theirs) != ours;
+    let differs = |theirs: &str, ours: &str| !is_kept_as(redactor, theirs, ours);
     let done: HashSet<&str> = ours.completed_steps.iter().map(String::as_str).collect();
-    let is_done = |step: &String| done.contains(&*redactor.text(step));
+    let is_done =
+        |step: &String| done.contains(step.as_str()) || done.contains(&*redactor.text(step));
     let is_same_run = !differs(&file.idempotency_key, &ours.idempotency_key);
     let has_more_steps = !file.completed_steps.iter().all(is_done);
     // A file of this store that is behind differs from it, but for finished steps of the same run.
@@ -259,6 +259,11 @@ fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bo
             file.notes.as_deref().unwrap_or_default(),
             ours.notes.as_deref().unwrap_or_default(),
         )
+}
+
+/// Whether the store has a text of a file, as it is or redacted: what is redacted depends on who reads it.
+pub(super) fn is_kept_as(redactor: &Redactor, theirs: &str, ours: &str) -> bool {
+    theirs == ours || redactor.text(theirs) == ours
 }
 
 /// Removes the file of a workflow that is about to be forgotten, beside no other writer.

@@ -168,7 +168,7 @@ impl Dialect {
             },
             _ => StepKey::first(name(file, StepName::new(text))?),
         };
-        redact_input::clean_step(self.engine.redactor(), &mut key);
+        redact_input::clean_step_name(self.engine.redactor(), &mut key.name);
         let rule = RepeatRule::Keyed;
         Ok(StepMark {
             key,
@@ -197,10 +197,13 @@ impl Dialect {
             "" => None,
             text => Some(name(file, AgentName::of_workflow(text))?),
         };
-        let key = match checkpoint.idempotency_key.as_str() {
+        let mut key = match checkpoint.idempotency_key.as_str() {
             "" => None,
             text => Some(name(file, IdempotencyKey::new(text))?),
         };
+        if let Some(key) = &mut key {
+            redact_input::clean_key(self.engine.redactor(), key);
+        }
         Ok(NewTask {
             id: name(file, TaskId::new(checkpoint.workflow_id.as_str()))?,
             agent,

@@ -16,7 +16,7 @@ use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::Commit;
 
-use super::copy::{dialect_status, is_from_elsewhere};
+use super::copy::{dialect_status, is_from_elsewhere, is_kept_as};
 use super::{Dialect, UpdateRequest};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
 use crate::engine::{ActError, Engine, TaskSnapshot, WorkflowError, act_error};
@@ -70,7 +70,7 @@ impl Dialect {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
-        let is_same_run = self.engine.redactor().text(&file.idempotency_key) == key;
+        let is_same_run = is_kept_as(self.engine.redactor(), &file.idempotency_key, &key);
         let completed: HashSet<&String> = file.completed_steps.iter().collect();
         let mut done = view.progress.done_steps.iter();
         let has_all_steps = done.all(|step| completed.contains(step));
@@ -99,10 +99,17 @@ impl Dialect {
         is_newer: bool,
     ) -> Result<(), ActError> {
         let id = &view.task.id;
-        let request = news(file, view, is_newer).map_err(|source| WorkflowError::BadName {
+        let mut request = news(file, view, is_newer).map_err(|source| WorkflowError::BadName {
             file: path.to_path_buf(),
             source,
         })?;
+        let steps = view.steps.iter().map(|step| &step.key.name);
+        let known: HashSet<&StepName> = steps.chain(&view.task.spec.steps).collect();
+        let names = request.complete.iter_mut().chain(&mut request.step);
+        names
+            .chain(&mut request.remaining)
+            .filter(|name| !known.contains(&**name))
+            .for_each(|name| redact_input::clean_step_name(self.engine.redactor(), name));
         let mut context = file.context.clone();
         redact_input::clean_pairs(self.engine.redactor(), &mut context);
         context.retain(|key, value| view.task.context.get(key) != Some(value));

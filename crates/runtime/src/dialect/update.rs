@@ -34,6 +34,10 @@ impl Dialect {
         right: Right,
         request: &UpdateRequest,
     ) -> Result<Saved, ActError> {
+        let names = request.complete.iter().chain(&request.step);
+        for name in names.chain(&request.remaining) {
+            redact_input::check_step_name(self.engine.redactor(), name)?;
+        }
         let seen = self.reconcile(workflow).await.map_err(no_such_workflow)?;
         self.apply(workflow, right, request).await?;
         self.save_over(workflow, seen.as_ref()).await
@@ -46,12 +50,7 @@ impl Dialect {
         right: Right,
         request: &UpdateRequest,
     ) -> Result<(), ActError> {
-        let mut request = request.clone();
-        let redactor = self.engine.redactor();
-        let names = request.complete.iter_mut().chain(&mut request.step);
-        let names = names.chain(&mut request.remaining);
-        names.for_each(|name| redact_input::clean_step_name(redactor, name));
-        let plan = |view: &TaskSnapshot| Ok::<_, ActError>(self.plan(view, &request));
+        let plan = |view: &TaskSnapshot| Ok::<_, ActError>(self.plan(view, request));
         let right = right.fence().map_or(Right::Dialect, Right::Fence);
         let acted = self.engine.act_in_turn(workflow, right, plan).await;
         acted.map(|_| ()).map_err(no_such_workflow)

@@ -148,8 +148,9 @@ impl ActError {
             )),
             Self::Store(StoreError::Replaced { .. }) => Some(StoreError::REPLACED_HINT.to_owned()),
             Self::Contended(_) | Self::Store(_) => Some("try again".to_owned()),
+            Self::SecretName(name) => name.hint().map(str::to_owned),
             Self::Invalid { hint, .. } => hint.clone(),
-            Self::SecretName(_) | Self::BadName(_) => None,
+            Self::BadName(_) => None,
         }
     }
 
@@ -168,7 +169,8 @@ impl ActError {
             Self::Draining { .. } | Self::NothingBegun => "begin nothing now; try again later",
             Self::Full { .. } => "finish one first",
             Self::Contended(_) | Self::Store(_) => model_hint::AGAIN,
-            Self::SecretName(_) | Self::BadName(_) | Self::Invalid { .. } => return None,
+            Self::SecretName(name) => return name.hint(),
+            Self::BadName(_) | Self::Invalid { .. } => return None,
         })
     }
 }

@@ -533,8 +533,8 @@ impl Conversation<'_> {
         Ok(None)
     }
 
-    /// The call that an end without its arguments belongs to: by its id, else the only one of that tool that
-    /// is open in this turn.
+    /// The call that an end without its arguments, or with others of it redacted, belongs to: by its id, else
+    /// the only one of that tool, or with those arguments, that is open in this turn.
     async fn open_without_arguments(
         &self,
         tasks: &[&TaskId],
@@ -544,7 +544,11 @@ impl Conversation<'_> {
         let is_it = |task: &Task, step: &Step| match (&tool.id, &step.call) {
             (Some(_), _) => step.is_open() && tool.is_step(step),
             (None, Some(call)) => {
-                tool.input.is_null() && call.tool == name && is_open_in_turn(task, step)
+                let is_it = match tool.input.is_null() {
+                    true => call.tool == name,
+                    false => tool.is_step(step),
+                };
+                is_it && is_open_in_turn(task, step)
             }
             (None, None) => false,
         };

@@ -120,9 +120,13 @@ impl ToolCall {
     }
 
     /// The step that stands for it: its tool and arguments, and the call's id or a hash of the arguments.
-    /// The same call has the same name at its begin and its end.
+    /// The same call has the same name at its begin and its end, but for what is redacted in only one of
+    /// two environments: there [`Self::is_step`] finds it.
     pub fn key(&self, redactor: &Redactor) -> StepKey {
-        let id = self.short_id();
+        let [mut id, hash] = self.ids();
+        if redactor.text(&id) != id {
+            id.clone_from(&hash);
+        }
         let tool = self.tool(redactor);
         let summary = clipped_clean(&self.arguments(redactor), SUMMARY_BYTES_MAX);
         let summary = if summary.is_empty() {
@@ -131,35 +135,30 @@ impl ToolCall {
             format!(": {summary}")
         };
         let name = format!("{tool}{summary} [{id}]");
-        let mut key = StepKey::first(
+        // What stands before the id makes it look like a secret.
+        let name = match redactor.text(&name) == name {
+            true => name,
+            false => format!("call [{hash}]"),
+        };
+        StepKey::first(
             StepName::new(name.trim_start_matches(['-', ' '])).expect("the text of a plain line"),
-        );
-        crate::redact_input::clean_step(redactor, &mut key);
-        key
+        )
     }
 
-    fn short_id(&self) -> String {
-        match self
-            .id
-            .as_deref()
-            .filter(|id| id.len() <= CALL_ID_BYTES_MAX)
-        {
-            Some(id) => plain_line(id),
-            None => {
-                let whole = self.id.clone().unwrap_or_else(|| self.input.to_string());
-                blake3::hash(whole.as_bytes()).to_hex()[..12].to_owned()
-            }
-        }
+    /// Its id, and a hash that is written where the id cannot be.
+    fn ids(&self) -> [String; 2] {
+        let whole = self.id.clone().unwrap_or_else(|| self.input.to_string());
+        let hash = blake3::hash(whole.as_bytes()).to_hex()[..12].to_owned();
+        let id = self.id.as_deref();
+        let id = id.filter(|id| id.len() <= CALL_ID_BYTES_MAX);
+        [id.map_or_else(|| hash.clone(), plain_line), hash]
     }
 
     /// Whether this step stands for it. Hooks may name the tool otherwise, but have the same id.
     pub fn is_step(&self, step: &Step) -> bool {
-        step.call.is_some()
-            && step
-                .key
-                .name
-                .as_str()
-                .ends_with(&format!("[{}]", self.short_id()))
+        let name = step.key.name.as_str();
+        let mut ids = self.ids().into_iter();
+        step.call.is_some() && ids.any(|id| name.ends_with(&format!("[{id}]")))
     }
 
     /// What a successor is told about it.

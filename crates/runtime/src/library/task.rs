@@ -168,7 +168,7 @@ impl RunningTask {
     /// Closes a declared step on purpose without doing it; `done` no longer asks for it.
     pub async fn skip(&self, step: &str, reason: &str) -> Result<(), ActError> {
         check_reason(reason)?;
-        let key = operations::step::key(&self.shared.engine, StepName::new(step)?, None);
+        let key = operations::step::key(&self.shared.engine, StepName::new(step)?, None)?;
         self.act(TaskEvent::StepSkip {
             key: key.clone(),
             reason: reason.to_owned(),

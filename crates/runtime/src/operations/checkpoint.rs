@@ -23,7 +23,6 @@ use crate::dialect::{
 };
 use crate::engine::{ActError, Started};
 use crate::os::clock;
-use crate::redact_input::clean_key;
 
 /// Days after which a workflow is not worth resuming, where nobody says.
 pub const TTL_DAYS_DEFAULT: u32 = 7;
@@ -315,7 +314,7 @@ impl CheckpointSave {
         let known = workflows.engine().store().task(&self.workflow).await?;
         // Steps are finished only of a workflow that is there: a mistyped name is not a new one.
         let names_no_step = self.step.is_none() && !self.complete.is_empty();
-        if names_no_step || self.is_update_of(known.as_ref(), is_only_start, workflows)? {
+        if names_no_step || self.is_update_of(known.as_ref(), is_only_start)? {
             let mut written = update.run(workflows).await?;
             if is_only_start && known.is_some_and(|known| known.seq == written.task.seq) {
                 written.answer.outcome = "same";
@@ -331,16 +330,9 @@ impl CheckpointSave {
 
     /// A key that is not the known workflow's asks for another run, as `checkpoint start` does, and the
     /// start of a run that was completed is that start again.
-    fn is_update_of(
-        &self,
-        known: Option<&Task>,
-        is_only_start: bool,
-        workflows: &Dialect,
-    ) -> Result<bool, ActError> {
+    fn is_update_of(&self, known: Option<&Task>, is_only_start: bool) -> Result<bool, ActError> {
         let Some(task) = known else { return Ok(false) };
-        let mut key = self.key()?;
-        clean_key(workflows.engine().redactor(), &mut key);
-        let is_its_key = task.spec.key.as_ref() == Some(&key);
+        let is_its_key = task.spec.key.as_ref() == Some(&self.key()?);
         let is_completed = task.status == TaskStatus::Completed && is_its_key && is_only_start;
         Ok(match self.idempotency {
             Some(_) => is_its_key && !task.status.is_terminal(),

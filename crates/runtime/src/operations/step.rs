@@ -56,7 +56,7 @@ impl Operation for StepBegin {
 
     async fn run(self, context: &Context) -> Result<Written<Advice>, ActError> {
         let (engine, id) = (&context.engine, self.task);
-        let key = key(engine, self.step, self.occurrence);
+        let key = key(engine, self.step, self.occurrence)?;
         check_not_running(context, &id, &key)?;
         // What a killed `step run` left is not this caller's end.
         if let Ok(Runner::Gone) = RunningStep::runner(&context.home, &id, &key) {
@@ -93,7 +93,7 @@ impl Context {
     ) -> Result<Option<StepWithOutput>, ActError> {
         let store = self.engine.store();
         self.engine.task(id).await?;
-        let key = key(&self.engine, name, occurrence);
+        let key = numbered(name, occurrence);
         let Some(step) = store.step(id, &key).await? else {
             return Ok(None);
         };
@@ -196,7 +196,7 @@ impl Operation for StepEnd {
 
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
         let (engine, id) = (&context.engine, self.task);
-        let key = key(engine, self.step, self.occurrence);
+        let key = key(engine, self.step, self.occurrence)?;
         let usage = usage(self.cost, self.turns);
         let (outcome, state) = match self.failed {
             true => (StepOutcome::Failed, StepState::Failed),
@@ -242,7 +242,7 @@ impl Operation for StepSkip {
 
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
         check_reason(&self.reason)?;
-        let key = key(&context.engine, self.step, self.occurrence);
+        let key = key(&context.engine, self.step, self.occurrence)?;
         let event = TaskEvent::StepSkip {
             key: key.clone(),
             reason: self.reason,
@@ -267,7 +267,7 @@ impl Operation for StepResolve {
     type Answer = StepClosed;
 
     async fn run(self, context: &Context) -> Result<Written<StepClosed>, ActError> {
-        let key = key(&context.engine, self.step, self.occurrence);
+        let key = key(&context.engine, self.step, self.occurrence)?;
         check_not_running(context, &self.task, &key)?;
         let event = TaskEvent::StepResolve {
             key: key.clone(),
@@ -299,14 +299,19 @@ fn check_not_running(context: &Context, id: &TaskId, key: &StepKey) -> Result<()
     }
 }
 
-/// The step as the store knows it: a secret in its name is marked.
-pub fn key(engine: &Engine, name: StepName, occurrence: Option<NonZeroU32>) -> StepKey {
-    let mut key = StepKey {
-        name,
-        occurrence: occurrence.map_or(1, NonZeroU32::get),
-    };
-    redact_input::clean_step(engine.redactor(), &mut key);
-    key
+/// The step that a write is for; refused if its name would have to be redacted.
+pub fn key(
+    engine: &Engine,
+    name: StepName,
+    occurrence: Option<NonZeroU32>,
+) -> Result<StepKey, ActError> {
+    redact_input::check_step_name(engine.redactor(), &name)?;
+    Ok(numbered(name, occurrence))
+}
+
+fn numbered(name: StepName, occurrence: Option<NonZeroU32>) -> StepKey {
+    let occurrence = occurrence.map_or(1, NonZeroU32::get);
+    StepKey { name, occurrence }
 }
 
 async fn closed(

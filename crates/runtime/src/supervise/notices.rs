@@ -89,6 +89,8 @@ pub enum What {
         /// The commands that let task and agent continue.
         command: String,
     },
+    /// Another holds its task, as this says; it is started once the task is free.
+    TaskHeld(String),
     /// A task that lost its holder was recovered.
     TaskRecovered {
         /// Which task.

@@ -141,6 +141,7 @@ pub(in crate::supervise) async fn acquire(
         holds,
         postponed: None,
         room_pause: std::time::Duration::ZERO,
+        task_held: None,
         has_passed_input: false,
         takes_over: false,
         handed_over: None,

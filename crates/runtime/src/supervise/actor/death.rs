@@ -86,6 +86,7 @@ impl Actor {
         };
         life.started(process.clone());
         self.room_pause = Duration::ZERO;
+        self.task_held = None;
         let (number, log) = (life.number, Some((life.log.number, life.log.offset)));
         let shim = self.tree.shim().cloned();
         self.look_for_changes();

@@ -10,7 +10,7 @@ use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::{HowEnded, ReportedEnd};
 use relight_core::agent::decide::AgentEvent;
 use relight_core::agent::{AttemptTag, Cause, Death, PostMortem};
-use relight_core::decide::{Right, StartLimits};
+use relight_core::decide::{Refusal, Right, StartLimits};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder};
 use relight_core::status::TaskStatus;
@@ -51,8 +51,10 @@ const CONTINUE: &str = "The limit is over. Continue where you were interrupted."
 /// First pause before a start that failed for lack of resources is retried.
 const ROOM_PAUSE_MIN: Duration = Duration::from_millis(250);
 const ROOM_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The same while another holds its task: nothing tells of the end of every lease.
+const HELD_PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// An attempt that waits for resources of the host.
+/// An attempt that waits for resources of the host, or for its task.
 pub(super) struct Postponed {
     pub(super) at: Instant,
     number: u32,
@@ -123,6 +125,12 @@ impl Actor {
                 self.postpone(number, tag, &error.to_string());
                 Ok(())
             }
+            Err(LaunchError::Task(ActError::Refused(held @ Refusal::Held { .. })))
+                if !self.is_started_with_tasks() =>
+            {
+                self.wait_for_task(number, tag, held.to_string());
+                Ok(())
+            }
             Err(error) => {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
@@ -168,6 +176,23 @@ impl Actor {
         });
     }
 
+    /// Retries an attempt whose task another holds, until that one is done. Nothing ran, so no budget is
+    /// charged.
+    fn wait_for_task(&mut self, number: u32, tag: AttemptTag, why: String) {
+        self.life = None;
+        self.not_started = Some(why.clone());
+        self.room_pause = (self.room_pause * 2).clamp(ROOM_PAUSE_MIN, HELD_PAUSE_MAX);
+        if self.task_held.as_ref() != Some(&why) {
+            self.task_held = Some(why.clone());
+            self.tell(What::TaskHeld(why));
+        }
+        self.postponed = Some(Postponed {
+            at: Instant::now() + self.room_pause,
+            number,
+            tag,
+        });
+    }
+
     /// Starts an attempt that the last supervisor could not start for lack of resources.
     pub(super) fn start_again(&mut self, number: u32, tag: AttemptTag) {
         self.postponed = Some(Postponed {
@@ -190,7 +215,7 @@ impl Actor {
         if self.postponed.take().is_none() {
             return false;
         }
-        let note = "it was ended before the host had room for it".to_owned();
+        let note = "it was ended before it could be started".to_owned();
         let death = Box::new(Death::lost(clock::now(), note));
         let (post_mortem, task) = (Box::default(), self.task_status().await);
         self.events.push_back(AgentEvent::Died {
@@ -512,9 +537,15 @@ impl Actor {
             }
             None => {
                 let (right, limits) = (Right::Unfenced, StartLimits::OwnBudget);
-                engine
-                    .start(self.new_task(&id), right, holder, None, limits)
-                    .await
+                let new = self.new_task(&id);
+                match engine.start(new, right, holder.clone(), None, limits).await {
+                    // Another agent was faster, and it is there by now.
+                    Err(ActError::Refused(_)) => {
+                        let planned = Some(self.spec.name.clone());
+                        engine.take_given(&id, holder, false, planned).await
+                    }
+                    started => started,
+                }
             }
         };
         let started = started.map_err(LaunchError::Task)?;

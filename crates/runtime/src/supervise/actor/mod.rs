@@ -177,8 +177,10 @@ pub(super) struct Actor {
     holds: Option<Pause>,
     /// The launch that the host had no resources for.
     postponed: Option<Postponed>,
-    /// The last wait for resources.
+    /// The last wait for resources, or for its task.
     room_pause: Duration,
+    /// What was told about the holder of its task since its last attempt.
+    task_held: Option<String>,
     /// An attempt has got our standard input.
     has_passed_input: bool,
     /// Its task was begun by another agent.
@@ -466,12 +468,13 @@ impl Actor {
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
             // The attempt of before goes on: nothing was interrupted.
             let goes_on = runs && waiter.attempt == self.agent.attempt_number;
+            let has_ended = task.as_ref().is_some_and(|task| task.status.is_terminal());
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
-                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on),
+                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on && !has_ended),
                 hint: problem.is_some().then(|| hint.clone()),
-                has_ended: task.as_ref().is_some_and(|task| task.status.is_terminal()),
+                has_ended,
                 problem,
             });
         }
