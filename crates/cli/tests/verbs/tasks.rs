@@ -501,7 +501,11 @@ fn goes_by_the_table(verb: &str, to: &str) {
             answer.with_code(0);
             assert_eq!(place.status(&id), to, "from {from}");
         } else {
-            answer.with_code(1).says(&[from, to]);
+            let why = match from {
+                "blocked" => "waits for a person",
+                _ => to,
+            };
+            answer.with_code(1).says(&[from, why]);
             assert_eq!(place.status(&id), from);
         }
     }
