@@ -136,10 +136,10 @@ impl TryFrom<Map<String, Value>> for TaskAdd {
 
     fn try_from(given: Map<String, Value>) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
-        struct Others {
+        struct IdBeside {
             id: TaskId,
         }
-        let (definition, Others { id }) = definition(given, &["id"])?;
+        let (definition, IdBeside { id }) = definition(given, &["id"])?;
         Ok(Self { id, definition })
     }
 }
@@ -210,7 +210,7 @@ impl TryFrom<Map<String, Value>> for TaskStart {
 
     fn try_from(given: Map<String, Value>) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
-        struct Others {
+        struct StartFields {
             task: TaskId,
             #[serde(default, deserialize_with = "fields::optional_text")]
             lease: Option<Span>,
@@ -220,7 +220,7 @@ impl TryFrom<Map<String, Value>> for TaskStart {
             force: bool,
         }
         let beside = ["task", "lease", "fence", "force"];
-        let (definition, others) = definition::<Others>(given, &beside)?;
+        let (definition, others) = definition::<StartFields>(given, &beside)?;
         Ok(Self {
             task: others.task,
             definition,
