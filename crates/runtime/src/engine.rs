@@ -353,7 +353,7 @@ impl Engine {
         mut event: TaskEvent,
     ) -> Result<Acted, ActError> {
         self.check_event(&event)?;
-        self.check_step(&event)?;
+        self.settle_step(&mut event)?;
         redact_input::clean_event(&self.redactor, &mut event);
         for round in 0..ROUNDS_MAX {
             let (task, step) = self.look(known.take(), id, event.step()).await?;
@@ -435,7 +435,7 @@ impl Engine {
     ) -> Result<Acted, ActError> {
         for event in &mut events {
             self.check_event(event)?;
-            self.check_step(event)?;
+            self.settle_step(event)?;
             redact_input::clean_event(&self.redactor, event);
         }
         for round in 0..ROUNDS_MAX {
@@ -626,14 +626,14 @@ impl Engine {
         }
     }
 
-    /// Refuses a step whose name would have to be redacted.
-    fn check_step(&self, event: &TaskEvent) -> Result<(), redact_input::SecretName> {
+    /// Refuses a step whose name holds a secret, and gives it the name that it has everywhere.
+    fn settle_step(&self, event: &mut TaskEvent) -> Result<(), redact_input::SecretName> {
         match event {
             TaskEvent::StepBegin { key, .. }
             | TaskEvent::StepEnd { key, .. }
             | TaskEvent::StepSkip { key, .. }
             | TaskEvent::StepResolve { key, .. } => {
-                redact_input::check_step_name(&self.redactor, &key.name)
+                redact_input::settle_step_name(&self.redactor, &mut key.name)
             }
             _ => Ok(()),
         }

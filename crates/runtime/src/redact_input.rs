@@ -1,9 +1,11 @@
 //! Redaction in front of the store: what people and programs wrote is redacted before it is
 //! decided upon, so that equal requests stay equal and no secret reaches the disk.
 //!
-//! A name by which work is found again is never rewritten: marks depend on the home and on the caller's
-//! environment, so the same work would have another name elsewhere. It is refused instead.
+//! A name by which work is found again must be the same everywhere, and marks depend on the home and on the
+//! caller's environment. A name with a token or a known value is refused; what only looks like a secret in a
+//! step's name is replaced by a hash that needs no key.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use relight_core::agent::plain::clipped;
@@ -13,10 +15,12 @@ use relight_core::lease::Holder;
 use relight_core::session::SessionEvent;
 use relight_core::step::Output;
 use relight_core::task::{CheckpointSettings, NewTask};
-use relight_redact::{Redactor, floor_mark_boundary};
+use relight_redact::{MarkKey, Redactor, floor_mark_boundary};
 
 const STEP_NAME: &str = "step name";
 const IDEMPOTENCY_KEY: &str = "idempotency key";
+/// The key of marks in names, which are the same in every home.
+const NAME_MARK_KEY: MarkKey = MarkKey::new(*b"names are the same in every home");
 
 /// An id that itself looks like a secret cannot be marked and is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,9 +56,34 @@ pub fn check_name(redactor: &Redactor, what: &'static str, text: &str) -> Result
     }
 }
 
-/// Refuses a step's name that the redactor would change.
+/// Refuses a step's name that holds a token or a known value. What else looks like a secret there is replaced
+/// in the same way in every home and environment.
+pub fn settle_step_name(redactor: &Redactor, name: &mut StepName) -> Result<(), SecretName> {
+    if matches!(redactor.text(name.as_str()), Cow::Borrowed(_)) {
+        return Ok(());
+    }
+    check_random_name(redactor, STEP_NAME, name.as_str())?;
+    *name = hashed_name(redactor, name.as_str());
+    Ok(())
+}
+
+/// The name without what looks like a secret, and with a hash of all of it, so that different names stay
+/// different.
+fn hashed_name(redactor: &Redactor, name: &str) -> StepName {
+    let hash = &blake3::hash(name.as_bytes()).to_hex()[..12];
+    let clean = Redactor::new(NAME_MARK_KEY).text(name).into_owned();
+    let end = floor_mark_boundary(&clean, clean.len().min(NAME_BYTES_MAX - 20));
+    let told = format!("{} [{hash}]", clean[..end].trim_end());
+    let told = match redactor.text(&told) == told {
+        true => told,
+        false => format!("step [{hash}]"),
+    };
+    StepName::new(told).expect("a mark and a hash are printable")
+}
+
+/// Refuses a declared step whose name would be refused when it begins.
 pub fn check_step_name(redactor: &Redactor, name: &StepName) -> Result<(), SecretName> {
-    check_name(redactor, STEP_NAME, name.as_str())
+    settle_step_name(redactor, &mut name.clone())
 }
 
 /// Refuses an idempotency key only if it holds a token or a known value: keys are random by nature.
@@ -76,9 +105,12 @@ fn check_random_name(
     }
 }
 
-/// Redacts everything free in a new task; its key and steps are checked (`Engine::check_new`).
+/// Redacts everything free in a new task; its key and steps were checked (`Engine::check_new`).
 pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     clean_option(redactor, &mut new.spec.title);
+    for step in &mut new.spec.steps {
+        clean_step_name(redactor, step);
+    }
     if let Some(payload) = &mut new.spec.payload {
         redactor.json(payload);
     }
@@ -205,20 +237,21 @@ pub(crate) fn clean_key(redactor: &Redactor, key: &mut IdempotencyKey) {
 
 /// Redacts what a step gave.
 pub fn clean_output(redactor: &Redactor, output: &mut Output) {
-    if let std::borrow::Cow::Owned(clean) = redactor.bytes(&output.body) {
+    if let Cow::Owned(clean) = redactor.bytes(&output.body) {
         output.body = clean;
         output.redacted = true;
     }
-    if let std::borrow::Cow::Owned(clean) = redactor.text(&output.stderr) {
+    if let Cow::Owned(clean) = redactor.text(&output.stderr) {
         output.stderr = clean;
         output.redacted = true;
     }
 }
 
-/// Redacts a step's name in a file of another program, where it would be refused here.
+/// The same for a name in a file of another program, which cannot be refused.
 pub(crate) fn clean_step_name(redactor: &Redactor, name: &mut StepName) {
-    if let std::borrow::Cow::Owned(clean) = redactor.text(name.as_str()) {
-        *name = StepName::new(fitting(redactor, clean)).expect("a mark is printable");
+    if settle_step_name(redactor, name).is_err() {
+        let clean = fitting(redactor, redactor.text(name.as_str()).into_owned());
+        *name = StepName::new(clean).expect("a mark is printable");
     }
 }
 
@@ -271,7 +304,7 @@ fn clean_option(redactor: &Redactor, text: &mut Option<String>) {
 }
 
 fn clean_text(redactor: &Redactor, text: &mut String) {
-    if let std::borrow::Cow::Owned(clean) = redactor.text(text) {
+    if let Cow::Owned(clean) = redactor.text(text) {
         *text = clean;
     }
 }

@@ -199,6 +199,9 @@ fn a_step_whose_name_is_a_secret_is_refused() {
     let place = Place::new();
     place.ok("checkpoint start --workflow w --agent a --step s --idempotency k");
     for (kind, secret) in corpus() {
+        if ["url", "assignment"].contains(&kind) {
+            continue;
+        }
         let one_line = text_with(kind, &secret).replace('\n', " ");
         for verb in [
             "step run --task w",
@@ -265,6 +268,38 @@ fn a_step_is_not_done_twice_where_another_environment_knows_its_name_as_a_secret
         .run()
         .with_code(0);
     assert_eq!(shown.json()["state"], "done");
+}
+
+#[test]
+fn a_name_that_only_looks_like_a_secret_is_the_same_step_in_every_home() {
+    let place = Place::new();
+    place.ok("task start t");
+    let names = [
+        "reset_password call_Zx81kd0AJs8aHS7s8d7AbCde",
+        "reset_password call_Zx81kd0AJs8aHS7s8d7AbCdf",
+        "fetch page token=page2cursor-eyJvZmZzZXQiOjEwMH0",
+    ];
+    let run = |name: &str| {
+        let call = place.relight("step run --task t --repeat once").args([
+            name,
+            "--",
+            "sh",
+            "-c",
+            "echo A >> ran",
+        ]);
+        call.run().with_code(0);
+    };
+    for name in names {
+        run(name);
+        std::fs::remove_file(place.home("redact.key")).unwrap();
+        run(name);
+        let shown = place.relight("--json step show").arg(name);
+        let shown = shown.args(["--task", "t"]).run().with_code(0);
+        assert_eq!(shown.json()["state"], "done");
+    }
+    let ran = std::fs::read_to_string(place.work("ran")).unwrap();
+    assert_eq!(ran, "A\n".repeat(names.len()));
+    assert!(place.files_with(b"eyJvZmZzZXQiOjEwMH0").is_empty());
 }
 
 #[test]

@@ -1350,3 +1350,25 @@ fn an_ended_id_is_not_added_again_whatever_differs() {
         .fails("task add t --title new", 1)
         .says(&["cancelled", "nothing was added"]);
 }
+
+#[test]
+fn tasks_are_listed_by_what_they_say_and_the_newest_first() {
+    let place = Place::new();
+    for id in ["a", "b", "c"] {
+        place.ok(&format!("task add {id} --title report-{id}"));
+    }
+    place.ok("task start c");
+    place.ok("step begin pay --task c --repeat once");
+    let ids = |flags: &str| {
+        let listed = place.json(&format!("task list {flags}"));
+        let items = listed["items"].as_array().unwrap().clone();
+        let ids = items.iter().map(|item| item["id"].as_str().unwrap());
+        ids.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(ids("--newest"), "c b a");
+    assert_eq!(ids("--find report-b"), "b");
+    assert_eq!(ids("--in-doubt"), "c");
+    place
+        .fails("task list --limit 1001", 2)
+        .says(&["1 to 1000"]);
+}

@@ -9,7 +9,7 @@ use relight_core::change::Change;
 use relight_core::checkpoint::{Checkpoint, Extra, SchemaVersion, WorkflowStatus};
 use relight_core::decide::Guard;
 use relight_core::event::EventKind;
-use relight_core::ids::TaskId;
+use relight_core::ids::{StepName, TaskId};
 use relight_core::status::TaskStatus;
 use relight_core::time::Time;
 use relight_redact::Redactor;
@@ -21,6 +21,7 @@ use super::{Dialect, Saved, SetAside};
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
 use crate::engine::{ActError, TaskSnapshot, act_error};
 use crate::os::clock;
+use crate::redact_input::clean_step_name;
 
 /// The dialect's document of a task.
 pub fn document(view: &TaskSnapshot) -> Checkpoint {
@@ -242,8 +243,11 @@ fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bo
     let ours = document(view);
     let differs = |theirs: &str, ours: &str| !is_kept_as(redactor, theirs, ours);
     let done: HashSet<&str> = ours.completed_steps.iter().map(String::as_str).collect();
-    let is_done =
-        |step: &String| done.contains(step.as_str()) || done.contains(&*redactor.text(step));
+    let is_done = |step: &String| {
+        done.contains(step.as_str())
+            || done.contains(&*redactor.text(step))
+            || step_name_here(redactor, step).is_some_and(|name| done.contains(name.as_str()))
+    };
     let is_same_run = !differs(&file.idempotency_key, &ours.idempotency_key);
     let has_more_steps = !file.completed_steps.iter().all(is_done);
     // A file of this store that is behind differs from it, but for finished steps of the same run.
@@ -263,7 +267,16 @@ fn holds_more(file: &Checkpoint, view: &TaskSnapshot, redactor: &Redactor) -> bo
 
 /// Whether the store has a text of a file, as it is or redacted: what is redacted depends on who reads it.
 pub(super) fn is_kept_as(redactor: &Redactor, theirs: &str, ours: &str) -> bool {
-    theirs == ours || redactor.text(theirs) == ours
+    theirs == ours
+        || redactor.text(theirs) == ours
+        || step_name_here(redactor, theirs).is_some_and(|name| name.as_str() == ours)
+}
+
+/// The name that a step of a file has in the store.
+fn step_name_here(redactor: &Redactor, theirs: &str) -> Option<StepName> {
+    let mut name = StepName::new(theirs).ok()?;
+    clean_step_name(redactor, &mut name);
+    Some(name)
 }
 
 /// Removes the file of a workflow that is about to be forgotten, beside no other writer.

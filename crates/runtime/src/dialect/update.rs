@@ -34,12 +34,13 @@ impl Dialect {
         right: Right,
         request: &UpdateRequest,
     ) -> Result<Saved, ActError> {
-        let names = request.complete.iter().chain(&request.step);
-        for name in names.chain(&request.remaining) {
-            redact_input::check_step_name(self.engine.redactor(), name)?;
+        let mut request = request.clone();
+        let names = request.complete.iter_mut().chain(&mut request.step);
+        for name in names.chain(&mut request.remaining) {
+            redact_input::settle_step_name(self.engine.redactor(), name)?;
         }
         let seen = self.reconcile(workflow).await.map_err(no_such_workflow)?;
-        self.apply(workflow, right, request).await?;
+        self.apply(workflow, right, &request).await?;
         self.save_over(workflow, seen.as_ref()).await
     }
 

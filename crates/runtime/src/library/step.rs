@@ -215,7 +215,7 @@ impl<'t> StepBuilder<'t> {
             name: self.name.clone(),
             occurrence: 1,
         };
-        redact_input::check_step_name(shared.engine.redactor(), &key.name)
+        redact_input::settle_step_name(shared.engine.redactor(), &mut key.name)
             .map_err(ActError::from)?;
         if let Some(source) = self.input_error.take() {
             return Err(StepError::Value { step: key, source });

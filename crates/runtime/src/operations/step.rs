@@ -15,7 +15,7 @@ use super::task::usage;
 use super::view::StepWithOutput;
 use super::{Context, Operation, Written, check_reason, fields, right};
 use crate::engine::{ActError, Acted, Engine};
-use crate::redact_input;
+use crate::redact_input::settle_step_name;
 use crate::running_step::{Runner, RunningStep};
 
 request! {
@@ -93,8 +93,12 @@ impl Context {
     ) -> Result<Option<StepWithOutput>, ActError> {
         let store = self.engine.store();
         self.engine.task(id).await?;
-        let key = numbered(name, occurrence);
-        let Some(step) = store.step(id, &key).await? else {
+        let mut key = numbered(name, occurrence);
+        let mut step = store.step(id, &key).await?;
+        if step.is_none() && settle_step_name(self.engine.redactor(), &mut key.name).is_ok() {
+            step = store.step(id, &key).await?;
+        }
+        let Some(step) = step else {
             return Ok(None);
         };
         let output = store.output(id, &key).await?;
@@ -302,10 +306,10 @@ fn check_not_running(context: &Context, id: &TaskId, key: &StepKey) -> Result<()
 /// The step that a write is for; refused if its name would have to be redacted.
 pub fn key(
     engine: &Engine,
-    name: StepName,
+    mut name: StepName,
     occurrence: Option<NonZeroU32>,
 ) -> Result<StepKey, ActError> {
-    redact_input::check_step_name(engine.redactor(), &name)?;
+    settle_step_name(engine.redactor(), &mut name)?;
     Ok(numbered(name, occurrence))
 }
 
