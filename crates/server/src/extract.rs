@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt as _, Limited};
 use relight_core::checkpoint::{Limits, check_unambiguous};
 use relight_core::error_code::ErrorCode;
-use relight_runtime::operations::{LIST_MAX, read};
+use relight_runtime::operations::{LIST_MAX, read_exactly};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::timeout;
 
@@ -175,7 +175,10 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
             "the body is not what is asked for here: write an object",
         ));
     }
-    Ok(read(serde_json::from_slice(bytes).map_err(bad)?)?)
+    Ok(read_exactly(
+        serde_json::from_slice(bytes).map_err(bad)?,
+        &[],
+    )?)
 }
 
 /// A piece of the path, decoded and checked.

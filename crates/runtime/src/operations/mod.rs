@@ -238,6 +238,14 @@ fn read_beside<T: DeserializeOwned>(
     beside: &[&str],
 ) -> Result<T, ActError> {
     given.retain(|_, value| !value.is_null());
+    read_exactly(given, beside)
+}
+
+/// The same where null is a value, which a schema allows or not.
+pub fn read_exactly<T: DeserializeOwned>(
+    given: Map<String, Value>,
+    beside: &[&str],
+) -> Result<T, ActError> {
     of_object(given).map_err(|text| {
         let Some((name, known)) = text
             .strip_prefix("unknown field `")
