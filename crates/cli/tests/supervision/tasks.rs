@@ -193,7 +193,7 @@ fn a_run_whose_task_was_taken_meanwhile_is_exit_75_and_charged_nothing() {
     crate::ground::signal(first, Signal::KILL);
     let ran = run.end();
     assert_eq!(ran.code, 75, "{ran:?}");
-    assert!(ran.stderr.contains("task t is held by"), "{ran:?}");
+    assert!(ran.stderr.contains("task t has been held by"), "{ran:?}");
     assert!(!ran.stderr.contains("126"), "{ran:?}");
     assert_eq!(ground.births(1).len(), 1);
     let agent = ground.agent("a");
@@ -215,7 +215,7 @@ fn an_agent_waits_while_another_holds_its_task() {
         |name| format!("[[agent]]\nname = \"{name}\"\ncommand = [\"./agent\"]\ntask = \"t\"\n");
     ground.config(&(agent("a") + &agent("b")));
     let daemon = ground.up(&[]);
-    daemon.until_said("it waits: task t is held by");
+    daemon.until_said("it waits: task t has been held by");
     std::fs::write(ground.work("go"), "").unwrap();
     for name in ["a", "b"] {
         ground.until_state(name, "stopped");

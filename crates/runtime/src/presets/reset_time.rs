@@ -229,7 +229,6 @@ mod tests {
             "Nov",
             "Apr 21, 9am",
             "exam",
-            "3",
             "maybe at 5:22 AM",
             "-5",
             "1e400",

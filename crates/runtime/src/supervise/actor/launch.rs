@@ -125,10 +125,10 @@ impl Actor {
                 self.postpone(number, tag, &error.to_string());
                 Ok(())
             }
-            Err(LaunchError::Task(ActError::Refused(held @ Refusal::Held { .. })))
+            Err(LaunchError::Task(ActError::Refused(refused @ Refusal::Held { .. })))
                 if !self.is_started_with_tasks() =>
             {
-                self.wait_for_task(number, tag, held.to_string());
+                self.wait_for_task(number, tag, &refused);
                 Ok(())
             }
             Err(error) => {
@@ -178,12 +178,17 @@ impl Actor {
 
     /// Retries an attempt whose task another holds, until that one is done. Nothing ran, so no budget is
     /// charged.
-    fn wait_for_task(&mut self, number: u32, tag: AttemptTag, why: String) {
+    fn wait_for_task(&mut self, number: u32, tag: AttemptTag, refused: &Refusal) {
+        let why = refused.to_string();
         self.life = None;
         self.not_started = Some(why.clone());
         self.room_pause = (self.room_pause * 2).clamp(ROOM_PAUSE_MIN, HELD_PAUSE_MAX);
-        if self.task_held.as_ref() != Some(&why) {
-            self.task_held = Some(why.clone());
+        let lease = match refused {
+            Refusal::Held { held, .. } => Some(held.since),
+            _ => None,
+        };
+        if self.task_held != lease {
+            self.task_held = lease;
             self.tell(What::TaskHeld(why));
         }
         self.postponed = Some(Postponed {

@@ -179,8 +179,8 @@ pub(super) struct Actor {
     postponed: Option<Postponed>,
     /// The last wait for resources, or for its task.
     room_pause: Duration,
-    /// What was told about the holder of its task since its last attempt.
-    task_held: Option<String>,
+    /// When the lease of another on its task was taken, which was told since its last attempt.
+    task_held: Option<Time>,
     /// An attempt has got our standard input.
     has_passed_input: bool,
     /// Its task was begun by another agent.
