@@ -188,6 +188,31 @@ fn without_supervisor_and_shim_the_agent_is_adopted_all_the_same() {
 }
 
 #[test]
+fn an_attempt_whose_start_was_not_recorded_is_adopted_without_its_shim() {
+    let ground = Ground::with_agent(&format!(
+        "{ONLY_ONE}[ $RELIGHT_ATTEMPT_NUMBER = 3 ] && exit 0\nsleep 300"
+    ));
+    let run = ground.run(&["--cooldown", "10ms"]);
+    let first = ground.until_runs("a", 1);
+    let shim = ground.shim("a");
+    // Nothing is recorded while somebody else writes; a restart does not wait for that.
+    let store = rusqlite::Connection::open(ground.home("relight.db")).unwrap();
+    store.execute_batch("BEGIN IMMEDIATE").unwrap();
+    signal(first, Signal::KILL);
+    let second = ground.births(2)[1];
+    run.kill();
+    signal(shim, Signal::KILL);
+    store.execute_batch("ROLLBACK").unwrap();
+    let run = ground.run(&["--cooldown", "10ms"]);
+    run.until_said("lives and is adopted");
+    assert_eq!(ground.until_runs("a", 2), second);
+    assert_eq!(ground.deaths("a").len(), 1);
+    signal(second, Signal::KILL);
+    assert_eq!(run.end().code, 0);
+    ground.assert_never_doubled();
+}
+
+#[test]
 fn when_everything_was_killed_the_cause_is_lost_and_it_goes_on() {
     let ground = Ground::with_agent(&lives_once());
     let run = ground.run(&[]);

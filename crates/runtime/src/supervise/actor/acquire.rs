@@ -361,23 +361,33 @@ impl Actor {
             self.adopt(&tag, process, attempt).await;
             return Ok(());
         }
-        // The last supervisor died between starting the next attempt and recording it.
-        let is_next = self.agent.next_attempt.as_ref() == Some(&tag);
-        if let Some(attempt) = attempt.filter(|_| is_next) {
-            let record = self.record_of(attempt.number, &attempt.tag);
-            let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
-            self.catch_up(attempt, record, SeenOfDeath::default())
-                .await?;
-            let state = &self.agent.state;
-            if matches!(state, AgentState::Running { attempt, .. } if *attempt == tag) {
-                self.adopt(&tag, process, None).await;
-                return Ok(());
-            }
+        if self.comes_after(&tag, attempt).await? {
+            self.adopt(&tag, process, None).await;
+            return Ok(());
         }
         // The store does not know this attempt.
         self.tree = Tree::None;
         self.clear_tags(vec![tag]).await?;
         Ok(())
+    }
+
+    /// Whether this is the next attempt, which the last supervisor started without recording it. Then
+    /// the end of the one before is recorded.
+    async fn comes_after(
+        &mut self,
+        tag: &AttemptTag,
+        attempt: Option<Attempt>,
+    ) -> Result<bool, SupervisionLost> {
+        let is_next = self.agent.next_attempt.as_ref() == Some(tag);
+        let Some(attempt) = attempt.filter(|_| is_next) else {
+            return Ok(false);
+        };
+        let record = self.record_of(attempt.number, &attempt.tag);
+        let record = record.unwrap_or_else(|| bare_record(attempt.tag.clone(), attempt.number));
+        self.catch_up(attempt, record, SeenOfDeath::default())
+            .await?;
+        let state = &self.agent.state;
+        Ok(matches!(state, AgentState::Running { attempt, .. } if attempt == tag))
     }
 
     /// Records the end of an attempt whose successor was already started; starts nothing. A drain
@@ -477,22 +487,45 @@ impl Actor {
         let Some(attempt) = attempt else {
             return Ok(());
         };
-        let is_recorded = self.record_of(attempt.number, &attempt.tag).is_some();
-        let leader = attempt.process.clone();
-        let watch = match (&leader, is_recorded) {
-            (Some(leader), false) => ProcessWatch::new(leader).ok().flatten(),
-            _ => None,
-        };
-        if let (Some(watch), Some(leader)) = (watch, leader) {
+        let known = attempt.process.clone();
+        if let Some(leader) = self.orphan(attempt.number, &attempt.tag, known) {
             let tag = attempt.tag.clone();
-            self.tree = Tree::Orphan(Orphan {
-                watch,
-                tag: tag.clone(),
-            });
             self.adopt(&tag, leader, Some(attempt)).await;
             return Ok(());
         }
+        let (next, number) = (self.agent.next_attempt.clone(), attempt.number + 1);
+        if let Some(tag) = next
+            && let Some(leader) = self.orphan(number, &tag, None)
+        {
+            if self.comes_after(&tag, Some(attempt)).await? {
+                self.adopt(&tag, leader, None).await;
+                return Ok(());
+            }
+            self.tree = Tree::None;
+            self.clear_tags(vec![tag]).await?;
+            return Ok(());
+        }
         self.record_death_from_file(Some(attempt)).await
+    }
+
+    /// The main process of an attempt that lives without a shim: the `known` one, or the one that the
+    /// shim left a note of.
+    fn orphan(
+        &mut self,
+        number: u32,
+        tag: &AttemptTag,
+        known: Option<ProcessIdentity>,
+    ) -> Option<ProcessIdentity> {
+        if self.record_of(number, tag).is_some() {
+            return None;
+        }
+        let leader = known.or_else(|| record::process(&self.folder, number, tag))?;
+        let watch = ProcessWatch::new(&leader).ok().flatten()?;
+        self.tree = Tree::Orphan(Orphan {
+            watch,
+            tag: tag.clone(),
+        });
+        Some(leader)
     }
 
     /// No process is left. Records the death from the shim's exit record, or as lost.

@@ -174,7 +174,7 @@ impl Shim {
         if self.attempt.is_some() {
             return self.tell_status();
         }
-        // On an error only the note of an unobserved start is lost.
+        // On an error only what an unobserved start leaves to the next supervisor is lost.
         let _ = record::write_begun(&self.folder, order.number, &order.tag);
         let begun = StartingAttempt::before(order, &mut self.place);
         if let Some(deadline) = order.guard.clone() {
@@ -198,6 +198,8 @@ impl Shim {
             }
         };
         let (tag, process) = attempt.running();
+        let started = (tag.clone(), process.clone());
+        let _ = record::write_started(&self.folder, order.number, started);
         self.peers.tell(&ShimReport::Started { tag, process });
         self.attempt.insert(attempt).leave_cgroup(&mut self.place);
     }

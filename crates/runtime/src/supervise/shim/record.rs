@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use relight_core::agent::AttemptTag;
+use relight_core::lease::ProcessIdentity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +28,33 @@ pub(super) fn write(folder: &AgentFolder, record: &ExitRecord) -> io::Result<()>
 /// Says that an attempt was begun, before it is: should everything die before anybody else can say so,
 /// its tag is not used again.
 pub(super) fn write_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> io::Result<()> {
-    put(folder, number, &StartRecord { tag: tag.clone() })
+    let begun = StartRecord {
+        tag: tag.clone(),
+        process: None,
+    };
+    put(folder, number, &begun)
 }
 
-/// What there is before the end, and all that `was_begun` needs of the end.
+/// Says which process it is: should shim and supervisor die before the store says so, the next
+/// supervisor still finds the agent.
+pub(super) fn write_started(
+    folder: &AgentFolder,
+    number: u32,
+    (tag, process): (AttemptTag, ProcessIdentity),
+) -> io::Result<()> {
+    let started = StartRecord {
+        tag,
+        process: Some(process),
+    };
+    put(folder, number, &started)
+}
+
+/// What there is before the end, and all of the end that `was_begun` and `process` need.
 #[derive(Debug, Serialize, Deserialize)]
 struct StartRecord {
     tag: AttemptTag,
+    #[serde(default)]
+    process: Option<ProcessIdentity>,
 }
 
 fn put(folder: &AgentFolder, number: u32, content: &impl Serialize) -> io::Result<()> {
@@ -51,6 +72,12 @@ pub fn read(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> Option<ExitR
 /// Whether this very attempt was begun, as far as its shim could say.
 pub fn was_begun(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> bool {
     get(folder, number).is_some_and(|begun: StartRecord| begun.tag == *tag)
+}
+
+/// The main process of this very attempt, as far as its shim could say.
+pub fn process(folder: &AgentFolder, number: u32, tag: &AttemptTag) -> Option<ProcessIdentity> {
+    let begun: StartRecord = get(folder, number)?;
+    begun.process.filter(|_| begun.tag == *tag)
 }
 
 fn get<T: DeserializeOwned>(folder: &AgentFolder, number: u32) -> Option<T> {
