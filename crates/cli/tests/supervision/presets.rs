@@ -162,6 +162,13 @@ fn a_limit_that_the_stream_tells_suspends_until_then_and_charges_nothing() {
     let at = |field: &str| agent[field].as_str().unwrap().parse::<Time>().unwrap();
     let wait = at("again_at").since(at("since")).as_ms();
     assert!((5_300_000..=5_400_000).contains(&wait), "{wait} ms");
+    // In the words of its program.
+    for text in [&agent["detail"], &agent["last_death"]["note"]] {
+        assert!(
+            text.as_str().is_some_and(|text| text.contains("limit")),
+            "{agent}"
+        );
+    }
     run.signal(Signal::TERM);
     assert_eq!(run.end().code, 143);
 }

@@ -121,6 +121,13 @@ pub enum ReportedEnd {
     SessionGone,
     /// It asked to be resumed at this time.
     Later(Option<Time>),
+    /// A limit of its provider stopped it.
+    Limited {
+        /// The end of the limit, where that is known.
+        until: Option<Time>,
+        /// The message.
+        why: String,
+    },
 }
 
 /// Words of errors that stay until a person acts, in lower case: a wrong key, an unknown model, a wrong
@@ -182,11 +189,38 @@ impl ReportedEnd {
         }
     }
 
-    /// The message of a failure.
+    /// The message of a failure or of a limit.
     pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Failure(why) | Self::Incurable(why) => Some(why),
+            Self::Failure(why) | Self::Incurable(why) | Self::Limited { why, .. } => Some(why),
             Self::Success | Self::SessionGone | Self::Later(_) => None,
+        }
+    }
+
+    /// Whether it is to be resumed later, which is not a failure.
+    pub fn is_later(&self) -> bool {
+        matches!(self, Self::Later(_) | Self::Limited { .. })
+    }
+
+    /// When it is to be resumed, where that is known.
+    pub fn resumes_at(&self) -> Option<Time> {
+        match self {
+            Self::Later(at) | Self::Limited { until: at, .. } => *at,
+            _ => None,
+        }
+    }
+
+    /// The same with another message.
+    #[must_use]
+    pub fn map_why(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Failure(why) => Self::Failure(change(why)),
+            Self::Incurable(why) => Self::Incurable(change(why)),
+            Self::Limited { until, why } => Self::Limited {
+                until,
+                why: change(why),
+            },
+            Self::Success | Self::SessionGone | Self::Later(_) => self,
         }
     }
 }
@@ -234,7 +268,7 @@ impl Death {
                 StopReason::Stop | StopReason::Shutdown | StopReason::Restart | StopReason::Budget,
             ) => return Cause::Stopped,
             // It waits for its limit, and has nothing to say meanwhile.
-            Some(StopReason::Hung) if matches!(self.said, Some(ReportedEnd::Later(_))) => {
+            Some(StopReason::Hung) if self.said.as_ref().is_some_and(ReportedEnd::is_later) => {
                 return Cause::Deferred;
             }
             Some(StopReason::Hung) => return Cause::Hung,
@@ -248,9 +282,8 @@ impl Death {
         match (&self.said, self.how) {
             (_, HowEnded::Signal(_)) => Cause::Signal,
             (_, HowEnded::Unknown) => Cause::Lost,
-            (Some(ReportedEnd::Later(_)), _) | (None, HowEnded::Code(EXIT_LATER)) => {
-                Cause::Deferred
-            }
+            (Some(ReportedEnd::Later(_) | ReportedEnd::Limited { .. }), _)
+            | (None, HowEnded::Code(EXIT_LATER)) => Cause::Deferred,
             (
                 Some(
                     ReportedEnd::Failure(_) | ReportedEnd::Incurable(_) | ReportedEnd::SessionGone,

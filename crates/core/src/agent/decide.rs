@@ -834,11 +834,9 @@ pub fn later(death: &Death, now: Time, agent: &Agent) -> Time {
     };
     let grown = Span::from_ms(defer.as_ms().saturating_mul(1 << in_a_row));
     let wait = grown.min(DEFERRAL_MAX.max(defer));
-    let asked = match death.said {
-        Some(ReportedEnd::Later(Some(at))) if at > now && at.since(now) <= LATER_MAX => Some(at),
-        _ => None,
-    };
+    let asked = death.said.as_ref().and_then(ReportedEnd::resumes_at);
     asked
+        .filter(|at| *at > now && at.since(now) <= LATER_MAX)
         .unwrap_or_else(|| now.plus(wait))
         .max(now.plus(LATER_MIN))
 }

@@ -382,6 +382,7 @@ fn deaths() -> impl Strategy<Value = Death> {
         Some(ReportedEnd::Success),
         Some(ReportedEnd::Failure("x".to_owned())),
         Some(ReportedEnd::Later(None)),
+        Some(limited()),
     ]);
     let unfinished_task = prop::option::of(Just("t".to_owned()));
     let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.2));
@@ -397,10 +398,18 @@ fn deaths() -> impl Strategy<Value = Death> {
     )
 }
 
+/// A limit that does not say when it ends.
+fn limited() -> ReportedEnd {
+    ReportedEnd::Limited {
+        until: None,
+        why: "429".to_owned(),
+    }
+}
+
 #[test]
 fn deferrals_without_a_time_grow_from_a_minute_to_an_hour() {
     let limited = || Death {
-        said: Some(ReportedEnd::Later(None)),
+        said: Some(limited()),
         ..crate::given::death(HowEnded::Code(1))
     };
     let mut agent = crate::given::agent(crate::given::running(None));

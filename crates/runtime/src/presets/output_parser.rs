@@ -302,8 +302,8 @@ impl StreamReader {
     fn judge(&mut self, event: Option<&Value>, text: &str, now: Time) -> Option<Fact> {
         let said = self.verdict(event, text, now)?;
         self.works_on = false;
-        let is_consequence =
-            matches!(&self.said, Some(ReportedEnd::Later(_))) && said.why().is_some();
+        let was_limited = self.said.as_ref().is_some_and(ReportedEnd::is_later);
+        let is_consequence = was_limited && said.why().is_some() && !said.is_later();
         if is_consequence || self.said.as_ref() == Some(&said) {
             return None;
         }
@@ -316,7 +316,11 @@ impl StreamReader {
     fn verdict(&self, event: Option<&Value>, text: &str, now: Time) -> Option<ReportedEnd> {
         let find = |rules: &'_ [Match]| rules.iter().position(|rule| rule.matches(event, text));
         if let Some(at) = find(&self.later) {
-            return Some(ReportedEnd::Later(self.later[at].moment(event, text, now)));
+            let rule = &self.later[at];
+            return Some(ReportedEnd::Limited {
+                until: rule.moment(event, text, now),
+                why: rule.message(event, text),
+            });
         }
         if find(&self.success).is_some() {
             return Some(ReportedEnd::Success);
@@ -473,6 +477,15 @@ mod tests {
             .collect()
     }
 
+    /// The ends of the limits that are told of, and nothing else.
+    fn limits(preset: &str, lines: &[&str]) -> Vec<Option<Time>> {
+        let limit = |fact| match fact {
+            Fact::Said(ReportedEnd::Limited { until, .. }) => until,
+            fact => panic!("{fact:?}"),
+        };
+        facts(preset, lines).into_iter().map(limit).collect()
+    }
+
     #[test]
     fn the_id_is_told_once_and_only_when_it_is_safe() {
         let started = |id: &str| format!(r#"{{"type":"thread.started","thread_id":"{id}"}}"#);
@@ -530,25 +543,13 @@ mod tests {
         let limit = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1777640400}}"#;
         let failed = r#"{"type":"result","subtype":"success","is_error":true,"result":"You've hit your limit"}"#;
         let reset = Some("2026-05-01T13:00:00Z".parse().unwrap());
-        assert_eq!(
-            facts("claude-code", &[limit]),
-            [Fact::Said(ReportedEnd::Later(reset))]
-        );
+        assert_eq!(limits("claude-code", &[limit]), [reset]);
         let other = r#"{"type":"result","subtype":"error_during_execution","is_error":true}"#;
-        assert_eq!(
-            facts("claude-code", &[limit, other]),
-            [Fact::Said(ReportedEnd::Later(reset))]
-        );
-        assert_eq!(
-            facts("claude-code", &[failed]),
-            [Fact::Said(ReportedEnd::Later(None))]
-        );
+        assert_eq!(limits("claude-code", &[limit, other]), [reset]);
+        assert_eq!(limits("claude-code", &[failed]), [None]);
         let text = r#"{"type":"result","subtype":"success","is_error":true,"result":"You've hit your session limit · resets May 2, 9am (UTC)"}"#;
         let reset = Some("2026-05-02T09:00:00Z".parse().unwrap());
-        assert_eq!(
-            facts("claude-code", &[text]),
-            [Fact::Said(ReportedEnd::Later(reset))]
-        );
+        assert_eq!(limits("claude-code", &[text]), [reset]);
         let allowed =
             r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed_warning"}}"#;
         assert_eq!(facts("claude-code", &[allowed]), []);
@@ -660,17 +661,10 @@ mod tests {
             ),
             ("codex", codex),
         ] {
-            assert_eq!(
-                facts(preset, &[line]),
-                [Fact::Said(ReportedEnd::Later(None))],
-                "{line}"
-            );
+            assert_eq!(limits(preset, &[line]), [None], "{line}");
         }
         let quota = r#"{"type":"result","status":"error","error":{"message":"[API Error: You exceeded your current quota. Please retry in 600s.]"}}"#;
-        assert_eq!(
-            facts("gemini", &[quota]),
-            [Fact::Said(ReportedEnd::Later(in_ten_minutes))]
-        );
+        assert_eq!(limits("gemini", &[quota]), [in_ten_minutes]);
     }
 
     #[test]

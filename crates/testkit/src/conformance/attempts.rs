@@ -79,6 +79,10 @@ pub async fn the_facts_of_a_death_come_back_whole(harness: &dyn Harness) {
         Some(ReportedEnd::SessionGone),
         Some(ReportedEnd::Later(None)),
         Some(ReportedEnd::Later(Some(later(60)))),
+        Some(ReportedEnd::Limited {
+            until: Some(later(60)),
+            why: "429".to_owned(),
+        }),
     ];
     for (place, cause) in Cause::ALL.into_iter().enumerate() {
         let number = place as u32 + 1;

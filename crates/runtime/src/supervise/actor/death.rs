@@ -218,11 +218,7 @@ impl Actor {
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
         let clean = |why: String| engine.redactor().text(&why).into_owned();
-        let said = said.map(|said| match said {
-            ReportedEnd::Failure(why) => ReportedEnd::Failure(clean(why)),
-            ReportedEnd::Incurable(why) => ReportedEnd::Incurable(clean(why)),
-            other => other,
-        });
+        let said = said.map(|said| said.map_why(clean));
         let denied = match &said {
             Some(ReportedEnd::SessionGone) => {
                 Some("its session does not exist; the next attempt begins a new one".to_owned())

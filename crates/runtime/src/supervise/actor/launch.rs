@@ -686,7 +686,8 @@ impl Actor {
     /// Whether the last attempt ended with a limit that its output told of.
     fn was_limited(&self) -> bool {
         let ended = self.last.as_ref().and_then(|last| last.ended.as_ref());
-        ended.is_some_and(|it| matches!(it.death.said, Some(ReportedEnd::Later(_))))
+        let said = ended.and_then(|it| it.death.said.as_ref());
+        said.is_some_and(ReportedEnd::is_later)
     }
 
     /// Whether this attempt resumes the work of an earlier one.
