@@ -352,6 +352,33 @@ fn work_that_its_agent_was_stopped_at_waits_for_it() {
 }
 
 #[test]
+fn a_task_that_another_took_meanwhile_is_left_to_it_and_charged_to_nobody() {
+    let ground = Ground::with_agent("echo $$ >>births; exec sleep 1000");
+    ground.config(&entry("a", ""));
+    let daemon = ground.up(&[]);
+    add(&ground, "t", &["--agent", "a"]);
+    let first = ground.births(1)[0];
+    for words in [
+        &["task", "release", "t", "--force"][..],
+        &["task", "start", "t", "--agent", "a", "--lease", "1h"],
+    ] {
+        let ran = ground.call(words);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    let held = ground.json(&["task", "show", "t"]);
+    signal(first, Signal::KILL);
+    ground.until_agent("a", |agent| agent["idle"] == json!(true));
+    let now = ground.json(&["task", "show", "t"]);
+    assert_eq!(
+        (&now["status"], &now["fence"], &now["retries"]),
+        (&json!("in_progress"), &held["fence"], &held["retries"])
+    );
+    assert!(!ground.causes("a").contains(&"failed".to_owned()));
+    assert_eq!(ground.events("alert").len(), 0);
+    drop(daemon);
+}
+
+#[test]
 fn exit_75_defers_the_task_and_rests_the_agent_and_both_go_on_by_themselves() {
     let ground = Ground::with_agent(&format!(
         "[ -e later ] || {{ touch later; exit 75; }}\n{WORKER}"

@@ -88,6 +88,14 @@ impl LaunchError {
             if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof))
     }
 
+    /// The task is not its to do any more, or another works on it by now.
+    fn is_of_anothers_task(&self) -> bool {
+        matches!(
+            self,
+            Self::NotItsTask(_) | Self::Task(ActError::Refused(Refusal::Held { .. }))
+        )
+    }
+
     /// The host lacks descriptors, processes or memory, which is not the agent's fault.
     fn is_of_the_host(&self) -> bool {
         match self {
@@ -135,12 +143,15 @@ impl Actor {
                 self.life = None;
                 let mut death = Death::lost(clock::now(), error.to_string());
                 self.not_started = Some(error.to_string());
-                let is_its_task = !matches!(error, LaunchError::NotItsTask(_));
+                let is_its_task = !error.is_of_anothers_task();
                 if self.is_started_with_tasks() && is_its_task {
                     let lost = self.lose_task(error.to_string()).await;
                     death.unfinished_task = lost.map(|task| task.to_string());
                 }
-                let task = self.task_status().await;
+                let task = match is_its_task {
+                    true => self.task_status().await,
+                    false => None,
+                };
                 let is_done = task == Some(TaskStatus::Completed) || !is_its_task;
                 death.how = match is_done {
                     true => HowEnded::Code(0),
