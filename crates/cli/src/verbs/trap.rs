@@ -11,6 +11,7 @@ use crate::arguments::agent::{RecordArguments, TrapCommand};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::shell_quote;
+use crate::work::Work;
 use crate::{block_on, output};
 
 const SNIPPET: &str = include_str!("trap.bash");
@@ -62,12 +63,14 @@ fn reason(arguments: &RecordArguments) -> String {
 
 fn interrupt(environment: &Environment, id: &TaskId, right: Right, reason: String) -> Outcome {
     let context = operate::context(environment)?;
+    // A loop that ends need not hear of its configuration.
+    let work = Work::find(environment, None).or_else(|_| Work::by_default())?;
     block_on(async {
         let task = context.engine.task(id).await?;
         if is_left_behind(&task, right) {
             let event = TaskEvent::Interrupt {
                 reason,
-                agent_keeps_it: true,
+                agent_keeps_it: work.strategies.keep_agent(&task),
             };
             context.engine.act(id, right, event).await?;
             operate::refresh(&context, id).await?;

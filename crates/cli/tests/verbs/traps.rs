@@ -84,6 +84,22 @@ fn a_signal_is_recorded_and_the_shell_dies_of_it_as_ever() {
 }
 
 #[test]
+fn a_task_of_the_queue_returns_to_it_unless_its_strategy_keeps_it() {
+    let claim = "set -euo pipefail\n\
+        eval \"$(\"$RELIGHT\" task claim --agent one --owner-pid $$ --export)\"\n";
+    for (strategy, other) in [("fail-and-reassign", 0), ("resume", 1)] {
+        let stage = Stage::new();
+        let added = stage.run(&["task", "add", "t", "--strategy", strategy]);
+        assert_eq!(added.code, 0, "{}", added.stderr);
+        let (ended, _) = end(&stage, &[claim, TRAP, WAIT].concat(), Some(Signal::TERM));
+        assert_eq!(ended, 143);
+        assert_eq!(task(&stage), interrupted("signal TERM"));
+        let claimed = stage.run(&["task", "claim", "--agent", "other"]);
+        assert_eq!(claimed.code, other, "{strategy}: {}", claimed.stderr);
+    }
+}
+
+#[test]
 fn an_exit_before_the_end_is_recorded_with_its_code() {
     let stage = Stage::new();
     assert_eq!(end(&stage, &[TAKE, TRAP, "exit 7"].concat(), None).0, 7);

@@ -9,7 +9,6 @@ use relight_core::decide::{self, Guard, Refusal, Right, TaskEvent};
 use relight_core::ids::{IdError, StepName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::progress::Progress;
-use relight_core::recovery::strategies::Builtin;
 use relight_core::step::{Step, StepKey};
 use relight_core::task::{Task, Usage};
 use relight_core::time::{Span, Time};
@@ -292,10 +291,8 @@ impl RunningTask {
         Ok(recovered)
     }
 
-    /// Whether its strategy leaves it to the same agent.
     fn agent_keeps_it(&self) -> bool {
-        let strategies = self.shared.recoverer.strategies();
-        strategies.name_for(&self.record) == Builtin::Resume.as_str()
+        self.shared.recoverer.strategies().keep_agent(&self.record)
     }
 
     /// Completes when this handle was told that somebody else has the lease; looks for nothing.

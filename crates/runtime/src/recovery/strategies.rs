@@ -114,6 +114,11 @@ impl Strategies {
 
     /// Whether this is a built-in strategy, which only computes.
     pub fn is_own(&self, name: &str) -> bool {
+    /// Whether a task's strategy leaves it to the agent that had it.
+    pub fn keep_agent(&self, task: &Task) -> bool {
+        self.name_for(task) == Builtin::Resume.as_str()
+    }
+
         !self.registered.contains_key(name) && Builtin::named(name).is_some()
     }
 
