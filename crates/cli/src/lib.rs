@@ -30,6 +30,7 @@ use std::process::ExitCode;
 use arguments::{Cli, Command, usage};
 use environment::Environment;
 use exit::{Exit, Failure, Outcome};
+use tokio::runtime::Runtime;
 
 /// The parsers of outside input, which `crates/fuzz` tries.
 #[doc(hidden)]
@@ -164,12 +165,22 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 
 /// Runs what never waits on a timer or a socket, without an executor around it.
 fn block_on<F: Future>(future: F) -> F::Output {
-    // As a trait object: there would be a copy of the executor for each future.
-    let future = pin!(future);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build();
-    runtime
-        .expect("a runtime without drivers cannot fail")
-        .block_on(future as Pin<&mut dyn Future<Output = F::Output>>)
+    block_on_with(
+        &runtime.expect("a runtime without drivers cannot fail"),
+        future,
+    )
+}
+
+/// Waits on this runtime.
+fn block_on_with<F: Future>(runtime: &Runtime, future: F) -> F::Output {
+    let mut answer = None;
+    {
+        // As a trait object without an answer: there would be a copy of the executor for each type.
+        let future = pin!(async { answer = Some(future.await) });
+        runtime.block_on(future as Pin<&mut dyn Future<Output = ()>>);
+    }
+    answer.expect("the future has ended")
 }

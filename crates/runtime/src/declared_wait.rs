@@ -16,6 +16,7 @@ use relight_core::time::Span;
 use serde_json::json;
 use tokio::task::AbortHandle;
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::{clock, environment, process, random};
 use crate::supervise::daemon_client;
@@ -38,6 +39,7 @@ pub struct DeclaredWait {
 
 impl DeclaredWait {
     /// Begins to wait, for at most so long, in the agent that this process is part of, or in this agent.
+    #[boxed]
     pub async fn begin(most: Option<Span>, engine: &Engine, agent: Option<&AgentName>) -> Self {
         if let Some(address) = environment::supervisors_socket() {
             return Self::announce(address, most);

@@ -8,6 +8,7 @@ use relight_core::time::Time;
 use relight_store::{Store, StoreError, StoreEvent};
 use serde::{Deserialize, Serialize};
 
+use crate::boxed::boxed;
 use crate::os::{clock, process};
 
 /// The name of the mark among the store's small records.
@@ -25,6 +26,7 @@ pub struct Drain {
 }
 
 /// The mark, where one counts.
+#[boxed]
 pub async fn now(store: &dyn Store) -> Result<Option<Drain>, StoreError> {
     let kept = store.kept(NAME).await?;
     let drain: Option<Drain> = kept.and_then(|kept| serde_json::from_value(kept).ok());
@@ -32,6 +34,7 @@ pub async fn now(store: &dyn Store) -> Result<Option<Drain>, StoreError> {
 }
 
 /// Sets the mark; answers the one that counts.
+#[boxed]
 pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
     for _ in 0..ROUNDS_MAX {
         if let Some(drain) = now(store).await? {
@@ -54,6 +57,7 @@ pub async fn begin(store: &dyn Store) -> Result<Drain, StoreError> {
 }
 
 /// Takes the mark away; whether there was one.
+#[boxed]
 pub async fn cancel(store: &dyn Store) -> Result<bool, StoreError> {
     for _ in 0..ROUNDS_MAX {
         let before = store.kept(NAME).await?;

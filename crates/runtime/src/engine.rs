@@ -8,7 +8,6 @@ mod error;
 mod workflow_error;
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use relight_core::time::Time;
 use relight_redact::Redactor;
 use relight_store::{Commit, CommitError, Store, StoreError};
 
+use crate::boxed::{BoxFuture, boxed};
 use crate::handover::HandedOver;
 use crate::holders::Holders;
 use crate::meter::Meter;
@@ -55,8 +55,7 @@ pub struct Engine {
 
 /// Takes in what another tool wrote into the files beside the store, before anything is decided about a
 /// task; returns whether that changed the store.
-pub type FileIntake =
-    for<'a> fn(Engine, &'a Task) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+pub type FileIntake = for<'a> fn(Engine, &'a Task) -> BoxFuture<'a, bool>;
 
 /// A task and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,6 +224,7 @@ impl Engine {
     }
 
     /// One task and how far it is.
+    #[boxed]
     pub async fn view(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         let task = self.task(id).await?;
         let steps = self.store.steps(id).await?;
@@ -250,6 +250,7 @@ impl Engine {
     }
 
     /// One task.
+    #[boxed]
     pub async fn task(&self, id: &TaskId) -> Result<Task, ActError> {
         self.store
             .task(id)
@@ -258,6 +259,7 @@ impl Engine {
     }
 
     /// Adds a task, or finds the one that already stands for the request.
+    #[boxed]
     pub async fn add(&self, new: NewTask) -> Result<Added, ActError> {
         Ok(self.add_and(new, false, Vec::new()).await?.0)
     }
@@ -335,6 +337,7 @@ impl Engine {
     }
 
     /// Applies one event to a task.
+    #[boxed]
     pub async fn act(
         &self,
         id: &TaskId,
@@ -466,6 +469,7 @@ impl Engine {
     }
 
     /// Records the end of a step, and in the same commit what the work has used.
+    #[boxed]
     pub async fn end_step(
         &self,
         id: &TaskId,

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use self::attempt_cache::{AttemptCache, KnownAttempt};
 pub(crate) use self::holder_watch::HolderWatch;
 use self::node_leases::{NodeLives, ProcessLocation, ReadTicket, place};
+use crate::boxed::boxed;
 use crate::os::{attempts, clock, fleet, process};
 
 /// From this many agents on, one read of all of them is cheaper than one read for each.
@@ -110,6 +111,7 @@ impl Holders {
     }
 
     /// Reads all nodes and remembers which of their leases ran out.
+    #[boxed]
     pub async fn read_nodes(&self) -> Result<Arc<[Node]>, StoreError> {
         let ticket = self.begin_read();
         let nodes = self.store.nodes().await?;
@@ -289,6 +291,7 @@ impl Holders {
 
 /// An attempt as a holder; none when it has ended or this store does not know it. Its process may be
 /// faster than the record that it was started, which is waited for.
+#[boxed]
 pub async fn of_attempt(store: &dyn Store, tag: &AttemptTag) -> Result<Option<Holder>, StoreError> {
     let began = Instant::now();
     loop {

@@ -17,6 +17,7 @@ use relight_core::time::{Span, Time};
 use relight_store::{AgentQuery, SessionQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::holders::Holders;
 use crate::os::{clock, process};
@@ -91,6 +92,7 @@ const ABOUT_TO_BEGIN: Span = Span::from_secs(1);
 
 /// Agents whose attempt lives, wherever that is, and those whose supervisor is about to decide whether the
 /// next attempt begins; but none that report by themselves.
+#[boxed]
 pub async fn running_agents(engine: &Engine) -> Result<Vec<Agent>, StoreError> {
     let states = vec![
         AgentStateKind::Running,
@@ -162,6 +164,7 @@ pub struct OpenTurn {
 }
 
 /// Looks at everything. `home` is the folder of the store, where running steps have their locks.
+#[boxed]
 pub async fn look(engine: &Engine, home: &Path) -> Result<Inflight, StoreError> {
     let (store, holders) = (engine.store(), engine.holders());
     let (in_doubt, mut under_way) = steps(engine, home, None).await?;

@@ -19,6 +19,7 @@
 
 #[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod alerts;
+mod boxed;
 pub mod checkpoint_files;
 #[cfg(all(target_os = "linux", feature = "supervision"))]
 pub mod daemon;

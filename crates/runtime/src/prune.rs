@@ -9,6 +9,7 @@ use relight_core::task::Task;
 use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, TaskQuery};
 
+use crate::boxed::boxed;
 use crate::dialect;
 use crate::engine::{ActError, Engine};
 
@@ -53,6 +54,7 @@ pub struct Candidates {
 }
 
 /// What would go: expired tasks that nobody holds, and finished ones older than the limit.
+#[boxed]
 pub async fn candidates(
     engine: &Engine,
     older_than: Span,
@@ -114,6 +116,7 @@ pub struct OldSession {
 }
 
 /// Which sessions would go: those that are idle or expired and older than the limit.
+#[boxed]
 pub async fn old_sessions(
     engine: &Engine,
     older_than: Span,

@@ -16,6 +16,7 @@ use relight_store::StoreError;
 use tokio::time::Instant;
 
 use self::dispatcher::{ClaimDispatcher, Offer};
+use crate::boxed::boxed;
 use crate::declared_wait::DeclaredWait;
 use crate::engine::{ActError, Started};
 use crate::holders::HolderWatch;
@@ -91,6 +92,7 @@ impl Queue {
     }
 
     /// Recovers tasks of dead holders. Claims do not do it meanwhile.
+    #[boxed]
     pub async fn recover(&self) -> Result<TaskSweep, StoreError> {
         self.dispatcher.sweep_all(&self.recoverer).await
     }
@@ -99,6 +101,7 @@ impl Queue {
     /// had when this was called. Skills come on top of what the store knows of the agent; so does
     /// its concurrency, which several processes of one name may overstep by what they claim at the
     /// same moment. Must be called inside a Tokio runtime.
+    #[boxed]
     pub async fn claim(
         &self,
         agent: &AgentName,

@@ -11,6 +11,7 @@ use relight_core::status::TaskStatus;
 use relight_core::time::{Span, Time};
 use relight_store::{Rows, Store, StoreError, TaskGlance};
 
+use crate::boxed::boxed;
 use crate::checkpoint_files::{CheckpointFolder, ScannedFile, usual_folder};
 use crate::dialect::newer_file;
 use crate::engine::Engine;
@@ -51,6 +52,7 @@ pub struct CheckReport {
 
 /// Looks at every unfinished task of the store, and for rows that cannot be read: lists leave them out.
 /// What another tool wrote to the file of a workflow counts before its age; it is not taken in here.
+#[boxed]
 pub async fn check_store(
     engine: &Engine,
     stale: Span,
@@ -87,6 +89,7 @@ pub async fn check_store(
 
 /// Looks at the checkpoint files of a workspace. Of a workflow that the store knows, only its
 /// file's health counts: the store has told the rest.
+#[boxed]
 pub async fn check_files(
     store: Option<&dyn Store>,
     root: &Path,

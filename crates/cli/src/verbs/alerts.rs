@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{alerting, configured, supervision};
 use crate::arguments::alerts::{AlertListArguments, AlertsCommand, SinksArguments};
+use crate::block_on_with;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -95,7 +96,7 @@ fn sink_json(sink: &SinkOverview) -> Value {
 /// A sink that can be tried is one that is told from now on.
 fn test(environment: &Environment, arguments: &SinksArguments) -> Outcome {
     let place = AlertContext::find(environment, arguments)?;
-    supervision::runtime()?.block_on(async {
+    block_on_with(&supervision::runtime()?, async {
         alerts::register(&place.engine, &place.sinks).await?;
         let store_id = alerts::store_id(&place.engine).await?;
         let (mut values, mut lines, mut all_told) = (Vec::new(), Vec::new(), true);
@@ -127,7 +128,7 @@ fn send(environment: &Environment, arguments: &SinksArguments) -> Outcome {
         config,
     } = AlertContext::find(environment, arguments)?;
     let sending = deliver_now(&engine, sinks, config.alert.pace);
-    let deliveries = supervision::runtime()?.block_on(sending)?;
+    let deliveries = block_on_with(&supervision::runtime()?, sending)?;
     let value = |one: &Delivery| json!({"sink": one.sink, "sent": one.sent, "error": one.failed, "busy": one.is_busy});
     let line = |one: &Delivery| match (&one.failed, one.is_busy) {
         (Some(error), _) => format!("{}: {} sent, then: {error}", one.sink, one.sent),

@@ -32,7 +32,7 @@ use crate::arguments::agent::NamesArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::work::Work;
-use crate::{block_on, output};
+use crate::{block_on, block_on_with, output};
 
 /// What a supervisor may take beyond the agent's own grace.
 pub(super) const PATIENCE: Span = Span::from_secs(30);
@@ -205,7 +205,7 @@ fn ask_node(
     };
     let engine = environment.long_engine()?;
     let asked = remote_command_sender::ask(engine.holders(), name, verb, patience);
-    match supervision::runtime()?.block_on(asked) {
+    match block_on_with(&supervision::runtime()?, asked) {
         Ok(asked) => Ok(Some(asked)),
         Err(RemoteCommandError::Store(error)) => Err(error.into()),
         Err(error) => Err(Refused::from(error).into()),
@@ -251,7 +251,7 @@ fn nobody(environment: &Environment, agent: Agent, request: &Request) -> Result<
         return nobody_listens(environment, &agent, request);
     }
     if matches!(request, Request::Stop { .. }) {
-        return supervision::runtime()?.block_on(stop_alone(environment, agent));
+        return block_on_with(&supervision::runtime()?, stop_alone(environment, agent));
     }
     let name = &agent.name;
     let failure = Failure::new(
@@ -299,7 +299,7 @@ fn nobody_listens(
         return Err(Failure::new(Exit::Unreachable, text).hint("relight up listens"));
     }
     let work = Work::find(environment, None)?;
-    supervision::runtime()?.block_on(async {
+    block_on_with(&supervision::runtime()?, async {
         let recoverer = work.recoverer(environment.long_engine()?);
         let (beats, notices) = (Beats::default(), Notices::channel().0);
         let reporters = Reporters::new(recoverer, beats, notices, AgentPlan::default());

@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::supervision::cannot_wait;
 use crate::arguments::other::EventsArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -33,7 +34,7 @@ pub(crate) fn run(environment: &Environment, arguments: &EventsArguments) -> Out
         arguments,
         store,
     };
-    runtime.block_on(async {
+    block_on_with(&runtime, async {
         let start = reader.start().await?;
         let (printed, end) = reader.print_after(start).await?;
         if printed == 0 {

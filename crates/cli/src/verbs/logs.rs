@@ -26,7 +26,7 @@ use crate::arguments::agent::LogsArguments;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::terminal_filter::TerminalFilter;
-use crate::{block_on, output};
+use crate::{block_on, block_on_with, output};
 
 const CHUNK_BYTES: usize = 256 * 1024;
 /// How long a line that is being followed may take to end before its words are shown.
@@ -296,7 +296,7 @@ impl Watch {
         printer: &mut Printer<'_>,
     ) -> io::Result<()> {
         end_when_nobody_reads();
-        self.runtime.block_on(async {
+        block_on_with(&self.runtime, async {
             let mut following = log.follow(from)?;
             let soon = || Some(Instant::now() + LINE_WAIT);
             let mut words_at = soon().filter(|_| printer.stream.holds_back());

@@ -13,6 +13,7 @@ use relight_server::mcp::{self, Stdio, StdioError};
 
 use super::supervision;
 use crate::arguments::other::McpArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -26,7 +27,7 @@ pub(crate) fn run(environment: &Environment, arguments: &McpArguments) -> Outcom
         output::note(environment, text);
     }
     let runtime = supervision::runtime()?;
-    let served = runtime.block_on(async {
+    let served = block_on_with(&runtime, async {
         let mut signals = Signals::new().map_err(|error| supervision::cannot_wait(&error))?;
         let ending = async {
             signals.next().await;

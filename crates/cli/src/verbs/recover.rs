@@ -15,6 +15,7 @@ use super::session::recovery::in_words as session_in_words;
 use super::supervision;
 use super::task_queue::{recovered_text, trouble_text};
 use crate::arguments::agent::RecoverArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -34,7 +35,7 @@ pub(crate) fn run(environment: &Environment, arguments: &RecoverArguments) -> Ou
         false => Work::find(environment, given)?,
     };
     let (filter, dry_run) = (operator::filter(arguments), arguments.dry_run);
-    let (report, text, damage) = supervision::runtime()?.block_on(async {
+    let (report, text, damage) = block_on_with(&supervision::runtime()?, async {
         let engine = environment.long_engine()?;
         let report = recover(environment, &engine, work, filter, dry_run).await?;
         let damage = engine.store().unreadable(Rows::All).await?;

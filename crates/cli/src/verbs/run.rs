@@ -43,6 +43,7 @@ use super::alerting::Alerting;
 use super::default_name;
 use super::supervision::{self, cannot_use, cannot_wait};
 use crate::arguments::agent::RunArguments;
+use crate::block_on_with;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -61,7 +62,7 @@ pub(crate) fn run(environment: &Environment, arguments: RunArguments) -> Outcome
         arguments.log_format,
         LogFormat::default(),
     )?;
-    supervision::runtime()?.block_on(supervise(environment, &arguments))
+    block_on_with(&supervision::runtime()?, supervise(environment, &arguments))
 }
 
 async fn supervise(environment: &Environment, arguments: &RunArguments) -> Outcome {

@@ -28,6 +28,7 @@ use super::step::{StepContext, resolve_hint};
 use super::supervision::cannot_wait;
 use crate::arguments::UsageArguments;
 use crate::arguments::step::StepRunArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -50,7 +51,7 @@ pub(super) fn run(environment: &Environment, arguments: &StepRunArguments) -> Ou
     let rule = rule(arguments)?;
     let place = StepContext::find(environment, arguments.of.clone(), arguments.name.clone())?;
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
-    runtime.block_on(step(environment, &place, arguments, rule))
+    block_on_with(&runtime, step(environment, &place, arguments, rule))
 }
 
 /// `--verify` alone means the rule; beside another rule it would be passed over without a word.

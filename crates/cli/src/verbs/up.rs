@@ -33,6 +33,7 @@ use super::alerting::Alerting;
 use super::supervision::{self, cannot_use, cannot_wait};
 use super::{configured, detached, http, membership, overview, recover, registered, tracing};
 use crate::arguments::agent::UpArguments;
+use crate::block_on_with;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
@@ -61,7 +62,10 @@ pub(crate) fn run(environment: &Environment, arguments: &UpArguments) -> Outcome
         return detached::start(&environment);
     }
     environment.warn_of_password_in_flag();
-    supervision::runtime()?.block_on(serve(&environment, arguments, config))
+    block_on_with(
+        &supervision::runtime()?,
+        serve(&environment, arguments, config),
+    )
 }
 
 /// What the daemon gets of this program.

@@ -21,6 +21,7 @@ use super::cursor::{self, AlertBatch, Cursor, CursorRead, DeliveryClaim};
 use super::message::{Item, Message};
 use super::sink::{NotSent, Sink, send};
 use super::{dedup, group};
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::{clock, process, random};
 
@@ -70,6 +71,7 @@ impl AlertDelivery {
 
     /// Delivers what is left, for at most this time, and ends. Undelivered alerts stay in the
     /// store.
+    #[boxed]
     pub async fn finish(mut self, at_most: Duration) {
         let _ = self.hurry.send(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -91,6 +93,7 @@ pub struct Delivery {
 }
 
 /// Delivers pending alerts to each sink now. A new sink has none.
+#[boxed]
 pub async fn deliver_now(
     engine: &Engine,
     sinks: Vec<Sink>,
@@ -108,6 +111,7 @@ pub async fn deliver_now(
 }
 
 /// Registers new sinks: they get alerts from now on.
+#[boxed]
 pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError> {
     for sink in sinks {
         Route::new(
@@ -123,6 +127,7 @@ pub async fn register(engine: &Engine, sinks: &[Sink]) -> Result<(), StoreError>
 }
 
 /// The store's id, by which receivers recognise the source of an alert.
+#[boxed]
 pub async fn store_id(engine: &Engine) -> Result<String, StoreError> {
     cursor::store_id(engine.store().as_ref()).await
 }

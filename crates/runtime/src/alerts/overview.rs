@@ -7,6 +7,8 @@ use relight_store::{EventQuery, Store, StoreError};
 
 use super::cursor::{self, Cursor};
 
+use crate::boxed::boxed;
+
 /// All sink names.
 const SINKS: [&str; 2] = ["command", "webhook"];
 
@@ -50,6 +52,7 @@ pub struct SinkOverview {
 }
 
 /// The newest alerts, up to `limit`, and the state of each sink.
+#[boxed]
 pub async fn overview(store: &dyn Store, limit: usize) -> Result<Overview, StoreError> {
     let mut cursors: Vec<(&'static str, Cursor)> = Vec::new();
     for name in SINKS {

@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::dedup;
+use crate::boxed::boxed;
 use crate::engine::{ActError, Engine};
 use crate::os::clock;
 use crate::stale_check;
@@ -53,6 +54,7 @@ impl StaleWatch {
     }
 
     /// Watches for as long as it is polled.
+    #[boxed]
     pub async fn serve(mut self) {
         let at_least = Span::from_ms(self.stale.as_ms() / LOOKS_MAX).max(Span::from_secs(1));
         loop {
@@ -65,6 +67,7 @@ impl StaleWatch {
     }
 
     /// Writes an alert for each stale task not yet reported. Returns the time of the next check.
+    #[boxed]
     pub async fn look(&mut self, now: Time) -> Result<Span, ActError> {
         let tasks = self.engine.store().unfinished().await?;
         let mut next = self.stale;

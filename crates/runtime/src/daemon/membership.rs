@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::fleet::{self, Fleet, JoinError, Standing};
 use crate::supervise::supervisor::{Takeover, Takeovers};
@@ -42,6 +43,7 @@ pub(super) enum FleetNews {
 
 impl Membership {
     /// Joins; waits while another installation uses the name.
+    #[boxed]
     pub async fn join(engine: &Engine, node: NewNode, renew: Span) -> Result<Self, JoinError> {
         let (fleet, keep) = fleet::join(Arc::clone(engine.holders()), node, renew).await?;
         let (mut standing, mut nodes) = (fleet.standing(), fleet.nodes());

@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
 use super::{Dialect, Saved, SetAside};
+use crate::boxed::boxed;
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
 use crate::engine::{ActError, TaskSnapshot, act_error};
 use crate::os::clock;
@@ -104,6 +105,7 @@ pub(super) fn dialect_status(status: TaskStatus) -> WorkflowStatus {
 
 impl Dialect {
     /// Writes the file from what the store has now.
+    #[boxed]
     pub async fn save(&self, id: &TaskId) -> Result<Saved, ActError> {
         self.save_over(id, None).await
     }

@@ -17,6 +17,7 @@ use relight_store::{Commit, CommitError};
 
 use super::copy::document;
 use super::{Dialect, Saved};
+use crate::boxed::boxed;
 use crate::checkpoint_files::{ReadError, read_file};
 use crate::engine::{ActError, WorkflowError, act_error};
 use crate::os::clock;
@@ -33,6 +34,7 @@ pub enum Imported {
 
 impl Dialect {
     /// Takes a file of another machine in.
+    #[boxed]
     pub async fn import(&self, file: &Path, force: bool) -> Result<Imported, ActError> {
         let checkpoint = read_file(file).map_err(|error| match error {
             ReadError::Io { path, source } if source.kind() == ErrorKind::NotFound => {

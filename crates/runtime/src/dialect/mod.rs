@@ -19,6 +19,7 @@ use relight_core::progress::left_open;
 use relight_core::status::TaskStatus;
 use relight_core::task::{CheckpointSettings, Task};
 
+use crate::boxed::boxed;
 use crate::checkpoint_files::{CheckpointFolder, ScannedFile};
 use crate::engine::{ActError, Engine, TaskSnapshot, WorkflowError};
 
@@ -117,6 +118,7 @@ impl Dialect {
     }
 
     /// One workflow as the store has it.
+    #[boxed]
     pub async fn view(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         match self.engine.view(id).await {
             Err(ActError::NoSuchTask(id)) => Err(WorkflowError::NotFound(id).into()),

@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 
 use relight_core::checkpoint::{Checkpoint, WorkflowStatus};
 use relight_core::decide::{Guard, Refusal, Right, TaskEvent};
@@ -18,16 +17,14 @@ use relight_store::Commit;
 
 use super::copy::{dialect_status, is_from_elsewhere, is_kept_as};
 use super::{Dialect, UpdateRequest};
+use crate::boxed::BoxFuture;
 use crate::checkpoint_files::{CheckpointFolder, ReadError};
 use crate::engine::{ActError, Engine, TaskSnapshot, WorkflowError, act_error};
 use crate::os::clock;
 use crate::redact_input;
 
 /// The intake of checkpoint files for an engine (`Engine::with_file_intake`).
-pub fn take_in_file(
-    engine: Engine,
-    task: &Task,
-) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+pub fn take_in_file(engine: Engine, task: &Task) -> BoxFuture<'_, bool> {
     let Some(settings) = &task.checkpoint else {
         return Box::pin(std::future::ready(false));
     };

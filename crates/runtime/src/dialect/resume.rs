@@ -10,6 +10,7 @@ use relight_core::time::{Span, Time};
 use relight_store::TaskQuery;
 
 use super::{Dialect, Saved, SetAside};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Started, TaskSnapshot, WorkflowError};
 use crate::os::clock;
 use crate::running_step::check_start;
@@ -47,6 +48,7 @@ pub struct Resumed {
 impl Dialect {
     /// Takes the lease of a workflow and says how far it is. Tells of files that are damaged or not
     /// used in `reports`, whatever comes of it.
+    #[boxed]
     pub async fn resume(
         &self,
         request: &ResumeRequest,

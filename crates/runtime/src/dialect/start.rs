@@ -11,6 +11,7 @@ use relight_store::{Commit, CommitError};
 
 use super::copy::dialect_status;
 use super::{Dialect, Saved};
+use crate::boxed::boxed;
 use crate::drain;
 use crate::engine::{ActError, WorkflowError, act_error};
 use crate::os::clock;
@@ -40,6 +41,7 @@ pub enum StartOutcome {
 impl Dialect {
     /// Begins a workflow, whose first declared step is about to be done. Holds nothing: after a crash
     /// it can be resumed at once.
+    #[boxed]
     pub async fn start(&self, mut new: NewTask, force: bool) -> Result<StartOutcome, ActError> {
         self.engine.check_new(&new)?;
         redact_input::clean_new(self.engine.redactor(), &mut new);

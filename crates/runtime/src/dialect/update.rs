@@ -8,6 +8,7 @@ use relight_core::status::TaskStatus;
 use relight_core::step::{Output, RepeatRule, StepKey, StepOutcome, StepState};
 
 use super::{Dialect, Saved};
+use crate::boxed::boxed;
 use crate::engine::{ActError, TaskSnapshot, WorkflowError};
 use crate::redact_input;
 
@@ -28,6 +29,7 @@ pub struct UpdateRequest {
 
 impl Dialect {
     /// Records what changed, in one commit, and writes the file.
+    #[boxed]
     pub async fn update(
         &self,
         workflow: &TaskId,

@@ -14,6 +14,7 @@ use relight_store::{Commit, CommitError};
 use super::{
     ActError, Acted, Added, Engine, NewStart, ROUNDS_MAX, Started, TaskSnapshot, act_error,
 };
+use crate::boxed::boxed;
 use crate::handover;
 use crate::os::{attempts, clock};
 use crate::redact_input;
@@ -23,6 +24,7 @@ const CLAIM_BATCH: usize = 16;
 
 impl Engine {
     /// Takes the lease of a task, adding it first when it is absent.
+    #[boxed]
     pub async fn start(
         &self,
         new: NewTask,
@@ -67,6 +69,7 @@ impl Engine {
 
     /// Takes the lease of a task that is there, by its name: where an attempt of an agent does, the task
     /// must be its own or nobody's, and belongs to that agent from then on.
+    #[boxed]
     pub async fn take(
         &self,
         id: &TaskId,
@@ -146,6 +149,7 @@ impl Engine {
 
     /// Takes the next task of the queue for an agent; none when there is none. Tasks that have used
     /// up what they may are parked on the way.
+    #[boxed]
     pub async fn claim(
         &self,
         claimant: &Claimant,

@@ -9,6 +9,7 @@ use relight_store::{AttemptQuery, Store, StoreError};
 use serde::Deserialize;
 
 use super::key::FleetKey;
+use crate::boxed::boxed;
 use crate::os::{clock, fleet};
 
 /// Time limit of a request to another node.
@@ -45,6 +46,7 @@ struct RemoteLogLines {
 }
 
 /// The other node with the agent's newest log; none when it is this one.
+#[boxed]
 pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName>, StoreError> {
     let newest = attempts(store, agent, 1).await?.pop();
     let holder = agent
@@ -57,6 +59,7 @@ pub async fn node_of(store: &dyn Store, agent: &Agent) -> Result<Option<NodeName
 }
 
 /// The other node that an attempt ran on; none when it ran here or is unknown.
+#[boxed]
 pub async fn node_of_attempt(
     store: &dyn Store,
     agent: &Agent,
@@ -76,6 +79,7 @@ pub fn path(agent: &AgentName, lines: usize) -> String {
 }
 
 /// The last lines on that node; if it cannot be reached, what the store has of its attempts.
+#[boxed]
 pub async fn read(
     store: &dyn Store,
     agent: &Agent,

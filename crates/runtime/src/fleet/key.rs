@@ -9,6 +9,7 @@ use relight_core::time::{Span, Time};
 use relight_store::{Store, StoreError};
 use serde_json::{Value, json};
 
+use crate::boxed::boxed;
 use crate::os::random;
 
 /// Name of the record; private to nodes.
@@ -30,6 +31,7 @@ impl std::fmt::Debug for FleetKey {
 
 impl FleetKey {
     /// Reads the fleet's key; creates it if it is missing or invalid.
+    #[boxed]
     pub async fn of(store: &dyn Store) -> Result<Self, StoreError> {
         loop {
             let before = store.kept(RECORD).await?;

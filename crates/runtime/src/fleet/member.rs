@@ -16,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use super::lease_renewal::{Due, Keeping};
 use super::lease_term::{Term, Timing};
 use super::node_cache::NodeCache;
+use crate::boxed::boxed;
 use crate::holders::Holders;
 use crate::os::clock;
 
@@ -116,6 +117,7 @@ impl Fleet {
     }
 
     /// Ends the lease, so that others need not wait for its expiry. Call it when nothing is held.
+    #[boxed]
     pub async fn leave(&self, store: &dyn Store) -> Result<(), StoreError> {
         let epoch = self.standing.borrow().epoch();
         if let Some(epoch) = epoch {

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::payload::hash_of;
 use super::{Conversation, absolute};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::git_state::git_facts;
 
@@ -78,6 +79,7 @@ fn verdict(step: &Step) -> Option<(&Call, bool)> {
 impl Conversation<'_> {
     /// The brief for this conversation, redacted; none when nothing was cut off. Other conversations are
     /// told of until one that was told has its first prompt.
+    #[boxed]
     pub async fn tell(&self) -> Result<Option<String>, ActError> {
         let mut told = Vec::new();
         for task in self.cut_off().await?.into_iter().take(TOLD_MAX) {

@@ -10,6 +10,7 @@ use relight_core::time::Span;
 
 use super::process_claims::{OwnHolder, ProcessClaims, StoreIdentity};
 use super::task::RunningTask;
+use crate::boxed::boxed;
 use crate::engine::{ActError, NewStart};
 use crate::os::clock;
 use crate::recovery::{Recoverer, UnknownStrategy};
@@ -129,6 +130,7 @@ impl TaskBuilder {
 
     /// Adds the task to the queue. The same request again changes nothing; one whose key another
     /// task has answers that task.
+    #[boxed]
     pub async fn add(mut self) -> Result<Task, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
         Ok(self.recoverer.engine().add(self.new).await?.task().clone())
@@ -137,6 +139,7 @@ impl TaskBuilder {
     /// Starts the task, or continues it where it was. While the store is draining a task that this process
     /// does not hold is added, deferred and not started (`ActError::Draining`). Must be called inside a
     /// Tokio runtime.
+    #[boxed]
     pub async fn start(mut self) -> Result<RunningTask, ActError> {
         self.new.expires_at = self.lifetime.map(|span| clock::now().plus(span));
         let engine = self.recoverer.engine();

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use relight_core::ids::{AgentName, TaskId};
@@ -13,9 +12,10 @@ use tokio::task::JoinSet;
 use super::boundary::{End, EndError, Ended};
 use super::queue::TaskQueue;
 use super::task::RunningTask;
+use crate::boxed::BoxFuture;
 use crate::engine::ActError;
 
-type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Stop = BoxFuture<'static, ()>;
 type OnEnd = dyn Fn(&TaskId, &Result<Ended, EndError>) + Send + Sync;
 
 /// Somebody who works through the queue.

@@ -21,6 +21,7 @@ use super::Context;
 use super::death::LastDeath;
 use super::live_signs::{Live, LiveSigns};
 use super::view::{List, cut, told};
+use crate::boxed::boxed;
 use crate::engine::ActError;
 use crate::holders::Holders;
 use crate::os::{clock, fleet, process};
@@ -233,12 +234,14 @@ impl Truth {
 
 impl Context {
     /// The record of an agent.
+    #[boxed]
     pub async fn agent(&self, name: &AgentName) -> Result<agent::Agent, ActError> {
         let found = self.engine.store().agent(name).await?;
         found.ok_or_else(|| ActError::NoSuchAgent(name.clone()))
     }
 
     /// One agent; texts for people are for the folder `here`.
+    #[boxed]
     pub async fn show_agent(
         &self,
         name: &AgentName,
@@ -253,6 +256,7 @@ impl Context {
     }
 
     /// A page of agents in the order of their names.
+    #[boxed]
     pub async fn list_agents(
         &self,
         query: AgentQuery,
@@ -590,19 +594,21 @@ impl Known {
                     Truth::Forgotten => start(),
                     _ => format!("relight start {}", self.agent.name),
                 };
+                let note = self.last_death.as_ref();
+                let note = note.and_then(|death| death.note.clone());
                 let pause = match (pause, truth) {
                     (Pause::Task, _) => self.task_pause(&why, &go_on()),
                     (Pause::Incurable, _) => {
-                        let note = self
-                            .last_death
-                            .as_ref()
-                            .and_then(|death| death.note.clone());
                         let note = note.or_else(|| self.agent.spent());
                         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
                         format!("{why}{note}; fix it, then {}", start())
                     }
                     (Pause::HeldBack | Pause::Budget, Truth::AsRecorded) => {
                         format!("{why}; {}", go_on())
+                    }
+                    (Pause::Deferred, _) => {
+                        let why = note.unwrap_or(why);
+                        format!("{why}{}", self.forgotten(truth, &start))
                     }
                     _ => format!("{why}{}", self.forgotten(truth, &start)),
                 };

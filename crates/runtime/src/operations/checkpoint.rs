@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::work::length;
 use super::{Written, fields, invalid, right, state_file, view};
+use crate::boxed::boxed;
 use crate::checkpoint_files::{ReadError, ScannedFile, file_name, is_name_of, read_file};
 use crate::dialect::{
     Dialect, Imported, ResumeRequest, Saved, SetAside, StartOutcome, UpdateRequest, document,
@@ -161,6 +162,7 @@ async fn refreshed<T>(
 
 impl CheckpointStart {
     /// Begins it; the same start again, or one whose key is completed or another's, changes nothing.
+    #[boxed]
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
         let mut seen = HashSet::new();
         let mut steps = vec![self.step];
@@ -243,6 +245,7 @@ impl From<UpdateFields> for CheckpointUpdate {
 
 impl CheckpointUpdate {
     /// Records it in one commit.
+    #[boxed]
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
         let Self {
             workflow,
@@ -292,6 +295,7 @@ pub struct CheckpointSave {
 
 impl CheckpointSave {
     /// Updates the workflow, or starts it. `agent` is the caller, where that is known.
+    #[boxed]
     pub async fn run(
         self,
         workflows: &Dialect,
@@ -427,6 +431,7 @@ impl Serialize for CheckpointResumed {
 impl CheckpointResume {
     /// Takes the lease of the workflow and says how far it is. Tells of files that are damaged or not
     /// used in `reports`, whatever comes of it.
+    #[boxed]
     pub async fn run(
         self,
         workflows: &Dialect,
@@ -481,6 +486,7 @@ pub struct CheckpointImport {
 
 impl CheckpointImport {
     /// Takes it in; a state that the store has already changes nothing.
+    #[boxed]
     pub async fn run(self, workflows: &Dialect) -> Result<Written<CheckpointSaved>, ActError> {
         let written = match workflows.import(&self.file, self.force).await? {
             Imported::Taken(state) => saved(*state, "imported", None),
@@ -548,6 +554,7 @@ pub struct BadFile {
 
 impl CheckpointList {
     /// Reads the workflows of this folder, or of all folders; changes nothing.
+    #[boxed]
     pub async fn read(workflows: &Dialect, all: bool) -> Result<Self, ActError> {
         let survey = workflows.reconciled_survey(all).await?;
         let mut items = Vec::with_capacity(survey.workflows.len());

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Context, fields, invalid};
+use crate::boxed::boxed;
 use crate::engine::ActError;
 use crate::hooks::{Conversation, HookEvent, Observation, Payload, RunsIn, Telling, ToolRules};
 
@@ -40,6 +41,7 @@ pub struct HookObserved {
 
 impl HookObserve {
     /// Records it. `given` is the task that the program works on, `runs_in` what runs the program.
+    #[boxed]
     pub async fn run(
         self,
         context: &Context,

@@ -7,6 +7,7 @@ use relight_core::agent::Attempt;
 use relight_core::ids::AgentName;
 use relight_core::time::Span;
 
+use crate::boxed::boxed;
 use crate::supervise::control::{
     self, AgentSigns, ControlReply, Request, SupervisorStatus, run_socket,
 };
@@ -81,6 +82,7 @@ impl LiveSigns {
     }
 
     /// Whether an agent waits for work in a verb and does nothing else.
+    #[boxed]
     pub async fn waits_for_work(&mut self, home: &Path, agent: &AgentName, pid: u32) -> bool {
         self.of(home, agent, pid)
             .await

@@ -83,6 +83,7 @@ pub mod work;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use async_trait::async_trait;
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::TaskId;
@@ -92,20 +93,19 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::boxed::boxed;
 use crate::dialect::{Dialect, FileCopyError, SetAside};
 use crate::engine::{ActError, Acted, Engine};
 use crate::spelling::nearest;
 
 /// One verb: a request that is run once.
+#[async_trait]
 pub trait Operation: DeserializeOwned + Send {
     /// What it answers.
     type Answer: Serialize + Send;
 
     /// Checks it, does it, and brings the files beside the store up to date.
-    fn run(
-        self,
-        context: &Context,
-    ) -> impl Future<Output = Result<Written<Self::Answer>, ActError>> + Send;
+    async fn run(self, context: &Context) -> Result<Written<Self::Answer>, ActError>;
 }
 
 /// What operations work with.
@@ -190,6 +190,7 @@ impl Context {
 
     /// Brings up to date what lies beside the store: the checkpoint file of a workflow, the state file of
     /// a supervised agent. One that cannot be written now is written with the next change.
+    #[boxed]
     pub async fn refresh(&self, id: &TaskId) -> Result<Written<()>, ActError> {
         let task = self.engine.task(id).await?;
         let mut written = Written {

@@ -18,6 +18,7 @@ use relight_store::{
 use serde::Serialize;
 
 use super::Context;
+use crate::boxed::boxed;
 use crate::inflight;
 use crate::supervise::store_budget::overspent_until;
 
@@ -57,6 +58,7 @@ pub struct Needs {
 
 impl Context {
     /// What waits for a person now.
+    #[boxed]
     pub async fn needs_me(&self, inventory: &Inventory) -> Result<Needs, StoreError> {
         let mut listed = self.needs_of_agents().await?;
         let store = self.engine.store().as_ref();
@@ -80,6 +82,7 @@ impl Context {
     }
 
     /// How many steps may or may not have happened, as `inflight` lists them.
+    #[boxed]
     pub async fn in_doubt(&self, inventory: &Inventory) -> Result<u64, StoreError> {
         if inventory.in_doubt == 0 {
             return Ok(0);

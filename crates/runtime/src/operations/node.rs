@@ -8,6 +8,7 @@ use relight_core::time::Time;
 use relight_store::{Store, StoreError};
 use serde::Serialize;
 
+use crate::boxed::boxed;
 use crate::fleet::agents_by_node;
 use crate::os::clock;
 
@@ -57,6 +58,7 @@ impl NodeView {
 }
 
 /// All machines of the fleet; none where there is no fleet. `here` is the one that answers.
+#[boxed]
 pub async fn list(store: &dyn Store, here: Option<&NodeName>) -> Result<Vec<NodeView>, StoreError> {
     let nodes = store.nodes().await?;
     if nodes.is_empty() {
@@ -72,6 +74,7 @@ pub async fn list(store: &dyn Store, here: Option<&NodeName>) -> Result<Vec<Node
 
 /// Has a node take nothing new and hand over what comes to rest, or take work again; none where there
 /// is no such node.
+#[boxed]
 pub async fn drain(
     store: &dyn Store,
     name: &NodeName,

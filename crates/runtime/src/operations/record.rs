@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Context, LIST_MAX, invalid, page_limit};
+use crate::boxed::boxed;
 use crate::engine::ActError;
 
 /// What the names of these records start with in the store; the others are Relight's own.
@@ -53,6 +54,7 @@ pub struct RecordWritten {
 
 impl RecordPut {
     /// Writes it. On disk when it returns.
+    #[boxed]
     pub async fn run(self, context: &Context) -> Result<RecordWritten, ActError> {
         let (engine, name) = (&context.engine, stored_name(&self.record)?);
         let mut value = self.value.ok_or_else(|| {
@@ -96,6 +98,7 @@ pub struct Record {
 
 impl RecordGet {
     /// Reads it.
+    #[boxed]
     pub async fn run(self, context: &Context) -> Result<Record, ActError> {
         let value = context
             .engine
@@ -136,6 +139,7 @@ pub struct RecordPage {
 
 impl RecordList {
     /// Lists them.
+    #[boxed]
     pub async fn run(self, context: &Context) -> Result<RecordPage, ActError> {
         let limit = page_limit(Some(self.limit.unwrap_or(LIST_MAX)))?;
         let mut range = under(&self.under)?;
@@ -182,6 +186,7 @@ pub struct RecordsRemoved {
 
 impl RecordRemove {
     /// Removes them.
+    #[boxed]
     pub async fn run(self, context: &Context) -> Result<RecordsRemoved, ActError> {
         let range = match (self.record, self.under) {
             (Some(name), None) => {

@@ -11,6 +11,7 @@ use relight_core::time::Span;
 use relight_store::EventQuery;
 use serde::{Deserialize, Serialize};
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::fleet;
 use crate::presets::Preset;
@@ -75,6 +76,7 @@ pub struct RecoveryReport {
 
 impl StoreRecovery {
     /// Recovers everything whose holder is gone; agents are not started.
+    #[boxed]
     pub async fn run(
         self,
         engine: &Engine,

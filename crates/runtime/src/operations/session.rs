@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use relight_core::ids::{OwnerName, SessionId, SessionKey};
 use relight_core::lease::{Holder, LEASE_DEFAULT, of_length};
 use relight_core::session::{self, Generation, Policy, Rules, SessionEvent, SessionStateKind};
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::fields;
 use super::view::{HeldBy, List, cut, told};
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::holders::Holders;
 use crate::os::{clock, process};
@@ -97,16 +99,17 @@ fn invalid(message: &str, hint: Option<&str>) -> SessionError {
 }
 
 /// A verb of sessions.
+#[async_trait]
 pub trait SessionOperation: serde::de::DeserializeOwned + Send {
     /// What it answers.
     type Answer: Serialize + Send;
 
     /// Checks it and does it.
-    fn run(
+    async fn run(
         self,
         engine: &Engine,
         caller: &SessionCaller,
-    ) -> impl Future<Output = Result<Self::Answer, SessionError>> + Send;
+    ) -> Result<Self::Answer, SessionError>;
 }
 
 request! {
@@ -132,6 +135,7 @@ request! {
     }
 }
 
+#[async_trait]
 impl SessionOperation for SessionBegin {
     type Answer = BegunTurn;
 
@@ -155,6 +159,7 @@ request! {
     }
 }
 
+#[async_trait]
 impl SessionOperation for SessionEnd {
     type Answer = EndedTurn;
 
@@ -188,6 +193,7 @@ request! {
     }
 }
 
+#[async_trait]
 impl SessionOperation for SessionTouch {
     type Answer = SessionView;
 
@@ -240,6 +246,7 @@ request! {
     session SessionClear {}
 }
 
+#[async_trait]
 impl SessionOperation for SessionResume {
     type Answer = ChangedSession;
 
@@ -248,6 +255,7 @@ impl SessionOperation for SessionResume {
     }
 }
 
+#[async_trait]
 impl SessionOperation for SessionSuspend {
     type Answer = ChangedSession;
 
@@ -263,6 +271,7 @@ impl SessionOperation for SessionSuspend {
     }
 }
 
+#[async_trait]
 impl SessionOperation for SessionClear {
     type Answer = ChangedSession;
 
@@ -286,6 +295,7 @@ async fn changed(
 }
 
 /// Shows one session.
+#[boxed]
 pub async fn show(engine: &Engine, key: &SessionKey) -> Result<SessionView, SessionError> {
     Ok(SessionView::at(
         sessions::session(engine, key).await?,
@@ -295,6 +305,7 @@ pub async fn show(engine: &Engine, key: &SessionKey) -> Result<SessionView, Sess
 }
 
 /// Lists sessions in the order of their keys.
+#[boxed]
 pub async fn list(
     engine: &Engine,
     states: Vec<SessionStateKind>,
@@ -339,6 +350,7 @@ pub struct SessionShutdown {
     pub owner_pid: Option<u32>,
 }
 
+#[async_trait]
 impl SessionOperation for SessionShutdown {
     type Answer = Discarded;
 
@@ -380,6 +392,7 @@ pub struct SessionRecover {
 
 impl SessionRecover {
     /// Decides what happens to each session whose turn was cut off, and returns them.
+    #[boxed]
     pub async fn run(
         self,
         engine: &Engine,
@@ -572,6 +585,7 @@ pub struct UnusedMark {
     pub reason: String,
 }
 
+#[async_trait]
 impl SessionOperation for SessionImport {
     type Answer = ImportedSessions;
 
@@ -603,6 +617,7 @@ impl SessionOperation for SessionImport {
 
 /// The turns in flight, as other gateways keep them in `agent_checkpoints.json`: how many, and the text of the
 /// file.
+#[boxed]
 pub async fn export(engine: &Engine) -> Result<(usize, String), SessionError> {
     let in_flight = sessions::in_flight(engine).await?;
     Ok((in_flight.len(), session::write_marks(&in_flight)))

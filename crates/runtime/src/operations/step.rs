@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use async_trait::async_trait;
 use relight_core::change::Change;
 use relight_core::decide::{Refusal, Right, StepAdvice, TaskEvent, advise};
 use relight_core::ids::{StepName, TaskId};
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::task::usage;
 use super::view::StepWithOutput;
 use super::{Context, Operation, Written, check_reason, fields, right};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Acted, Engine};
 use crate::redact_input::settle_step_name;
 use crate::running_step::{Runner, RunningStep};
@@ -51,6 +53,7 @@ pub struct Advice {
     pub exit_code: Option<i32>,
 }
 
+#[async_trait]
 impl Operation for StepBegin {
     type Answer = Advice;
 
@@ -85,6 +88,7 @@ impl Operation for StepBegin {
 
 impl Context {
     /// A step and what it wrote; none when there is no such step.
+    #[boxed]
     pub async fn show_step(
         &self,
         id: &TaskId,
@@ -108,6 +112,7 @@ impl Context {
 
 /// Records the begin; what to do is what was decided in the commit. Also answers what was committed,
 /// where there was something to decide.
+#[boxed]
 pub async fn begin(
     engine: &Engine,
     id: &TaskId,
@@ -195,6 +200,7 @@ pub struct StepClosed {
     pub is_repeated: bool,
 }
 
+#[async_trait]
 impl Operation for StepEnd {
     type Answer = StepClosed;
 
@@ -241,6 +247,7 @@ request! {
     }
 }
 
+#[async_trait]
 impl Operation for StepSkip {
     type Answer = StepClosed;
 
@@ -267,6 +274,7 @@ request! {
     }
 }
 
+#[async_trait]
 impl Operation for StepResolve {
     type Answer = StepClosed;
 

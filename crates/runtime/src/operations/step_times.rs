@@ -11,6 +11,8 @@ use serde::Serialize;
 
 use super::Context;
 
+use crate::boxed::boxed;
+
 /// So many records of a task are looked through, the newest.
 const EVENTS_MAX: usize = 20_000;
 
@@ -32,6 +34,7 @@ impl StepTime {
 
 impl Context {
     /// When the steps of a task began and ended.
+    #[boxed]
     pub async fn step_times(
         &self,
         task: &TaskId,

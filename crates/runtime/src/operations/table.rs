@@ -2,7 +2,6 @@
 //! in Rust, and for `POST /api/operations/{name}`.
 
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 
 use relight_core::agent::{AgentStateKind, AttemptTag};
 use relight_core::checkpoint::WorkflowStatus;
@@ -38,6 +37,7 @@ use super::task::{
 };
 use super::work::{Taker, TaskAdd, TaskClaim, TaskList, TaskStart};
 use super::{Context, Operation, fields, page_limit, read, read_beside, view};
+use crate::boxed::{BoxFuture, boxed};
 use crate::checkpoint_files::usual_folder;
 use crate::dialect::{Dialect, document};
 use crate::engine::ActError;
@@ -54,7 +54,7 @@ use crate::supervise::supervisor::SupervisorSettings;
 const OWNER_PID: &str = "owner_pid";
 
 type Given = Map<String, Value>;
-type OperationFuture<'a> = Pin<Box<dyn Future<Output = Result<Value, Refused>> + Send + 'a>>;
+type OperationFuture<'a> = BoxFuture<'a, Result<Value, Refused>>;
 type Run = for<'a> fn(&'a OperationCaller, Given) -> OperationFuture<'a>;
 
 struct OperationEntry {
@@ -319,6 +319,7 @@ struct Events {
 
 impl OperationCaller {
     /// Runs an operation by its name.
+    #[boxed]
     pub async fn call(&self, name: &str, given: Given) -> Result<Value, Refused> {
         match TABLE.iter().find(|entry| entry.name == name) {
             Some(entry) => (entry.run)(self, given).await,

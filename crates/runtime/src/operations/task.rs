@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_trait::async_trait;
 use relight_core::decide::{Right, TaskEvent};
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
@@ -10,6 +11,7 @@ use relight_core::time::Moment;
 use serde::Serialize;
 
 use super::{Context, Operation, Written, check_reason, fields, invalid, right, view};
+use crate::boxed::boxed;
 use crate::engine::ActError;
 use crate::os::clock;
 use crate::recovery::{Recovered, Recoverer};
@@ -22,6 +24,7 @@ macro_rules! verb {
     ($(#[$doc:meta])* $name:ident { $($fields:tt)* } |$given:ident| $right:expr, $event:expr) => {
         request! { $(#[$doc])* task $name { $($fields)* } }
 
+        #[async_trait]
         impl Operation for $name {
             type Answer = view::TaskView;
 
@@ -174,6 +177,7 @@ pub struct Failed {
 
 impl TaskFail {
     /// Asks the strategy; both are one commit.
+    #[boxed]
     pub async fn run(
         self,
         context: &Context,

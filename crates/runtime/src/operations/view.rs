@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Written;
+use crate::boxed::boxed;
 use crate::engine::{self, Engine, TaskSnapshot};
 use crate::handover::HandedOver;
 use crate::holders::Holders;
@@ -465,6 +466,7 @@ impl From<Event> for EventView {
 
 impl EventView {
     /// A page of events; `next` is the `after` of the next one, of the newest the `before`.
+    #[boxed]
     pub async fn page(engine: &Engine, query: EventQuery) -> Result<List<Self>, StoreError> {
         let (limit, newest) = (query.limit, query.newest);
         let found = engine.store().events(query).await?;

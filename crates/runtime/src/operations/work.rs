@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Context, Written, fields, invalid, of_object, right, view};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
 use crate::os::clock;
@@ -157,6 +158,7 @@ pub struct TaskAdded {
 
 impl TaskAdd {
     /// Adds it. If the same task or one with the same key exists, nothing changes.
+    #[boxed]
     pub async fn run(
         self,
         context: &Context,
@@ -259,6 +261,7 @@ impl From<Holder> for Taker {
 impl Taker {
     /// Who takes work over HTTP: the attempt that asks, else the live attempt of an agent that is
     /// supervised. Nobody else's life can be seen: their lease lasts for a time, and each write renews it.
+    #[boxed]
     pub async fn over_http(
         context: &Context,
         agent: Option<&AgentName>,
@@ -296,6 +299,7 @@ impl Taker {
 
 impl TaskStart {
     /// Takes the lease, adding the task first where it is absent; the same agent continues by its fence.
+    #[boxed]
     pub async fn run(
         self,
         context: &Context,
@@ -379,6 +383,7 @@ impl TaskClaim {
     }
 
     /// Takes the next task of the queue; none also after the wait.
+    #[boxed]
     pub async fn run(
         &self,
         context: &Context,
@@ -458,6 +463,7 @@ pub struct TaskPage {
 
 impl TaskList {
     /// Reads at most `limit` tasks.
+    #[boxed]
     pub async fn run(self, context: &Context, limit: usize) -> Result<TaskPage, ActError> {
         let engine = &context.engine;
         // No store holds it, and PostgreSQL does not take it.
@@ -509,6 +515,7 @@ impl TaskPage {
 
 impl Context {
     /// One task and how far it is, with what is known of its holder.
+    #[boxed]
     pub async fn show(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         let view = self.engine.view(id).await?;
         self.engine

@@ -16,6 +16,7 @@ use relight_store::{AgentQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::recoverer::{Recovered, Recoverer};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::os::clock;
 
@@ -128,6 +129,7 @@ impl OperatorCommand {
 }
 
 /// Waiting tasks, by priority, then by age.
+#[boxed]
 pub async fn tasks(engine: &Engine, filter: &Filter) -> Result<Vec<Task>, StoreError> {
     let is_wanted = |task: &Task| {
         let has_status = filter.statuses.is_empty() || filter.statuses.contains(&task.status);
@@ -165,6 +167,7 @@ fn is_lost(engine: &Engine, task: &Task) -> bool {
 }
 
 /// All waiting work with everything needed for a decision.
+#[boxed]
 pub async fn list(
     recoverer: &Recoverer,
     filter: &Filter,
@@ -182,6 +185,7 @@ pub async fn list(
 }
 
 /// A waiting task with everything needed for a decision.
+#[boxed]
 pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperator, ActError> {
     let view = recoverer.engine().view(&task.id).await?;
     let foreseen = if is_lost(recoverer.engine(), &task) {
@@ -221,6 +225,7 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
 
 /// What to type for a task that waits in the queue while nobody who is there would take it: neither its own
 /// agent is supervised nor, for a task without one, any agent at all. None where somebody is.
+#[boxed]
 pub async fn command_to_continue(
     engine: &Engine,
     task: &Task,
@@ -284,6 +289,7 @@ fn then(task: &Task) -> Then {
 }
 
 /// Executes a command on a task that nobody works on. Returns the task afterwards.
+#[boxed]
 pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result<Task, ActError> {
     let plan = |view: &TaskSnapshot| {
         check(engine, &view.task, verb)?;
@@ -294,6 +300,7 @@ pub async fn act(engine: &Engine, id: &TaskId, verb: &OperatorCommand) -> Result
 }
 
 /// Predicts the result of `act` without changing anything.
+#[boxed]
 pub async fn foresee(
     engine: &Engine,
     id: &TaskId,

@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::strategies::Strategies;
+use crate::boxed::boxed;
 use crate::engine::{ActError, Acted, Engine, TaskSnapshot};
 use crate::os::{clock, random};
 
@@ -152,6 +153,7 @@ impl Recoverer {
     }
 
     /// The holder reports a failure: asks the strategy, and commits both together.
+    #[boxed]
     pub async fn fail(
         &self,
         id: &TaskId,
@@ -166,6 +168,7 @@ impl Recoverer {
 
     /// The holder of a task is dead. Safe if someone else recovered it meanwhile: the dead holder's
     /// fence is compared.
+    #[boxed]
     pub async fn recover(
         &self,
         task: &Task,
@@ -181,6 +184,7 @@ impl Recoverer {
 
     /// Predicts the recovery of a task without changing anything. None if a custom strategy would
     /// have to be asked.
+    #[boxed]
     pub async fn foresee(&self, task: &Task, death: HolderDeath) -> Option<Recovered> {
         let strategies = self.strategies();
         if !strategies.is_own(strategies.name_for(task)) {

@@ -14,6 +14,8 @@ use tokio::sync::oneshot;
 
 use super::strategy::{RecoveryAnswer, RecoveryStrategy, StrategyError};
 
+use crate::boxed::boxed;
+
 /// Default time limit of a strategy.
 const TIME_DEFAULT: Duration = Duration::from_secs(10);
 /// Hanging strategies keep their thread; beyond this number no other is asked.
@@ -112,18 +114,19 @@ impl Strategies {
         task.spec.strategy.as_deref().unwrap_or(&self.default)
     }
 
-    /// Whether this is a built-in strategy, which only computes.
-    pub fn is_own(&self, name: &str) -> bool {
     /// Whether a task's strategy leaves it to the agent that had it.
     pub fn keep_agent(&self, task: &Task) -> bool {
         self.name_for(task) == Builtin::Resume.as_str()
     }
 
+    /// Whether this is a built-in strategy, which only computes.
+    pub fn is_own(&self, name: &str) -> bool {
         !self.registered.contains_key(name) && Builtin::named(name).is_some()
     }
 
     /// Asks the strategy of a task, or `instead`. If it fails, panics, hangs or is unknown,
     /// `fail-and-reassign` answers and the error is recorded.
+    #[boxed]
     pub async fn ask(
         &self,
         instead: Option<&str>,

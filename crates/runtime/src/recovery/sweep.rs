@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::recoverer::{Recovered, Recoverer};
+use crate::boxed::boxed;
 use crate::engine::{ActError, Engine};
 use crate::holders::HolderWatch;
 use crate::os::clock;
@@ -55,6 +56,7 @@ impl OrphanedTask {
 }
 
 /// All orphaned tasks, those with a dead holder first.
+#[boxed]
 pub async fn lost(engine: &Engine) -> Result<Vec<OrphanedTask>, StoreError> {
     let mut found = Vec::new();
     let tasks = page(engine, None, None).await?;

@@ -10,6 +10,7 @@ use relight_core::time::{Span, Time};
 use relight_store::{SessionQuery, StoreError};
 
 use super::{PAGE, SessionError, SessionOutcome, act, owner_life};
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::clock;
 use crate::redact_input::{self, SecretName};
@@ -37,6 +38,7 @@ pub enum NotImported {
 }
 
 /// Takes in the marks of a file. They belong to `owner`; to nobody who lives when there is none.
+#[boxed]
 pub async fn import(
     engine: &Engine,
     marks: Marks,

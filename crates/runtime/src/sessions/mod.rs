@@ -21,6 +21,7 @@ pub use marks::{ImportedMarks, NotImported, import, in_flight};
 pub use recovery::{Decided, Tell, find, find_each, recover, recover_each};
 pub use shutdown::{Owner, shutdown};
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::clock;
 use crate::redact_input;
@@ -123,6 +124,7 @@ impl SessionOutcome {
 }
 
 /// One session, ready to be shown.
+#[boxed]
 pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, SessionError> {
     let found = engine.store().session(key).await?;
     let found = found.ok_or_else(|| SessionRefusal::Unknown(key.clone()))?;
@@ -131,6 +133,7 @@ pub async fn session(engine: &Engine, key: &SessionKey) -> Result<Session, Sessi
 }
 
 /// Applies one event to a session.
+#[boxed]
 pub async fn act(
     engine: &Engine,
     key: &SessionKey,

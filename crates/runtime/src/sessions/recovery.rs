@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::lives::Lives;
 use super::{PAGE, SessionError, owner_life};
+use crate::boxed::{BoxFuture, boxed};
 use crate::engine::Engine;
 use crate::os::clock;
 
@@ -50,6 +51,7 @@ pub struct Decided {
 pub type Tell<'t> = &'t mut (dyn FnMut(Decided) + Send);
 
 /// Decides every session that is not what the store says, and answers those that it decided.
+#[boxed]
 pub async fn recover(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
     let mut decided = Vec::new();
     recover_each(engine, rules, &mut |one| decided.push(one)).await?;
@@ -57,15 +59,16 @@ pub async fn recover(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, Ses
 }
 
 /// The same, telling each once it is on disk.
-pub async fn recover_each(
-    engine: &Engine,
-    rules: &Rules,
-    tell: Tell<'_>,
-) -> Result<(), SessionError> {
-    look(engine, rules, tell, true).await
+pub fn recover_each<'a>(
+    engine: &'a Engine,
+    rules: &'a Rules,
+    tell: Tell<'a>,
+) -> BoxFuture<'a, Result<(), SessionError>> {
+    Box::pin(look(engine, rules, tell, true))
 }
 
 /// What `recover` would decide; changes nothing.
+#[boxed]
 pub async fn find(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, SessionError> {
     let mut found = Vec::new();
     find_each(engine, rules, &mut |one| found.push(one)).await?;
@@ -73,8 +76,12 @@ pub async fn find(engine: &Engine, rules: &Rules) -> Result<Vec<Decided>, Sessio
 }
 
 /// The same, telling each as it is found.
-pub async fn find_each(engine: &Engine, rules: &Rules, tell: Tell<'_>) -> Result<(), SessionError> {
-    look(engine, rules, tell, false).await
+pub fn find_each<'a>(
+    engine: &'a Engine,
+    rules: &'a Rules,
+    tell: Tell<'a>,
+) -> BoxFuture<'a, Result<(), SessionError>> {
+    Box::pin(look(engine, rules, tell, false))
 }
 
 async fn look(

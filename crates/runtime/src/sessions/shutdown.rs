@@ -8,6 +8,7 @@ use relight_core::session::{
 use relight_store::SessionQuery;
 
 use super::{PAGE, SessionError, owner_life};
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::{clock, process};
 
@@ -50,6 +51,7 @@ impl Owner {
 
 /// Discards the marks of this owner, and what it saw of sessions that are never marked; answers the
 /// sessions whose turn was discarded.
+#[boxed]
 pub async fn shutdown(engine: &Engine, owner: &Owner) -> Result<Vec<SessionKey>, SessionError> {
     let boot = process::boot_id();
     let active = SessionQuery {

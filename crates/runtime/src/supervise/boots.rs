@@ -9,6 +9,7 @@ use relight_store::{Store, StoreError, StoreEvent};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::boxed::boxed;
 use crate::os::{clock, fleet};
 
 /// How long it may take to find out whether the store can be written.
@@ -78,6 +79,7 @@ pub async fn clean_end(store: &dyn Store, boot_id: &str) -> Result<(), StoreErro
 
 /// The error of a store whose files were removed or replaced: then no end of an agent can be recorded,
 /// and waiting for one would have no end.
+#[boxed]
 pub async fn replaced_store(store: &dyn Store) -> Option<StoreError> {
     match timeout(PROBE_MAX, rewrite(store)).await {
         Ok(Err(error @ StoreError::Replaced { .. })) => Some(error),

@@ -32,6 +32,7 @@ use tokio::time::timeout;
 
 use super::folder::AgentFolder;
 use super::socket_path::SocketPath;
+use crate::boxed::boxed;
 use crate::os::{file, process};
 
 /// Maximum length of a request line.
@@ -332,6 +333,7 @@ impl Control {
     }
 
     /// The next client of our own user or root. Cancel-safe.
+    #[boxed]
     pub async fn accept(&self) -> io::Result<ControlClient> {
         let place = Arc::clone(&self.places).acquire_owned().await;
         let place = place.expect("it is never closed");
@@ -344,6 +346,7 @@ impl Control {
     }
 
     /// Like `accept`, for another protocol; the caller limits the number of clients.
+    #[boxed]
     pub async fn accept_stream(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = match self.listener.accept().await {
@@ -458,6 +461,7 @@ pub enum ClientError {
 
 impl ControlClient {
     /// Its next request; none once it has disconnected. Invalid lines are answered here.
+    #[boxed]
     pub async fn request(&mut self) -> Result<Option<Request>, ClientError> {
         loop {
             let line = timeout(PATIENCE, self.line())
@@ -476,6 +480,7 @@ impl ControlClient {
     }
 
     /// Sends a reply.
+    #[boxed]
     pub async fn reply(&mut self, reply: &ControlReply) -> Result<(), ClientError> {
         let line = line_of(reply)?;
         timeout(PATIENCE, self.say(&line))

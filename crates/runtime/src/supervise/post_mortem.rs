@@ -16,6 +16,7 @@ use relight_core::task::Task;
 use relight_redact::Redactor;
 use relight_store::{EventQuery, StoreError, TaskQuery};
 
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::clock;
 use crate::supervise::shim::wire::ExitRecord;
@@ -58,6 +59,7 @@ impl DeathFindings {
 }
 
 /// Examines a dead attempt. `log_end` is the end of its own output, at most [`LOG_END_BYTES`].
+#[boxed]
 pub async fn take(
     engine: &Engine,
     log_end: &[u8],

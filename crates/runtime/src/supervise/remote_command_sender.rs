@@ -22,6 +22,7 @@ use relight_store::{AgentCommit, AgentCommitError, EventQuery, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::control::{Changed, Refused};
+use crate::boxed::boxed;
 use crate::fleet::NodeCache;
 use crate::holders::Holders;
 use crate::os::{clock, fleet, random};
@@ -114,6 +115,7 @@ pub enum RemoteDelivery {
 }
 
 /// Sends a command to the node that holds the agent and waits for the outcome, with a time limit.
+#[boxed]
 pub async fn ask(
     holders: &Holders,
     agent: &AgentName,

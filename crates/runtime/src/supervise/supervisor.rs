@@ -39,6 +39,7 @@ use super::sweeper::Sweeper;
 pub use super::takeover::Takeover;
 use super::takeover::{self, WaitingAgents};
 use super::task_assigner::Router;
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 use crate::os::word::Word;
@@ -204,6 +205,7 @@ impl Supervisor {
     }
 
     /// Follows the store's drain flag from now on. Call it before the first agent is acquired.
+    #[boxed]
     pub async fn watch_drain(&mut self) -> Result<(), StoreError> {
         self.context.read_drain().await?;
         let mut changes = self.changes();
@@ -368,6 +370,7 @@ impl Supervisor {
     }
 
     /// Acquires an agent and starts to supervise it.
+    #[boxed]
     pub async fn acquire(
         &mut self,
         spec: AgentSpec,
@@ -666,6 +669,7 @@ impl Supervisor {
     }
 
     /// Notifies agents of growth of their logs, for as long as it is polled.
+    #[boxed]
     pub async fn pass_on_growth(&self) {
         loop {
             // If the watch fails, silence is detected by polling.
@@ -704,6 +708,7 @@ impl Supervisor {
     }
 
     /// Leaves every agent running, releases the leases and ends.
+    #[boxed]
     pub async fn leave(&mut self) {
         self.stop_background_tasks();
         for (name, handle) in std::mem::take(&mut self.agents) {

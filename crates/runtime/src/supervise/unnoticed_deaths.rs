@@ -14,6 +14,7 @@ use super::log::LogLimits;
 use super::shim::wire::Input;
 use super::spec::AgentSpec;
 use super::supervisor::{AcquireError, AcquireMode, Supervisor};
+use crate::boxed::boxed;
 use crate::engine::Engine;
 use crate::os::process;
 use crate::presets::Preset;
@@ -40,6 +41,7 @@ pub enum Discrepancy {
 }
 
 /// Finds all differences, agents first.
+#[boxed]
 pub async fn find(engine: &Engine) -> Result<Vec<Discrepancy>, StoreError> {
     let mut findings = Vec::new();
     for agent in unsupervised(engine).await? {
@@ -98,6 +100,7 @@ async fn lives(engine: &Engine, agent: &Agent) -> Result<bool, StoreError> {
 }
 
 /// The main process of its attempt, if it lives.
+#[boxed]
 pub async fn live_leader(
     engine: &Engine,
     agent: &Agent,

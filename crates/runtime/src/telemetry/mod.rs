@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub use self::export::{BadCollector, Collector};
 use self::span::TraceSpan;
 use self::tracer::Tracer;
+use crate::boxed::boxed;
 use crate::engine::Engine;
 
 /// Events that are read at a time.
@@ -70,6 +71,7 @@ impl Telemetry {
     }
 
     /// Sends what is left, for so long at most.
+    #[boxed]
     pub async fn finish(mut self, at_most: Duration) {
         self.ends.send_replace(true);
         let _ = timeout(at_most, &mut self.task).await;

@@ -53,11 +53,11 @@ impl Thread {
         self.spawn_boxed(Box::pin(future));
     }
 
-    /// Boxed: there would be a copy of the executor's task for each future.
-    fn spawn_boxed<T: Send + 'static>(
+    /// Boxed and without an answer: there would be a copy of the executor's task for each type.
+    fn spawn_boxed(
         &self,
-        future: Pin<Box<dyn Future<Output = T> + Send>>,
-    ) -> task::JoinHandle<T> {
+        future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ) -> task::JoinHandle<()> {
         self.handle.spawn(future)
     }
 
@@ -66,9 +66,13 @@ impl Thread {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let task = self.spawn_boxed(Box::pin(future));
+        let (answer, answered) = oneshot::channel();
+        let task = self.spawn_boxed(Box::pin(async move {
+            // The caller may have stopped waiting.
+            let _ = answer.send(future.await);
+        }));
         let _end = EndWithCaller(task.abort_handle());
-        task.await.ok()
+        answered.await.ok()
     }
 
     /// Waits for this future on the caller's own thread, no longer than this.

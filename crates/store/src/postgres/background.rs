@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task;
 
 use crate::contract::StoreError;
 
@@ -59,7 +58,12 @@ impl Background {
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        self.spawn(Box::pin(future)).await.ok()
+        let (answer, answered) = oneshot::channel();
+        self.spawn(Box::pin(async move {
+            // The caller may have stopped waiting.
+            let _ = answer.send(future.await);
+        }));
+        answered.await.ok()
     }
 
     /// The same for a caller without an executor, with a time limit.
@@ -70,18 +74,14 @@ impl Background {
     ) -> Option<T> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.spawn(Box::pin(async move {
-            // The caller may have stopped waiting.
             let _ = answer.send(future.await);
         }));
         answered.recv_timeout(wait).ok()
     }
 
-    /// Boxed: there would be a copy of the executor's task for each future.
-    fn spawn<T: Send + 'static>(
-        &self,
-        future: Pin<Box<dyn Future<Output = T> + Send>>,
-    ) -> task::JoinHandle<T> {
-        self.handle.spawn(future)
+    /// Boxed and without an answer: there would be a copy of the executor's task for each type.
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.handle.spawn(future);
     }
 
     /// Ends the thread after this future, or after a time limit.

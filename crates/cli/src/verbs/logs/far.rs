@@ -9,6 +9,7 @@ use relight_runtime::supervise::control::daemon_socket;
 use relight_server::client;
 
 use crate::arguments::agent::LogsArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure};
 use crate::verbs::supervision;
@@ -51,7 +52,7 @@ pub(super) fn read(
         Some(far) => far,
         None => {
             let read = far_log::read(engine.store().as_ref(), agent, node, wanted.max(1));
-            supervision::runtime()?.block_on(read)?
+            block_on_with(&supervision::runtime()?, read)?
         }
     };
     // Cleaned before it is redacted: what a terminal obeys may stand in the middle of a secret.

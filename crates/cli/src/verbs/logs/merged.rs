@@ -21,7 +21,7 @@ use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::verbs::events::end_when_nobody_reads;
 use crate::verbs::ps::to_second;
-use crate::{block_on, output};
+use crate::{block_on, block_on_with, output};
 
 /// Chunks of several agents that wait to be printed.
 const CHUNKS_MAX: usize = 64;
@@ -108,28 +108,31 @@ fn follow(
             }
         });
     }
-    watch.runtime.block_on(readers.run_until(async {
-        let mut words_at = None;
-        loop {
-            tokio::select! {
-                Some((index, chunk)) = told.recv() => {
-                    let source = &mut sources[index];
-                    source.take(&chunk?, Some(clock::now()));
-                    source.print_ready(printer);
-                    words_at = words_at.or(Some(Instant::now() + LINE_WAIT));
-                }
-                () = at(words_at) => {
-                    words_at = None;
-                    for source in &mut sources {
-                        source.take_words();
+    block_on_with(
+        &watch.runtime,
+        readers.run_until(async {
+            let mut words_at = None;
+            loop {
+                tokio::select! {
+                    Some((index, chunk)) = told.recv() => {
+                        let source = &mut sources[index];
+                        source.take(&chunk?, Some(clock::now()));
                         source.print_ready(printer);
+                        words_at = words_at.or(Some(Instant::now() + LINE_WAIT));
                     }
+                    () = at(words_at) => {
+                        words_at = None;
+                        for source in &mut sources {
+                            source.take_words();
+                            source.print_ready(printer);
+                        }
+                    }
+                    _ = watch.interrupted.recv() => return Ok(()),
+                    _ = watch.terminated.recv() => return Ok(()),
                 }
-                _ = watch.interrupted.recv() => return Ok(()),
-                _ = watch.terminated.recv() => return Ok(()),
             }
-        }
-    }))
+        }),
+    )
 }
 
 /// The output of one agent, by lines.

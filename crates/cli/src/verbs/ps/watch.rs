@@ -17,6 +17,7 @@ use super::super::operate;
 use super::super::overview::StatusOverview;
 use super::super::supervision::cannot_wait;
 use crate::arguments::agent::PsArguments;
+use crate::block_on_with;
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output;
@@ -34,7 +35,7 @@ pub(super) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
     }
     let context = operate::context(environment)?;
     let runtime = crate::runtime().map_err(|error| cannot_wait(&error))?;
-    runtime.block_on(async {
+    block_on_with(&runtime, async {
         let mut ends = Ends::new().map_err(|error| cannot_wait(&error))?;
         let mut resized = signal(SignalKind::window_change()).map_err(|e| cannot_wait(&e))?;
         end_when_nobody_reads();

@@ -11,6 +11,7 @@ use relight_store::CommitError;
 use serde::Serialize;
 
 use super::{AGENTS_MAX, ReportError, Reporters, works_on};
+use crate::boxed::boxed;
 use crate::drain;
 use crate::engine::Engine;
 use crate::os::clock;
@@ -98,6 +99,7 @@ pub(super) struct CachedReport {
 
 impl Reporters {
     /// Renews the leases of an agent that has just beaten, and tells it what it has to know.
+    #[boxed]
     pub async fn answer(
         &self,
         name: &AgentName,
@@ -141,6 +143,7 @@ impl Reporters {
 }
 
 /// The same for an agent that a supervisor hears, by whoever has the store.
+#[boxed]
 pub async fn answer_supervised(
     engine: &Engine,
     name: &AgentName,

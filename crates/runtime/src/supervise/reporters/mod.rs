@@ -37,6 +37,7 @@ use super::control::Changed;
 use super::heartbeats::{Beat, BeatSlot, Beats};
 use super::notices::{Notices, What};
 use super::post_mortem;
+use crate::boxed::boxed;
 use crate::engine::{ActError, Engine};
 use crate::os::{clock, process, random};
 use crate::recovery::Recoverer;
@@ -126,6 +127,7 @@ impl Reporters {
 
     /// Makes an agent known that reports by itself; whether it is new. The same one again changes nothing
     /// but what the configuration says of it.
+    #[boxed]
     pub async fn register(
         &self,
         name: &AgentName,
@@ -198,6 +200,7 @@ impl Reporters {
 
     /// Goes on with those whose daemon is gone. Their last reports were its own to know, so each has a
     /// whole window to be heard in.
+    #[boxed]
     pub async fn adopt(&self) -> Result<(), StoreError> {
         for agent in self.engine().store().agents(AgentQuery::default()).await? {
             if !agent.plan.reports_itself() || self.is_held_by_another(&agent) {
@@ -228,6 +231,7 @@ impl Reporters {
 
     /// The agent says for the first time, or again, that it lives. One that may not work now stays as it
     /// is: the answer to its beat says so, and it is given no work.
+    #[boxed]
     pub async fn report(&self, name: &AgentName, beat: Beat) -> Result<(), ReportError> {
         if self.watched().len() >= AGENTS_MAX {
             return Err(ReportError::Full);
@@ -264,6 +268,7 @@ impl Reporters {
     }
 
     /// A person wants it to be at work: it has a window to be heard in.
+    #[boxed]
     pub async fn start(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let made = self.decide(name, &AgentEvent::Start).await?;
         let changed = changed(name, &made, None);
@@ -272,6 +277,7 @@ impl Reporters {
     }
 
     /// A person wants it to begin anew: what it holds is taken from it.
+    #[boxed]
     pub async fn restart(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
         let made = self
@@ -291,6 +297,7 @@ impl Reporters {
     }
 
     /// A person does not want it to work: what it holds is taken from it, and it is given no other work.
+    #[boxed]
     pub async fn stop(&self, name: &AgentName) -> Result<Changed, ReportError> {
         let held = self.held_by(name).await?;
         let made = self
@@ -305,6 +312,7 @@ impl Reporters {
     }
 
     /// Takes from it what it holds and gives it back, for whoever removes it; the agent as it is then.
+    #[boxed]
     pub async fn let_go(&self, name: &AgentName) -> Result<Option<Agent>, ReportError> {
         self.unwatch(name);
         let found = self.engine().store().agent(name).await?;
@@ -478,6 +486,7 @@ impl Reporters {
 
     /// The agent says that its attempt failed: recorded, and what it holds goes by its strategy. It may
     /// work again when its cooldown is over, unless its attempts are used up.
+    #[boxed]
     pub async fn failed(&self, name: &AgentName, why: &str) -> Result<(), ReportError> {
         let store = self.engine().store();
         let found = store.agent(name).await?;

@@ -10,6 +10,7 @@ use relight_core::status::TaskStatus;
 use relight_core::task::Task;
 use relight_store::{AttemptQuery, TaskQuery};
 
+use crate::boxed::{BoxFuture, boxed};
 use crate::engine::{ActError, Engine, TaskSnapshot};
 use crate::git_state::git_facts;
 use crate::handover;
@@ -37,64 +38,66 @@ pub struct BriefSubject<'a> {
 }
 
 /// The redacted text; none when nothing was interrupted.
-pub async fn current_brief(
-    engine: &Engine,
-    about: BriefSubject<'_>,
-) -> Result<Option<String>, ActError> {
-    let mut view = match about.task {
-        Some(task) => Some(engine.view(task).await?),
-        None => open_task(engine, about.agent).await?,
-    };
-    if let Some(TaskSnapshot { task, .. }) = &mut view {
-        let life = engine.holder_life(task, Right::Unfenced).await?;
-        task.lease.held.take_if(|_| life != HolderLife::Alive);
-    }
-    let last = match about.agent {
-        Some(agent) => {
-            let agent = Some(agent.clone());
-            let query = AttemptQuery {
-                agent,
-                ended: true,
-                before: None,
-                limit: 1,
-            };
-            engine.store().attempts(query).await?.into_iter().next()
+pub fn current_brief<'a>(
+    engine: &'a Engine,
+    about: BriefSubject<'a>,
+) -> BoxFuture<'a, Result<Option<String>, ActError>> {
+    Box::pin(async move {
+        let mut view = match about.task {
+            Some(task) => Some(engine.view(task).await?),
+            None => open_task(engine, about.agent).await?,
+        };
+        if let Some(TaskSnapshot { task, .. }) = &mut view {
+            let life = engine.holder_life(task, Right::Unfenced).await?;
+            task.lease.held.take_if(|_| life != HolderLife::Alive);
         }
-        None => None,
-    };
-    let worked = match &view {
-        Some(view) => {
-            let store = engine.store().as_ref();
-            handover::last_attempt_at(store, &view.task.id, about.agent).await?
-        }
-        None => None,
-    };
-    // What an attempt said in other work is nothing to whoever asks about a task.
-    let worked = worked.or_else(|| last.clone().filter(|_| about.task.is_none()));
-    let before = worked.as_ref().and_then(Interrupted::of);
-    let worker = worked.as_ref().map(|worked| &worked.agent);
-    let own = view
-        .as_ref()
-        .and_then(|view| view.task.context.get("workspace"));
-    let workspace = about.workspace.map(|folder| own.map_or(folder, Path::new));
-    let git = workspace.and_then(git_facts);
-    let place = workspace.map(Path::to_string_lossy).unwrap_or_default();
-    let facts = BriefFacts {
-        settled: &[],
-        open_calls: &[],
-        handed_over: None,
-        // One that nobody supervises has no attempts to speak of.
-        agent: about.agent.filter(|_| last.is_some()),
-        attempt_number: last.as_ref().map_or(1, |last| last.number + 1),
-        before,
-        worker: worker.filter(|worker| Some(*worker) != about.agent),
-        task: view
+        let last = match about.agent {
+            Some(agent) => {
+                let agent = Some(agent.clone());
+                let query = AttemptQuery {
+                    agent,
+                    ended: true,
+                    before: None,
+                    limit: 1,
+                };
+                engine.store().attempts(query).await?.into_iter().next()
+            }
+            None => None,
+        };
+        let worked = match &view {
+            Some(view) => {
+                let store = engine.store().as_ref();
+                handover::last_attempt_at(store, &view.task.id, about.agent).await?
+            }
+            None => None,
+        };
+        // What an attempt said in other work is nothing to whoever asks about a task.
+        let worked = worked.or_else(|| last.clone().filter(|_| about.task.is_none()));
+        let before = worked.as_ref().and_then(Interrupted::of);
+        let worker = worked.as_ref().map(|worked| &worked.agent);
+        let own = view
             .as_ref()
-            .map(|view| (&view.task, view.steps.as_slice())),
-        git: git.as_ref().map(|git| (&*place, git)),
-        host: None,
-    };
-    Ok(brief(&facts).map(|text| engine.redactor().text(&text).into_owned()))
+            .and_then(|view| view.task.context.get("workspace"));
+        let workspace = about.workspace.map(|folder| own.map_or(folder, Path::new));
+        let git = workspace.and_then(git_facts);
+        let place = workspace.map(Path::to_string_lossy).unwrap_or_default();
+        let facts = BriefFacts {
+            settled: &[],
+            open_calls: &[],
+            handed_over: None,
+            // One that nobody supervises has no attempts to speak of.
+            agent: about.agent.filter(|_| last.is_some()),
+            attempt_number: last.as_ref().map_or(1, |last| last.number + 1),
+            before,
+            worker: worker.filter(|worker| Some(*worker) != about.agent),
+            task: view
+                .as_ref()
+                .map(|view| (&view.task, view.steps.as_slice())),
+            git: git.as_ref().map(|git| (&*place, git)),
+            host: None,
+        };
+        Ok(brief(&facts).map(|text| engine.redactor().text(&text).into_owned()))
+    })
 }
 
 async fn open_task(
@@ -138,6 +141,7 @@ pub struct Unfinished {
 }
 
 /// All unfinished tasks, for a reader without a name: it may have begun any of them.
+#[boxed]
 pub async fn unfinished(engine: &Engine) -> Result<Vec<Unfinished>, ActError> {
     let query = TaskQuery {
         statuses: OPEN.to_vec(),

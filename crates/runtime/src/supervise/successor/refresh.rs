@@ -11,6 +11,7 @@ use relight_core::task::Task;
 use relight_store::{AttemptQuery, StoreError};
 
 use super::file::{read_state, write_state};
+use crate::boxed::boxed;
 use crate::checkpoint_files::encoded_name;
 use crate::engine::Engine;
 use crate::os::clock;
@@ -81,6 +82,7 @@ pub fn task_state_file(home: &Path, task: &TaskId) -> PathBuf {
 }
 
 /// Writes the state of a task that is worked on outside of `relight run`; its file.
+#[boxed]
 pub async fn write_task_state(
     home: &Path,
     engine: &Engine,
