@@ -12,6 +12,9 @@ use relight_runtime::supervise::control::Control;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 
 use crate::app::{App, BODY_WAIT_MAX, Shared};
 use crate::backend::Backend;
@@ -32,9 +35,11 @@ const WORKERS: usize = 2;
 const BLOCKING_MAX: usize = 8;
 /// How long requests under way have to end.
 const END_MAX: Duration = Duration::from_secs(3);
-
+/// Shorter answers fit into one packet anyway.
+const COMPRESSED_BYTES_MIN: u16 = 1_400;
 /// How long a client may take to say its headers, and to be idle between two requests.
 const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// What is served, and where.
 #[derive(Debug)]
 pub struct Settings {
@@ -222,9 +227,19 @@ fn router(app: &App) -> Router {
     let answers = IdempotentAnswers::new(app.body_wait_max);
     routes::all(routes)
         .layer(from_fn_with_state(answers, idempotency::remember))
+        .layer(compression())
         .merge(relay::routes())
         .layer(from_fn_with_state(app.clone(), guard))
         .with_state(app.clone())
+}
+
+/// Compresses answers for clients that accept gzip: a list repeats the same names in every row. Event
+/// streams are left alone, because an event must not wait in a buffer.
+fn compression() -> CompressionLayer<impl Predicate> {
+    let when = SizeAbove::new(COMPRESSED_BYTES_MIN).and(NotForContentType::SSE);
+    CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(when)
 }
 
 fn prepare(

@@ -16,6 +16,9 @@ const BYTES_MAX: u64 = 120_000;
 const ROWS_MAX: u64 = 160;
 
 const USABLE: &str = "performance.getEntriesByName('relight-usable')[0]?.startTime ?? 0";
+/// Scripts and styles are sent once, with the first page; the rest is its data.
+const FILES_SENT: &str = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/assets/')) \
+    .reduce((sum, one) => sum + one.transferSize, 0)";
 const SENT: &str = "[...performance.getEntriesByType('resource'), ...performance.getEntriesByType('navigation')] \
     .reduce((sum, one) => sum + one.transferSize, 0)";
 
@@ -39,6 +42,7 @@ fn a_thousand_agents_are_shown_at_once() {
     page.until(&format!("{USABLE} > 0"));
     page.until("document.getElementById('link')?.dataset.state === 'live' && !document.querySelector('.skeleton, .loading')");
     let sent = page.see(SENT).as_u64().unwrap();
+    let files = page.see(FILES_SENT).as_u64().unwrap();
     let first = page.see(USABLE).as_f64().unwrap();
     assert!(page.text("main").contains("of 1,000"), "all are counted");
 
@@ -57,6 +61,23 @@ fn a_thousand_agents_are_shown_at_once() {
     assert!(sent <= BYTES_MAX, "{sent} bytes");
     // How soon is for a release build on an idle machine; here it comes at all.
     assert!(first > 0.0 && again > 0.0, "{first} ms, then {again} ms");
+
+    for (path, view) in [
+        ("/agents/agent-0000", "agent"),
+        ("/agents", "agents"),
+        ("/tasks", "tasks"),
+    ] {
+        page.go(&house.at(path));
+        until_shown(&page, view);
+        page.until("!document.querySelector('.skeleton, .loading')");
+        let (all, again) = (
+            page.see(SENT).as_u64().unwrap(),
+            page.see(FILES_SENT).as_u64().unwrap(),
+        );
+        let sent = files + all - again;
+        println!("{path}: {sent} bytes, {} of them data", all - again);
+        assert!(sent <= BYTES_MAX, "{path}: {sent} bytes");
+    }
 
     for (key, view) in [("2", "timeline"), ("5", "events"), ("1", "overview")] {
         page.press(key);

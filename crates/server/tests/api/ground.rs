@@ -372,12 +372,15 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) text: String,
+    /// The bytes of its body, as they were sent.
+    pub(crate) length: usize,
 }
 
 impl Answer {
     fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let length = bytes.len().saturating_sub(head.len() + 4);
         let mut lines = head.lines();
         let status = lines
             .next()
@@ -389,6 +392,7 @@ impl Answer {
             status,
             headers: headers.collect(),
             text: body.to_owned(),
+            length,
         }
     }
 

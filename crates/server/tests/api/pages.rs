@@ -112,6 +112,31 @@ fn everything_that_the_dashboard_names_is_served() {
 }
 
 #[test]
+fn long_answers_are_sent_small_to_whoever_takes_it() {
+    let ground = Ground::new();
+    for number in 0..40 {
+        let task = json!({ "id": format!("task-{number}") });
+        ground.post("/api/tasks", &task).ok();
+    }
+    let ask = |path: &str| {
+        let asking = ground.ask("GET", path).token(&ground.token);
+        asking.header("Accept-Encoding", "gzip")
+    };
+    let long = ask("/api/tasks").send();
+    let plain = ground.get("/api/tasks");
+    assert_eq!(long.header("content-encoding"), Some("gzip"));
+    assert_eq!(plain.header("content-encoding"), None);
+    assert!(
+        long.length * 5 < plain.length,
+        "{} of {}",
+        long.length,
+        plain.length
+    );
+    let short = ask("/api/tasks/task-1").send();
+    assert_eq!(short.header("content-encoding"), None);
+}
+
+#[test]
 fn a_file_is_sent_small_and_only_once() {
     let ground = Ground::new();
     let ask = || ground.ask("GET", "/assets/js/main.js");
