@@ -39,7 +39,7 @@ pub(crate) struct Head {
     pub(crate) status: u16,
     /// Where the body begins.
     pub(crate) bytes: usize,
-    /// None for a body that goes on until the end.
+    /// None for a body in chunks.
     pub(crate) body_bytes: Option<usize>,
 }
 
@@ -123,12 +123,16 @@ impl Stream {
         let mut chunk = vec![0; 64 << 10];
         loop {
             if let Some(head) = Head::parse(&read)? {
-                let body_bytes = head.body_bytes.context("an answer that goes on")?;
-                if read.len() >= head.bytes + body_bytes {
-                    let body = read[head.bytes..head.bytes + body_bytes].to_vec();
+                let body = &read[head.bytes..];
+                let is_whole = match head.body_bytes {
+                    Some(bytes) => body.len() >= bytes,
+                    // Of unknown length, in chunks: nothing else comes before the next request.
+                    None => body.ends_with(b"\r\n0\r\n\r\n"),
+                };
+                if is_whole {
                     return Ok(Answer {
                         status: head.status,
-                        body,
+                        body: body[..head.body_bytes.unwrap_or(body.len())].to_vec(),
                         bytes: read.len(),
                     });
                 }
