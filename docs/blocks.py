@@ -125,16 +125,25 @@ class Page:
                 return
             raise Skipped(f"SKIPPED: {self.name} from line {self.line} (no {found})")
         if package in ("python", "adapters"):
-            self.env["PATH"] = self.env["PATH"].replace(":", f":{TARGET}/python/venv/bin:", 1)
+            self.find_in(TARGET / "python/venv/bin")
         elif package == "typescript":
             os.symlink(found, f"{self.folder}/node_modules")
         elif package == "examples":
-            self.env["PATH"] += f":{found}"
+            self.find_in(found)
         elif package == "postgresql":
             self.database = subprocess.Popen([found], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.env["POSTGRES"] = self.database.stdout.readline().strip()
             if not self.env["POSTGRES"]:
                 raise Skipped(f"SKIPPED: {self.name} from line {self.line} (no PostgreSQL)")
+
+    def find_in(self, folder: pathlib.Path) -> None:
+        """Puts a folder into PATH, after that of the program, and into the PATH that earlier blocks have kept."""
+        added = f"{self.relight.parent}:{folder}:"
+        self.env["PATH"] = added + self.env["PATH"]
+        kept = pathlib.Path(self.folder, ".shell")
+        if kept.exists():
+            with kept.open("a") as file:
+                file.write(f'PATH="{added}$PATH"\n')
 
     def end(self) -> None:
         # Daemons that an example left, whatever its home.
