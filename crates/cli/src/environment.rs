@@ -355,6 +355,11 @@ impl Environment {
         Ok(self.way()?.opened()?)
     }
 
+    /// Whether this process opens the store itself, not through the daemon.
+    pub(crate) fn opens_store(&self) -> Result<bool, Failure> {
+        Ok(matches!(self.way()?, StoreAccess::Open(_)))
+    }
+
     /// Where the store is, for people: without a password.
     pub(crate) fn store_place(&self) -> String {
         match self.way() {

@@ -49,6 +49,9 @@ fn ask(
     keep_agents: bool,
     daemon: Option<&ProcessIdentity>,
 ) -> Outcome {
+    // Afterwards, nobody answers for a store that is reached through the daemon.
+    let patience = longest_grace(environment)?;
+    let store_stays = environment.opens_store()?;
     let reply = client::ask(
         &daemon_socket(home),
         &Request::Down { keep_agents },
@@ -63,14 +66,16 @@ fn ask(
         return Err(Failure::new(Exit::Io, text)
             .hint("the next relight up adopts the agents that the store knows"));
     }
-    if !control::has_ended(ending.pid, longest_grace(environment)?) {
+    if !control::has_ended(ending.pid, patience) {
         let text = format!("the daemon (pid {}) is still ending", ending.pid);
         return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
     }
     let how = if keep_agents {
         "left running"
     } else {
-        refuse_unrecorded(environment, daemon)?;
+        if store_stays {
+            refuse_unrecorded(environment, daemon)?;
+        }
         "stopped"
     };
     let text = format!("the daemon has ended; agents {how}: {}", ending.agents);

@@ -104,7 +104,7 @@ impl Salvage {
         let aside = with_suffix(&self.from, ".damaged");
         let (from, to, aside) = (quoted(&self.from), quoted(&self.to), quoted(&aside));
         vec![
-            format!("mkdir {aside} && mv {from} {from}-* {aside}/"),
+            format!("mkdir -m 700 {aside} && mv {from} {from}-* {aside}/"),
             format!("mv {to} {from}"),
             "relight doctor --whole".to_owned(),
         ]
