@@ -66,14 +66,17 @@ def crash_everywhere(
 ) -> int:
     """Calls :func:`crash_at` for every point that there is; how many there were.
 
-    ``fresh`` is called before each, and makes a state of its own for it.
+    Each point begins with an empty ``RELIGHT_HOME`` of its own. ``fresh`` is called before each, to reset what
+    else the function changes.
     """
     point = 1
     while True:
         if fresh is not None:
             fresh()
-        if crash_at(point, function, *args).kills == 0:
-            return point - 1
+        with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RELIGHT_HOME", home)
+            if crash_at(point, function, *args).kills == 0:
+                return point - 1
         point += 1
 
 

@@ -58,9 +58,7 @@ def run_async_pipeline(effects: str) -> list[int]:
 
 
 @pytest.mark.parametrize("work", [pipeline, run_async_pipeline])
-def test_killed_at_every_point_no_finished_step_is_run_again(
-    work: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_at_every_point_no_finished_step_is_run_again(work: Any, tmp_path: Path) -> None:
     runs = 0
     effects = tmp_path / "effects"
 
@@ -70,7 +68,6 @@ def test_killed_at_every_point_no_finished_step_is_run_again(
             check(effects.read_text().split())
         runs += 1
         effects.write_text("")
-        monkeypatch.setenv("RELIGHT_HOME", str(tmp_path / f"home-{runs}"))
 
     def check(lines: list[str]) -> None:
         # The step that was cut off between its work and its end may run again, and no other.
