@@ -123,9 +123,32 @@ fn open_any(path: &Path, usage: Use) -> Result<Connection, StoreError> {
         Err(error) => return Err(io_error(path, error)),
     }
     restore_modes(path)?;
+    let log = with_suffix(path, "-wal");
+    let log_is_used = fs::metadata(log).is_ok_and(|found| found.len() > 0);
     let connection = connect(path, usage)?;
-    check_header(path, &connection)?;
+    let found = check_header(path, &connection)?;
+    keep_log(path, &connection)?;
+    if !log_is_used {
+        sync_log_name(path, &connection)?;
+    }
+    if found < schema_known() {
+        upgrading::tell(&path.display().to_string(), found, schema_known());
+        migrate(path, &connection)?;
+    }
     Ok(connection)
+}
+
+/// Makes the name of a new log durable before anything is written there. SQLite would do so with the first
+/// commit of every process, which is a second sync for most commands; it is compiled without that
+/// (`.cargo/config.toml`). A log with content had its name made durable by the process that wrote first.
+fn sync_log_name(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+    // The first read creates the log.
+    application_id(path, connection)?;
+    match fs::File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
+        // Nothing will be written there.
+        Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+        synced => synced.map_err(|error| io_error(path, error)),
+    }
 }
 
 /// Gives the log and its index the mode of the store again. SQLite creates them with the mode that the
@@ -321,7 +344,8 @@ fn wait_for_others(times: i32) -> bool {
     times < 12_000
 }
 
-fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> {
+/// Refuses what is no store of this version; the schema that it has.
+fn check_header(path: &Path, connection: &Connection) -> Result<u32, StoreError> {
     if ![APPLICATION_ID, HALF_COPIED_ID].contains(&application_id(path, connection)?) {
         return Err(damaged(path, "it is a database, but not one of Relight's"));
     }
@@ -333,11 +357,7 @@ fn check_header(path: &Path, connection: &Connection) -> Result<(), StoreError> 
             known,
         });
     }
-    if found < known {
-        upgrading::tell(&path.display().to_string(), found, known);
-        migrate(path, connection)?;
-    }
-    keep_log(path, connection)
+    Ok(found)
 }
 
 /// Restores WAL mode. A copy made by `VACUUM INTO` has lost it, and could lose the last commit in a
