@@ -1,39 +1,24 @@
 //! The table of all keys: `default.toml`, which drives what is known, the defaults, the hints and
 //! the reference page.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 /// The file with every key, which `relight setup config` writes.
 pub(crate) const DEFAULT: &str = include_str!("default.toml");
 
 static TABLES: LazyLock<Vec<KeyTable>> = LazyLock::new(tables);
 
-/// All defaults as a file would set them.
-static DEFAULT_TEXT: LazyLock<String> = LazyLock::new(|| {
-    let is_default = |setting: &&Setting| setting.mark == Mark::Default;
-    let lines = TABLES.iter().flat_map(|table| {
-        let settings = table.settings.iter().filter(is_default);
-        std::iter::once(table.header.to_owned())
-            .chain(settings.map(|setting| format!("{} = {}", setting.key, setting.value)))
-    });
-    lines.collect::<Vec<_>>().join("\n")
-});
-
-static DEFAULTS: LazyLock<DeTable<'static>> = LazyLock::new(|| {
-    DeTable::parse(&DEFAULT_TEXT)
-        .expect("default.toml is valid TOML")
-        .into_inner()
-});
-
 /// One table of `default.toml`.
 pub(super) struct KeyTable {
     /// `[store]`, `[[agent]]`.
     pub(super) header: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
-    pub(super) about: String,
+    pub(super) about: Vec<&'static str>,
     pub(super) settings: Vec<Setting>,
+    /// As a file would set them; each command needs few tables.
+    defaults: OnceLock<DeTable<'static>>,
 }
 
 /// One key, with its default or an example.
@@ -42,7 +27,7 @@ pub(super) struct Setting {
     pub(super) key: &'static str,
     pub(super) value: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference page"))]
-    pub(super) why: String,
+    pub(super) why: Vec<&'static str>,
 }
 
 /// What a commented line of `default.toml` holds.
@@ -58,10 +43,7 @@ pub(super) enum Mark {
 
 /// The names of all tables.
 pub(super) fn table_names() -> Vec<&'static str> {
-    TABLES
-        .iter()
-        .map(|table| table.header.trim_matches(['[', ']']))
-        .collect()
+    TABLES.iter().map(KeyTable::name).collect()
 }
 
 /// The keys of the table with this header.
@@ -73,12 +55,23 @@ pub(super) fn of(header: &str) -> Vec<&'static str> {
 
 /// The defaults of the table of this name.
 pub(super) fn defaults(name: &str) -> &'static DeTable<'static> {
-    let value = DEFAULTS.get(name).map(|value| value.get_ref());
-    let table = match value {
-        Some(DeValue::Array(tables)) => tables.iter().next().and_then(|it| it.get_ref().as_table()),
-        value => value.and_then(DeValue::as_table),
-    };
-    table.unwrap_or_else(|| panic!("default.toml has a table {name}"))
+    let table = TABLES.iter().find(|table| table.name() == name);
+    let table = table.unwrap_or_else(|| panic!("default.toml has a table {name}"));
+    table.defaults.get_or_init(|| {
+        let settings = table.settings.iter();
+        let set = settings.filter(|setting| setting.mark == Mark::Default);
+        let lines = set.map(|setting| format!("{} = {}\n", setting.key, setting.value));
+        // Read once in a process, and kept.
+        let text: &'static str = lines.collect::<String>().leak();
+        let table = DeTable::parse(text).expect("default.toml is valid TOML");
+        table.into_inner()
+    })
+}
+
+impl KeyTable {
+    fn name(&self) -> &'static str {
+        self.header.trim_matches(['[', ']'])
+    }
 }
 
 /// What a commented line would say.
@@ -96,7 +89,7 @@ pub(super) fn marked(line: &str) -> Option<(Mark, &str)> {
 
 pub(super) fn tables() -> Vec<KeyTable> {
     let mut tables: Vec<KeyTable> = Vec::new();
-    let mut comment = String::new();
+    let mut comment = Vec::new();
     for line in DEFAULT.lines() {
         let (mark, setting) = marked(line).unwrap_or((Mark::Default, line));
         if setting.starts_with('[') {
@@ -105,6 +98,7 @@ pub(super) fn tables() -> Vec<KeyTable> {
                 header: setting,
                 about,
                 settings: Vec::new(),
+                defaults: OnceLock::new(),
             });
         } else if let Some((key, value)) = setting.split_once(" = ").filter(|_| setting != line) {
             let why = std::mem::take(&mut comment);
@@ -117,10 +111,10 @@ pub(super) fn tables() -> Vec<KeyTable> {
             });
         } else {
             let text = line.trim_start_matches('#').trim();
-            comment = match text.is_empty() {
-                true => String::new(),
-                false => format!("{comment} {text}").trim_start().to_owned(),
-            };
+            match text.is_empty() {
+                true => comment.clear(),
+                false => comment.push(text),
+            }
         }
     }
     tables

@@ -89,8 +89,10 @@ fn page() -> String {
         header,
         about,
         settings,
+        ..
     } in tables()
     {
+        let about = about.join(" ");
         let _ = write!(
             text,
             "\n## `{header}`\n\n{about}\n\n| key | default | |\n|---|---|---|\n"
@@ -111,7 +113,7 @@ fn page() -> String {
             let _ = writeln!(
                 text,
                 "| `{key}` | {default} | {} |",
-                why.replace('|', "\\|")
+                why.join(" ").replace('|', "\\|")
             );
         }
     }
