@@ -19,6 +19,7 @@ use relight_redact::{MarkKey, Redactor, floor_mark_boundary};
 
 const STEP_NAME: &str = "step name";
 const IDEMPOTENCY_KEY: &str = "idempotency key";
+const RECORD_NAME: &str = "name of a record";
 /// The key of marks in names, which are the same in every home.
 const NAME_MARK_KEY: MarkKey = MarkKey::new(*b"names are the same in every home");
 
@@ -89,6 +90,11 @@ pub fn check_step_name(redactor: &Redactor, name: &StepName) -> Result<(), Secre
 /// Refuses an idempotency key only if it holds a token or a known value: keys are random by nature.
 pub fn check_key(redactor: &Redactor, key: &IdempotencyKey) -> Result<(), SecretName> {
     check_random_name(redactor, IDEMPOTENCY_KEY, key.as_str())
+}
+
+/// Refuses the name of a record, likewise.
+pub fn check_record_name(redactor: &Redactor, name: &str) -> Result<(), SecretName> {
+    check_random_name(redactor, RECORD_NAME, name)
 }
 
 /// Refuses a name that programs make only if it holds a token or a known value: its random parts are its

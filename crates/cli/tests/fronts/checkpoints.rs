@@ -330,12 +330,11 @@ fn what_is_refused_is_refused_in_the_same_words() {
         unfinished["message"],
         "workflow w is unfinished (in_progress) in checkpoints"
     );
-    refused(
-        &[start("w"), update(json!({"step": "two", "fence": 7}))],
-        "fenced",
-        77,
-        409,
-    );
+    // Also if there is nothing to change.
+    for step in ["two", "one"] {
+        let stale = update(json!({"step": step, "fence": 7}));
+        refused(&[start("w"), stale], "fenced", 77, 409);
+    }
     refused(&[resume(json!({}))], "nothing", 1, 409);
     refused(
         &[resume(json!({"workflow": "nosuch"}))],

@@ -47,6 +47,7 @@ fn records_are_kept_compared_listed_and_removed() {
         fields.as_object_mut().unwrap().extend(more);
         ("record.put", fields)
     };
+    let token = concat!("ghp", "_aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4");
     let answers = same_answers(
         Front::of_the_table(),
         &[
@@ -60,8 +61,16 @@ fn records_are_kept_compared_listed_and_removed() {
             ("record.get", json!({"record": "a/1"})),
             ("record.put", json!({"record": "", "value": 1})),
             ("record.remove", json!({})),
+            ("record.put", json!({"record": token, "value": 1})),
+            ("record.put", json!({"record": "s", "value": token})),
+            (
+                "record.put",
+                json!({"record": "s", "value": 2, "expected": token}),
+            ),
         ],
     );
+    // What was replaced by a mark is compared as it was written.
+    assert_eq!(answers[12].as_ref().unwrap()["written"], true);
     let ok = |call: usize| answers[call].as_ref().unwrap();
     assert_eq!(ok(0)["written"], true);
     assert_eq!(ok(1)["written"], false);
@@ -72,7 +81,7 @@ fn records_are_kept_compared_listed_and_removed() {
     );
     assert_eq!(ok(6)["removed"], 2);
     assert_eq!(ok(7)["value"], Value::Null);
-    for call in [8, 9] {
+    for call in [8, 9, 10] {
         assert_eq!(answers[call].as_ref().unwrap_err()["code"], "invalid");
     }
 }

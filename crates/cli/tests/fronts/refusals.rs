@@ -86,7 +86,9 @@ fn a_task_that_is_not_there_or_has_ended_without_a_fence() {
 #[test]
 fn a_task_that_another_agent_started_and_left() {
     let verbs = [
+        ("task.start", json!({"task": "t"})),
         ("task.done", json!({"task": "t"})),
+        ("task.fail", json!({"task": "t", "reason": "x"})),
         ("task.block", json!({"task": "t", "reason": "x"})),
         ("step.begin", json!({"task": "t", "step": "s"})),
         (
@@ -118,6 +120,23 @@ fn a_task_that_another_agent_started_and_left() {
         assert_eq!(
             (&shown["status"], &shown["agent"], &shown["steps"]),
             (&json!("assigned"), &json!("a"), &json!([])),
+            "{}",
+            front.name()
+        );
+    }
+}
+
+#[test]
+fn a_task_that_an_agent_starts_by_name_is_its_own() {
+    for mut front in Front::all() {
+        let Some(answer) = front.call_as("b", "task.start", &json!({"task": "t"})) else {
+            continue;
+        };
+        assert!(answer.is_ok(), "{} {answer:?}", front.name());
+        let shown = front.ground().json(&["task", "show", "t"]);
+        assert_eq!(
+            (&shown["agent"], &shown["pinned"]),
+            (&json!("b"), &json!(true)),
             "{}",
             front.name()
         );

@@ -580,6 +580,10 @@ pub fn decide_in_turn(
     steps: &[Step],
     events: Vec<TaskEvent>,
 ) -> Result<TaskDecision, Refusal> {
+    if events.is_empty() {
+        // Nothing changes, but who has lost the task must not hear that it goes on.
+        check_fence(input, true)?;
+    }
     let mut task = input.task.clone();
     let mut steps = steps.to_vec();
     let places = steps.iter().enumerate();

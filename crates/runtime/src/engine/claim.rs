@@ -282,7 +282,7 @@ impl Engine {
     }
 
     /// The agent that takes a task by its name: the one that was named, else the one whose attempt the
-    /// holder is, else the one that this process works for, where this store knows its attempt.
+    /// holder is, else the one that this process works for: in an attempt only where this store knows it.
     pub(crate) async fn starter(
         &self,
         named: Option<AgentName>,
@@ -295,7 +295,8 @@ impl Engine {
             }
             (None, Holder::Process(_) | Holder::Time { .. }) => match attempts::own() {
                 Some(own) if self.store.attempt(own).await?.is_some() => agent_of(own),
-                _ => None,
+                Some(_) => None,
+                None => self.caller.clone(),
             },
         };
         let Some(agent) = agent else { return Ok(None) };

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Context, LIST_MAX, invalid, page_limit};
 use crate::boxed::boxed;
 use crate::engine::ActError;
+use crate::redact_input::check_record_name;
 
 /// What the names of these records start with in the store; the others are Relight's own.
 pub const PREFIX: &str = "record/";
@@ -60,10 +61,14 @@ impl RecordPut {
         let mut value = self.value.ok_or_else(|| {
             invalid("value: null is no value of a record; record.remove removes one")
         })?;
-        redact(engine.redactor(), &mut value);
+        let redactor = engine.redactor();
+        check_record_name(redactor, &self.record)?;
+        redact(redactor, &mut value);
         let store = engine.store();
         let is_conditional = self.new || self.expected.is_some();
         let mut before = self.expected;
+        // As it was written.
+        before.iter_mut().for_each(|value| redact(redactor, value));
         let mut written = false;
         for _ in 0..TRIES_MAX {
             written = store.keep(&name, before, value.clone()).await?;

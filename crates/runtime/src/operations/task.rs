@@ -185,6 +185,7 @@ impl TaskFail {
     ) -> Result<Written<Failed>, ActError> {
         check_reason(&self.reason)?;
         let right = a_person(self.fence, self.force);
+        let recoverer = recoverer.on_behalf_of(&context.engine);
         let recovery = recoverer.fail(&self.task, right, &self.reason).await?;
         let written = context.refresh(&self.task).await?;
         Ok(written.map(|(), task| Failed {

@@ -88,6 +88,15 @@ impl Recoverer {
         }
     }
 
+    /// The same for the caller that this engine knows.
+    #[must_use]
+    pub fn on_behalf_of(&self, engine: &Engine) -> Self {
+        Self {
+            engine: engine.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Replaces strategies and limits for all clones. Running requests are not affected.
     pub fn replace_rules(&self, strategies: Strategies, policy: TaskPolicy) {
         let rules = RecoveryRules {
