@@ -16,7 +16,7 @@ use relight_core::task::Usage;
 use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Acted};
 use relight_runtime::operations::task::usage;
-use relight_runtime::os::{clock, limits, process};
+use relight_runtime::os::{clock, limits, process, process_tree};
 use relight_runtime::running_step::RunningStep;
 use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -260,6 +260,11 @@ async fn execute(
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     hand_over(&mut command, place);
     let group = Group::for_command(&mut command);
+    if arguments.timeout.and_then(Span::as_limit).is_some() {
+        // What loses its parent stays ours, and ends with the command when its time is up. Without it, only
+        // that escapes.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -510,7 +515,7 @@ async fn watch(
     })
 }
 
-/// Until the command ends: SIGTERM at the limit, SIGKILL after the grace.
+/// Until the command ends: SIGTERM to all that it started at the limit, SIGKILL after the grace.
 async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::Result<CommandEnd> {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     let mut term = signal(SignalKind::terminate())?;
@@ -530,12 +535,15 @@ async fn wait(child: &mut Child, group: Group, limit: Option<Span>) -> std::io::
             status = child.wait() => {
                 let status = status?;
                 if timed_out {
-                    group.tell(pid, Signal::KILL);
+                    process_tree::kill(group == Group::Own);
                 }
                 return Ok(CommandEnd { status, timed_out, told });
             }
             () = &mut deadline => {
-                group.tell(pid, if timed_out { Signal::KILL } else { Signal::TERM });
+                match timed_out {
+                    true => process_tree::kill(group == Group::Own),
+                    false => process_tree::signal(Signal::TERM),
+                }
                 timed_out = true;
                 deadline.set(sleep_until(Some(GRACE)));
                 continue;

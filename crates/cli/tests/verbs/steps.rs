@@ -185,6 +185,24 @@ fn the_children_of_a_command_that_takes_too_long_are_gone_too() {
 }
 
 #[test]
+fn what_a_slow_command_moved_to_another_session_is_gone_before_the_timeout_is_told() {
+    let place = at_work();
+    // One whose parent lives, and one whose parent has ended.
+    let script = "setsid sleep 45 & echo $!; echo $(setsid sleep 45 >&- 2>&- & echo $!); wait";
+    let mut running = shell(&place, "s --timeout 3s", script).spawn();
+    let escaped: [u32; 2] = [(), ()].map(|()| running.line().parse().unwrap());
+    running.end().with_code(124);
+    for pid in escaped {
+        // What is dead was killed; who adopted it may not have read its end yet.
+        let lives = relight_runtime::os::process::stat(pid).is_some_and(|stat| stat.is_alive());
+        if lives {
+            kill(pid);
+        }
+        assert!(!lives, "{pid}");
+    }
+}
+
+#[test]
 fn a_command_that_ignores_sigterm_is_killed() {
     let place = at_work();
     let script = "trap '' TERM; echo $$; while :; do sleep 1; done";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::system::child::ends_within;
+use super::system::child::{ends_within, kill_below};
 
 /// Waits for a child and kills it after the time limit. None when it was killed.
 pub fn wait_or_kill(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
@@ -18,12 +18,13 @@ pub fn wait_or_kill(child: &mut Child, at_most: Duration) -> Option<ExitStatus> 
     None
 }
 
-/// Like `wait_or_kill`, for a child that leads a process group: the whole group is killed.
+/// Like `wait_or_kill`, for a child that leads a process group: the group and all below the child are killed.
 pub fn wait_or_kill_group(child: &mut Child, at_most: Duration) -> Option<ExitStatus> {
     if ends_within(child, at_most) {
         return child.wait().ok();
     }
     // Not reaped yet, so the pid is still its own.
+    kill_below(child);
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     let _ = child.wait();
     None
@@ -50,7 +51,12 @@ mod tests {
     fn what_a_slow_leader_started_is_killed_with_it() {
         use std::io::Read as _;
         use std::os::unix::process::CommandExt as _;
-        let mut leader = command("sh", &["-c", "sleep 1000 & sleep 1000"]);
+        let apart = match cfg!(feature = "portable") {
+            true => "",
+            false => "setsid ",
+        };
+        let script = format!("{apart}sleep 1000 & sleep 1000");
+        let mut leader = command("sh", &["-c", &script]);
         leader.process_group(0).stdout(std::process::Stdio::piped());
         let mut leader = leader.spawn().unwrap();
         let mut held_open = leader.stdout.take().unwrap();

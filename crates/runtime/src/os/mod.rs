@@ -27,4 +27,4 @@ pub mod threads;
 pub mod word;
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
-pub use self::system::pidfd;
+pub use self::system::{pidfd, process_tree};

@@ -8,6 +8,16 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 
+use super::process_tree;
+use crate::os::process;
+
+/// Kills all below a child that was not reaped yet.
+pub(crate) fn kill_below(child: &Child) {
+    if let Some(root) = process::identity(child.id()) {
+        process_tree::kill_below(&root);
+    }
+}
+
 /// Whether a child ends in time. It is not reaped.
 pub(crate) fn ends_within(child: &mut Child, at_most: Duration) -> bool {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {

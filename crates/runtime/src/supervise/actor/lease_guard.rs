@@ -17,10 +17,10 @@ use tokio::task::AbortHandle;
 use super::Actor;
 use super::tree::{self, Tree};
 use crate::fleet::{Fleet, Standing};
+use crate::os::process_tree::kill_below;
 use crate::os::{clock, pidfd, threads};
 use crate::presets::Rung;
 use crate::supervise::shim::client::Orders;
-use crate::supervise::shim::kill_below;
 use crate::supervise::shim::wire::Order;
 use crate::supervise::watch_process::ProcessWatch;
 

@@ -10,9 +10,8 @@ use relight_core::time::Span;
 use rustix::process::Signal;
 use tokio::time::{Instant, timeout};
 
-use crate::os::{clock, pidfd, threads};
+use crate::os::{clock, pidfd, process_tree, threads};
 use crate::presets::Rung;
-use crate::supervise::shim;
 use crate::supervise::shim::client::ShimConnection;
 use crate::supervise::shim::wire::{Order, ShimReport, StartOrder};
 use crate::supervise::sweep;
@@ -327,7 +326,7 @@ impl Owed {
             }
             self.until = now + ANSWER_WAIT;
             threads::start(move || {
-                shim::kill_below(&shim);
+                process_tree::kill_below(&shim);
                 pidfd::continue_stopped(&shim)
             });
         } else if now >= self.until {
@@ -341,7 +340,7 @@ impl Owed {
 
 /// Kills a shim that does not answer, after all its processes. Blocks.
 pub(super) fn kill_shim(shim: &ProcessIdentity) {
-    shim::kill_below(shim);
+    process_tree::kill_below(shim);
     if let Ok(Some(handle)) = pidfd::open_identified(shim) {
         let _ = pidfd::signal(&handle, Signal::KILL);
         pidfd::ends_within(&handle, KILL_WAIT);

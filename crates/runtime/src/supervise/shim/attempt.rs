@@ -8,10 +8,9 @@ use relight_core::time::{Span, Time};
 use super::cgroup::{Cgroup, CgroupStats, ShimCgroup};
 use super::ladder::Ladder;
 use super::system::DeadChild;
-use super::tree;
 use super::wire::{ExitRecord, StartOrder};
 use crate::os::clock::{now, since_boot};
-use crate::os::process;
+use crate::os::{process, process_tree};
 use crate::supervise::program::NotStarted;
 
 /// An attempt that is about to start.
@@ -160,7 +159,7 @@ impl RunningAttempt {
         if self.end.is_none() || self.leftovers.is_some() {
             return;
         }
-        self.leftovers = Some(tree::count());
+        self.leftovers = Some(process_tree::count());
         let stop = self.stop.take();
         self.stop = Some(Ladder::of_leftovers(
             stop,

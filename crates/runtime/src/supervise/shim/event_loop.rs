@@ -15,10 +15,11 @@ use super::ladder::{Act, Ladder};
 use super::launch::launch;
 use super::lease_deadline::DeadlineGuard;
 use super::peers::Peers;
+use super::record;
 use super::system::{Reaped, reap};
 use super::wire::{ExitRecord, Input, Order, ShimReport, StartOrder};
-use super::{record, tree};
 use crate::os::clock::since_boot;
+use crate::os::process_tree;
 use crate::supervise::folder::AgentFolder;
 use crate::supervise::program::{CANNOT_BE_RUN, NotStarted};
 
@@ -255,18 +256,18 @@ impl Shim {
         match act {
             Act::Signal(number) => {
                 let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
-                tree::signal(signal);
+                process_tree::signal(signal);
             }
             Act::Kill => {
                 attempt.kill_cgroup();
                 // Groups of a terminal's session may contain other processes.
-                tree::kill(!has_terminal);
+                process_tree::kill(!has_terminal);
             }
             Act::GiveUp => {
                 let ended = self
                     .attempt
                     .take()
-                    .map(|attempt| attempt.finish(tree::count()));
+                    .map(|attempt| attempt.finish(process_tree::count()));
                 ended.into_iter().for_each(|ended| self.end(ended));
             }
         }

@@ -17,10 +17,7 @@ mod peers;
 pub mod record;
 mod signals;
 mod system;
-mod tree;
 pub mod wire;
-
-pub(in crate::supervise) use tree::kill_below;
 
 use std::fs::{File, Permissions};
 use std::io::{self, IoSliceMut};

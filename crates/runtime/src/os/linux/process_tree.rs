@@ -1,6 +1,6 @@
-//! Everything that descends from the shim, and signals to all of it.
+//! Everything that descends from a process, and signals to all of it.
 //!
-//! A process counts only when it is proved ours: its parent is the shim, or a proved process that still
+//! A process counts only when it is proved to be part of the tree: its parent is the root, or a proved process that still
 //! lives after the child named it as its parent. It is signalled through a handle that was opened
 //! before its start time was compared.
 
@@ -10,7 +10,8 @@ use std::os::fd::OwnedFd;
 use relight_core::lease::ProcessIdentity;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::os::{pidfd, process};
+use super::pidfd;
+use crate::os::process;
 
 /// Deeper ones come up when those above them are gone.
 const DEPTH_MAX: usize = 100;
@@ -25,10 +26,10 @@ struct Descendant {
     stat: process::Stat,
 }
 
-/// Sends a signal to each process of the tree, once. A stopped one is woken, or it would not hear.
+/// Sends a signal to each process below this one, once. A stopped one is woken, or it would not hear.
 ///
 /// All are found before the first is told, or the children of those that end at once would be missed.
-pub(super) fn signal(signal: Signal) {
+pub fn signal(signal: Signal) {
     for descendant in &descendants() {
         tell(descendant, signal);
         if descendant.stat.state == 'T' {
@@ -37,11 +38,11 @@ pub(super) fn signal(signal: Signal) {
     }
 }
 
-/// Sends SIGKILL to the whole tree, and again to what was born meanwhile.
+/// Sends SIGKILL to all below this process, and again to what was born meanwhile.
 ///
 /// Groups go first, at one blow, so that nothing forks away between two signals; not where they may
 /// hold others (`groups_are_ours`).
-pub(super) fn kill(groups_are_ours: bool) {
+pub fn kill(groups_are_ours: bool) {
     for _ in 0..LOOKS_MAX {
         let found = descendants();
         if groups_are_ours {
@@ -56,20 +57,20 @@ pub(super) fn kill(groups_are_ours: bool) {
     }
 }
 
-/// How many are alive.
-pub(super) fn count() -> u32 {
+/// How many are alive below this process.
+pub(crate) fn count() -> u32 {
     living(&descendants())
 }
 
-/// Kills everything below a shim that does not do so itself, from outside of it. The shim lives on: it
-/// adopts what loses its parent, so nothing escapes meanwhile.
-pub(in crate::supervise) fn kill_below(shim: &ProcessIdentity) {
+/// Kills everything below another process, which lives on. If that adopts what loses its parent, as a shim
+/// does, nothing escapes meanwhile.
+pub(crate) fn kill_below(root: &ProcessIdentity) {
     for _ in 0..LOOKS_MAX {
-        let Ok(Some(handle)) = pidfd::open_identified(shim) else {
+        let Ok(Some(handle)) = pidfd::open_identified(root) else {
             return;
         };
         let mut found = Vec::new();
-        collect(shim.pid, Some(&handle), 0, &mut found);
+        collect(root.pid, Some(&handle), 0, &mut found);
         for descendant in &found {
             tell(descendant, Signal::KILL);
         }
@@ -124,7 +125,7 @@ fn descendants() -> Vec<Descendant> {
     found
 }
 
-/// `handle` is on the parent; none where this process is the shim.
+/// `handle` is on the parent; none where that is this process.
 fn collect(parent: u32, handle: Option<&OwnedFd>, depth: usize, found: &mut Vec<Descendant>) {
     for pid in process::children(parent) {
         let Ok(child_handle) = pidfd::open(pid) else {
