@@ -824,7 +824,8 @@ const REST_MIN: Span = Span::from_ms(100);
 const DEFERRAL_MAX: Span = Span::from_secs(3_600);
 
 /// When a deferred agent resumes: at the time it gave, if that is plausible, else after a wait that
-/// grows with each deferral in a row.
+/// grows with each deferral in a row. A limit that is told again and again, each time as if it soon ended, is
+/// not believed for ever.
 pub fn later(death: &Death, now: Time, agent: &Agent) -> Time {
     let defer = agent.plan.defer;
     let in_a_row = if death.made_progress {
@@ -832,13 +833,17 @@ pub fn later(death: &Death, now: Time, agent: &Agent) -> Time {
     } else {
         agent.tally.deferrals.min(32)
     };
-    let grown = Span::from_ms(defer.as_ms().saturating_mul(1 << in_a_row));
-    let wait = grown.min(DEFERRAL_MAX.max(defer));
+    let grown = |first: Span| Span::from_ms(first.as_ms().saturating_mul(1 << in_a_row));
+    let wait = grown(defer.max(LATER_MIN)).min(DEFERRAL_MAX.max(defer));
+    let soonest = match death.said {
+        Some(ReportedEnd::Limited { .. }) => grown(LATER_MIN).min(DEFERRAL_MAX),
+        _ => LATER_MIN,
+    };
     let asked = death.said.as_ref().and_then(ReportedEnd::resumes_at);
     asked
         .filter(|at| *at > now && at.since(now) <= LATER_MAX)
         .unwrap_or_else(|| now.plus(wait))
-        .max(now.plus(LATER_MIN))
+        .max(now.plus(soonest))
 }
 
 /// Begins the next attempt. Does not begin one, at no charge, while its task waits for a person or

@@ -400,39 +400,62 @@ fn deaths() -> impl Strategy<Value = Death> {
 
 /// A limit that does not say when it ends.
 fn limited() -> ReportedEnd {
-    ReportedEnd::Limited {
-        until: None,
-        why: "429".to_owned(),
-    }
+    limited_until(None)
+}
+
+fn limited_until(until: Option<Time>) -> ReportedEnd {
+    let why = "429".to_owned();
+    ReportedEnd::Limited { until, why }
+}
+
+/// How long an agent waits after each of so many deferrals in a row, in ms.
+fn waits(said: &ReportedEnd, defer: Span, times: usize) -> Vec<u64> {
+    let mut agent = crate::given::agent(crate::given::running(None));
+    agent.plan.defer = defer;
+    let death = Death {
+        said: Some(said.clone()),
+        ..crate::given::death(HowEnded::Code(1))
+    };
+    let wait = |_| {
+        agent.state = crate::given::running(None);
+        for change in decide(&agent, died(death.clone()), at(noon())).changes {
+            change.apply(&mut agent, noon());
+        }
+        let again_at = agent.state.again_at().expect("it waits");
+        again_at.since(noon()).as_ms()
+    };
+    (0..times).map(wait).collect()
 }
 
 #[test]
 fn deferrals_without_a_time_grow_from_a_minute_to_an_hour() {
-    let limited = || Death {
+    let in_minutes = |defer| {
+        waits(&limited(), defer, 8)
+            .into_iter()
+            .map(|ms| ms / 60_000)
+    };
+    let minute = Span::from_secs(60);
+    assert!(in_minutes(minute).eq([1, 2, 4, 8, 16, 32, 60, 60]));
+    assert_eq!(waits(&limited(), Span::ZERO, 3), [1_000, 2_000, 4_000]);
+    let death = Death {
         said: Some(limited()),
         ..crate::given::death(HowEnded::Code(1))
     };
-    let mut agent = crate::given::agent(crate::given::running(None));
-    let mut waits = Vec::new();
-    for _ in 0..8 {
-        agent.state = crate::given::running(None);
-        for change in decide(&agent, died(limited()), at(noon())).changes {
-            change.apply(&mut agent, noon());
-        }
-        waits.push(
-            agent
-                .state
-                .again_at()
-                .expect("it waits")
-                .since(noon())
-                .as_ms()
-                / 60_000,
-        );
-    }
-    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
     assert_eq!(
-        limited().cause(Some(StopReason::Hung)),
+        death.cause(Some(StopReason::Hung)),
         relight_core::agent::Cause::Deferred,
         "it waits for its limit"
     );
+}
+
+#[test]
+fn a_limit_that_ends_soon_every_time_is_asked_less_and_less_often() {
+    let soon = Some(noon().plus(Span::from_ms(1_200)));
+    let minute = Span::from_secs(60);
+    let told = waits(&limited_until(soon), minute, 14);
+    assert_eq!(told[..5], [1_200, 2_000, 4_000, 8_000, 16_000]);
+    assert_eq!(told[13], 3_600_000);
+    // An agent that asks for it by itself is believed.
+    let own = waits(&ReportedEnd::Later(soon), minute, 3);
+    assert_eq!(own, [1_200; 3]);
 }
