@@ -250,6 +250,15 @@ fn a_task_with_open_steps() {
     );
 }
 
+/// Whoever held it last has lost it to nobody.
+#[test]
+fn the_last_holder_of_a_task_that_was_blocked() {
+    let block = json!({"task": "t", "fence": 1, "reason": "no key"});
+    let begin = json!({"task": "t", "step": "s", "fence": 1});
+    let story = [start("t"), ("task.block", block), ("step.begin", begin)];
+    refused(&story, "waits_for_person");
+}
+
 #[test]
 fn a_step_that_was_not_begun() {
     refused(

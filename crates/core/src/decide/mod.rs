@@ -702,9 +702,18 @@ fn is_late_end(task: &Task, event: &TaskEvent) -> bool {
 
 /// `after_end` allows the fence of a lease that has ended, until somebody takes the next one.
 fn check_fence(input: &TaskDecisionInput<'_>, after_end: bool) -> Result<(), Refusal> {
-    match input.right.fence() {
-        Some(ours) if !after_end || ours != input.task.lease.fence => input.task.check_fence(ours),
-        _ => Ok(()),
+    let Some(ours) = input.right.fence() else {
+        return Ok(());
+    };
+    let (task, is_newest) = (input.task, ours == input.task.lease.fence);
+    if after_end && is_newest {
+        return Ok(());
+    }
+    let checked = task.check_fence(ours);
+    // Its last holder hears what the task waits for, not that another may have it.
+    match checked.is_err() && is_newest && task.status.is_paused() {
+        true => Err(Refusal::waits_for_person(task)),
+        false => checked,
     }
 }
 
