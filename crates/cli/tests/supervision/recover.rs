@@ -122,6 +122,20 @@ fn a_task_whose_holder_is_gone_is_given_to_its_strategy() {
 }
 
 #[test]
+fn a_stop_does_not_say_that_a_blocked_task_is_interrupted() {
+    let ground = Ground::with_agent("relight task block --reason 'no key'; sleep 300");
+    let run = ground.run(&["--task", "t"]);
+    ground.until_agent("a", |_| ground.task_status("t") == "blocked");
+    let ran = ground.call(&["stop", "a"]);
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (0, "a: running → stopped\n")
+    );
+    assert_eq!(ground.task_status("t"), "blocked");
+    drop(run);
+}
+
+#[test]
 fn an_orphan_is_stopped_without_a_supervisor() {
     let ground =
         Ground::with_agent("trap 'echo >asked; exit 0' TERM; echo >armed; sleep 300 & wait");

@@ -19,6 +19,18 @@ fn ends(script: &str, flags: &[&str]) -> (i32, String) {
 }
 
 #[test]
+fn an_agent_that_defers_its_task_and_exits_is_resumed_for_it() {
+    let ground = Ground::with_agent(
+        "echo $$ >>births\n[ $RELIGHT_ATTEMPT_NUMBER = 2 ] && exec relight task done\n\
+         relight task defer --until 1s",
+    );
+    let run = ground.run(&["--task", "t"]);
+    assert_eq!(run.end().code, 0);
+    assert_eq!(ground.task_status("t"), "completed");
+    assert_eq!(ground.causes("a"), ["deferred", "completed"]);
+}
+
+#[test]
 fn the_remedy_for_an_ended_run_is_the_command_that_works() {
     let ground = Ground::with_agent("[ -e mended ] && exit 0; exit 3");
     let flags = ["--max-attempts", "0", "--task", "t"];

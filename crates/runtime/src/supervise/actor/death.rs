@@ -217,6 +217,10 @@ impl Actor {
             MemoryKill::Proved(note) => (true, Some(note)),
         };
         let said = said.or_else(|| self.spec.preset.said_by_exit(record.how));
+        let said = match (said, record.how) {
+            (None, HowEnded::Code(0)) => self.deferral_of_task().await,
+            (said, _) => said,
+        };
         let clean = |why: String| engine.redactor().text(&why).into_owned();
         let said = said.map(|said| said.map_why(clean));
         let denied = match &said {
@@ -401,6 +405,13 @@ impl Actor {
 
     /// The plan's task, if it must be resumed although nobody holds it: it was released at this
     /// death by a supervisor that died before it recorded the death.
+    /// An agent that deferred its own task, and has exited, is to be resumed for it.
+    async fn deferral_of_task(&self) -> Option<ReportedEnd> {
+        let task = self.own_task().await?;
+        let is_deferred = task.status == TaskStatus::Deferred;
+        is_deferred.then_some(ReportedEnd::Later(task.not_before))
+    }
+
     async fn interrupted_task(&self) -> Option<String> {
         let id = self.spec.plan.task.as_ref()?;
         (self.task_status().await? == TaskStatus::Interrupted).then(|| id.to_string())

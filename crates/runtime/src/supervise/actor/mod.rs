@@ -468,11 +468,13 @@ impl Actor {
             let problem = failed.then(|| format!("agent {name} {verb}{why}"));
             // The attempt of before goes on: nothing was interrupted.
             let goes_on = runs && waiter.attempt == self.agent.attempt_number;
-            let has_ended = task.as_ref().is_some_and(|task| task.status.is_terminal());
+            let is_in = |is: fn(TaskStatus) -> bool| task.as_ref().is_some_and(|it| is(it.status));
+            let has_ended = is_in(TaskStatus::is_terminal);
+            let is_over = has_ended || is_in(TaskStatus::is_paused);
             let _ = waiter.answer.send(StateChangeResult {
                 previous: waiter.previous,
                 state: self.agent.state.kind(),
-                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on && !has_ended),
+                task_cancelled: waiter.task_cancelled.filter(|_| !goes_on && !is_over),
                 hint: problem.is_some().then(|| hint.clone()),
                 has_ended,
                 problem,
