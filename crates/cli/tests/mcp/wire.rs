@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use rustix::process::{Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::{Client, Speaks};
 use crate::relight::{Stage, finish};
@@ -237,6 +237,15 @@ fn a_task_that_has_ended_and_a_method_that_is_not_there_are_named() {
         answer["error"],
         json!({"code": -32601, "message": "there is no method nosuch/method"})
     );
+    for params in [json!({"name": "task_show", "arguments": []}), Value::Null] {
+        let id = client.send("tools/call", params);
+        let answer = client.next();
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!(id), &json!(-32602)),
+            "{answer}"
+        );
+    }
 }
 
 #[test]

@@ -170,6 +170,11 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
+        // One that is served comes here when its parameters cannot be read.
+        if matches!(request.method.as_str(), "tools/call" | "resources/read") {
+            let text = format!("{}: params are missing or of a wrong type", request.method);
+            return Err(ErrorData::invalid_params(text, None));
+        }
         let text = without_secrets(format!("there is no method {}", request.method));
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
     }
