@@ -54,7 +54,7 @@ impl StoreUrl {
             return Err(StoreUrlError::Unknown(scheme.to_owned()));
         };
         let path = path.strip_prefix("//").unwrap_or(path);
-        if path.is_empty() {
+        if path.is_empty() || path == ":memory:" {
             return Err(StoreUrlError::NoPath(text.to_owned()));
         }
         Ok(Self::Sqlite(folder.join(path)))

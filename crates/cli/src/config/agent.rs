@@ -260,8 +260,12 @@ fn join(folder: &Path, below: &str) -> PathBuf {
 
 fn variables(section: &Section<'_>) -> BTreeMap<String, String> {
     let pairs = section.pairs("env");
-    for (at, name, _) in &pairs {
-        if let Err(why) = variable_name(name) {
+    for (at, name, value) in &pairs {
+        let without_nul = match value.contains('\0') {
+            true => Err("a value cannot have a NUL".to_owned()),
+            false => Ok(()),
+        };
+        if let Err(why) = variable_name(name).and(without_nul) {
             section.problem_at(at.clone(), &format!("bad variable {name:?}"), Some(&why));
         }
     }

@@ -595,7 +595,13 @@ fn the_store_is_found_in_the_documented_order() {
 #[test]
 fn a_store_url_that_is_none_is_78() {
     let place = Place::new();
-    for url in ["redis://h", "sqlite:", "relight.db", "nonsense"] {
+    for url in [
+        "redis://h",
+        "sqlite:",
+        "sqlite::memory:",
+        "relight.db",
+        "nonsense",
+    ] {
         place
             .relight("task list --store")
             .arg(url)

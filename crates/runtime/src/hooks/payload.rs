@@ -14,6 +14,7 @@ use relight_redact::Redactor;
 use serde_json::Value;
 
 use crate::os::file;
+use crate::presets;
 use crate::redact_input::clipped_clean;
 
 /// Most bytes of arguments that are kept.
@@ -354,9 +355,7 @@ fn prompt_of(prompt: &Value) -> Option<String> {
 fn used_in(value: &Value) -> Usage {
     let amount = |place: &Value, keys: &[&str]| {
         let found = keys.iter().find_map(|key| place[key].as_f64());
-        found
-            .filter(|amount| (0.0..1e12).contains(amount))
-            .unwrap_or(0.0)
+        found.map_or(0.0, |amount| amount.clamp(0.0, presets::AMOUNT_MAX))
     };
     let (usage, cost) = (&value["usage"], ["cost_usd", "total_cost_usd", "costUsd"]);
     Usage {

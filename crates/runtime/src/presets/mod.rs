@@ -24,6 +24,7 @@ use crate::transcripts::{Format, TranscriptRule};
 pub use launch::Launch;
 pub use library::{BUILT_IN, PresetError};
 pub use output_parser::{Fact, LINE_BYTES_MAX, StreamReader};
+pub(crate) use usage::AMOUNT_MAX;
 pub use usage::UsageScope;
 
 use launch::{ArgumentPosition, ScreenRule, StreamRule};

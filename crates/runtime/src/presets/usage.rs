@@ -10,8 +10,8 @@ use super::output_parser::{at_path, is_like};
 
 /// Most answers of the model that are told apart; of more, the older ones are final.
 const ANSWERS_MAX: usize = 1_000;
-/// No total is larger; numbers beyond it are not amounts.
-const AMOUNT_MAX: f64 = 1e15;
+/// No amount is taken for more.
+pub(crate) const AMOUNT_MAX: f64 = 1e15;
 
 /// Where an event has amounts.
 #[derive(Debug, Clone, Deserialize)]
@@ -124,9 +124,8 @@ impl UsageRule {
     fn amounts(&self, event: &Value) -> Usage {
         let amount = |path: &String| {
             let found = at_path(event, path).and_then(Value::as_f64);
-            found
-                .filter(|amount| (0.0..AMOUNT_MAX).contains(amount))
-                .unwrap_or(0.0)
+            // Too much to be true is still much.
+            found.map_or(0.0, |amount| amount.clamp(0.0, AMOUNT_MAX))
         };
         let sum = |paths: &[String]| paths.iter().map(|path| amount(path) as u64).sum();
         let cost = self.cost.as_ref().map_or(0.0, amount);
@@ -213,15 +212,14 @@ mod tests {
 
     #[test]
     fn amounts_that_are_none_count_nothing() {
-        for usage in [
-            r#"{"input_tokens":-5,"output_tokens":"7"}"#,
-            r#"{"input_tokens":1e300,"output_tokens":null}"#,
-            r#"[]"#,
-            "7",
-        ] {
+        for usage in [r#"{"input_tokens":-5,"output_tokens":"7"}"#, r#"[]"#, "7"] {
             let line = format!(r#"{{"type":"turn.completed","usage":{usage}}}"#);
             assert_eq!(told("codex", &[&line])[1], NOTHING, "{usage}");
         }
+        // A budget is to end an agent that says so.
+        let much =
+            r#"{"type":"turn.completed","usage":{"input_tokens":1e300,"output_tokens":null}}"#;
+        assert_eq!(told("codex", &[much])[1], (1_000_000_000_000_000, 0, 0, 0));
     }
 
     #[test]
