@@ -6,8 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use relight_core::ids::NodeName;
 use relight_core::session::Rules;
+use relight_core::shell::shell_word;
 use relight_runtime::engine::Engine;
 use relight_runtime::fleet::key::FleetKey;
+use relight_runtime::project::Project;
 use relight_runtime::queue::Queue;
 use relight_runtime::recovery::Recoverer;
 use relight_runtime::supervise::control_server::ControlCall;
@@ -34,6 +36,8 @@ pub struct Backend {
     pub sessions: Rules,
     /// The folder of the state.
     pub home: PathBuf,
+    /// The project whose state it is.
+    pub project: Option<Project>,
     /// This machine in a fleet, with the key that it has in common with the others.
     pub node: Option<(NodeName, FleetKey)>,
     /// Nothing was resumed at the start.
@@ -45,6 +49,16 @@ pub struct Backend {
 }
 
 impl Backend {
+    /// Opens the dashboard from any folder of this machine.
+    pub(crate) fn login_command(&self) -> String {
+        let home = self.home.display().to_string();
+        let place = match &self.project {
+            Some(project) => format!("--project {}", project.name),
+            None => format!("--home {}", shell_word(&home)),
+        };
+        format!("relight {place} dashboard")
+    }
+
     /// The name of this machine in a fleet.
     pub(crate) fn node_name(&self) -> Option<String> {
         self.node.as_ref().map(|(name, _)| name.to_string())

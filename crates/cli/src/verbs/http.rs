@@ -62,6 +62,7 @@ pub(super) fn start(
         reporters: ground.reporters,
         sessions: ground.config.sessions,
         home: ground.home.to_path_buf(),
+        project: ground.environment.project()?.cloned(),
         node: ground.node,
         held_back: ground.held_back,
         allows_commands: ground.config.daemon.commands,

@@ -73,8 +73,10 @@ fn every_page_has_an_address_and_a_title() {
         page.go(&house.at(path));
         until_shown(&page, view);
         page.until_text("main", text);
+        page.until_text("#place", "/home");
         // How many things need a person stands before it.
         let named = "document.title.replace(/^\\(\\d+\\) /, '')";
+        let title = title.replace("Relight", &format!("{} · Relight", page.text("#place")));
         page.until(&format!("{named} === {}", json!(title)));
     }
     assert_eq!(page.complaints(), Vec::<String>::new());
@@ -139,7 +141,7 @@ fn a_login_leads_to_where_one_wanted_to_go() {
     let house = house();
     let page = browser.page();
     page.go(&house.at("/tasks/book%2F7?x=1"));
-    page.until_text("#command", "relight dashboard");
+    page.until_text("#command", &house.login_command());
     assert!(
         !page.text("body").contains("check"),
         "a stranger sees no step"

@@ -59,6 +59,18 @@ impl House {
         format!("http://{}/", self.address)
     }
 
+    /// What the login page says to type.
+    pub(crate) fn login_command(&self) -> String {
+        format!(
+            "relight --home {} dashboard",
+            self.ground
+                .work("../home")
+                .canonicalize()
+                .unwrap()
+                .display()
+        )
+    }
+
     /// A link that logs in.
     pub(crate) fn link(&self) -> String {
         link(&self.ground)

@@ -1,6 +1,7 @@
 //! Coming in: by a link, once.
 
 use crate::browser::Browser;
+use crate::ground::Ground;
 use crate::house::House;
 
 #[test]
@@ -12,7 +13,7 @@ fn a_link_logs_in_once_and_a_bad_one_says_what_to_type() {
     let page = browser.page();
 
     page.go(&house.url());
-    page.until_text("main", "relight dashboard");
+    page.until_text("main", &house.login_command());
     assert!(
         !page.text("body").contains("writer"),
         "a stranger sees no agent"
@@ -35,7 +36,7 @@ fn a_link_logs_in_once_and_a_bad_one_says_what_to_type() {
     page.go("about:blank");
     page.go(&link);
     page.until_text("main", "This link no longer works");
-    page.until_text("#command", "relight dashboard");
+    page.until_text("#command", &house.login_command());
     assert!(
         page.see("document.getElementById('command').checkVisibility()")
             .as_bool()
@@ -48,7 +49,7 @@ fn a_link_logs_in_once_and_a_bad_one_says_what_to_type() {
         "login/%2e%2e%2fapi",
     ] {
         page.go(&format!("{}{bad}", house.url()));
-        page.until_text("main", "relight dashboard");
+        page.until_text("main", &house.login_command());
         page.assert_nothing_ran(bad);
     }
 }
@@ -64,4 +65,29 @@ fn logging_in_to_one_daemon_does_not_log_out_of_another() {
     other.enter(&page);
     page.go(&one.url());
     page.until("document.getElementById('link')?.dataset.state === 'live'");
+}
+
+#[test]
+fn a_page_says_which_project_it_shows() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let ground = Ground::new();
+    ground.config("");
+    let up = ["up", "--listen", "127.0.0.1:0"];
+    let daemon = ground.start_with(&up, &[("RELIGHT_HOME", "")]);
+    daemon.until_said("up with ");
+    let link = ground.json(&["--project", "work", "dashboard", "--print"])["url"].clone();
+    let link = link.as_str().unwrap();
+    let page = browser.page();
+    page.go(link.split("login/").next().unwrap());
+    page.until_text("#command", "relight --project work dashboard");
+    page.go(link);
+    page.until("document.title === 'work · Relight'");
+    assert_eq!(page.text("#place"), "work");
+    let folder = ground.work("").canonicalize().unwrap();
+    assert_eq!(
+        page.see("document.getElementById('place').title"),
+        folder.to_str().unwrap()
+    );
 }

@@ -64,6 +64,9 @@ const UNREACHABLE: &str = r"[...document.querySelectorAll('main button, #nav a, 
   return box.left < 0 || box.right > innerWidth || box.height < 20 || box.width < 20 || !(node.contains(top) || top?.contains(node));
 }).map((node) => `${node.outerHTML.slice(0, 120)}`)";
 
+/// Rows whose content is higher than they are.
+const CUT: &str = "[...document.querySelectorAll('tr[data-task]')].filter((row) => row.scrollHeight > row.clientHeight).map((row) => row.dataset.task)";
+
 /// Yesterday and today, in minutes alive, milliseconds away, and the cause of the death.
 const WRITER: [(u64, u64, Cause); 6] = [
     (300, 70, Cause::Signal),
@@ -295,6 +298,7 @@ pub(crate) fn check(page: &Page<'_>, place: &str, is_phone: bool) {
     );
     if is_phone {
         assert_eq!(page.see(UNREACHABLE), json!([]), "{place}");
+        assert_eq!(page.see(CUT), json!([]), "{place}");
         page.see("document.querySelectorAll('.tabs').forEach((tabs) => { tabs.scrollLeft = 0; })");
         page.see("scrollTo(0, 0)");
     }
@@ -365,5 +369,20 @@ fn nothing_jumps_and_nothing_wrong_flashes_by() {
             jumped <= JUMP_MAX,
             "phone: {is_phone}, it jumped by {jumped}"
         );
+    }
+}
+
+#[test]
+fn the_bar_fits_into_every_width() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = House::with_writer();
+    let page = browser.page();
+    house.enter(&page);
+    for width in [360, 390, 721, 768, 901, 1001, 1100] {
+        page.screen(width, 900, width < 500, false);
+        let outside = page.see("Math.max(document.documentElement.scrollWidth, document.getElementById('help').getBoundingClientRect().right) - innerWidth");
+        assert!(outside.as_f64().unwrap() <= 0.0, "{width}: by {outside}");
     }
 }

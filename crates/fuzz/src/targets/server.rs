@@ -140,6 +140,7 @@ fn serve(home: &Path, engine: &Engine) -> Server {
         beats,
         sessions: relight_core::session::Rules::default(),
         home: home.to_path_buf(),
+        project: None,
         node: None,
         held_back: Arc::default(),
         allows_commands: false,

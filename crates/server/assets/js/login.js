@@ -1,12 +1,15 @@
 // Turns the one-time code at the end of this page's path into a login, then goes to where one wanted to go.
 // At any other address: says how to log in, and remembers that address.
+import { loginCommand } from "./login_command.js";
+
 const TARGET = "relight-target";
 const TARGET_MS_MAX = 15 * 60_000;
 const [first, code] = location.pathname.split("/").slice(1);
 
-function show(title, text) {
+async function show(title, text) {
   document.getElementById("title").textContent = title;
   document.getElementById("text").textContent = text;
+  document.getElementById("command").textContent = await loginCommand();
   document.getElementById("command").hidden = false;
 }
 

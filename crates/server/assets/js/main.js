@@ -95,10 +95,11 @@ function bannerText() {
   return {};
 }
 
-function showLoggedOut() {
+async function showLoggedOut() {
   scope?.end();
+  const { loginCommand } = await import("./login_command.js");
   replace(main, el("section", { class: "card login" }, el("img", { src: "/assets/icon.svg", alt: "", width: 40, height: 40 }),
-    el("h1", { text: "Log in" }), empty("Type this in a terminal on the machine where Relight runs; it opens a login link that works once:", "relight dashboard"),
+    el("h1", { text: "Log in" }), empty("Type this in a terminal on the machine where Relight runs; it opens a login link that works once:", await loginCommand()),
     button("Try again", () => location.reload())));
   setTitle("Logged out");
   keepTarget();
@@ -113,11 +114,15 @@ on("link", () => {
 });
 
 let needed = null;
+const place = document.getElementById("place");
 onStats((stats) => {
   latest = stats;
   const needs = stats.needs_me_total;
   showBanner();
-  setNeeds(needs);
+  const { name, folder } = stats.project ?? { name: stats.home.split("/").slice(-2).join("/"), folder: stats.home };
+  setNeeds(needs, name);
+  setText(place, name);
+  setAttribute(place, "title", folder);
   setText(nav.firstChild.lastChild, needs || "");
   setAttribute(nav.firstChild.lastChild, "aria-label", needs ? `${needs} need you` : null);
   if (needed !== null && needs > needed) say(`${needs} things need you.`);

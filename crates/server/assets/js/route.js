@@ -66,14 +66,16 @@ export function watch(call) {
   listener(current());
 }
 
-/** The tab says what is shown: "pay-8 · Tasks · Relight". */
+/** The tab says what is shown, and of which project: "pay-8 · Task · shop · Relight". */
 let needs = 0;
+let place = "";
 let words = [];
 export function setTitle(...parts) {
   words = parts.filter(Boolean);
-  document.title = `${needs ? `(${needs}) ` : ""}${[...words.map((word) => clean(word)), "Relight"].join(" · ")}`;
+  document.title = `${needs ? `(${needs}) ` : ""}${[...[...words, place].filter(Boolean).map((word) => clean(word)), "Relight"].join(" · ")}`;
 }
-export function setNeeds(number) {
+export function setNeeds(number, of_place) {
   needs = number;
+  place = of_place;
   setTitle(...words);
 }

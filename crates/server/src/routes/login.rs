@@ -21,6 +21,8 @@ use crate::wire::login::{Health, LoggedIn, Login, LoginCode, Me};
     responses((status = 200, body = Health), (status = 503, body = Health))))]
 pub(super) async fn health(State(app): State<App>) -> Response {
     let version = VERSION.to_owned();
+    let is_local = app.address.is_none_or(|address| address.ip().is_loopback());
+    let login_command = is_local.then(|| app.backend.login_command());
     match app.backend.engine.store().check_files() {
         Err(_) => {
             let (status, reason) = ("store_gone".to_owned(), Some(STORE_REPLACED.to_owned()));
@@ -29,6 +31,7 @@ pub(super) async fn health(State(app): State<App>) -> Response {
                 &Health {
                     status,
                     version,
+                    login_command,
                     reason,
                 },
             )
@@ -36,6 +39,7 @@ pub(super) async fn health(State(app): State<App>) -> Response {
         Ok(()) => Answer(Health {
             status: "ok".to_owned(),
             version,
+            login_command,
             reason: None,
         })
         .into_response(),

@@ -16,7 +16,8 @@ use crate::error::ApiError;
 use crate::extract::Asked;
 use crate::statistics::{Counts, HOURS_MAX, hour, hour_of, minute};
 use crate::wire::stats::{
-    CostOfHour, DeathsOfHour, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover, WhichHours,
+    CostOfHour, DeathsOfHour, ProjectName, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover,
+    WhichHours,
 };
 
 const HOURS_DEFAULT: u32 = 24;
@@ -44,6 +45,11 @@ pub(super) async fn stats(
     Ok(Answer(Stats {
         now,
         version: VERSION.to_owned(),
+        project: app.backend.project.as_ref().map(|project| ProjectName {
+            name: project.name.clone(),
+            folder: project.folder.display().to_string(),
+        }),
+        home: app.backend.home.display().to_string(),
         node: app.backend.node_name(),
         nodes: by_state(&store.nodes().await?),
         draining: relight_runtime::drain::now(store.as_ref()).await?.is_some(),

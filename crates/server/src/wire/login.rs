@@ -51,6 +51,10 @@ pub(crate) struct Health {
     #[cfg_attr(test, schema(example = "ok"))]
     pub(crate) status: String,
     pub(crate) version: String,
+    /// Opens the dashboard from any folder of the daemon's machine. Told only by a daemon that serves this
+    /// machine alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) login_command: Option<String>,
     /// Why the status is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,

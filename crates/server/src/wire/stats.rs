@@ -23,6 +23,9 @@ pub(crate) struct Stats {
     #[cfg_attr(test, schema(value_type = String))]
     pub(crate) now: Time,
     pub(crate) version: String,
+    pub(crate) project: Option<ProjectName>,
+    /// The folder of the state.
+    pub(crate) home: String,
     pub(crate) node: Option<String>,
     /// The nodes of the fleet by state; empty without a fleet.
     pub(crate) nodes: BTreeMap<String, u64>,
@@ -49,6 +52,15 @@ pub(crate) struct Stats {
     pub(crate) needs_me: Vec<NeedsMe>,
     /// The total, including those that are not listed.
     pub(crate) needs_me_total: u64,
+}
+
+/// The project of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(utoipa::ToSchema))]
+pub(crate) struct ProjectName {
+    pub(crate) name: String,
+    /// The folder of its `relight.toml`.
+    pub(crate) folder: String,
 }
 
 /// The deaths of one hour.

@@ -200,6 +200,7 @@ pub(crate) fn serve(
         beats,
         sessions: relight_core::session::Rules::default(),
         home: home.to_path_buf(),
+        project: None,
         node: None,
         held_back: Arc::default(),
         allows_commands,

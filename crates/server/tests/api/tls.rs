@@ -21,9 +21,14 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn served() -> Ground {
+    served_at("127.0.0.1:0")
+}
+
+fn served_at(address: &str) -> Ground {
     let tls = Some(Tls::load(&file("cert.pem"), &file("key.pem")).unwrap());
     Ground::with(Settings {
         tls,
+        listen: Some(address.parse().unwrap()),
         allows_remote: true,
         ..Settings::default()
     })
@@ -111,5 +116,20 @@ fn a_file_that_is_no_certificate_is_named() {
     for (certificate, key) in [(&zero, &file("key.pem")), (&file("cert.pem"), &zero)] {
         let error = Tls::load(certificate, key).unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
+fn only_a_daemon_of_this_machine_tells_strangers_how_to_log_in() {
+    for (address, is_told) in [("127.0.0.1:0", true), ("0.0.0.0:0", false)] {
+        let ground = served_at(address);
+        let health = ground.ask("GET", "/api/health").over_socket().send().ok();
+        let command = format!("relight --home {} dashboard", ground.home.path().display());
+        let told = is_told.then_some(command);
+        assert_eq!(
+            health["login_command"].as_str(),
+            told.as_deref(),
+            "{address}"
+        );
     }
 }
