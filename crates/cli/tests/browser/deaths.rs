@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::ground::Ground;
-use crate::house::{House, until_shown};
+use crate::house::{House, agent, until_shown};
 use crate::store;
 
 /// Of a pool: more than the page asks for at first.
@@ -78,6 +78,29 @@ fn an_agent_that_is_deferred_has_a_dashed_line() {
     until_shown(&page, "agent");
     page.until_text(".deaths", "deferred");
     page.until(&format!("window.dashed.includes({WARN})"));
+}
+
+#[test]
+fn an_agent_that_waits_for_a_task_after_its_crash_is_not_missed() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let pool = agent("reader") + "takes = \"start\"\n";
+    let house = House::with("kill -9 $$", &pool);
+    let add = ["task", "add", "page-1", "--max-retries", "0"];
+    assert_eq!(house.ground.call(&add).code, 0);
+    house.ground.until_agent("reader", |agent| {
+        agent["idle"] == true && agent["attempt"] == 1
+    });
+    let page = browser.page();
+    page.before_each_document(DASHED);
+    house.enter(&page);
+    page.until_text(".recent .back.soft", "idle");
+    page.go(&house.at("/timeline"));
+    until_shown(&page, "timeline");
+    page.click(".as-table summary");
+    page.until_text(".as-table tbody", ", idle");
+    assert_eq!(page.see("window.dashed"), json!([]));
 }
 
 #[test]

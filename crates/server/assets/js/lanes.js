@@ -30,7 +30,7 @@ export class Lanes {
     probe.remove();
   }
 
-  /** `lanes`: [{agent, attempts: [{number, begun, ended, cause}]}], attempts oldest first. */
+  /** `lanes`: [{agent, attempts: [{number, begun, ended, cause}], rest}], attempts oldest first; `rest` is null where it is not at rest. */
   draw(lanes, from, to) {
     const width = this.canvas.clientWidth;
     const height = HEAD + Math.max(1, lanes.length) * LANE;
@@ -95,11 +95,11 @@ export class Lanes {
     if (life.ended) this.#gap(lane, life, y, right);
   }
 
-  // Between a death and the next attempt: recovering, put off, or not back.
+  // Between a death and the next attempt: recovering, put off, or not back though it is not at rest.
   #gap(lane, life, y, left) {
     const next = lane.attempts.find((one) => one.number === life.number + 1);
     const is_deferred = life.cause === "deferred";
-    if (!next && !is_deferred && !isCrash(life.cause)) return;
+    if (!next && !is_deferred && (lane.rest !== null || !isCrash(life.cause))) return;
     const colour = is_deferred ? "warn" : next ? "line-strong" : "bad";
     this.pen.strokeStyle = this.colour[colour];
     this.pen.lineWidth = 2;
@@ -170,7 +170,7 @@ const cameBack = (lane, death) => lane.attempts.some((one) => one.number === dea
 
 export function deathText(lane, death) {
   const next = lane.attempts.find((one) => one.number === death.number + 1);
-  const back = next ? `back in ${duration(next.begun - (death.down ?? death.ended))}` : isCrash(death.cause) ? "not back" : "";
+  const back = next ? `back in ${duration(next.begun - (death.down ?? death.ended))}` : isCrash(death.cause) ? lane.rest ?? "not back" : "";
   return [`attempt ${death.number}: ${death.cause}, ${full(death.ended)}`, `lived ${duration(death.ended - death.begun)}`, back].filter(Boolean).join(", ");
 }
 

@@ -4,6 +4,7 @@ import { setTime, time } from "./clock.js";
 import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { icon } from "./icons.js";
 import { card, chip, empty, setChip, subjectLink } from "./parts.js";
+import { restOf } from "./rest.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
 
@@ -17,25 +18,33 @@ export function recentCard(scope) {
   const list = el("ul", { class: "recent" });
   const none = el("div", { hidden: true });
   let crashes = null; // newest first
+  let rest = new Map(); // by agent, of those that are not back
   skeleton(list, SHOWN);
   const show = () => {
-    keyed(list, crashes, (crash) => crash.id, make, fill);
+    keyed(list, crashes.map((crash) => ({ ...crash, rest: rest.get(crash.agent) })), (crash) => crash.id, make, fill);
     list.hidden = crashes.length === 0;
     none.hidden = crashes.length > 0;
+  };
+  const look = async () => {
+    const away = [...new Set(crashes.filter((crash) => !crash.back_at).map((crash) => crash.agent))];
+    const found = await Promise.all(away.map(async (agent) => [agent, await restOf(agent)]));
+    if (scope.ended) return;
+    rest = new Map(found);
+    show();
   };
   const load = async () => {
     const found = await latestCrashes().catch(() => null);
     if (!found || scope.ended) return;
     crashes = found.crashes;
     replace(none, empty(found.is_all ? "No agent has crashed." : "No agent has crashed lately."));
-    show();
+    look();
   };
   load();
   scope.on("refetch", load);
   scope.on("events", (events) => {
-    if (!crashes || !events.some((event) => event.kind.startsWith("attempt."))) return;
+    if (!crashes || !events.some((event) => event.kind.startsWith("attempt.") || (event.kind === "agent.state" && rest.has(event.agent)))) return;
     for (const event of events) crashes = withEvent(crashes, event);
-    show();
+    look();
   });
   return card("Died and came back", {}, list, none);
 }
@@ -73,5 +82,6 @@ function fill(node, death) {
   setTime(who.lastChild, death.at);
   back.classList.toggle("is-back", Boolean(death.back_at));
   const took = Date.parse(death.back_at) - Date.parse(death.down_since);
-  setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : "not back");
+  setText(back.lastChild, death.back_at ? `back in ${duration(took)}` : death.rest ?? "not back");
+  back.classList.toggle("soft", Boolean(death.rest));
 }

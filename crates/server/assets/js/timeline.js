@@ -4,6 +4,7 @@ import { full, now } from "./clock.js";
 import { el, keyed, replace, setAttribute, setText } from "./dom.js";
 import { Lanes, addEvent, deathText, listed, toLanes } from "./lanes.js";
 import { button, card, empty, pager, searchBox, subjectLink } from "./parts.js";
+import { restOf } from "./rest.js";
 import { filters, setFilters } from "./route.js";
 import { duration } from "./text.js";
 import { CAUSES, isCrash } from "./words.js";
@@ -37,6 +38,7 @@ class Timeline {
   only_crashed = false;
   page = 0;
   lanes = null;
+  rest = new Map(); // by agent, of those whose last attempt crashed
 
   constructor(scope, agent = null) {
     this.agent = agent;
@@ -57,7 +59,7 @@ class Timeline {
     this.drawing = new Lanes(this.canvas);
     this.listen(scope);
     this.load = scope.refresh(() => this.fetch(), { concerns: () => false, gap_ms: 1200 });
-    scope.on("events", (events) => this.take(events.filter((event) => event.kind.startsWith("attempt.") && (!agent || event.agent === agent))));
+    scope.on("events", (events) => this.take(events.filter((event) => (event.kind === "agent.state" || event.kind.startsWith("attempt.")) && (!agent || event.agent === agent))));
     scope.every(2000, () => this.draw());
   }
 
@@ -70,7 +72,7 @@ class Timeline {
   }
 
   alternative() {
-    const head = ["Agent", "Died", "What"].map((text) => el("th", { scope: "col", text }));
+    const head = ["Agent", "Ended", "What"].map((text) => el("th", { scope: "col", text }));
     return el("details", { class: "as-table pad", on: { toggle: () => this.fillTable() } }, el("summary", { text: "As a table" }),
       el("div", {}, el("table", {}, el("caption", { class: "unseen", text: "Deaths in the time shown" }), el("thead", {}, el("tr", {}, ...head)), this.rows)));
   }
@@ -107,7 +109,10 @@ class Timeline {
 
   take(events) {
     if (!this.lanes || !events.length) return;
-    for (const event of events) addEvent(this.lanes, event);
+    for (const event of events) {
+      this.rest.delete(event.agent);
+      if (event.kind !== "agent.state") addEvent(this.lanes, event);
+    }
     this.show();
   }
 
@@ -116,6 +121,8 @@ class Timeline {
     const found = listed(this.lanes).filter((lane) => lane.agent.toLowerCase().includes(this.search) && (!this.only_crashed || this.crashed(lane)));
     this.page = Math.min(this.page, Math.max(0, Math.ceil(found.length / PAGE) - 1));
     this.shown = found.slice(this.page * PAGE, (this.page + 1) * PAGE);
+    for (const lane of this.shown) lane.rest = this.rest.get(lane.agent);
+    this.lookForRest();
     keyed(this.names, this.shown, (lane) => lane.agent, (lane) => subjectLink("agent", lane.agent, { class: "agent-text", title: lane.agent }), () => {});
     this.field.hidden = found.length === 0;
     this.none.hidden = found.length > 0;
@@ -123,6 +130,15 @@ class Timeline {
     this.pager.show(`${this.page * PAGE + 1}–${this.page * PAGE + this.shown.length} of ${found.length} agents`, this.page > 0, (this.page + 1) * PAGE < found.length);
     this.draw();
     this.fillTable();
+  }
+
+  /** An agent that crashed and did not begin again may be at rest. */
+  async lookForRest() {
+    const away = this.shown.filter(({ agent, attempts }) => attempts.at(-1)?.ended && isCrash(attempts.at(-1).cause) && !this.rest.has(agent));
+    if (!away.length) return;
+    for (const { agent } of away) this.rest.set(agent, undefined);
+    await Promise.all(away.map(async ({ agent }) => this.rest.set(agent, await restOf(agent))));
+    this.show();
   }
 
   crashed(lane) {
