@@ -113,7 +113,7 @@ function showRecover(panel, { p50, p99, count: number }) {
   const sum = number ? `${count(number)} recoveries` : "none yet";
   draw(panel, `${p50} ${p99} ${number}`, sum, () => ({
     picture: recoverPicture(p50, p99),
-    head: ["", "time"], rows: [["half within (p50)", duration(p50)], ["99 of 100 within (p99)", duration(p99)]],
+    head: ["", "time"], rows: [["median (p50)", duration(p50)], ["p99", duration(p99)]],
   }));
 }
 

@@ -67,6 +67,9 @@ function inWords(causes) {
   return [...named, ["other", others]].filter(([, number]) => number).map(([cause, number]) => `${number} ${cause}`).join(", ");
 }
 
+/** What there is of each: `2 tasks, 1 turn`. */
+const listed = (...kinds) => kinds.filter(([number]) => number).map(([number, one, ...how]) => [count(number), number === 1 ? one : `${one}s`, ...how].join(" ")).join(", ");
+
 function sums(stats) {
   const agents = Object.values(stats.agents).reduce((all, number) => all + number, 0);
   const causes = crashCauses
@@ -77,13 +80,14 @@ function sums(stats) {
   const back = stats.recoveries_per_hour.reduce((all, hour) => all + hour.count, 0);
   const needs = stats.needs_me_total;
   const recover = stats.time_to_recover_ms;
+  const [tasks, turns, blocked] = [stats.tasks.in_progress ?? 0, stats.sessions.active ?? 0, stats.tasks.blocked ?? 0];
   const cost = (stats.cost_per_hour ?? []).reduce((all, hour) => all + Number(hour.cost), 0);
   return {
     needs: [needs, needs ? "see below" : "all is well", needs ? "warn" : "good"],
     running: [stats.agents.running ?? 0, `of ${count(agents)} agents`, "plain"],
     died: [died, [inWords(causes), died && `${count(Math.min(back, died))} back`].filter(Boolean).join("; "), died ? "bad" : "plain"],
-    recover: [recover.p50 == null ? "–" : duration(recover.p50), recover.p50 == null ? "no recovery yet" : `half; 99 % in ${duration(recover.p99)}`, "plain"],
-    work: [stats.tasks.in_progress ?? 0, `tasks, ${count(stats.tasks.blocked ?? 0)} blocked, ${count(stats.in_doubt)} ${stats.in_doubt === 1 ? "step" : "steps"} in doubt`, stats.in_doubt ? "warn" : "plain"],
+    recover: [recover.p50 == null ? "–" : duration(recover.p50), recover.p50 == null ? "no recovery yet" : `median; p99 ${duration(recover.p99)}`, "plain"],
+    work: [tasks + turns, [listed([tasks, "task"], [turns, "turn"]), listed([blocked, "task", "blocked"], [stats.in_doubt, "step", "in doubt"])].filter(Boolean).join("; "), stats.in_doubt ? "warn" : "plain"],
     spent: [money(cost), cost ? "as agents report" : "nothing reported", "plain"],
   };
 }

@@ -5,7 +5,7 @@ import { el, replace } from "./dom.js";
 import { journal } from "./journal.js";
 import { card, chip, empty, facts, subjectLink } from "./parts.js";
 import { sessionButton } from "./verbs.js";
-import { SESSION_STATES } from "./words.js";
+import { SESSION_LOOKS, sessionLook } from "./words.js";
 
 export const title = "Session";
 
@@ -36,9 +36,9 @@ function show(session, top, about) {
   const state_key = JSON.stringify(session);
   if (top.dataset.key === state_key) return;
   top.dataset.key = state_key;
-  replace(top, chip(SESSION_STATES, session.state), session.reason && el("span", { class: "soft agent-text", text: session.reason }),
+  replace(top, chip(SESSION_LOOKS, ...sessionLook(session)), session.reason && el("span", { class: "soft agent-text", text: session.reason }),
     el("div", { class: "filters end" }, session.state !== "expired" && sessionButton(session)));
   const more = Object.entries(session.context ?? {}).map(([name, value]) => [name, String(value)]);
-  replace(about, facts([["Conversation", session.session_id], ["Turn (generation)", session.generation], ["Owner", session.owner?.text], ["Owner lives", session.owner && (session.owner.alive ? "yes" : "no")],
+  replace(about, facts([["Conversation", session.session_id], ["Generation", session.generation], ["Owner", session.owner?.text], ["Owner lives", session.owner && (session.owner.alive ? "yes" : "no")],
     ["Agent", session.agent && subjectLink("agent", session.agent)], ["Deaths in a row", session.deaths_in_a_row], ["Since", time(session.since)], ["Begun", session.started_at && time(session.started_at)], ...more]));
 }

@@ -6,7 +6,7 @@ import { el, keyed, replace, setText, skeleton } from "./dom.js";
 import { card, chip, comparison, empty, pager, searchBox, setChip, sortHeads, subjectLink, table, tabs } from "./parts.js";
 import { filters, setFilters } from "./route.js";
 import { count } from "./text.js";
-import { SESSION_STATES } from "./words.js";
+import { SESSION_LOOKS, SESSION_STATES, sessionLook } from "./words.js";
 
 export const title = "Sessions";
 
@@ -70,14 +70,14 @@ export function mount(root, scope) {
 function makeRow(session) {
   return el("tr", { data: { session: session.key } },
     el("td", {}, subjectLink("session", session.key, { class: "agent-text name" }), el("small", { class: "agent-text" })),
-    el("td", {}, chip(SESSION_STATES, session.state), el("small", { class: "agent-text" })),
+    el("td", {}, chip(SESSION_LOOKS, ...sessionLook(session)), el("small", { class: "agent-text" })),
     el("td", { class: "tabular", data: { label: "generation" } }), el("td", { class: "agent-text", data: { label: "owner" } }), el("td", {}, time(session.since)), el("td"));
 }
 
 function fillRow(row, session) {
   const [key, state, generation, owner, since, action] = row.children;
   setText(key.lastChild, session.session_id);
-  setChip(state.firstChild, SESSION_STATES, session.state);
+  setChip(state.firstChild, SESSION_LOOKS, ...sessionLook(session));
   setText(state.lastChild, session.reason);
   setText(generation, session.generation);
   setText(owner, session.owner?.text ?? "–");

@@ -1,5 +1,6 @@
 // The fixed words of Relight, each with its icon and tone. A word that is not here is shown as it is;
 // without a prototype, "constructor" is such a word too.
+import { words } from "./text.js";
 
 export const VIEWS = ["overview", "timeline", "tasks", "sessions", "events"];
 
@@ -35,6 +36,10 @@ export const SESSION_STATES = {
   active: ["play", "good"], resume_pending: ["again", "info"], suspended: ["pause", "warn"],
   expired: ["clock", "calm"], idle: ["circle", "calm"],
 };
+
+/** A state that is only recorded, because its owner is gone, does not look like one that is true. */
+export const SESSION_LOOKS = { ...SESSION_STATES, owner_gone: ["bolt", "warn"] };
+export const sessionLook = ({ state, owner }) => (owner && !owner.alive ? ["owner_gone", `${words(state)} (owner gone)`] : [state]);
 
 export const STEP_STATES = { __proto__: null, done: ["check", "good"], begun: ["play", "info"], failed: ["cross", "bad"], skipped: ["slash", "calm"], in_doubt: ["doubt", "warn"], waiting: ["circle", "calm"] };
 

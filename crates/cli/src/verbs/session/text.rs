@@ -17,7 +17,7 @@ pub(super) fn show_text(session: &SessionView) -> String {
     row("reason", session.reason.clone());
     row("id", Some(session.session_id.to_string()));
     row(
-        "turn",
+        "generation",
         Some(format!(
             "{} (ended: {})",
             session.generation, session.finished
@@ -50,7 +50,13 @@ pub(super) fn list_text(sessions: &[SessionView]) -> String {
         return "no sessions; relight session begin KEY --id ID begins one".to_owned();
     }
     let header = [
-        "session", "state", "id", "turn", "owner", "updated", "reason",
+        "session",
+        "state",
+        "id",
+        "generation",
+        "owner",
+        "updated",
+        "reason",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for session in sessions {
