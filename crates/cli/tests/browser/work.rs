@@ -38,6 +38,58 @@ fn a_step_in_doubt_is_resolved_by_its_button() {
 }
 
 #[test]
+fn a_retry_offers_to_resolve_the_step_in_doubt_first() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = House::empty();
+    for words in [
+        &["task", "start", "pay-8", "--step", "pay"][..],
+        &[
+            "step", "begin", "pay", "--task", "pay-8", "--repeat", "once",
+        ],
+        &["task", "release", "pay-8", "--force"],
+        &["task", "block", "pay-8", "--reason", "did the bank get it?"],
+    ] {
+        assert_eq!(house.ground.call(words).code, 0, "{words:?}");
+    }
+    let page = browser.page();
+    house.enter(&page);
+    page.go(&house.at("/tasks/pay-8"));
+    until_shown(&page, "task");
+    let retry = "[aria-label='Retry: pay-8']";
+    page.until(&format!("document.querySelector(\"{retry}\")"));
+    page.click(retry);
+    page.until_text("#ask h2", "Resolve step pay first?");
+    page.click("#ask .primary");
+    page.until_text("#ask h2", "Did step pay happen?");
+    page.click("#ask .primary");
+    page.until_text("#toasts", "Step pay is resolved");
+}
+
+#[test]
+fn turns_are_in_flight_and_those_without_an_owner_are_told() {
+    let Some(browser) = Browser::shared() else {
+        return;
+    };
+    let house = House::empty();
+    let lines = "relight task start pay-8; relight task start pay-9; relight task block pay-9 --reason x; \
+        relight session begin chat/ben --id s-1; sleep 1000 & \
+        relight session begin chat/ana --id s-2 --owner-pid $!; kill $!";
+    assert_eq!(house.ground.shell(lines).code, 0);
+    let page = browser.page();
+    house.enter(&page);
+    page.until("[...document.querySelectorAll('.tile')].some((one) => one.textContent === 'In flight31 task, 2 turns; 1 task blocked')");
+    page.press("4");
+    until_shown(&page, "sessions");
+    page.until_text("tr[data-session='chat/ben'] .chip.good", "active");
+    page.until_text(
+        "tr[data-session='chat/ana'] .chip.warn",
+        "active (owner gone)",
+    );
+}
+
+#[test]
 fn events_go_back_to_the_first() {
     let Some(browser) = Browser::shared() else {
         return;

@@ -4,13 +4,13 @@ import { post } from "./api.js";
 import { ask } from "./dialog.js";
 import { say } from "./notice.js";
 import { words } from "./text.js";
-import { AGENT_VERBS, TASK_VERBS } from "./verbs.js";
+import { AGENT_VERBS, TASK_VERBS, waitsForPerson } from "./verbs.js";
 
 export async function changeAgent(agent, verb) {
   const { label, tone } = AGENT_VERBS[verb];
   const agreed = await ask({
     title: `${label} ${agent.name}?`, text: consequence(agent, verb),
-    type: `relight ${verb} ${agent.name}`, choices: [[verb, `${label} ${agent.name}`, tone]],
+    type: `relight ${verb} ${agent.name}`, choices: [[verb, label, tone]],
   });
   if (!agreed) return;
   const answer = await post(["agents", agent.name, verb]);
@@ -28,13 +28,14 @@ function consequence(agent, verb) {
   }
 }
 
+const occurrence = (step) => (step.occurrence > 1 ? ` --occurrence ${step.occurrence}` : "");
+
 export async function resolveStep(task, step) {
-  const again = step.occurrence > 1 ? ` --occurrence ${step.occurrence}` : "";
   const choice = await ask({
     title: `Did step ${step.name} happen?`,
     text: ["It was begun and not ended. Look at the other side (the bank, the remote repository, the mail server), not at Relight.",
       "Happened: it counts as finished and is never run. Did not: it may be run again. Whoever held the task is refused from now on."],
-    type: `relight step resolve ${step.name} --task ${task.id}${again} --happened`,
+    type: `relight step resolve ${step.name} --task ${task.id}${occurrence(step)} --happened`,
     choices: [["no", "It did not happen", "danger"], ["yes", "It happened", "primary"]],
   });
   if (!choice) return;
@@ -50,14 +51,23 @@ const TASK_TEXT = {
 export async function changeTask(task, verb) {
   const { label, tone } = TASK_VERBS[verb];
   const force = verb === "retry" && task.retries >= task.max_retries;
-  const agreed = await ask({
+  const step = verb === "retry" ? waitsForPerson(task) : null;
+  const agreed = step ? await askToResolve(task, step) : await ask({
     title: `${label} ${task.id}?`, text: [TASK_TEXT[verb], force && "Its retries are used up; this one is given by you."],
     type: `relight task ${verb} ${task.id}${force ? " --force" : ""}`, choices: [[verb, label, tone]],
   });
+  if (agreed === "resolve") return resolveStep(task, step);
   if (!agreed) return;
   const after = await post(["tasks", task.id, verb], force ? { force } : {});
   done(`Task ${task.id} is ${words(after.status)}.`);
 }
+
+const askToResolve = (task, step) => ask({
+  title: `Resolve step ${step.name} first?`,
+  text: `Step ${step.name} was begun and not ended, and its repeat rule is “once”: only a person can say whether it happened. Until then, a retry blocks the task again.`,
+  type: `relight step resolve ${step.name} --task ${task.id}${occurrence(step)} --happened`,
+  choices: [["retry", "Retry anyway", ""], ["resolve", "Resolve …", "primary"]],
+});
 
 export async function changeSession(session, verb) {
   const label = verb === "resume" ? "Resume" : "Suspend";

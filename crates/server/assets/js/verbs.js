@@ -44,6 +44,9 @@ export function inDoubt(task) {
   return task.steps.filter((step) => step.state === "begun" && names.has(stepName(step)) && !isUnderWay(task, Date.parse(step.at)));
 }
 
+/** The step in doubt that only a person decides: a retry would stop at it. */
+export const waitsForPerson = (task) => (isWorkedOn(task) ? null : inDoubt(task).find((step) => step.rule === "once"));
+
 /** The step that its holder works on now. */
 export const stepUnderWay = (task) => task.steps?.findLast((step) => step.state === "begun" && isUnderWay(task, Date.parse(step.at)));
 
