@@ -83,6 +83,8 @@ fn an_agent_that_is_stopped_and_started_says_so() {
     page.until("document.getElementById('ask').open");
     page.click("#ask .primary");
     until_attempt(&page, 2);
+    page.press("5");
+    page.until_text(".journal", "Told to end: stop");
 }
 
 #[test]

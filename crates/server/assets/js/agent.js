@@ -63,7 +63,7 @@ function aboutFacts(agent) {
 
 function deathsCard(scope, name, concerns) {
   const list = el("ul", { class: "deaths" });
-  const none = el("div", { hidden: true }, empty("It has not died yet."));
+  const none = el("div", { hidden: true }, empty("No attempt has ended yet."));
   const more = button("Older attempts", () => { limit += DEATHS * 2; load(); }, { class: "quiet more", hidden: true });
   let limit = DEATHS;
   skeleton(list, 4);

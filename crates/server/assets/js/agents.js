@@ -15,7 +15,7 @@ const LOOK_MS_MANY = 15_000; // how often a long list is fetched whole
 const MENDED_MAX = 8;
 const AGENTS_MAX = 20_000;
 const COLUMNS = [["name", "Agent"], ["state", "State"], ["attempt", "Attempt"], ["last_sign_at", "Last sign"],
-  ["task", "Working on"], ["last_death", "Last death"]];
+  ["task", "Working on"], ["last_death", "Last end"]];
 const ORDER = ["terminated", "crashed", "suspended", "running", "idle", "created", "stopped"];
 const REST = ["idle", "stopped"]; // one state for the daemon, which does not count them apart
 const at = (iso) => (iso ? Date.parse(iso) : null);

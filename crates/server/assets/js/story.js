@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { chip } from "./parts.js";
 import { placeOf } from "./route.js";
 import { count, duration, ending, flat, money, stepName, words } from "./text.js";
-import { AGENT_STATES, CAUSES, SESSION_STATES, TASK_STATUSES } from "./words.js";
+import { AGENT_STATES, CAUSES, SESSION_STATES, TASK_STATUSES, isCrash } from "./words.js";
 
 /** Who has a lease. `names` tells the agent and the number of an attempt by its tag, where they are known. */
 export function who(holder, names) {
@@ -45,9 +45,11 @@ const STORIES = {
   "checkpoint.imported": ({ detail }) => [`Taken in from the file ${detail.file ?? ""}`],
   "checkpoint.damaged": ({ detail }) => [`The damaged file ${detail.file ?? ""} was set aside: `, text(detail.reason ?? "")],
   "agent.created": ({ detail }) => ["Agent added", detail.command?.length ? ": " : "", text((detail.command ?? []).join(" "))],
-  "agent.changed": ({ detail }) => (detail.forgotten ? [`Agent ${detail.forgotten} was removed by prune`] : ["Configuration changed"]),
+  "agent.changed": ({ detail }) => (detail.forgotten ? [`Agent ${detail.forgotten} was removed by prune`] : !("task" in detail) ? ["Configuration changed"]
+    : detail.task ? ["Given the task ", el("a", { href: placeOf("task", detail.task), class: "agent-text", text: detail.task })] : ["No longer has a task"]),
   "agent.state": ({ detail }) => {
-    const { from, to, why, by, again_at, until } = detail;
+    const { from, to, why, by, again_at, until, ending } = detail;
+    if (from === to && to === "running") return [ending ? `Told to end: ${words(ending)}` : "The next attempt began at once"];
     return ["State changed: ", from && chip(AGENT_STATES, from), from && " → ", to && chip(AGENT_STATES, to), why && ` ${typeof why === "string" ? words(why) : flat(why)}`,
       by && ` by ${by === "itself" ? "itself" : `a ${by}`}`, again_at && `, again at ${full(again_at)}`, until && `, until ${full(until)}`];
   },
@@ -58,7 +60,7 @@ const STORIES = {
   "agent.wish": ({ detail }) => [`${words(detail.progress ?? "asked")}: ${detail.verb ?? ""}`, detail.by && ` by ${detail.by}`],
   "attempt.begun": ({ detail }) => [`Attempt ${detail.number} began`],
   "attempt.started": ({ detail }) => [`Attempt ${detail.number} runs as process ${detail.pid}`],
-  "attempt.died": ({ detail }) => [`Attempt ${detail.number} died: `, chip(CAUSES, detail.cause), ` ${ending(detail.how ?? {})} after ${duration(detail.lived_ms)}`, detail.note && ", ", detail.note && text(detail.note)],
+  "attempt.died": ({ detail }) => [`Attempt ${detail.number} ${isCrash(detail.cause) ? "died" : "ended"}: `, chip(CAUSES, detail.cause), ` ${ending(detail.how ?? {})} after ${duration(detail.lived_ms)}`, detail.note && ", ", detail.note && text(detail.note)],
   alert: ({ detail }) => [text(detail.text ?? words(detail.alert ?? "alert")), detail.hint && " ", detail.hint && el("code", { class: "agent-text", text: detail.hint })],
   recovered: (event) => (event.detail.store ? ["The store was restored from a backup"] : ["Step ", step(event), " died with its supervisor; its repeat rule decides"]),
   "boot.loop": ({ detail }) => [`The machine went down soon after ${detail.boots?.length ?? detail.boots ?? "several"} starts; nothing was resumed`],
