@@ -53,6 +53,18 @@ fn agents_that_wait_for_a_task_are_counted_and_listed_as_idle() {
             state
         );
     }
+    page.go(&house.at("/events"));
+    until_shown(&page, "events");
+    for told in [
+        "Given the task page-1",
+        "No longer has a task",
+        "ended: completed",
+    ] {
+        page.until_text(".journal", told);
+    }
+    for wrong in ["Configuration changed", "died: ", "running → running"] {
+        assert!(!page.text(".journal").contains(wrong), "{wrong}");
+    }
 }
 
 #[test]
@@ -78,5 +90,12 @@ fn a_long_name_stays_inside_its_card() {
         );
         let outside = page.see("[...document.querySelectorAll('.command')].filter((one) => one.getBoundingClientRect().right > one.closest('.card').getBoundingClientRect().right).length");
         assert_eq!(outside, 0, "phone: {is_phone}");
+        let cut = page.see("[...document.querySelectorAll('.config dt')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)");
+        assert_eq!(cut, json!([]), "phone: {is_phone}");
+        page.click(".page-top .verb-restart");
+        page.until("document.getElementById('ask').open");
+        let outside = page.see("[...document.querySelectorAll('#ask button')].filter((one) => one.scrollWidth > one.clientWidth || one.getBoundingClientRect().right > one.closest('dialog').getBoundingClientRect().right).length");
+        assert_eq!(outside, 0, "phone: {is_phone}");
+        page.press("\u{e00c}");
     }
 }

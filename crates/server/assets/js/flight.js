@@ -34,9 +34,11 @@ function fillRow(row, task) {
   setText(name.lastChild, task.title);
   const at_step = stepName(stepUnderWay(task) ?? task.next_step);
   setText(step, at_step || "–");
+  setAttribute(step, "title", at_step);
   step.classList.toggle("blank", !at_step);
   if (agent.dataset.agent !== (task.agent ?? "")) replace(agent, task.agent ? subjectLink("agent", task.agent) : task.holder?.text ?? "–");
   agent.dataset.agent = task.agent ?? "";
+  setAttribute(agent, "title", agent.textContent);
   const { done, all } = stepCounts(task);
   setAttribute(steps.firstChild, "max", Math.max(1, all));
   setAttribute(steps.firstChild, "value", done);

@@ -24,7 +24,7 @@ const SORT = {
   id: (task) => task.id, status: (task) => ORDER.indexOf(task.status), steps: (task) => stepCounts(task).part, agent: (task) => task.agent,
   holder: (task) => task.holder?.text, cost: (task) => Number(task.cost) || null, updated: (task) => Date.parse(task.updated_at), added: (task) => Date.parse(task.created_at),
 };
-const row_height = () => (innerWidth <= 720 ? 84 : 52); // as in style.css and pages.css
+const row_height = () => (innerWidth <= 720 ? 94 : 52); // as in style.css and pages.css
 
 export function mount(root, scope) {
   root.append(new TaskTable(scope, filters()).node);
