@@ -206,6 +206,19 @@ impl EventKind {
     pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.get(usize::from(code).checked_sub(1)?).copied()
     }
+
+    /// Whether it belongs to the records of steps, which stay as long as their task.
+    pub fn is_of_steps(self) -> bool {
+        matches!(
+            self,
+            Self::StepBegun
+                | Self::StepDone
+                | Self::StepFailed
+                | Self::StepResolved
+                | Self::StepSkipped
+                | Self::StepsCleared
+        )
+    }
 }
 
 impl Serialize for EventKind {

@@ -1,13 +1,14 @@
 //! Removing what nobody wants any more: expired work, and finished work that is old.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use relight_core::event::EventKind;
 use relight_core::ids::{SessionKey, TaskId};
 use relight_core::session::{Session, SessionStateKind};
 use relight_core::task::Task;
 use relight_core::time::{Span, Time};
-use relight_store::{SessionQuery, TaskQuery};
+use relight_store::{AttemptQuery, EventQuery, SessionQuery, TaskQuery};
 
 use crate::boxed::boxed;
 use crate::dialect;
@@ -27,7 +28,7 @@ pub struct Candidate {
     folder: Option<String>,
 }
 
-/// What was removed.
+/// What was removed, or would be.
 #[derive(Debug, Default)]
 pub struct Pruned {
     /// Tasks.
@@ -196,14 +197,92 @@ pub async fn prune(
         pruned.tasks.extend(removed);
         tell(pruned.tasks.len());
     }
-    let before = Time::from_ms(now.as_ms().saturating_sub_unsigned(older_than.as_ms()));
+    let before = limit(older_than, now);
     pruned.events = engine.store().forget_events(before).await?;
     pruned.attempts = engine.store().forget_attempts(before).await?;
     let sessions = old_sessions(engine, older_than, now).await?;
     pruned.sessions = prune_sessions(engine, &sessions).await?;
     for folder in &found.folders {
         // A folder of another machine or user is theirs to sweep.
-        pruned.temporary_files += dialect::sweep(folder).unwrap_or(0);
+        pruned.temporary_files += dialect::sweep(folder, false).unwrap_or(0);
     }
     Ok(pruned)
+}
+
+/// Counts what [`prune`] would remove, and changes nothing.
+pub async fn foresee(
+    engine: &Engine,
+    found: &Candidates,
+    older_than: Span,
+    now: Time,
+) -> Result<Pruned, ActError> {
+    let before = limit(older_than, now);
+    let tasks: Vec<TaskId> = found.tasks.iter().map(|one| one.id.clone()).collect();
+    let sessions = old_sessions(engine, older_than, now).await?.len() as u64;
+    let sweep = |folder: &PathBuf| dialect::sweep(folder, true).unwrap_or(0);
+    Ok(Pruned {
+        events: old_events(engine, &tasks, before).await?,
+        attempts: old_attempts(engine, before).await?,
+        sessions,
+        temporary_files: found.folders.iter().map(sweep).sum(),
+        tasks,
+        ..Pruned::default()
+    })
+}
+
+fn limit(older_than: Span, now: Time) -> Time {
+    Time::from_ms(now.as_ms().saturating_sub_unsigned(older_than.as_ms()))
+}
+
+/// How many events would go by `forget_events` once these tasks have gone with theirs.
+async fn old_events(engine: &Engine, tasks: &[TaskId], before: Time) -> Result<u64, ActError> {
+    let store = engine.store();
+    let tasks: HashSet<&TaskId> = tasks.iter().collect();
+    // The newest stays; after a task was removed, that is the event which says so.
+    let newest = match tasks.is_empty() {
+        true => store.newest_event().await?,
+        false => u64::MAX,
+    };
+    let (mut after, mut count) = (0, 0);
+    loop {
+        let kinds = EventKind::ALL.into_iter();
+        let query = EventQuery {
+            after,
+            before: None,
+            task: None,
+            agent: None,
+            kinds: kinds.filter(|kind| !kind.is_of_steps()).collect(),
+            limit: 1_000,
+            newest: false,
+        };
+        let events = store.events(query).await?;
+        let Some(last) = events.last() else {
+            return Ok(count);
+        };
+        after = last.id;
+        let stays = |task: &TaskId| !tasks.contains(task);
+        let old = events.iter().filter(|event| {
+            event.at < before && event.id != newest && event.task.as_ref().is_none_or(stays)
+        });
+        count += old.count() as u64;
+    }
+}
+
+/// How many attempts would go by `forget_attempts`.
+async fn old_attempts(engine: &Engine, before: Time) -> Result<u64, ActError> {
+    let query = AttemptQuery {
+        agent: None,
+        ended: false,
+        before: None,
+        limit: usize::MAX,
+    };
+    let mut agents = HashSet::new();
+    let attempts = engine.store().attempts(query).await?;
+    // The first of each agent is its newest, which stays.
+    let old = attempts.into_iter().filter(|attempt| {
+        !agents.insert(attempt.agent.clone())
+            && attempt.ended.is_some()
+            && attempt.begun_at < before
+    });
+    Ok(old.count() as u64)
 }

@@ -1,9 +1,9 @@
 //! `relight prune`.
 
 use relight_runtime::os::clock;
-use relight_runtime::prune::{Candidate, OldSession, Pruned, candidates, old_sessions, prune};
+use relight_runtime::prune::{Candidate, Pruned, candidates, foresee, prune};
 use relight_runtime::supervise::successor::task_state_file;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::progress::Bar;
 use crate::arguments::other::PruneArguments;
@@ -22,14 +22,14 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
         // The folder here may have lost its last task already. One that cannot be used is not swept.
         found.folders.extend(environment.checkpoint_folder(None));
         if arguments.dry_run {
-            let sessions = old_sessions(&engine, arguments.older_than, now).await?;
-            foretell(environment, &found.tasks, &sessions);
+            let pruned = foresee(&engine, &found, arguments.older_than, now).await?;
+            tell(environment, &pruned, Some(&found.tasks));
             return Ok(0);
         }
         let all = found.tasks.len();
         let mut bar = Bar::new(environment);
-        let tell = |done: usize| bar.count("removing tasks", done, all);
-        let pruned = prune(&engine, &found, arguments.older_than, now, tell).await?;
+        let count = |done: usize| bar.count("removing tasks", done, all);
+        let pruned = prune(&engine, &found, arguments.older_than, now, count).await?;
         drop(bar);
         let home = environment.store_folder(&engine)?;
         for id in &pruned.tasks {
@@ -42,7 +42,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PruneArguments) -> Outc
                 &format!("{id} stays: its file could not be removed: {error}"),
             );
         }
-        tell_removed(environment, &pruned);
+        tell(environment, &pruned, None);
         Ok(0)
     })
 }
@@ -55,23 +55,8 @@ fn not_here() -> Failure {
     )
 }
 
-/// What would go. Old sessions are counted: there may be one for every conversation that ever was.
-fn foretell(environment: &Environment, found: &[Candidate], sessions: &[OldSession]) {
-    let mut text: Vec<String> = found
-        .iter()
-        .map(|one| format!("would remove {} ({})", one.id, one.why))
-        .collect();
-    if !sessions.is_empty() {
-        text.push(format!("would remove {} old sessions", sessions.len()));
-    }
-    if text.is_empty() {
-        text.push("nothing to remove".to_owned());
-    }
-    let value = json!({"dry_run": true, "tasks": items(found), "sessions": sessions.len()});
-    output::answer(environment, &value, &text.join("\n"));
-}
-
-fn tell_removed(environment: &Environment, pruned: &Pruned) {
+/// What went; in a dry run, what would go, with the reason for each task.
+fn tell(environment: &Environment, pruned: &Pruned, dry_run: Option<&[Candidate]>) {
     let Pruned {
         tasks,
         events,
@@ -80,22 +65,40 @@ fn tell_removed(environment: &Environment, pruned: &Pruned) {
         temporary_files,
         ..
     } = pruned;
-    let mut parts = vec![format!("{} tasks", tasks.len()), format!("{events} events")];
-    parts.extend((*attempts > 0).then(|| format!("{attempts} attempts")));
-    parts.extend((*sessions > 0).then(|| format!("{sessions} sessions")));
-    parts.extend((*temporary_files > 0).then(|| format!("{temporary_files} temporary files")));
-    let last = parts.pop().unwrap_or_default();
-    let text = format!("removed {} and {last}", parts.join(", "));
+    let parts = [
+        (tasks.len(), "task", "tasks"),
+        (*events as usize, "event", "events"),
+        (*attempts as usize, "attempt", "attempts"),
+        (*sessions as usize, "session", "sessions"),
+        (*temporary_files, "temporary file", "temporary files"),
+    ];
+    let found = parts.into_iter().filter(|(count, ..)| *count > 0);
+    let mut parts: Vec<String> = found
+        .map(|(count, one, many)| output::count_of(count, one, many))
+        .collect();
+    let last = parts.pop();
+    let what = match (last, parts.join(", ")) {
+        (None, _) => None,
+        (Some(last), others) if others.is_empty() => Some(last),
+        (Some(last), others) => Some(format!("{others} and {last}")),
+    };
+    let of_task = |one: &Candidate| format!("would remove {} ({})", one.id, one.why);
+    let mut lines: Vec<String> = dry_run.unwrap_or_default().iter().map(of_task).collect();
+    lines.push(match (what, dry_run) {
+        (Some(what), Some(_)) => format!("would remove {what}"),
+        (Some(what), None) => format!("removed {what}"),
+        (None, _) => "nothing to remove".to_owned(),
+    });
+    let tasks = match dry_run {
+        Some(found) => found
+            .iter()
+            .map(|one| json!({"id": one.id, "why": one.why}))
+            .collect(),
+        None => json!(tasks),
+    };
     let value = json!({
-        "dry_run": false, "tasks": tasks, "events": events, "attempts": attempts,
+        "dry_run": dry_run.is_some(), "tasks": tasks, "events": events, "attempts": attempts,
         "sessions": sessions, "temporary_files": temporary_files,
     });
-    output::answer(environment, &value, &text);
-}
-
-fn items(found: &[Candidate]) -> Vec<Value> {
-    found
-        .iter()
-        .map(|one| json!({"id": one.id, "why": one.why}))
-        .collect()
+    output::answer(environment, &value, &lines.join("\n"));
 }

@@ -336,6 +336,28 @@ fn a_dry_run_only_says_what_would_go() {
 }
 
 #[test]
+fn a_dry_run_counts_what_prune_then_removes() {
+    let place = to_prune();
+    fs::write(place.work("memory/checkpoints/.open.json.tmp-1-0"), "{").unwrap();
+    let limit = "--older-than 0s";
+    place.ok("run --name a -- true");
+    place.ok("run --name a -- true");
+    let counts = |answer: &Value| {
+        let of = ["events", "attempts", "sessions", "temporary_files"].map(|it| answer[it].clone());
+        (answer["tasks"].as_array().unwrap().len(), of)
+    };
+    let foreseen = place.json(&format!("prune --dry-run {limit}"));
+    let text = place.ok(&format!("prune --dry-run {limit}")).text();
+    assert!(text.contains("events, 1 attempt and 1 temporary file"), "{text}");
+    let removed = place.json(&format!("prune {limit}"));
+    assert_eq!(counts(&foreseen), counts(&removed));
+    // Without tasks, the newest event is an old one, and stays.
+    place.ok("run --name a -- true");
+    let foreseen = place.json(&format!("prune --dry-run {limit}"));
+    assert_eq!(counts(&foreseen), counts(&place.json(&format!("prune {limit}"))));
+}
+
+#[test]
 fn prune_removes_tasks_and_their_files() {
     let place = to_prune();
     let answer = place.json("prune --older-than 0s");

@@ -103,11 +103,11 @@ fn is_temporary_name(name: &[u8]) -> bool {
 }
 
 impl CheckpointFolder {
-    /// Removes temporary files that dead writers left behind; answers how many.
+    /// Removes temporary files that dead writers left behind, or only counts them; answers how many.
     ///
     /// The caller holds the folder's lock, so no writer is at work. A file that cannot be removed is
     /// left for the next time.
-    pub(crate) fn sweep_temporary_files(&self) -> io::Result<usize> {
+    pub(crate) fn sweep_temporary_files(&self, dry_run: bool) -> io::Result<usize> {
         let Some(directory) = Directory::open(self.path())? else {
             return Ok(0);
         };
@@ -115,7 +115,7 @@ impl CheckpointFolder {
         let removed = names.iter().filter(|name| {
             statat(&directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
                 .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
-                && unlinkat(&directory, name.as_c_str(), AtFlags::empty()).is_ok()
+                && (dry_run || unlinkat(&directory, name.as_c_str(), AtFlags::empty()).is_ok())
         });
         Ok(removed.count())
     }

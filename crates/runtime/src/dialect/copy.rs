@@ -290,13 +290,13 @@ pub fn remove(folder: &Path, id: &TaskId) -> io::Result<()> {
     CheckpointFolder::at(folder).remove(id.as_str()).map(|_| ())
 }
 
-/// Removes what writers that died left in a folder beside its files; answers how many.
-pub fn sweep(folder: &Path) -> io::Result<usize> {
+/// Removes what writers that died left in a folder beside its files, or only counts it; answers how many.
+pub fn sweep(folder: &Path, dry_run: bool) -> io::Result<usize> {
     if !folder.is_dir() {
         return Ok(0);
     }
     let _lock = lock(folder)?;
-    CheckpointFolder::at(folder).sweep_temporary_files()
+    CheckpointFolder::at(folder).sweep_temporary_files(dry_run)
 }
 
 /// One writer of the folder at a time; freed with the handle. The folder is made when it is absent.

@@ -202,7 +202,7 @@ impl MemoryState {
         let count = self.events.len();
         let newest = self.newest_event();
         self.events
-            .retain(|id, event| event.at >= before || is_of_steps(event.kind) || *id == newest);
+            .retain(|id, event| event.at >= before || event.kind.is_of_steps() || *id == newest);
         (count - self.events.len()) as u64
     }
 
@@ -608,16 +608,4 @@ fn words(task: &Task) -> String {
 fn is_held_by(task: &Task, tag: &AttemptTag) -> bool {
     let held = task.lease.held.as_ref();
     held.and_then(|held| held.holder.attempt()) == Some(tag.as_str())
-}
-
-fn is_of_steps(kind: EventKind) -> bool {
-    matches!(
-        kind,
-        EventKind::StepBegun
-            | EventKind::StepDone
-            | EventKind::StepFailed
-            | EventKind::StepResolved
-            | EventKind::StepSkipped
-            | EventKind::StepsCleared
-    )
 }

@@ -16,7 +16,7 @@ fn only_temporary_files_of_ours_are_swept() {
         fs::write(folder.path().join(name), "half").unwrap();
     }
     symlink("a.json", folder.path().join(".c.json.tmp-1-1")).unwrap();
-    assert_eq!(folder.sweep_temporary_files().unwrap(), 1);
+    assert_eq!(folder.sweep_temporary_files(false).unwrap(), 1);
     insta::assert_snapshot!(names_in(folder.path()).join("\n"), @"
     .a.json.tmp-1
     .a.json.tmp-x-0
@@ -29,5 +29,5 @@ fn only_temporary_files_of_ours_are_swept() {
 
 #[test]
 fn an_absent_folder_needs_no_sweep() {
-    assert_eq!(absent_folder().1.sweep_temporary_files().unwrap(), 0);
+    assert_eq!(absent_folder().1.sweep_temporary_files(false).unwrap(), 0);
 }
