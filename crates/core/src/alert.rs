@@ -324,8 +324,7 @@ impl Alert {
 }
 
 fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
-    let command = resolve_command(id, step);
-    format!("see whether it happened, then {command} --happened (or --did-not)")
+    format!("see whether it happened, then {}", resolve_first(id, step))
 }
 
 /// The command that resolves a step in doubt, without the answer: `--happened` or `--did-not`.
@@ -339,6 +338,12 @@ pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
         "relight step resolve {name}{occurrence} --task {}",
         shell_word(id.as_str())
     )
+}
+
+/// What to type first where only a person may decide whether a step happened.
+pub fn resolve_first(id: &TaskId, step: &StepKey) -> String {
+    let command = resolve_command(id, step);
+    format!("{command} --happened (or --did-not)")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::alert::resolve_command;
+use crate::alert::{resolve_command, resolve_first};
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
 use crate::shell::shell_word;
@@ -217,7 +217,7 @@ impl Refusal {
             Self::WaitsForPerson { .. } => ErrorCode::WAITS_FOR_PERSON,
             Self::UsedUp { .. } => ErrorCode::USED_UP,
             Self::StepsLeftOpen { .. } => ErrorCode::STEPS_LEFT_OPEN,
-            Self::StepInDoubt { .. } => ErrorCode::IN_DOUBT,
+            Self::StepInDoubt { .. } | Self::StepUnresolved { .. } => ErrorCode::IN_DOUBT,
             Self::OtherAgent { .. }
             | Self::RetriesUsedUp { .. }
             | Self::GivenUp { .. }
@@ -292,6 +292,7 @@ impl Refusal {
                 shell_word(task.as_str()),
                 resolve_command(task, step)
             ),
+            Self::StepUnresolved { task, step } => resolve_first(task, step),
             Self::NoSuchStep { task, .. } => {
                 format!("relight step list --task {}", shell_word(task.as_str()))
             }
@@ -326,6 +327,7 @@ impl Refusal {
             | Self::RetriesUsedUp { .. }
             | Self::GivenUp { .. }
             | Self::WaitsForPerson { .. }
+            | Self::StepUnresolved { .. }
             | Self::UsedUp { .. } => model_hint::ASK,
             Self::StepNotBegun { .. } => "call step_begin first",
             Self::StepsLeftOpen { .. } => "finish them, or close each with step_skip and a reason",

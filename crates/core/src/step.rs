@@ -408,6 +408,12 @@ impl Step {
         self.state == StepState::Begun
     }
 
+    /// In doubt as soon as nobody is at it, and only a person may decide whether it happened. An observed
+    /// call is never work to do.
+    pub fn waits_for_person(&self) -> bool {
+        self.is_open() && self.rule == RepeatRule::Once && self.call.is_none()
+    }
+
     /// Begun under this lease, so that its holder may be at it. One begun without a fence counts as
     /// its holder's.
     pub fn is_of_lease(&self, fence: Fence) -> bool {

@@ -363,7 +363,8 @@ impl Engine {
             if round == 0 && self.takes_in_file(&task).await {
                 continue;
             }
-            let steps = self.steps_for(&task, event.needs_all_steps()).await?;
+            let needed = event.needs_all_steps(&task);
+            let steps = self.steps_for(&task, needed).await?;
             let scene = TaskDecisionInput {
                 steps: &steps,
                 ..self.scene(&task, step.as_ref(), right).await?
@@ -419,13 +420,11 @@ impl Engine {
         }
     }
 
-    /// The steps of a task whose completion is decided: only declared ones can be left open.
     async fn steps_for(&self, task: &Task, needed: bool) -> Result<Vec<Step>, ActError> {
-        let none = !needed || task.spec.steps.is_empty();
-        Ok(if none {
-            Vec::new()
-        } else {
+        Ok(if needed {
             self.store.steps(&task.id).await?
+        } else {
+            Vec::new()
         })
     }
 
@@ -446,7 +445,7 @@ impl Engine {
             if round == 0 && self.takes_in_file(&task).await {
                 continue;
             }
-            let needs_all = events.iter().any(TaskEvent::needs_all_steps);
+            let needs_all = events.iter().any(|event| event.needs_all_steps(&task));
             let mut steps = self.steps_for(&task, needs_all).await?;
             for key in events.iter().filter_map(TaskEvent::step) {
                 if !steps.iter().any(|step| step.key == *key) {

@@ -1,7 +1,7 @@
 //! `relight inflight`: everything in doubt or in flight, the most urgent first.
 
-use relight_core::ids::TaskId;
-use relight_core::step::{RepeatRule, StepKey};
+use relight_core::alert::resolve_first;
+use relight_core::step::RepeatRule;
 use relight_core::time::Time;
 use relight_runtime::inflight::{self, Holding, Inflight, OpenStep, OpenTurn, Unsupervised};
 use relight_runtime::os::clock;
@@ -70,15 +70,7 @@ fn doubt(doubt: &OpenStep, now: Time) -> String {
     let age = now.since(*since);
     format!(
         "task {task} ({status}) · step {step} · {rule}, begun {age} ago; {then}\n      {}",
-        resolve_command(task, step)
-    )
-}
-
-/// What a person types who found out.
-pub(super) fn resolve_command(task: &TaskId, step: &StepKey) -> String {
-    format!(
-        "{} --happened (or --did-not)",
-        relight_core::alert::resolve_command(task, step)
+        resolve_first(task, step)
     )
 }
 

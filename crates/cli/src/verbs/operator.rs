@@ -296,9 +296,12 @@ pub(super) fn waiting_text(waiting: &AwaitingOperator) -> String {
     if !waiting.in_doubt.is_empty() {
         facts.push(format!("in doubt {}", waiting.in_doubt.join(", ")));
     }
+    let resolve = waiting.resolve.as_ref();
+    let resolve = resolve.map(|command| format!("first: {command}\n    "));
     format!(
-        "{text}\n    {}\n    {}",
+        "{text}\n    {}\n    {}{}",
         facts.join(" · "),
+        resolve.unwrap_or_default(),
         then_text(waiting, clock::now())
     )
 }

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
+use relight_core::alert::resolve_first;
 use relight_core::decide::{Right, StepAdvice, TaskEvent};
 use relight_core::error_code::ErrorCode;
 use relight_core::ids::{StepName, TaskId};
 use relight_core::lease::Fence;
 use relight_core::progress::Progress;
 use relight_core::step::{KeptBytes, Output, RepeatRule, Step, StepKey, StepState};
-use relight_runtime::engine::{ActError, Acted};
+use relight_runtime::engine::{ActError, Acted, TaskSnapshot};
 use relight_runtime::operations::step::{self, StepBegin, StepEnd, StepResolve, StepSkip};
 use relight_runtime::operations::step_times::StepTime;
 use relight_runtime::operations::view::StepWithOutput;
 use relight_runtime::operations::{Context, view};
 use relight_runtime::os::file;
 
-use super::inflight::resolve_command;
 use super::operate::{context, operate};
 use super::step_run;
 use crate::arguments::step::{
@@ -101,7 +101,7 @@ fn in_doubt(task: &TaskId, key: &StepKey) -> Failure {
 
 /// What a person types who found out.
 pub(super) fn resolve_hint(task: &TaskId, key: &StepKey) -> String {
-    format!("find out, then: {}", resolve_command(task, key))
+    format!("find out, then: {}", resolve_first(task, key))
 }
 
 fn begin(environment: &Environment, arguments: StepBeginArguments) -> Outcome {
@@ -217,12 +217,12 @@ fn read_output(path: &Path) -> Result<Output, Failure> {
 fn list(environment: &Environment, arguments: StepListArguments) -> Outcome {
     let task = environment.task(arguments.task)?;
     let context = context(environment)?;
-    let view = block_on(context.engine.view(&task))?;
+    let view = block_on(context.show(&task))?;
     let times = block_on(context.step_times(&task))?;
     output::answer(
         environment,
         &view::StepList::new(&view),
-        &steps_text(&view.steps, &view.progress, &times),
+        &steps_text(&view, &times),
     );
     Ok(0)
 }
@@ -250,7 +250,10 @@ fn show(environment: &Environment, arguments: &StepShowArguments) -> Outcome {
     let found = find(&context, environment, arguments)?;
     let task =
         TaskId::new(&found.task).map_err(|error| Failure::new(Exit::Bug, error.to_string()))?;
-    let times = block_on(context.step_times(&task))?;
+    let (view, times) = (
+        block_on(context.show(&task))?,
+        block_on(context.step_times(&task))?,
+    );
     let key = StepKey {
         name: arguments.name.clone(),
         occurrence: arguments.occurrence.get(),
@@ -267,11 +270,7 @@ fn show(environment: &Environment, arguments: &StepShowArguments) -> Outcome {
         ("task", Some(found.task.clone())),
         (
             "state",
-            Some(if step.state == "begun" {
-                "in doubt, or running".to_owned()
-            } else {
-                step.state.clone()
-            }),
+            Some(state_text(&step.state, &key, &view.progress)),
         ),
         ("rule", Some(step.rule.clone())),
         ("tries", Some(step.tries.to_string())),
@@ -323,20 +322,19 @@ fn print_output(environment: &Environment, arguments: &StepOutputArguments) -> O
 
 /// The steps under each other, and what is still to do.
 pub(super) fn steps_text(
-    steps: &[Step],
-    progress: &Progress,
+    TaskSnapshot {
+        task,
+        steps,
+        progress,
+    }: &TaskSnapshot,
     times: &HashMap<StepKey, StepTime>,
 ) -> String {
     let header = ["step", "state", "rule", "tries", "took", "at"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for step in steps {
-        let state = match step.state {
-            StepState::Begun => "in doubt",
-            state => state.as_str(),
-        };
         rows.push(vec![
             step.key.to_string(),
-            state.to_owned(),
+            state_text(step.state.as_str(), &step.key, progress),
             step.rule.to_string(),
             step.tries.to_string(),
             took_text(times.get(&step.key)),
@@ -349,10 +347,24 @@ pub(super) fn steps_text(
         rows.push(vec![name.clone(), "to do".to_owned()]);
     }
     if rows.len() == 1 {
-        "no steps yet".to_owned()
-    } else {
-        output::table(&rows)
+        return "no steps yet".to_owned();
     }
+    let is_in_doubt = |step: &&Step| progress.in_doubt.contains(&step.key.to_string());
+    let unresolved = steps.iter().filter(|step| step.waits_for_person());
+    let resolve = unresolved.filter(is_in_doubt).map(|step| {
+        let command = resolve_first(&task.id, &step.key);
+        format!("\n\nstep {} is in doubt: {command}", step.key)
+    });
+    output::table(&rows) + &resolve.collect::<String>()
+}
+
+fn state_text(state: &str, key: &StepKey, progress: &Progress) -> String {
+    match state {
+        "begun" if progress.in_doubt.contains(&key.to_string()) => "in doubt",
+        "begun" => "running",
+        state => state,
+    }
+    .to_owned()
 }
 
 fn took_text(time: Option<&StepTime>) -> String {

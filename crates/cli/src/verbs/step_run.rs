@@ -114,7 +114,7 @@ async fn step(
         StepAdvice::Finished => replay(environment, place).await,
         StepAdvice::Ask | StepAdvice::Wait => Err(place.in_doubt()),
         StepAdvice::Go | StepAdvice::Again => {
-            execute(environment, place, arguments, rule, running.as_ref()).await
+            return execute(environment, place, arguments, rule, running).await;
         }
     };
     drop(running);
@@ -250,7 +250,7 @@ async fn execute(
     place: &StepContext,
     arguments: &StepRunArguments,
     rule: RepeatRule,
-    running: Option<&RunningStep>,
+    running: Option<RunningStep>,
 ) -> Outcome {
     let (program, rest) = arguments
         .command
@@ -282,7 +282,7 @@ async fn execute(
             return Ok(code);
         }
     };
-    if let (Some(running), Some(pid)) = (running, child.id()) {
+    if let (Some(running), Some(pid)) = (&running, child.id()) {
         let limit = arguments.timeout.and_then(Span::as_limit);
         let deadline = limit.map(|limit| clock::monotonic_ms() + limit.as_ms());
         // Only read by whoever judges whether the agent hangs: the step goes on without it.
@@ -327,6 +327,10 @@ async fn execute(
         ));
     }
     if how == How::CutOff {
+        // Its file stays, so that the step counts as in doubt even while the task's holder lives. Without a
+        // lease it would say that the holder is gone.
+        let task = place.context.engine.task(&place.task).await?;
+        std::mem::forget(running.filter(|_| task.lease.held.is_some()));
         output::failure(false, &cut_off(place, rule, &ran.ending));
         return Ok(verdict.code());
     }

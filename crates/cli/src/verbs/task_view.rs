@@ -77,7 +77,7 @@ pub(super) fn view_text(
     }
     let mut text = output::table(&rows);
     text += "\n\n";
-    text += &super::step::steps_text(&view.steps, &view.progress, times);
+    text += &super::step::steps_text(view, times);
     text
 }
 

@@ -108,3 +108,31 @@ fn a_step_in_doubt_is_resolved_by_the_printed_command() {
     place.ok("task start t");
     place.ok("step run pay --task t --repeat once -- false");
 }
+
+#[test]
+fn a_failed_task_with_a_step_in_doubt_is_retried_after_the_printed_resolution() {
+    let place = Place::new();
+    place.ok("task add t --max-retries 0");
+    place.ok("task start t");
+    place.die_in_step("pay --task t --repeat once");
+    place.ok("task fail t --reason boom");
+    let resolve = "relight step resolve pay --task t --happened";
+    for words in ["status --json", "status"] {
+        let status = place.fails(words, 1).text();
+        let hint = format!("{resolve} (or --did-not), then relight task retry t --force");
+        assert!(status.contains(&hint), "{status}");
+    }
+    for words in ["task show t", "step list --task t", "recover --dry-run"] {
+        let text = place.ok(words).text();
+        assert!(text.contains(resolve), "{words}: {text}");
+    }
+    for words in ["task retry t --force", "recover t --resume", "recover t --resume --dry-run"] {
+        let refused = place.fails(words, 1);
+        assert!(refused.stderr.contains("must be resolved first"), "{}", refused.stderr);
+        assert_eq!(place.status("t"), "failed");
+    }
+    play(&place, &place.fails("task retry t --force", 1).remedies());
+    place.ok("task retry t --force");
+    place.ok("task start t");
+    place.ok("step run pay --task t --repeat once -- false");
+}

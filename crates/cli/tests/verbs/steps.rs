@@ -130,6 +130,30 @@ fn a_command_that_was_cut_off_runs_again_with_the_same_key_where_it_may() {
 }
 
 #[test]
+fn a_step_is_running_while_somebody_is_at_it_and_in_doubt_afterwards() {
+    let place = at_work();
+    let mut running = shell(&place, "s", "echo $$; exec sleep 50").spawn();
+    let command = running.line();
+    let looks = ["task show t", "step list --task t", "step show s --task t"];
+    for words in looks {
+        let text = place.ok(words).text();
+        assert!(text.contains("running") && !text.contains("doubt"), "{text}");
+    }
+    let open = |words: &str| place.json(words)["in_doubt"].clone();
+    assert_eq!(open("task show t"), json!([]));
+    assert_eq!(place.json("task show t")["steps_in_doubt"], 0);
+    assert_eq!(open("step list --task t"), json!([]));
+    running.kill();
+    cases::kill(command.parse().unwrap());
+    place.ok("task release t --force");
+    for words in looks {
+        let text = place.ok(words).text();
+        assert!(text.contains("in doubt") && !text.contains("running"), "{text}");
+    }
+    assert_eq!(open("task show t"), json!(["s"]));
+}
+
+#[test]
 fn a_step_of_the_rule_once_that_took_too_long_is_in_doubt() {
     let place = at_work();
     let slow = "echo >> ran; exec sleep 50";
@@ -823,10 +847,10 @@ fn list_shows_each_step_with_its_state() {
     assert_eq!(list["items"][1]["rule"], "once");
     assert_eq!(
         (&list["in_doubt"], &list["next_step"]),
-        (&json!(["b"]), &json!("b"))
+        (&json!([]), &json!("b"))
     );
     let text = place.ok("step list --task t").text();
-    for word in ["in doubt", "to do", "done"] {
+    for word in ["running", "to do", "done"] {
         assert!(text.contains(word), "{text}");
     }
 }

@@ -416,6 +416,14 @@ pub enum Refusal {
         /// Which step.
         step: StepKey,
     },
+    /// It is in doubt, and its rule lets only a person decide.
+    #[error("step {step} of task {task} is in doubt and must be resolved first")]
+    StepUnresolved {
+        /// Which task.
+        task: TaskId,
+        /// Which step.
+        step: StepKey,
+    },
     /// Declared steps are neither finished nor skipped.
     #[error("task {task} has declared steps that are not finished: {}", some_of(.steps))]
     StepsLeftOpen {
@@ -482,7 +490,7 @@ pub struct TaskDecisionInput<'a> {
     pub task: &'a Task,
     /// The step that the event is about, as it was read.
     pub step: Option<&'a Step>,
-    /// All its steps, as they were read; needed by an event that completes it.
+    /// All its steps, as they were read; needed by an event that completes or retries it.
     pub steps: &'a [Step],
     /// Whether the current holder lives; ignored when there is none.
     pub life: HolderLife,
@@ -644,11 +652,13 @@ impl TaskEvent {
         }
     }
 
-    /// Whether the decision needs all steps of the task.
-    pub fn needs_all_steps(&self) -> bool {
+    /// Whether the decision needs all steps of the task: only declared ones can be left open.
+    pub fn needs_all_steps(&self, task: &Task) -> bool {
+        let has_declared = !task.spec.steps.is_empty();
         match self {
-            Self::Done { .. } => true,
-            Self::Move { to, .. } => *to == TaskStatus::Completed,
+            Self::Done { .. } => has_declared,
+            Self::Move { to, .. } => *to == TaskStatus::Completed && has_declared,
+            Self::Retry { .. } => task.steps_open > 0,
             _ => false,
         }
     }

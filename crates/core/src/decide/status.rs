@@ -254,7 +254,8 @@ pub(super) fn cancel(
 }
 
 /// Assigns it again. A failed task uses one retry; a waiting or assigned one does not. A live
-/// holder keeps it unless forced. Recoveries without progress are reset; total usage is not.
+/// holder keeps it unless forced. A step that only a person may decide about is resolved first:
+/// whoever took the task would be stopped at it. Recoveries without progress are reset; total usage is not.
 pub(super) fn retry(
     input: &TaskDecisionInput<'_>,
     agent: Option<AgentName>,
@@ -282,6 +283,13 @@ pub(super) fn retry(
             Change::FenceRaised,
         ]
     };
+    let unresolved = input.steps.iter().find(|step| step.waits_for_person());
+    if let (false, Some(step)) = (is_at_work, unresolved) {
+        return Err(Refusal::StepUnresolved {
+            task: task.id.clone(),
+            step: step.key.clone(),
+        });
+    }
     if task.status == TaskStatus::Failed {
         if !force {
             hold::check_retries(task)?;

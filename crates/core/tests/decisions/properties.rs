@@ -58,6 +58,9 @@ proptest! {
         let (holder, ttl) = (person("eve"), None);
         let start = TaskEvent::Start { holder, ttl, steal: true, starter: None, limits };
         let done = TaskEvent::Done { force: true };
+        for step in finished.steps.clone() {
+            finished = finished.then(TaskEvent::StepResolve { key: step.key, happened: true });
+        }
         for event in [TaskEvent::Retry { agent: None, force: true }, start, done] {
             finished = finished.then(event);
         }

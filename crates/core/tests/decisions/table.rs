@@ -6,7 +6,9 @@
 use relight_core::agent::Cause;
 use relight_core::change::Change;
 use relight_core::claimant::Claimant;
-use relight_core::decide::{Refusal, Right, StartLimits, Starter, TaskEvent, decide};
+use relight_core::decide::{
+    Refusal, Right, StartLimits, Starter, TaskDecisionInput, TaskEvent, decide,
+};
 use relight_core::ids::TaskId;
 use relight_core::lease::{Fence, Holder, HolderLife, ProcessIdentity};
 use relight_core::recovery::{Decision, HolderDeath, RecoveryContext, RecoveryPlan, TaskPolicy};
@@ -128,10 +130,11 @@ impl Case {
 
     fn decide(&self, mut task: Task, life: HolderLife, right: Right) -> String {
         (self.prepare)(&mut task);
-        match decide(
-            &scene(&task, self.step.as_ref(), life, right),
-            self.event.clone(),
-        ) {
+        let scene = TaskDecisionInput {
+            steps: self.step.as_slice(),
+            ..scene(&task, self.step.as_ref(), life, right)
+        };
+        match decide(&scene, self.event.clone()) {
             Err(refusal) => format!("-  {}", short_refusal(&refusal)),
             Ok(decision) => {
                 let fence = if decision.guard.fence.is_some() {
@@ -369,6 +372,8 @@ fn cases() -> Vec<Case> {
         Case::new("restart", TaskEvent::Restart { agent: None }),
         Case::new("retry, used up", retry(false)).prepared(used_up),
         Case::new("retry by force, used up", retry(true)).prepared(used_up),
+        Case::new("retry, a step of the rule once in doubt", retry(true))
+            .with_step(open, RepeatRule::Once),
         Case::new("retry, given up", retry(false)).prepared(|task| task.tally.given_up = true),
         Case::new("interrupt", interrupt(false)),
         Case::new("interrupt a claimed task", interrupt(false)).prepared(|task| {
@@ -517,6 +522,7 @@ fn short_refusal(refusal: &Refusal) -> String {
         Refusal::StepNotInDoubt { .. } => "not in doubt".to_owned(),
         Refusal::NoSuchStep { .. } => "no such step".to_owned(),
         Refusal::StepInDoubt { .. } => "in doubt".to_owned(),
+        Refusal::StepUnresolved { .. } => "unresolved".to_owned(),
         Refusal::StepsLeftOpen { steps, .. } => format!("left open: {}", steps.len()),
         Refusal::StepFinished { .. } => "finished".to_owned(),
         Refusal::TooLarge(_) => "too large".to_owned(),

@@ -2,13 +2,13 @@
 
 use relight_core::agent::death::ReportedEnd;
 use relight_core::agent::{Agent, AgentState, AgentStateKind, Death, Pause};
-use relight_core::alert::{Alert, AlertKind, resolve_command};
+use relight_core::alert::{Alert, AlertKind, resolve_command, resolve_first};
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::session::{Session, SessionStateKind};
 use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
-use relight_core::step::StepKey;
+use relight_core::step::Step;
 use relight_core::store_budget::Overspent;
 use relight_core::task::Task;
 use relight_core::time::Time;
@@ -170,13 +170,18 @@ impl Context {
 
     async fn given_up(&self) -> Result<Vec<NeedsMe>, StoreError> {
         let failed = self.tasks_that_are(TaskStatus::Failed, FAILED_MAX).await?;
-        let given_up = failed.iter().filter(|task| !task.has_retry_left());
-        let hint =
-            |id: &str| format!("relight task retry {id} --force, or relight task cancel {id}");
-        let hint = |task: &Task| hint(&shell_word(task.id.as_str()));
-        Ok(given_up
-            .map(|task| need(task, "given_up", hint(task)))
-            .collect())
+        let mut needs = Vec::new();
+        for task in failed.iter().filter(|task| !task.has_retry_left()) {
+            let id = shell_word(task.id.as_str());
+            let retry = format!("relight task retry {id} --force, or relight task cancel {id}");
+            let doubt = self.doubt_of(task).await?.filter(Step::waits_for_person);
+            let hint = match doubt {
+                Some(step) => format!("{}, then {retry}", resolve_first(&task.id, &step.key)),
+                None => retry,
+            };
+            needs.push(need(task, "given_up", hint));
+        }
+        Ok(needs)
     }
 
     async fn tasks_that_are(
@@ -197,39 +202,40 @@ impl Context {
 
     async fn need_of_task(&self, task: &Task) -> Result<NeedsMe, StoreError> {
         let id = shell_word(task.id.as_str());
-        let doubt = if task.steps_open > 0 {
-            self.doubt_of(task).await?
-        } else {
-            None
-        };
+        let doubt = self.doubt_of(task).await?;
         let kind = match (self.is_parked(task).await?, task.status, task.steps_open) {
             (true, ..) => "parked",
             (false, TaskStatus::Blocked, 1..) => "in_doubt",
             (false, TaskStatus::Blocked, 0) => "blocked",
             (false, ..) => "suspended",
         };
-        let hint = match (kind, doubt) {
+        let first = match (kind, doubt) {
             ("parked" | "in_doubt", Some(step)) if task.status == TaskStatus::Blocked => {
-                let command = resolve_command(&task.id, &step);
-                format!("{command} --happened, or {command} --did-not")
+                let command = resolve_command(&task.id, &step.key);
+                let hint = format!("{command} --happened, or {command} --did-not");
+                return Ok(need(task, kind, hint));
             }
-            ("in_doubt", _) => format!("relight step list --task {id}"),
-            ("parked", _) => format!("relight task show {id}, then relight recover {id} --resume"),
-            _ => format!("relight task show {id}, then relight task retry {id}"),
+            ("in_doubt", _) => {
+                return Ok(need(task, kind, format!("relight step list --task {id}")));
+            }
+            (_, Some(step)) if step.waits_for_person() => resolve_first(&task.id, &step.key),
+            _ => format!("relight task show {id}"),
+        };
+        let hint = match kind {
+            "parked" => format!("{first}, then relight recover {id} --resume"),
+            _ => format!("{first}, then relight task retry {id}"),
         };
         Ok(need(task, kind, hint))
     }
 
-    /// The first step that was begun and not ended.
-    async fn doubt_of(&self, task: &Task) -> Result<Option<StepKey>, StoreError> {
-        if task.steps_done > STEPS_MAX {
+    /// The first step that was begun and not ended; one that only a person decides about before others.
+    async fn doubt_of(&self, task: &Task) -> Result<Option<Step>, StoreError> {
+        if task.steps_open == 0 || task.steps_done > STEPS_MAX {
             return Ok(None);
         }
         let steps = self.engine.store().steps(&task.id).await?;
-        Ok(steps
-            .into_iter()
-            .find(|step| step.is_open())
-            .map(|step| step.key))
+        let open = steps.into_iter().filter(Step::is_open);
+        Ok(open.min_by_key(|step| !step.waits_for_person()))
     }
 
     /// Whether it stands where it does because it used up what it may: the alert tells, which came

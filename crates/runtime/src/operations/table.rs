@@ -555,7 +555,7 @@ impl OperationCaller {
 
     async fn step_list(&self, given: Given) -> Result<Value, Refused> {
         let OneTask { task } = read(self.with_task(given))?;
-        let view = self.context.engine.view(&task).await?;
+        let view = self.context.show(&task).await?;
         answer(&view::StepList::new(&view))
     }
 

@@ -227,6 +227,7 @@ impl WholeTask {
         } = view;
         let declared = &task.spec.steps;
         let declared_done = declared.len() - left_open(declared, &steps).len();
+        let steps_in_doubt = progress.in_doubt.len() as u64;
         Self {
             strategy_in_effect: task
                 .spec
@@ -247,6 +248,7 @@ impl WholeTask {
             payload: task.spec.payload.clone(),
             task: TaskView {
                 steps_declared_done: Some(declared_done),
+                steps_in_doubt,
                 ..TaskView::new(task, holders)
             },
         }

@@ -19,6 +19,7 @@ use super::{Context, Written, fields, invalid, of_object, right, view};
 use crate::boxed::boxed;
 use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
+use crate::inflight;
 use crate::os::clock;
 use crate::queue::Queue;
 use crate::recovery::Strategies;
@@ -514,14 +515,13 @@ impl TaskPage {
 }
 
 impl Context {
-    /// One task and how far it is, with what is known of its holder.
+    /// One task and how far it is, with what is known of its holder. A step that somebody is at is not in
+    /// doubt.
     #[boxed]
     pub async fn show(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
-        let view = self.engine.view(id).await?;
-        self.engine
-            .holders()
-            .look_for(&view.task.lease.held)
-            .await?;
+        let (mut view, holders) = (self.engine.view(id).await?, self.engine.holders());
+        holders.look_for(&view.task.lease.held).await?;
+        inflight::without_running(holders, &self.home, &mut view);
         Ok(view)
     }
 }

@@ -3,6 +3,7 @@
 //! Commands here are only for tasks that no live holder works on.
 
 use relight_core::agent::FOREGROUND;
+use relight_core::alert::resolve_first;
 use relight_core::decide::{Refusal, Right, TaskDecisionInput, TaskEvent, decide, illegal};
 use relight_core::ids::{AgentName, TaskId};
 use relight_core::lease::HolderLife;
@@ -65,6 +66,8 @@ pub struct AwaitingOperator {
     pub updated_at: Time,
     /// What to type, if it waits in the queue and no supervised agent would take it.
     pub command: Option<String>,
+    /// What to type first: only a person may decide whether a step of it happened.
+    pub resolve: Option<String>,
     /// What its strategy would do, if its holder is gone and no command has to be asked.
     pub foreseen: Option<Recovered>,
 }
@@ -206,7 +209,9 @@ pub async fn waiting(recoverer: &Recoverer, task: Task) -> Result<AwaitingOperat
     let last_step = done
         .max_by_key(|step| step.at)
         .map(|step| step.key.to_string());
+    let unresolved = view.steps.iter().find(|step| step.waits_for_person());
     Ok(AwaitingOperator {
+        resolve: unresolved.map(|step| resolve_first(&task.id, &step.key)),
         command,
         strategy: recoverer.strategies().name_for(&task).to_owned(),
         last_step,
@@ -306,14 +311,16 @@ pub async fn foresee(
     id: &TaskId,
     verb: &OperatorCommand,
 ) -> Result<Task, ActError> {
-    let mut task = engine.task(id).await?;
+    let TaskSnapshot {
+        mut task, steps, ..
+    } = engine.view(id).await?;
     engine.holders().look_for(&task.lease.held).await?;
     check(engine, &task, verb)?;
     let (life, right, now) = (HolderLife::Gone, Right::Unfenced, clock::now());
     let scene = TaskDecisionInput {
         task: &task,
         step: None,
-        steps: &[],
+        steps: &steps,
         life,
         right,
         caller: None,
