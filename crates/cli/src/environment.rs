@@ -18,7 +18,7 @@ use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::fleet::node_file::NodeFile;
 use relight_runtime::holders;
 use relight_runtime::os::{file, fleet, process};
-use relight_runtime::project::Project;
+use relight_runtime::project::{Project, has_history};
 use relight_runtime::redact_input;
 use relight_runtime::state_location::{
     StateLocation, StoreAccess, checkpoint_folder, refuse_without_daemon,
@@ -324,7 +324,7 @@ impl Environment {
             return output::note(self, &text);
         }
         let Ok(base) = self.usual_home() else { return };
-        if base.join("relight.db").exists() {
+        if has_history(&base) {
             let text = format!(
                 "project {name} has its state in {home}; what was recorded outside of projects is in {0}: \
                  relight --home {0} ps",

@@ -413,12 +413,30 @@ fn earlier_work(base: &Path, folder: &Path, is_shared: bool) -> Option<EarlierWo
     }
 }
 
-fn work_in(store: &StoreUrl, folder: &Path) -> Result<Option<EarlierWork>, StoreError> {
-    let store = store.open(Use::Short)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+/// Whether anything was ever recorded in the store of this home. One that cannot be read counts.
+pub fn has_history(home: &Path) -> bool {
+    let file = home.join("relight.db");
+    if !file.exists() {
+        return false;
+    }
+    let look = || -> Result<u64, StoreError> {
+        let store = StoreUrl::Sqlite(file).open(Use::Short)?;
+        executor().block_on(store.newest_event())
+    };
+    let asked = std::thread::scope(|scope| scope.spawn(look).join());
+    !matches!(asked, Ok(Ok(0)))
+}
+
+fn executor() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
-        .expect("a runtime without drivers cannot fail");
+        .expect("a runtime without drivers cannot fail")
+}
+
+fn work_in(store: &StoreUrl, folder: &Path) -> Result<Option<EarlierWork>, StoreError> {
+    let store = store.open(Use::Short)?;
+    let runtime = executor();
     // A folder below may be another project.
     let is_here = |path: &str| {
         let path = Path::new(path);

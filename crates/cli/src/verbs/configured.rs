@@ -33,7 +33,7 @@ pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Co
     }
     let text = "there is no relight.toml here, nor in the user's configuration";
     Err(Failure::new(Exit::Config, text).hint(
-        "relight setup config writes one; or give --config FILE; relight run -- CMD needs none",
+        "relight init writes one; or give --config FILE; relight run -- CMD needs none",
     ))
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn run(environment: &Environment, arguments: &DashboardArguments) -> 
     }
     let home = environment.state_folder()?;
     let asked = client::login_code(&daemon_socket(&home), PATIENCE);
-    let asked = asked.map_err(|error| no_answer(&home, &error))?;
+    let asked = asked.map_err(|error| no_answer(environment, &home, &error))?;
     let code = asked.map_err(|refused| {
         let failure = Failure::new(Exit::No, refused.message);
         match refused.hint {
@@ -60,14 +60,15 @@ fn open(url: &str) -> bool {
     })
 }
 
-fn no_answer(home: &Path, error: &AskError) -> Failure {
+fn no_answer(environment: &Environment, home: &Path, error: &AskError) -> Failure {
     if let Some(process) = holder(&daemon_socket(home)) {
         let (text, hint) = overview::silent(home, &process);
         return Failure::new(Exit::Unreachable, text).hint(hint);
     }
     match error {
         AskError::Nobody(_) => {
-            Failure::new(Exit::Unreachable, "no daemon runs here").hint("relight up starts it")
+            let how = overview::how_to_start(environment);
+            Failure::new(Exit::Unreachable, "no daemon runs here").hint(how)
         }
         AskError::Broken(_) | AskError::TooSlow(_) => Failure::new(
             Exit::Unreachable,

@@ -7,16 +7,18 @@ use relight_core::agent::AgentStateKind;
 use relight_core::lease::ProcessIdentity;
 use relight_core::time::{Span, Time};
 use relight_runtime::drain;
-use relight_runtime::inflight::{self, Inflight};
+use relight_runtime::inflight::{self, Inflight, OpenTurn};
 use relight_runtime::operations::Context;
 use relight_runtime::operations::agent::{AgentView, Truth};
 use relight_runtime::operations::live_signs::LiveSigns;
 use relight_runtime::operations::needs::NeedsMe;
 use relight_runtime::os::{clock, process};
+use relight_runtime::project::Project;
 use relight_runtime::supervise::control::daemon_socket;
 use relight_runtime::supervise::daemon_client::{self, DaemonState};
 use relight_store::{AgentQuery, Inventory};
 
+use crate::environment::Environment;
 use crate::exit::Failure;
 use crate::output;
 
@@ -99,7 +101,7 @@ pub(super) fn state_word(agent: &AgentView, now: Time) -> &'static str {
     }
 }
 
-/// What only a look at the processes tells: agents and tasks that nobody takes care of.
+/// What only a look at the processes tells: agents, tasks and turns that nobody takes care of.
 fn own_needs(agents: &[AgentView], inflight: &Inflight) -> Vec<NeedsMe> {
     let is_left = |agent: &&AgentView| {
         matches!(
@@ -113,7 +115,7 @@ fn own_needs(agents: &[AgentView], inflight: &Inflight) -> Vec<NeedsMe> {
         text: format!("agent {}: {}", agent.name, agent.detail),
         hint: match agent.truth {
             Truth::Unheard => "relight up".to_owned(),
-            _ => "relight up -d, or its relight run".to_owned(),
+            _ => agent.supervise.clone(),
         },
         at: agent.since,
     });
@@ -124,12 +126,40 @@ fn own_needs(agents: &[AgentView], inflight: &Inflight) -> Vec<NeedsMe> {
         hint: "relight recover".to_owned(),
         at: lost.since,
     });
-    agents.chain(lost).collect()
+    let is_cut_off = |turn: &&OpenTurn| turn.lives == Some(false);
+    let turns = inflight.sessions.iter().filter(is_cut_off);
+    let turns = turns.map(|turn| NeedsMe {
+        kind: "lost".to_owned(),
+        subject: format!("session/{}", turn.session),
+        text: format!(
+            "session {}: {} is gone, and its turn {} was cut off",
+            turn.session,
+            turn.owner.as_deref().unwrap_or("its owner"),
+            turn.generation
+        ),
+        hint: "relight session recover".to_owned(),
+        at: turn.since,
+    });
+    agents.chain(lost).chain(turns).collect()
 }
 
 /// The daemon of a home, for a command that does not wait long for it.
 pub(super) fn daemon(home: &Path) -> DaemonState {
     daemon_client::find(home, DAEMON_WAIT_MAX)
+}
+
+/// What starts the daemon that does not run here; without a `relight.toml` there is nothing to start yet.
+pub(super) fn how_to_start(environment: &Environment) -> String {
+    if environment.config_file(None).is_some() {
+        return "relight up -d starts it".to_owned();
+    }
+    let projects = environment.usual_home().and_then(|base| Ok(Project::all(&base)?));
+    let runs = |project: &Project| !matches!(daemon(&project.home), DaemonState::NotRunning);
+    let others = match projects.unwrap_or_default().iter().any(runs) {
+        true => "; relight ps --all shows other projects, which run",
+        false => "",
+    };
+    format!("relight init writes a relight.toml, then relight up -d starts it{others}")
 }
 
 /// What is said of a daemon that runs and does not answer, and what to type.

@@ -122,14 +122,7 @@ fn remedies(agents: &[AgentView]) -> Vec<String> {
     let with_remedy = agents.iter().filter(|agent| has_remedy(agent));
     with_remedy
         .map(|agent| {
-            let orphaned = match agent.truth {
-                Truth::Orphaned => {
-                    "; without a supervisor: relight up, or its relight run, adopts it"
-                }
-                _ => "",
-            };
-            let text = format!("{}: {}{orphaned}", agent.name, agent.detail);
-            output::one_line(&text)
+            output::one_line(&format!("{}: {}", agent.name, agent.detail))
         })
         .collect()
 }

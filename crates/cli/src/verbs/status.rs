@@ -69,7 +69,7 @@ pub(crate) fn run(environment: &Environment) -> Outcome {
     });
     let facts = [
         ("project", project.unwrap_or_else(|| "none".to_owned())),
-        ("daemon", daemon_text(&daemon)),
+        ("daemon", daemon_text(environment, &daemon)),
         ("agents", agents_text(&overview)),
         ("work", work_text(&overview)),
         ("needs me", needs_text(&overview)),
@@ -117,9 +117,9 @@ fn daemon_json(daemon: &DaemonState, log: Option<&Path>) -> Value {
     }
 }
 
-fn daemon_text(daemon: &DaemonState) -> String {
+fn daemon_text(environment: &Environment, daemon: &DaemonState) -> String {
     match daemon {
-        DaemonState::NotRunning => "not running; relight up -d starts it".to_owned(),
+        DaemonState::NotRunning => format!("not running; {}", overview::how_to_start(environment)),
         DaemonState::Silent(process) => {
             format!("running, pid {}, but it does not answer", process.pid)
         }

@@ -15,11 +15,13 @@ use relight_runtime::operations::task::{
     TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
     TaskSpend,
 };
+use relight_runtime::operations::needs::lacks_agent;
 use relight_runtime::operations::work::{Taker, TaskAdd, TaskDefinition, TaskList, TaskStart};
 use relight_runtime::operations::{Operation, page_limit, view};
 use relight_runtime::recovery::Strategies;
 use relight_runtime::running_step::RunningStep;
 use relight_runtime::supervise::successor::{self, RefreshError};
+use relight_store::AgentQuery;
 use serde_json::{Value, json};
 
 use super::operate::{self, operate};
@@ -316,7 +318,12 @@ fn show(environment: &Environment, id: Option<TaskId>) -> Outcome {
         true => HashMap::default(),
         false => block_on(context.step_times(&id))?,
     };
-    let text = view_text(&view, strategy, holders, &times);
+    let agents = match view.task.spec.needs.is_empty() || environment.json {
+        true => Vec::new(),
+        false => block_on(context.engine.store().agents(AgentQuery::default()))?,
+    };
+    let lacks = lacks_agent(&view.task, &agents);
+    let text = view_text(&view, strategy, lacks, holders, &times);
     output::answer(
         environment,
         &view::WholeTask::new(view, strategy, holders),

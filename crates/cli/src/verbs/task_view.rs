@@ -15,6 +15,7 @@ use crate::output;
 pub(super) fn view_text(
     view: &TaskSnapshot,
     strategy: Option<&str>,
+    lacks_agent: Option<String>,
     holders: &Holders,
     times: &HashMap<StepKey, StepTime>,
 ) -> String {
@@ -41,7 +42,10 @@ pub(super) fn view_text(
     row("fence", Some(task.lease.fence.to_string()));
     row(
         "needs",
-        (!task.spec.needs.is_empty()).then(|| task.spec.needs.join(", ")),
+        (!task.spec.needs.is_empty()).then(|| {
+            let why = lacks_agent.map(|why| format!(" ({why})"));
+            task.spec.needs.join(", ") + &why.unwrap_or_default()
+        }),
     );
     row("strategy", Some(strategy_text(task, strategy)));
     let given_up = if tally.given_up {

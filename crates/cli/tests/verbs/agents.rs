@@ -7,7 +7,7 @@ use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentState, Pause, StopReason, Stopper};
+use relight_core::agent::{AgentPlan, AgentState, Pause, StopReason, Stopper};
 use relight_core::time::{Span, Time};
 use relight_runtime::os::clock;
 use serde_json::Value;
@@ -146,8 +146,35 @@ fn an_agent_that_outlived_its_supervisor_is_orphaned() {
     assert_eq!(only_agent(&stage)["truth"], "orphaned");
     let shown = stage.run(&["ps"]).stdout;
     assert!(shown.contains("writer  orphaned"), "{shown}");
-    assert!(shown.contains("adopts it"), "{shown}");
+    let remedy = "; alive without a supervisor; to adopt it: relight up -d";
+    assert!(shown.contains(remedy), "{shown}");
+    let status = stage.run(&["status"]).stdout;
+    let need = format!("{remedy}\n  try: relight up -d\n");
+    assert!(status.contains(&need), "{status}");
     assert!(stage.run(&["ps", "-v"]).stdout.contains("none: orphaned"));
+}
+
+#[test]
+fn a_task_whose_skill_no_agent_has_needs_a_person() {
+    let stage = Stage::new();
+    let skilled = AgentPlan {
+        skills: vec!["read".to_owned()],
+        ..AgentPlan::default()
+    };
+    stage.run(&["task", "add", "odd", "--skill", "reed", "--skill", "read"]);
+    assert_eq!(stage.run(&["status"]).code, 0, "any worker may have it");
+    Told::of(&stage, "reader").commit(vec![AgentChange::Planned(Box::new(skilled))]);
+    let why = "no agent has the skill reed";
+    for words in [&["status"][..], &["task", "show", "odd"], &["doctor"]] {
+        let shown = stage.run(words);
+        assert!(shown.stdout.contains(why), "{shown:?}");
+    }
+    let needs = json(&stage.run(&["status", "--json"]).stdout);
+    assert_eq!(needs["needs_me"][0]["kind"], "no_agent");
+    assert_eq!(needs["needs_me_total"], 1);
+    stage.run(&["task", "cancel", "odd"]);
+    stage.run(&["task", "add", "even", "--skill", "read"]);
+    assert_eq!(stage.run(&["status"]).code, 0);
 }
 
 #[test]

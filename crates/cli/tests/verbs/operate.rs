@@ -95,7 +95,11 @@ fn status_exits_1_when_somebody_is_needed_and_says_what_to_type() {
     let stage = Stage::new();
     let ran = stage.run(&["status"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stdout.contains("daemon    not running"), "{ran:?}");
+    let init = "relight init writes a relight.toml, then relight up -d starts it";
+    let daemon = format!("daemon    not running; {init}\n");
+    assert!(ran.stdout.contains(&daemon), "{ran:?}");
+    let none = stage.run(&["dashboard", "--print"]);
+    assert!(none.stderr.contains(init), "{none:?}");
     assert!(ran.stdout.contains("needs me  nothing"), "{ran:?}");
     stage.run(&["task", "start", "t", "--lease", "5m"]);
     stage.run(&["task", "block", "t", "--reason", "which colour?"]);

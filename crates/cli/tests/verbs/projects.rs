@@ -168,6 +168,15 @@ fn work_of_others_in_the_default_home_does_not_draw_a_new_project_there() {
 }
 
 #[test]
+fn an_empty_default_home_is_not_mentioned() {
+    let machine = Machine::new();
+    machine.run(&machine.folder("elsewhere"), &["ps"]);
+    assert!(machine.base().join("relight.db").exists());
+    let init = machine.run(&machine.folder("new"), &["init"]);
+    assert_eq!((init.code, init.stderr.as_str()), (0, ""), "{init:?}");
+}
+
+#[test]
 fn an_unfinished_workflow_in_the_default_home_stays_in_sight_of_its_folder() {
     let machine = Machine::new();
     let folder = machine.folder("old");

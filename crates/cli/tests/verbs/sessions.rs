@@ -311,6 +311,20 @@ fn a_reason_that_was_given_is_kept_over_the_generic_one() {
 }
 
 #[test]
+fn a_turn_whose_gateway_died_needs_a_person_until_it_is_decided() {
+    let place = Place::new();
+    let dying = gateway(&place);
+    dying.begin(&place, "s");
+    place.ok("status");
+    dying.die();
+    let status = place.fails("status", 1).text();
+    assert!(status.contains("needs me  1"), "{status}");
+    assert!(status.contains("try: relight session recover"), "{status}");
+    place.ok("session recover --policy resume_pending");
+    place.ok("status");
+}
+
+#[test]
 fn what_was_never_marked_is_found_by_the_window_alone() {
     let place = Place::new();
     place.ok("session touch seen --id c");
@@ -596,7 +610,7 @@ fn old_sessions_are_counted_and_forgotten() {
     assert_eq!(place.json("prune")["sessions"], 0);
     let dry = place.ok("prune --older-than 0s --dry-run");
     assert!(
-        dry.text().contains("would remove 1 old sessions"),
+        dry.text().contains("and 1 session"),
         "{}",
         dry.text()
     );

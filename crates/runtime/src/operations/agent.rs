@@ -96,6 +96,9 @@ pub struct AgentView {
     pub pool: Option<String>,
     /// Who has it; null if it is free.
     pub supervisor: Option<SupervisorView>,
+    /// What to type to have it supervised again.
+    #[serde(skip)]
+    pub supervise: String,
     /// It reports itself.
     pub self_reporting: bool,
     /// It is started with each task of the queue, and is waiting for the next one.
@@ -455,7 +458,7 @@ struct Known {
 impl Known {
     fn shown(self, is_daemon_up: bool, now: Time, here: Option<&str>) -> AgentView {
         let detail = self.detail(is_daemon_up, now, here);
-        let why = why(&self.agent);
+        let (why, supervise) = (why(&self.agent), self.command_to_adopt(here));
         let Self {
             agent,
             attempt,
@@ -524,6 +527,7 @@ impl Known {
                 Takes::Claim => "claim",
                 Takes::Start => "start",
             },
+            supervise,
             skills: agent.plan.skills,
             pool: agent.plan.pool.map(String::from),
             supervisor,
@@ -558,8 +562,13 @@ impl Known {
                 } else if let Some(until) = waits.filter(|until| *until > now) {
                     text += &format!(" · waiting, {} more", until.since(now));
                 }
-                if truth == Truth::Unheard {
-                    text += "; nobody listens to its reports: relight up";
+                match truth {
+                    Truth::Unheard => text += "; nobody listens to its reports: relight up",
+                    Truth::Orphaned => {
+                        let adopt = self.command_to_adopt(here);
+                        text += &format!("; alive without a supervisor; to adopt it: {adopt}");
+                    }
+                    _ => {}
                 }
                 text
             }
@@ -684,6 +693,14 @@ impl Known {
             run
         } else {
             format!("{}, or {run}", start_with_daemon(&self.agent))
+        }
+    }
+
+    /// What to type to have it supervised again while it lives.
+    fn command_to_adopt(&self, here: Option<&str>) -> String {
+        match self.agent.plan.labels.contains_key(FOREGROUND) {
+            true => self.agent.command_to_start(here),
+            false => "relight up -d".to_owned(),
         }
     }
 

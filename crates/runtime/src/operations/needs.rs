@@ -1,8 +1,9 @@
 //! What waits for a person, each with what to type.
 
 use relight_core::agent::death::ReportedEnd;
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Death, Pause};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Death, Pause, Takes};
 use relight_core::alert::{Alert, AlertKind, resolve_command, resolve_first};
+use relight_core::claimant::Claimant;
 use relight_core::event::EventKind;
 use relight_core::ids::AgentName;
 use relight_core::session::{Session, SessionStateKind};
@@ -13,7 +14,7 @@ use relight_core::store_budget::Overspent;
 use relight_core::task::Task;
 use relight_core::time::Time;
 use relight_store::{
-    AgentQuery, AttemptQuery, EventQuery, Inventory, SessionQuery, StoreError, TaskQuery,
+    AgentQuery, AttemptQuery, EventQuery, Inventory, SessionQuery, Store, StoreError, TaskQuery,
 };
 use serde::Serialize;
 
@@ -26,6 +27,8 @@ use crate::supervise::store_budget::overspent_until;
 const NEEDS_MAX: usize = 100;
 /// Failed tasks that are looked through for those that nobody tries again.
 const FAILED_MAX: usize = 1_000;
+/// New tasks that are looked through for those that no agent can take.
+const CREATED_MAX: usize = 1_000;
 /// Tasks with an open step whose steps are looked at.
 const OPEN_MAX: usize = 1_000;
 /// A task with more steps is not read whole for the name of one.
@@ -36,7 +39,7 @@ const STEPS_MAX: u64 = 1_000;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct NeedsMe {
-    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked` or `in_doubt`.
+    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked`, `in_doubt` or `no_agent`.
     pub kind: String,
     /// `task/ID`, `agent/NAME`, `session/KEY` or `store`.
     pub subject: String,
@@ -69,7 +72,8 @@ impl Context {
             .filter(|need| need.kind == "suspended")
             .count();
         listed.extend(self.needs_of_tasks().await?);
-        let given_up = self.given_up().await?;
+        let mut given_up = self.given_up().await?;
+        given_up.extend(self.without_agent().await?);
         let counted = given_up.len() + incurable + usize::from(overspent.is_some());
         let total = waiting(inventory) + counted as u64;
         listed.extend(overspent);
@@ -184,6 +188,15 @@ impl Context {
         Ok(needs)
     }
 
+    async fn without_agent(&self) -> Result<Vec<NeedsMe>, StoreError> {
+        let found = tasks_without_agent(self.engine.store().as_ref()).await?;
+        let need = |(task, why): (Task, String)| NeedsMe {
+            text: format!("task {} waits: {why}", task.id),
+            ..need(&task, "no_agent", give_skill(&task))
+        };
+        Ok(found.into_iter().map(need).collect())
+    }
+
     async fn tasks_that_are(
         &self,
         status: TaskStatus,
@@ -274,6 +287,54 @@ impl Context {
         let sessions = self.engine.store().sessions(query).await?;
         Ok(sessions.iter().map(need_of_session).collect())
     }
+}
+
+/// New tasks whose skills no agent has, each with why; none where no agent takes tasks of the queue.
+pub async fn tasks_without_agent(store: &dyn Store) -> Result<Vec<(Task, String)>, StoreError> {
+    let waiting = TaskQuery {
+        statuses: vec![TaskStatus::Created],
+        limit: Some(CREATED_MAX),
+        ..TaskQuery::default()
+    };
+    let mut tasks = store.tasks(waiting).await?;
+    tasks.retain(|task| !task.spec.needs.is_empty());
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let agents = store.agents(AgentQuery::default()).await?;
+    let found = tasks.into_iter().filter_map(|task| {
+        let why = lacks_agent(&task, &agents)?;
+        Some((task, why))
+    });
+    Ok(found.collect())
+}
+
+/// Why no agent can take the task. An agent that was neither given skills nor is started with tasks says
+/// nothing about the queue: workers outside of Relight name their skills when they claim.
+pub fn lacks_agent(task: &Task, agents: &[Agent]) -> Option<String> {
+    let of_queue = |agent: &&Agent| {
+        !agent.plan.skills.is_empty() || agent.plan.takes == Takes::Start || agent.plan.pool.is_some()
+    };
+    let agents: Vec<&Agent> = agents.iter().filter(of_queue).collect();
+    let needs = &task.spec.needs;
+    let has = |agent: &&Agent, need: &String| agent.plan.skills.contains(need);
+    let can = |agent: &&Agent| needs.iter().all(|need| has(agent, need));
+    if agents.is_empty() || !Claimant::is_for_the_queue(task.status) || agents.iter().any(can) {
+        return None;
+    }
+    let nobodys = needs.iter().filter(|need| !agents.iter().any(|agent| has(agent, need)));
+    let mut named: Vec<&str> = nobodys.map(String::as_str).collect();
+    if named.is_empty() {
+        named = needs.iter().map(String::as_str).collect();
+    }
+    let word = if named.len() == 1 { "skill" } else { "skills" };
+    Some(format!("no agent has the {word} {}", named.join(", ")))
+}
+
+/// What to do about a task that no agent can take.
+pub fn give_skill(task: &Task) -> String {
+    let id = shell_word(task.id.as_str());
+    format!("give an agent of relight.toml the skill, or relight task cancel {id}")
 }
 
 /// What waits by its state alone.

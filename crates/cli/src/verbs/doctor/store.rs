@@ -8,6 +8,7 @@ use std::sync::Arc;
 use relight_core::time::Span;
 use relight_runtime::drain;
 use relight_runtime::holders::Holders;
+use relight_runtime::operations::needs::{give_skill, tasks_without_agent};
 use relight_runtime::os::clock;
 use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
@@ -228,6 +229,10 @@ async fn look_inside(
         0 => DoctorFinding::ok("in doubt", "no step"),
         _ => steps_in_doubt(store, &holders).await?,
     });
+    if let [(task, why), ..] = &tasks_without_agent(store).await?[..] {
+        let text = format!("{why}, which task {} needs", task.id);
+        findings.push(DoctorFinding::warning("skills", text).hint(give_skill(task)));
+    }
     findings.extend(agents::look(store, &holders).await?);
     findings.extend(fleet::look(store).await?);
     if let Some(drain) = drain::now(store).await? {
