@@ -101,15 +101,15 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Somebody else has it, or is at it.
+    /// Somebody else holds the task or turn, or is running the step.
     HELD = "held", 75, 409;
     /// The caller's lease is no longer valid.
     FENCED = "fenced", 77, 409;
-    /// The status does not allow it.
+    /// The status of the task, step or agent does not allow the request.
     ILLEGAL = "illegal", 1, 409;
-    /// It differs from what is there.
+    /// The id or key is taken: what is recorded under it differs from the request.
     CONFLICT = "conflict", 1, 409;
-    /// Others were faster every time.
+    /// Other writers changed the same record first, at every try.
     CONTENDED = "conflict", 75, 409;
     /// Not possible now: try later, or the agent already holds its maximum number of tasks.
     FULL = "busy", 75, 409;
@@ -117,21 +117,21 @@ codes! {
     NOT_FOUND = "not_found", 1, 404;
     /// There is nothing to resume or to claim.
     NOTHING = "nothing", 1, 409;
-    /// A value that cannot be one.
+    /// A value has the wrong form, or is not one of those that are allowed.
     INVALID = "invalid", 2, 422;
-    /// A text over its limit.
+    /// A text is longer than its limit.
     OVER_LIMIT = "invalid", 65, 422;
     /// The task has ended.
     ENDED = "ended", 1, 409;
-    /// It is blocked or suspended.
+    /// The task is blocked or suspended.
     WAITS_FOR_PERSON = "waits_for_person", 1, 409;
-    /// It has reached a limit of its own.
+    /// The task has reached a limit of its own.
     USED_UP = "used_up", 1, 409;
     /// Declared steps are not finished.
     STEPS_LEFT_OPEN = "steps_left_open", 1, 409;
-    /// A step was begun and not ended.
+    /// A step began and did not end; the request has to wait until it is ended or resolved.
     IN_DOUBT = "in_doubt", 1, 409;
-    /// A step in doubt that must not be repeated.
+    /// The step to be run is in doubt, and its rule forbids to repeat it.
     NOT_REPEATED = "in_doubt", 75, 409;
     /// The caller did not start the task.
     NOT_HELD = "not_held", 77, 409;

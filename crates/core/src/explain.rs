@@ -353,10 +353,20 @@ const TABLE: &[Row] = &[
     (Term, "cost", "what an agent spent, as its output or --cost tells it; without either it is 0", "spend_max and tokens_max limit it, [budget] for all agents together"),
     (Term, "drain", "nothing new is begun, and what runs may finish", "relight drain --cancel ends it"),
     (Term, "fence", "the number of a lease; a write with an older one is refused", ""),
+    (Term, "holder", "the process, attempt or time lease that has a task; its death lets others take the task", "relight inflight lists who holds what"),
+    (Term, "home", "the folder in which Relight keeps its state", "relight status shows it"),
     (Term, "lease", "the right to work on a task; it ends with its holder or after its time", "relight inflight lists who holds what"),
+    (Term, "owner", "the process, attempt or time lease that has a session's turn", "relight session show KEY"),
+    (Term, "pool", "the agents NAME-1 to NAME-N of one entry in relight.toml (concurrency = N)", ""),
+    (Term, "preset", "what Relight knows about one agent program: how to start, resume, read and stop it", "relight presets list; relight run --preset NAME"),
+    (Term, "project", "a folder with a relight.toml, and a home of its own", "relight project list"),
+    (Term, "queue", "the tasks that wait for an agent", "relight task list --status created"),
     (Term, "recovery", "what becomes of a task whose holder died: its strategy decides", "relight recover --dry-run shows what it would decide"),
     (Term, "resume", "to continue an interrupted task after its last finished step; also the strategy that does so", "relight recover, or relight up, resumes what is left"),
+    (Term, "shim", "the small process beside each agent; it survives the supervisor and records how the agent ends", ""),
+    (Term, "skill", "a word that a task requires (--skill) and an agent offers (skills in relight.toml)", ""),
     (Term, "strategy", "the rule that decides about a task whose holder died", "[recovery] strategy in relight.toml, or relight task add --strategy"),
+    (Term, "supervisor", "the process that restarts an agent: the daemon of relight up, or a relight run", "relight ps -v shows it"),
 ];
 
 #[cfg(test)]

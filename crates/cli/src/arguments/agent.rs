@@ -264,6 +264,27 @@ pub(crate) struct DownArguments {
     pub(crate) keep_agents: bool,
 }
 
+/// A state that `ps` filters by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListedState {
+    Kind(AgentStateKind),
+    /// Stopped, and waiting for a task of the queue.
+    Idle,
+}
+
+impl std::str::FromStr for ListedState {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "idle" => Ok(Self::Idle),
+            _ => text
+                .parse()
+                .map(Self::Kind)
+                .map_err(|error| format!("{error}, idle")),
+        }
+    }
+}
+
 /// `ps`.
 #[derive(Debug, Args)]
 #[command(
@@ -285,7 +306,7 @@ pub(crate) struct PsArguments {
     pub(crate) watch: bool,
     /// Only in this state (repeat for more)
     #[arg(long = "state", value_name = "STATE")]
-    pub(crate) states: Vec<AgentStateKind>,
+    pub(crate) states: Vec<ListedState>,
 }
 
 /// `status`.

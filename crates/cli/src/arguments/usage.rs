@@ -45,6 +45,18 @@ pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         {
             (message.clone(), Some(with_dashes(&word, words)))
         }
+        (ErrorKind::UnknownArgument, Some(flag))
+            if flag == "--tail" && words.iter().any(|word| word == "logs") =>
+        {
+            let hint = "relight logs -n COUNT shows the last lines";
+            (message.clone(), Some(hint.to_owned()))
+        }
+        (ErrorKind::InvalidSubcommand, _) => {
+            let other = usage.as_deref().filter(|it| *it == ROOT_USAGE);
+            let other = other.and_then(|_| of_other_tools(error));
+            let hint = other.or_else(|| nearest_commands(error)).or(usage.clone());
+            (message.clone(), hint)
+        }
         (ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, _) => {
             ("a command is missing".to_owned(), usage.clone())
         }
@@ -55,6 +67,46 @@ pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// The usage of a command line without a command that is known.
+const ROOT_USAGE: &str = "relight [OPTIONS] <COMMAND>";
+/// So many similar commands are named.
+const NEAR_MAX: usize = 2;
+
+/// What similar tools call a command of Relight.
+fn of_other_tools(error: &clap::Error) -> Option<String> {
+    let hint = match context(error, ContextKind::InvalidSubcommand)?.as_str() {
+        "list" | "ls" => "relight ps lists agents, relight task list tasks",
+        "top" => "relight ps --watch",
+        "kill" => "relight stop NAME",
+        "attach" | "tail" => "relight logs NAME -f",
+        "rm" => {
+            "relight stop NAME ends an agent, relight task cancel ID a task; relight prune removes old work"
+        }
+        "version" => "relight --version",
+        "config" => {
+            "relight init writes a relight.toml; relight setup config --print shows every key"
+        }
+        "info" => "relight status",
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The most similar command first; clap sorts them the other way round.
+fn nearest_commands(error: &clap::Error) -> Option<String> {
+    let near = match error.get(ContextKind::SuggestedSubcommand)? {
+        ContextValue::Strings(near) => near
+            .iter()
+            .rev()
+            .take(NEAR_MAX)
+            .map(String::as_str)
+            .collect(),
+        ContextValue::String(near) => vec![near.as_str()],
+        _ => return None,
+    };
+    Some(format!("did you mean {}?", near.join(" or ")))
 }
 
 /// A message that repeats no word of the command line beyond what a person reads.

@@ -32,9 +32,8 @@ pub(super) fn load(environment: &Environment, given: Option<&Path>) -> Result<Co
         return Err(missing.into());
     }
     let text = "there is no relight.toml here, nor in the user's configuration";
-    Err(Failure::new(Exit::Config, text).hint(
-        "relight init writes one; or give --config FILE; relight run -- CMD needs none",
-    ))
+    Err(Failure::new(Exit::Config, text)
+        .hint("relight init writes one; or give --config FILE; relight run -- CMD needs none"))
 }
 
 /// The same for a command that tells somebody of alerts: what it takes from the file has to be approved.

@@ -11,6 +11,7 @@ use relight_core::time::Span;
 use relight_runtime::engine::{ActError, Engine};
 use relight_runtime::operations::agent::{SupervisorView, start_with_daemon};
 use relight_runtime::os::process;
+use relight_runtime::spelling;
 use relight_runtime::supervise::control::{
     self, AskError, Changed, ControlReply, Refused, Request, daemon_socket, run_socket,
 };
@@ -84,6 +85,14 @@ pub(super) fn members(engine: &Engine, names: &[AgentName]) -> Result<Vec<AgentN
             .filter(|agent| agent.plan.pool.as_ref() == Some(name));
         let pool: Vec<AgentName> = of_pool.map(|agent| agent.name.clone()).collect();
         let is_agent = agents.iter().any(|agent| agent.name == *name);
+        let known = agents.iter().map(|agent| agent.name.as_str());
+        if !is_agent
+            && pool.is_empty()
+            && let Some(near) = spelling::nearest(name.as_str(), known)
+        {
+            let failure = Failure::from(ActError::NoSuchAgent(name.clone()));
+            return Err(failure.hint(format!("did you mean {near}? relight ps lists all")));
+        }
         match is_agent || pool.is_empty() {
             true => meant.push(name.clone()),
             false => meant.extend(pool),

@@ -94,10 +94,7 @@ impl DeadAttempt {
                 )),
             ),
             ("last sign", death.last_sign.map(|at| at.to_string())),
-            (
-                "cause",
-                Some(format!("{}: {}", self.ended.cause, self.ended.in_words())),
-            ),
+            ("cause", Some(self.ended.cause_in_words())),
             ("note", death.note.clone()),
             ("task", found.task.clone()),
             ("last step", found.last_step.clone()),

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use relight_core::agent::AgentStateKind;
+use relight_core::event::EventKind;
 use relight_core::explain;
 use relight_core::ids::{AgentName, SessionKey, StepName, TaskId};
 use relight_core::status::TaskStatus;
@@ -17,6 +18,7 @@ use relight_runtime::store_url::StoreUrl;
 use relight_store::sqlite::Use;
 use relight_store::{AgentQuery, SessionQuery, Store, StoreError, TaskQuery};
 
+use crate::arguments::agent::ListedState;
 use crate::arguments::{Cli, Global};
 use crate::block_on;
 use crate::environment::Environment;
@@ -39,6 +41,8 @@ struct TypedLine<'w> {
 enum Noun {
     Agent,
     AgentState,
+    TaskStatus,
+    EventKind,
     Task,
     Step,
     Session,
@@ -71,7 +75,12 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
     let names = match noun {
         Noun::Preset => Preset::names(environment.presets_folder().as_deref()),
         Noun::Project => environment.project_names(),
-        Noun::AgentState => AgentStateKind::ALL.map(|state| state.to_string()).to_vec(),
+        Noun::AgentState => {
+            let states = AgentStateKind::ALL.map(|state| state.to_string());
+            states.into_iter().chain(["idle".to_owned()]).collect()
+        }
+        Noun::TaskStatus => TaskStatus::ALL.map(|status| status.to_string()).to_vec(),
+        Noun::EventKind => EventKind::ALL.map(|kind| kind.as_str().to_owned()).to_vec(),
         Noun::Word => words_explained(),
         Noun::Agent | Noun::Task | Noun::Step | Noun::Session => {
             of_store(&environment, noun, &line).unwrap_or_default()
@@ -197,8 +206,12 @@ fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
         Some(Noun::Task)
     } else if parsed_as == TypeId::of::<AgentName>() {
         Some(Noun::Agent)
-    } else if parsed_as == TypeId::of::<AgentStateKind>() {
+    } else if parsed_as == TypeId::of::<ListedState>() {
         Some(Noun::AgentState)
+    } else if parsed_as == TypeId::of::<TaskStatus>() {
+        Some(Noun::TaskStatus)
+    } else if parsed_as == TypeId::of::<EventKind>() {
+        Some(Noun::EventKind)
     } else if parsed_as == TypeId::of::<StepName>() {
         Some(Noun::Step)
     } else if parsed_as == TypeId::of::<SessionKey>() {
@@ -238,7 +251,7 @@ fn of_store(environment: &Environment, noun: Noun, line: &TypedLine<'_>) -> Opti
                 let of_attempt = environment.get("RELIGHT_TASK");
                 return steps(store.as_ref(), line.task.or(of_attempt)).await;
             }
-            Noun::Task | Noun::AgentState | Noun::Word | Noun::Preset | Noun::Project => {}
+            _ => {}
         }
         let (ended, open): (Vec<_>, Vec<_>) = TaskStatus::ALL
             .into_iter()

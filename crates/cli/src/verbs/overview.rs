@@ -153,7 +153,9 @@ pub(super) fn how_to_start(environment: &Environment) -> String {
     if environment.config_file(None).is_some() {
         return "relight up -d starts it".to_owned();
     }
-    let projects = environment.usual_home().and_then(|base| Ok(Project::all(&base)?));
+    let projects = environment
+        .usual_home()
+        .and_then(|base| Ok(Project::all(&base)?));
     let runs = |project: &Project| !matches!(daemon(&project.home), DaemonState::NotRunning);
     let others = match projects.unwrap_or_default().iter().any(runs) {
         true => "; relight ps --all shows other projects, which run",

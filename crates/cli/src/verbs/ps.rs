@@ -4,7 +4,7 @@
 mod all;
 mod watch;
 
-use relight_core::agent::AgentStateKind;
+use relight_core::agent::{AgentStateKind, Cause};
 use relight_core::time::Time;
 use relight_runtime::drain;
 use relight_runtime::operations::agent::{AgentView, SupervisorView, Truth};
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::operate;
 use super::overview::state_word;
-use crate::arguments::agent::PsArguments;
+use crate::arguments::agent::{ListedState, PsArguments};
 use crate::environment::Environment;
 use crate::exit::Outcome;
 use crate::{block_on, output};
@@ -30,7 +30,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
     }
     let context = operate::context(environment)?;
     let (mut signs, here) = (LiveSigns::default(), output::here());
-    let found = block_on(async {
+    let mut found = block_on(async {
         let here = here.as_deref();
         match &arguments.name {
             Some(name) => {
@@ -44,6 +44,7 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
             }
         }
     })?;
+    found.items.retain(|agent| is_wanted(arguments, agent));
     let drain = block_on(drain::now(context.engine.store().as_ref()))?;
     let since = drain.map(|drain| drain.since);
     if environment.json {
@@ -62,13 +63,36 @@ pub(crate) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
 
 fn query(arguments: &PsArguments) -> AgentQuery {
     AgentQuery {
-        states: arguments.states.clone(),
+        states: arguments
+            .states
+            .iter()
+            .map(|state| match state {
+                ListedState::Kind(kind) => *kind,
+                ListedState::Idle => AgentStateKind::Stopped,
+            })
+            .collect(),
         ..AgentQuery::default()
     }
 }
 
+/// Of the stopped agents that were read, only those that are idle may be wanted.
+fn is_wanted(arguments: &PsArguments, agent: &AgentView) -> bool {
+    let is_it = |state: &ListedState| match state {
+        ListedState::Kind(kind) => *kind == agent.state,
+        ListedState::Idle => agent.idle,
+    };
+    arguments.states.is_empty() || arguments.states.iter().any(is_it)
+}
+
+/// A restart is counted when it is decided; one that an agent still waits for has not happened.
 fn restarts_text(agent: &AgentView) -> String {
-    format!("{} / {}", agent.recoveries_in_a_row, agent.restarts_total)
+    let is_due = agent.state == AgentStateKind::Crashed && agent.again_at.is_some();
+    let happened = |count: u32| count.saturating_sub(u32::from(is_due));
+    format!(
+        "{} / {}",
+        happened(agent.recoveries_in_a_row),
+        happened(agent.restarts_total)
+    )
 }
 
 fn last_death_text(agent: &AgentView, now: Time) -> String {
@@ -121,9 +145,7 @@ fn has_remedy(agent: &AgentView) -> bool {
 fn remedies(agents: &[AgentView]) -> Vec<String> {
     let with_remedy = agents.iter().filter(|agent| has_remedy(agent));
     with_remedy
-        .map(|agent| {
-            output::one_line(&format!("{}: {}", agent.name, agent.detail))
-        })
+        .map(|agent| output::one_line(&format!("{}: {}", agent.name, agent.detail)))
         .collect()
 }
 
@@ -186,7 +208,10 @@ fn facts(agent: &AgentView, now: Time) -> Vec<Vec<String>> {
             Some(format!("{} (in a row / in all)", restarts_text(agent))),
         ),
         (
-            "last death",
+            match &agent.last_death {
+                Some(death) if death.cause == Cause::Completed.as_str() => "last end",
+                _ => "last death",
+            },
             agent
                 .last_death
                 .as_ref()
@@ -283,10 +308,7 @@ fn painted(
     width: Option<usize>,
     has_colours: bool,
 ) -> String {
-    let text = match width {
-        Some(width) => output::fitted(rows, width),
-        None => output::table(rows),
-    };
+    let text = output::fitted(rows, width.unwrap_or(usize::MAX));
     if !has_colours {
         return text;
     }

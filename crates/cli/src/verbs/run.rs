@@ -538,7 +538,7 @@ fn tell_what_was_missed(environment: &Environment, notice: &Notice) {
     };
     let how = match ended.cause {
         Cause::Completed => "had completed".to_owned(),
-        cause => format!("had died ({cause}, {})", ended.in_words()),
+        _ => format!("had died ({})", ended.cause_in_words()),
     };
     let text = format!(
         "{}: attempt {number} {how} while nobody watched",

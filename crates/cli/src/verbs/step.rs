@@ -268,10 +268,7 @@ fn show(environment: &Environment, arguments: &StepShowArguments) -> Outcome {
     let facts = [
         ("step", Some(key.to_string())),
         ("task", Some(found.task.clone())),
-        (
-            "state",
-            Some(state_text(&step.state, &key, &view.progress)),
-        ),
+        ("state", Some(state_text(&step.state, &key, &view.progress))),
         ("rule", Some(step.rule.clone())),
         ("tries", Some(step.tries.to_string())),
         ("begun", time.begun_at.map(|at| at.to_string())),

@@ -362,9 +362,8 @@ fn in_words(what: &What) -> Option<(String, bool)> {
             } else {
                 "died"
             };
-            let how = ended.in_words();
-            let cause = ended.cause;
-            let text = format!("attempt {number} {verb} after {lived}: {cause}, {how}{note}");
+            let how = ended.cause_in_words();
+            let text = format!("attempt {number} {verb} after {lived}: {how}{note}");
             (text, ended.cause != Cause::Completed)
         }
         What::Reported { number } => (format!("it reports; attempt {number} begins"), true),

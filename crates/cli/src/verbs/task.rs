@@ -11,11 +11,11 @@ use relight_core::status::TRANSITIONS;
 use relight_core::step::Step;
 use relight_core::task::Task;
 use relight_runtime::engine::{Engine, Started};
+use relight_runtime::operations::needs::lacks_agent;
 use relight_runtime::operations::task::{
     TaskBlock, TaskCancel, TaskDefer, TaskDone, TaskRelease, TaskRetry, TaskReview, TaskSet,
     TaskSpend,
 };
-use relight_runtime::operations::needs::lacks_agent;
 use relight_runtime::operations::work::{Taker, TaskAdd, TaskDefinition, TaskList, TaskStart};
 use relight_runtime::operations::{Operation, page_limit, view};
 use relight_runtime::recovery::Strategies;

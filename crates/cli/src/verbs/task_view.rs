@@ -87,7 +87,7 @@ pub(super) fn view_text(
 
 fn status_text(task: &Task) -> String {
     match &task.reason {
-        Some(reason) => format!("{} ({reason})", task.status),
+        Some(reason) => format!("{}: {reason}", task.status),
         None => task.status.to_string(),
     }
 }

@@ -7,7 +7,8 @@ use agent_store::{Told, alive, dead};
 use relight::Stage;
 use relight_core::agent::change::AgentChange;
 use relight_core::agent::death::HowEnded;
-use relight_core::agent::{AgentPlan, AgentState, Pause, StopReason, Stopper};
+use relight_core::agent::{AgentPlan, AgentState, Pause, StopReason, Stopper, Takes};
+use relight_core::restart_budget::{self, RestartPolicy, Tally};
 use relight_core::time::{Span, Time};
 use relight_runtime::os::clock;
 use serde_json::Value;
@@ -267,7 +268,7 @@ fn deaths_are_listed_and_the_newest_told_in_full() {
 
     agent      writer, attempt 2
     died       1970-01-01T00:00:01Z after 2m 5s
-    cause      failed: exit 3
+    cause      failed, exit 3
     note       the disk \u{1b}[31mwas full
     task       report-7
     last step  fetch
@@ -460,4 +461,56 @@ fn since_is_when_the_state_last_changed_and_not_the_last_write() {
     assert_eq!(after["since"], before["since"]);
     agent.is(AgentState::Created);
     assert_ne!(only_agent(&stage)["since"], before["since"]);
+}
+
+#[test]
+fn idle_agents_are_listed_by_their_state() {
+    let stage = Stage::new();
+    let started = AgentPlan {
+        takes: Takes::Start,
+        ..AgentPlan::default()
+    };
+    let stopped = AgentState::Stopped {
+        by: Stopper::Itself,
+    };
+    Told::of(&stage, "done").is(stopped.clone());
+    let idle = Told::of(&stage, "waits");
+    idle.commit(vec![AgentChange::Planned(Box::new(started))]);
+    idle.is(stopped);
+    let listed = |state: &str| {
+        let answer = json(&stage.run(&["ps", "--state", state, "--json"]).stdout);
+        let items = answer["items"].as_array().unwrap().clone();
+        items
+            .iter()
+            .map(|it| it["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed("idle"), ["waits"]);
+    assert_eq!(listed("stopped"), ["done", "waits"]);
+    assert_eq!(stage.run(&["ps", "--state", "busy"]).code, 2);
+}
+
+#[test]
+fn a_restart_that_is_only_due_is_not_counted_yet() {
+    let stage = Stage::new();
+    let later = clock::now().plus(Span::from_secs(60));
+    let told = Told::of(&stage, "a");
+    let (tally, _) = restart_budget::next(&RestartPolicy::default(), Tally::default(), later, 0.0);
+    told.commit(vec![AgentChange::Tally(tally)]);
+    told.is(AgentState::Crashed {
+        again_at: Some(later),
+    });
+    assert!(stage.run(&["ps", "a"]).stdout.contains("restarts    0 / 0"));
+    told.is(AgentState::Created);
+    assert!(stage.run(&["ps", "a"]).stdout.contains("restarts    1 / 1"));
+}
+
+#[test]
+fn columns_stay_under_their_titles_beside_a_long_name() {
+    let stage = Stage::new();
+    let name = "n".repeat(60);
+    Told::of(&stage, &name);
+    let table = stage.run(&["ps"]).stdout;
+    let (title, row) = table.split_once('\n').unwrap();
+    assert_eq!(title.find("state"), row.find("created"), "{table}");
 }

@@ -348,13 +348,19 @@ fn a_dry_run_counts_what_prune_then_removes() {
     };
     let foreseen = place.json(&format!("prune --dry-run {limit}"));
     let text = place.ok(&format!("prune --dry-run {limit}")).text();
-    assert!(text.contains("events, 1 attempt and 1 temporary file"), "{text}");
+    assert!(
+        text.contains("events, 1 attempt and 1 temporary file"),
+        "{text}"
+    );
     let removed = place.json(&format!("prune {limit}"));
     assert_eq!(counts(&foreseen), counts(&removed));
     // Without tasks, the newest event is an old one, and stays.
     place.ok("run --name a -- true");
     let foreseen = place.json(&format!("prune --dry-run {limit}"));
-    assert_eq!(counts(&foreseen), counts(&place.json(&format!("prune {limit}"))));
+    assert_eq!(
+        counts(&foreseen),
+        counts(&place.json(&format!("prune {limit}")))
+    );
 }
 
 #[test]

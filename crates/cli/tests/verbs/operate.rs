@@ -240,3 +240,40 @@ fn ps_fits_80_columns_however_long_the_names_are() {
     let widest = lines.iter().map(|line| line.chars().count()).max();
     assert!(widest <= Some(80), "{shown}");
 }
+
+#[test]
+fn typos_and_the_words_of_similar_tools_lead_to_the_command() {
+    let stage = Stage::new();
+    for (words, hint) in [
+        ("list", "relight ps lists agents, relight task list tasks"),
+        ("kill", "relight stop NAME"),
+        ("top", "relight ps --watch"),
+        ("stauts", "did you mean status or start?"),
+        ("logs --tail 3", "relight logs -n COUNT"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let ran = stage.run(&words);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.stderr.contains(hint), "{ran:?}");
+    }
+    stage.run(&["run", "--name", "example", "--", "true"]);
+    let ran = stage.run(&["logs", "exampel"]);
+    assert!(ran.stderr.contains("did you mean example?"), "{ran:?}");
+    let ran = stage.run(&["run", "--", "ls -l"]);
+    assert!(
+        ran.stderr.contains("one word; remove the quotes"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn each_meaning_of_a_word_says_what_it_is_about() {
+    let stage = Stage::new();
+    let explained = stage.run(&["explain", "in_doubt"]).stdout;
+    for part in ["ended or resolved", "forbids to repeat"] {
+        assert!(explained.contains(part), "{explained}");
+    }
+    for word in ["holder", "preset", "pool", "skill"] {
+        assert_eq!(stage.run(&["explain", word]).code, 0, "{word}");
+    }
+}

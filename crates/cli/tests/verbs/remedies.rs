@@ -126,9 +126,17 @@ fn a_failed_task_with_a_step_in_doubt_is_retried_after_the_printed_resolution() 
         let text = place.ok(words).text();
         assert!(text.contains(resolve), "{words}: {text}");
     }
-    for words in ["task retry t --force", "recover t --resume", "recover t --resume --dry-run"] {
+    for words in [
+        "task retry t --force",
+        "recover t --resume",
+        "recover t --resume --dry-run",
+    ] {
         let refused = place.fails(words, 1);
-        assert!(refused.stderr.contains("must be resolved first"), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("must be resolved first"),
+            "{}",
+            refused.stderr
+        );
         assert_eq!(place.status("t"), "failed");
     }
     play(&place, &place.fails("task retry t --force", 1).remedies());

@@ -609,11 +609,7 @@ fn old_sessions_are_counted_and_forgotten() {
     place.ok(&format!("session end idle --generation {generation}"));
     assert_eq!(place.json("prune")["sessions"], 0);
     let dry = place.ok("prune --older-than 0s --dry-run");
-    assert!(
-        dry.text().contains("and 1 session"),
-        "{}",
-        dry.text()
-    );
+    assert!(dry.text().contains("and 1 session"), "{}", dry.text());
     assert_eq!(place.json("prune --older-than 0s --dry-run")["sessions"], 1);
     assert_eq!(place.json("prune --older-than 0s")["sessions"], 1);
     let keys = place.json("session list");

@@ -122,6 +122,9 @@ fn bash_completes_the_names_of_tasks_agents_and_presets() {
     assert_eq!(offered("relight logs "), ["writer"]);
     assert_eq!(offered("relight stop writer wr"), ["writer"]);
     assert_eq!(offered("relight presets show cod"), ["codex"]);
+    assert_eq!(offered("relight task list --status fa"), ["failed"]);
+    assert_eq!(offered("relight events --kind step.d"), ["step.done"]);
+    assert_eq!(offered("relight ps --state i"), ["idle"]);
     assert_eq!(offered("relight run --preset claude"), ["claude-code"]);
     let begun = "task start book-1 --lease 5m";
     assert_eq!(stage.run(&begun.split(' ').collect::<Vec<_>>()).code, 0);

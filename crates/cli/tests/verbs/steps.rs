@@ -137,7 +137,10 @@ fn a_step_is_running_while_somebody_is_at_it_and_in_doubt_afterwards() {
     let looks = ["task show t", "step list --task t", "step show s --task t"];
     for words in looks {
         let text = place.ok(words).text();
-        assert!(text.contains("running") && !text.contains("doubt"), "{text}");
+        assert!(
+            text.contains("running") && !text.contains("doubt"),
+            "{text}"
+        );
     }
     let open = |words: &str| place.json(words)["in_doubt"].clone();
     assert_eq!(open("task show t"), json!([]));
@@ -148,7 +151,10 @@ fn a_step_is_running_while_somebody_is_at_it_and_in_doubt_afterwards() {
     place.ok("task release t --force");
     for words in looks {
         let text = place.ok(words).text();
-        assert!(text.contains("in doubt") && !text.contains("running"), "{text}");
+        assert!(
+            text.contains("in doubt") && !text.contains("running"),
+            "{text}"
+        );
     }
     assert_eq!(open("task show t"), json!(["s"]));
 }

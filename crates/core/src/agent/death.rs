@@ -329,6 +329,14 @@ impl RecordedDeath {
         }
     }
 
+    /// Its cause and how it ended, `failed, exit 1`; a signal that is the cause is named once.
+    pub fn cause_in_words(&self) -> String {
+        match (self.cause, self.death.how) {
+            (Cause::Signal, HowEnded::Signal(_)) => self.in_words(),
+            (cause, _) => format!("{cause}, {}", self.in_words()),
+        }
+    }
+
     /// As text: `exit 1`, `signal 9 (KILL)`, `exit 0 without finishing task t`.
     pub fn in_words(&self) -> String {
         let how = match self.death.how {

@@ -313,7 +313,9 @@ pub async fn tasks_without_agent(store: &dyn Store) -> Result<Vec<(Task, String)
 /// nothing about the queue: workers outside of Relight name their skills when they claim.
 pub fn lacks_agent(task: &Task, agents: &[Agent]) -> Option<String> {
     let of_queue = |agent: &&Agent| {
-        !agent.plan.skills.is_empty() || agent.plan.takes == Takes::Start || agent.plan.pool.is_some()
+        !agent.plan.skills.is_empty()
+            || agent.plan.takes == Takes::Start
+            || agent.plan.pool.is_some()
     };
     let agents: Vec<&Agent> = agents.iter().filter(of_queue).collect();
     let needs = &task.spec.needs;
@@ -322,7 +324,9 @@ pub fn lacks_agent(task: &Task, agents: &[Agent]) -> Option<String> {
     if agents.is_empty() || !Claimant::is_for_the_queue(task.status) || agents.iter().any(can) {
         return None;
     }
-    let nobodys = needs.iter().filter(|need| !agents.iter().any(|agent| has(agent, need)));
+    let nobodys = needs
+        .iter()
+        .filter(|need| !agents.iter().any(|agent| has(agent, need)));
     let mut named: Vec<&str> = nobodys.map(String::as_str).collect();
     if named.is_empty() {
         named = needs.iter().map(String::as_str).collect();

@@ -96,7 +96,10 @@ pub(super) fn find(
             Err(NotStarted::new(CANNOT_BE_RUN, note))
         }
         None => {
-            let note = format!("there is no program {} in its PATH", name.display());
+            let mut note = format!("there is no program {} in its PATH", name.display());
+            if name.as_encoded_bytes().contains(&b' ') {
+                note += ": it is one word; remove the quotes around it";
+            }
             Err(NotStarted::new(NO_SUCH_PROGRAM, note))
         }
     }

@@ -7,7 +7,7 @@ use relight_runtime::os::clock;
 use serde_json::{Value, json};
 
 use super::super::operate;
-use super::{painted, query, remedies, rows};
+use super::{is_wanted, painted, query, remedies, rows};
 use crate::arguments::agent::PsArguments;
 use crate::environment::{DEFAULT_PROJECT, Environment};
 use crate::exit::{Failure, Outcome};
@@ -59,7 +59,9 @@ fn agents(environment: &Environment, arguments: &PsArguments) -> Result<Vec<Agen
     let context = operate::context(environment)?;
     let (mut signs, here) = (LiveSigns::default(), output::here());
     let listed = context.list_agents(query(arguments), &mut signs, here.as_deref());
-    Ok(block_on(listed)?.items)
+    let mut agents = block_on(listed)?.items;
+    agents.retain(|agent| is_wanted(arguments, agent));
+    Ok(agents)
 }
 
 fn print(environment: &Environment, found: Vec<(String, AgentView)>) {

@@ -44,7 +44,10 @@ pub(super) fn run(environment: &Environment, arguments: &PsArguments) -> Outcome
         loop {
             // Looked at first: what comes meanwhile has a larger number.
             let seen = store.newest_event().await?;
-            let overview = StatusOverview::read(&context, super::query(arguments)).await?;
+            let mut overview = StatusOverview::read(&context, super::query(arguments)).await?;
+            overview
+                .agents
+                .retain(|agent| super::is_wanted(arguments, agent));
             if environment.json {
                 print_line(&overview);
             }
