@@ -386,7 +386,7 @@ fn a_daemon_without_a_configuration_says_what_writes_one() {
     let stage = Stage::new();
     let ran = stage.run(&["up"]);
     assert!(
-        ran.code == 78 && ran.stderr.contains("try: relight setup config writes"),
+        ran.code == 78 && ran.stderr.contains("try: relight init writes"),
         "{ran:?}"
     );
 }

@@ -644,7 +644,7 @@ fn reasons_are_shown() {
         "needs a\u{1b}[31m look"
     );
     let text = place.ok("task show t").text();
-    assert!(text.contains("blocked (needs a\\u{1b}[31m look)"), "{text}");
+    assert!(text.contains("blocked: needs a\\u{1b}[31m look"), "{text}");
 }
 
 #[test]
