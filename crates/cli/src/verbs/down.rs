@@ -50,7 +50,7 @@ fn ask(
     daemon: Option<&ProcessIdentity>,
 ) -> Outcome {
     // Afterwards, nobody answers for a store that is reached through the daemon.
-    let patience = longest_grace(environment)?;
+    let patience = longest_grace(environment);
     let store_stays = environment.opens_store()?;
     let reply = client::ask(
         &daemon_socket(home),
@@ -66,7 +66,7 @@ fn ask(
         return Err(Failure::new(Exit::Io, text)
             .hint("the next relight up adopts the agents that the store knows"));
     }
-    if !control::has_ended(ending.pid, patience) {
+    if !control::has_ended(ending.pid, patience?) {
         let text = format!("the daemon (pid {}) is still ending", ending.pid);
         return Err(Failure::new(Exit::Busy, text).hint("relight ps shows what is left"));
     }
