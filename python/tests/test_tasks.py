@@ -307,6 +307,14 @@ def test_a_step_asked_for_with_another_input_is_refused() -> None:
             task.step("ask", lambda: "b", occurrence=1, input={"q": 2})
 
 
+def test_a_task_that_has_ended_is_not_started_again() -> None:
+    with relight.task("t"):
+        pass
+    with pytest.raises(relight.Ended) as ended, relight.task("t"):
+        pass
+    assert (ended.value.code, ended.value.hint) == ("ended", "it has ended; new work needs a new id")
+
+
 def test_refusals_have_a_code_a_hint_and_survive_pickling() -> None:
     import pickle
 

@@ -260,6 +260,7 @@ test("a step under once that happened is not repeated when its value cannot be r
 test("run ends the task by how the work ends", async (context) => {
   const store = await opened(context);
   assert.equal(await store.run("good", { title: "x" }, (task) => task.step("a", () => 1)), 1);
+  await assert.rejects(store.run("good", () => 2), { code: "ended", name: "Ended" });
   await assert.rejects(store.run("bad", () => { throw new TypeError("no"); }), TypeError);
   assert.equal((await store.call("task.show", { task: "good" })).status, "completed");
   const bad = await store.call("task.show", { task: "bad" });

@@ -211,6 +211,7 @@ impl Refusal {
         match self {
             Self::TooLarge(_) => ErrorCode::OVER_LIMIT,
             Self::NoReason => ErrorCode::INVALID,
+            Self::Illegal { from, .. } if from.is_terminal() => ErrorCode::ENDED,
             Self::Illegal { .. } => ErrorCode::ILLEGAL,
             Self::Held { .. } | Self::StepRunning { .. } => ErrorCode::HELD,
             Self::Fenced { .. } => ErrorCode::FENCED,

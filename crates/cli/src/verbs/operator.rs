@@ -221,8 +221,12 @@ async fn one(
 
 /// Of a task that nobody left behind.
 fn nothing_to_recover(id: &TaskId, status: TaskStatus) -> Failure {
+    let code = match status.is_terminal() {
+        true => ErrorCode::ENDED,
+        false => ErrorCode::ILLEGAL,
+    };
     Failure::of(
-        ErrorCode::ILLEGAL,
+        code,
         format!("task {id} is {status}: there is nothing to recover"),
     )
     .hint(match status {

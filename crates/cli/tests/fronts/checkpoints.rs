@@ -348,7 +348,7 @@ fn what_is_refused_is_refused_in_the_same_words() {
     let done = ("checkpoint.complete", json!({"workflow": "w"}));
     refused(
         &[start("w"), done, resume(json!({"workflow": "w"}))],
-        "illegal",
+        "ended",
         1,
         409,
     );

@@ -78,7 +78,7 @@ impl Library {
         Some(
             answer
                 .map(|()| Value::Null)
-                .map_err(|error| json!({"message": error.to_string()})),
+                .map_err(|error| json!({"code": error.code().name, "message": error.to_string()})),
         )
     }
 

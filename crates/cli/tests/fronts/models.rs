@@ -139,7 +139,7 @@ fn no_hint_tells_a_model_how_to_undo_a_persons_decision() {
         (
             "task_start",
             json!({"task": "gone"}),
-            "illegal",
+            "ended",
             "stop working",
         ),
         (

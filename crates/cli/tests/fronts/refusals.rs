@@ -17,7 +17,8 @@ fn refused(story: &[(&str, Value)], code: &str) {
         if front.name() == "library" {
             // A handle shows its own fence, and types keep what cannot be from being said.
             if code != "fenced" {
-                assert_eq!(error["message"], told[0].1["message"], "library");
+                let words = |error: &Value| [error["code"].clone(), error["message"].clone()];
+                assert_eq!(words(&error), words(&told[0].1), "library");
             }
             continue;
         }
@@ -78,7 +79,7 @@ fn a_task_that_is_not_there_or_has_ended_without_a_fence() {
     let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
     refused(
         &[start("t"), done, ("task.done", json!({"task": "t"}))],
-        "illegal",
+        "ended",
     );
 }
 
@@ -273,7 +274,10 @@ fn a_step_that_was_not_begun() {
 #[test]
 fn a_task_that_has_ended() {
     let done = ("task.done", json!({"task": "t", "fence": 1, "force": true}));
-    refused(&[start("t"), done, start("t")], "illegal");
+    refused(&[start("t"), done, start("t")], "ended");
+    let cancel = ("task.cancel", json!({"task": "t"}));
+    let retry = ("task.retry", json!({"task": "t"}));
+    refused(&[start("t"), cancel, retry], "ended");
 }
 
 #[test]

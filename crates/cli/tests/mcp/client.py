@@ -167,7 +167,7 @@ async def second_life(server, known, key):
         expect(await agent.call("task_start", task="t"), resumed=True, in_doubt=[])
         expect(await agent.call("step_begin", step="pay"), advice="finished")
         expect(await agent.call("task_done"), status="completed")
-        expect(await agent.call("task_start", task="t"), code="illegal")
+        expect(await agent.call("task_start", task="t"), code="ended")
 
 
 async def main():

@@ -226,7 +226,7 @@ fn a_task_that_has_ended_and_a_method_that_is_not_there_are_named() {
         ("step_begin", json!({"step": "s"})),
     ] {
         let refused = client.call(tool, &arguments);
-        assert_eq!(refused["code"], "illegal", "{tool}: {refused}");
+        assert_eq!(refused["code"], "ended", "{tool}: {refused}");
         let message = refused["message"].as_str().unwrap();
         assert!(message.contains("task t is completed"), "{tool}: {refused}");
     }

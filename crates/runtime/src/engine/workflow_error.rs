@@ -156,7 +156,7 @@ impl WorkflowError {
         match self {
             Self::NotFound(_) | Self::NoFile { .. } => ErrorCode::NOT_FOUND,
             Self::Unfinished { .. } | Self::Older(_) => ErrorCode::CONFLICT,
-            Self::Ended { .. } => ErrorCode::ENDED,
+            Self::Ended { .. } | Self::Over { .. } => ErrorCode::ENDED,
             Self::Damaged { .. } | Self::BadName { .. } => ErrorCode::DAMAGED,
             Self::Io { .. } => ErrorCode::IO,
             Self::Nothing { .. } => ErrorCode::NOTHING,
@@ -165,7 +165,6 @@ impl WorkflowError {
                 ..why.code()
             },
             Self::Held { .. } => ErrorCode::HELD,
-            Self::Over { .. } => ErrorCode::ILLEGAL,
         }
     }
 

@@ -194,7 +194,7 @@ fn verbs_say_what_they_lack_and_what_is_not_allowed() {
         "cancelled"
     );
     let ended = verb("retry", json!({}));
-    assert_eq!((ended.status, ended.code().as_str()), (409, "illegal"));
+    assert_eq!((ended.status, ended.code().as_str()), (409, "ended"));
     assert_eq!(ground.post("/api/tasks/none/done", &json!({})).status, 404);
 }
 

@@ -166,7 +166,9 @@ impl Agent {
                 }
                 (408 | 503, _) => clock::pause(PAUSE),
                 // What ends a task twice finds it ended.
-                (409, "illegal" | "waits_for_person") if rest == "/done" => return Ok(Said::Odd),
+                (409, "illegal" | "ended" | "waits_for_person") if rest == "/done" => {
+                    return Ok(Said::Odd);
+                }
                 (status, _) => {
                     let what = format!("{method} {rest}: {status} {}", answered.body);
                     self.tell(&Deed::Odd { what })?;
