@@ -95,6 +95,7 @@ pub(crate) fn run(environment: &Environment, arguments: &InitArguments) -> Outco
         "file": file, "agent": agent, "preset": chosen.map(|it| it.preset), "installed": names,
     });
     let found = match names.is_empty() {
+        true if chosen.is_some() => "no agent program was found".to_owned(),
         true => "no agent program was found: the file has an example that needs none".to_owned(),
         false => format!("found: {}", names.join(", ")),
     };
@@ -105,6 +106,11 @@ pub(crate) fn run(environment: &Environment, arguments: &InitArguments) -> Outco
         file.display()
     );
     output::answer(environment, &value, &text);
+    if let Some(missing) = chosen.filter(|it| !names.contains(&it.name)) {
+        let name = missing.name;
+        let text = format!("there is no program {name} in PATH: install it before relight up -d");
+        output::note(environment, &text);
+    }
     Ok(0)
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::death::{PostMortem, RecordedDeath};
+use super::death::{HowEnded, PostMortem, RecordedDeath};
 pub use crate::ids::AttemptTag;
 use crate::ids::{AgentName, NodeName};
 use crate::lease::{Holder, ProcessIdentity};
@@ -43,5 +43,12 @@ impl Attempt {
     pub fn node(&self) -> Option<&NodeName> {
         let process = self.shim.as_ref().or(self.process.as_ref())?;
         process.node.as_ref()
+    }
+
+    /// Why its command could not be started.
+    pub fn why_not_started(&self) -> Option<&str> {
+        let death = &self.ended.as_ref()?.death;
+        let is_told = matches!(death.how, HowEnded::Code(126 | 127)) && self.process.is_none();
+        death.note.as_deref().filter(|_| is_told)
     }
 }

@@ -4,9 +4,12 @@
 
 use std::collections::HashMap;
 
+use relight_core::agent::change::AgentChange;
 use relight_core::agent::{
     self, AgentState, AgentStateKind, Attempt, FOREGROUND, Pause, StopReason, Stopper, Takes,
 };
+use relight_core::decide::Guard;
+use relight_core::error_code::ErrorCode;
 use relight_core::ids::{AgentName, NodeName, TaskId};
 use relight_core::lease::Holder;
 use relight_core::progress;
@@ -14,7 +17,7 @@ use relight_core::shell::shell_word;
 use relight_core::status::TaskStatus;
 use relight_core::task::{Cost, Task};
 use relight_core::time::Time;
-use relight_store::{AgentQuery, AttemptQuery, Rows, StoreError, TaskQuery};
+use relight_store::{AgentCommit, AgentQuery, AttemptQuery, Rows, StoreError, TaskQuery};
 use serde::Serialize;
 
 use super::Context;
@@ -25,6 +28,7 @@ use crate::boxed::boxed;
 use crate::engine::ActError;
 use crate::holders::Holders;
 use crate::os::{clock, fleet, process};
+use crate::supervise::folder::AgentFolder;
 
 /// Above this many agents, tasks in progress are read once for all of them.
 const FEW: usize = 8;
@@ -241,6 +245,77 @@ impl Context {
     pub async fn agent(&self, name: &AgentName) -> Result<agent::Agent, ActError> {
         let found = self.engine.store().agent(name).await?;
         found.ok_or_else(|| ActError::NoSuchAgent(name.clone()))
+    }
+
+    /// Removes an agent that nobody supervises and that does not run, with its folder.
+    #[boxed]
+    pub async fn forget_agent(&self, name: &AgentName) -> Result<(), ActError> {
+        let busy = |message: String, hint: String| ActError::Invalid {
+            code: ErrorCode::FULL,
+            message,
+            hint: Some(hint),
+        };
+        let (mut agent, word) = (self.agent(name).await?, shell_word(name.as_str()));
+        let (store, holders) = (self.engine.store(), self.engine.holders());
+        holders.look_for(&agent.lease.held).await?;
+        let supervisor = SupervisorView::of(&agent, holders).filter(|supervisor| supervisor.alive);
+        match supervisor {
+            Some(SupervisorView {
+                elsewhere: Some(node),
+                ..
+            }) => {
+                return Err(busy(
+                    format!("agent {name} is supervised on node {node}"),
+                    "remove it on that node, or relight stop it there first".to_owned(),
+                ));
+            }
+            Some(_) => {
+                let hint = match agent.plan.labels.contains_key(FOREGROUND) {
+                    true => format!("relight stop {word} ends it"),
+                    false => "take it out of relight.toml, then relight reload".to_owned(),
+                };
+                return Err(busy(format!("agent {name} is supervised"), hint));
+            }
+            None => {}
+        }
+        if agent.state.kind() == AgentStateKind::Running && !agent.plan.reports_itself() {
+            let text = format!("agent {name} runs, or its end was not recorded");
+            return Err(busy(text, format!("relight stop {word} first")));
+        }
+        let at = clock::now();
+        if agent.lease.held.is_some() {
+            // Its supervisor died.
+            let guard = Guard {
+                fence: None,
+                seq: Some(agent.seq),
+            };
+            let commit = AgentCommit {
+                agent: name.clone(),
+                guard,
+                at,
+                changes: vec![AgentChange::LeaseEnded],
+            };
+            // One that was changed meanwhile is refused below.
+            if let Ok(committed) = store.commit_agent(commit).await {
+                agent.seq = committed.seq;
+            }
+        }
+        if !store.forget_agent(name, agent.seq, at).await? {
+            let text = format!("agent {name} is being changed by others");
+            return Err(busy(text, "try again".to_owned()));
+        }
+        let folder = AgentFolder::of(&self.home, name);
+        match std::fs::remove_dir_all(folder.path()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(ActError::Invalid {
+                code: ErrorCode::IO,
+                message: format!(
+                    "agent {name} is removed, but not its folder {}: {error}",
+                    folder.path().display()
+                ),
+                hint: None,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// One agent; texts for people are for the folder `here`.
@@ -542,6 +617,10 @@ impl Known {
     /// The state in words, with what to type next.
     fn detail(&self, is_daemon_up: bool, now: Time, here: Option<&str>) -> String {
         let why = why(&self.agent).unwrap_or_default();
+        let last = self.last_death.as_ref();
+        let not_started = last.filter(|death| death.not_started);
+        let not_started = not_started.and_then(|death| death.note.clone());
+        let not_started = not_started.map(|note| format!(": {note}"));
         let start = || self.command_to_start(is_daemon_up, here);
         match (&self.agent.state, self.truth) {
             (AgentState::Running { .. }, Truth::DiedUnnoticed) => {
@@ -583,7 +662,15 @@ impl Known {
                     true => format!("in {}", at.since(now)),
                     false => "now".to_owned(),
                 };
-                format!("crashed, again {when}{}", self.forgotten(truth, &start))
+                match (truth, not_started) {
+                    (Truth::AsRecorded, Some(note)) => {
+                        format!(
+                            "crashed, again {when}{note}; correct that, then {}",
+                            start()
+                        )
+                    }
+                    _ => format!("crashed, again {when}{}", self.forgotten(truth, &start)),
+                }
             }
             (AgentState::Crashed { again_at: None }, _) => match &self.task {
                 Some(Task {
@@ -593,7 +680,10 @@ impl Known {
                 }) => {
                     format!("crashed: its task {id} failed; {}", start())
                 }
-                _ => "crashed".to_owned(),
+                _ => match not_started {
+                    Some(note) => format!("crashed{note}; correct that, then {}", start()),
+                    None => "crashed".to_owned(),
+                },
             },
             (AgentState::Suspended { why: pause, until }, truth) => {
                 let until = until
@@ -633,7 +723,8 @@ impl Known {
             (AgentState::Stopped { .. }, _) => why,
             (AgentState::Terminated { .. }, _) => {
                 format!(
-                    "terminated: {why}; relight deaths {}, then {}",
+                    "terminated: {why}{}; relight deaths {}, then {}",
+                    not_started.unwrap_or_default(),
                     self.agent.name,
                     start()
                 )

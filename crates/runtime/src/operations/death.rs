@@ -80,6 +80,9 @@ pub struct LastDeath {
     pub code: Option<i32>,
     pub signal: Option<i32>,
     pub note: Option<String>,
+    /// Its command could not be started, which the note explains.
+    #[serde(skip)]
+    pub not_started: bool,
 }
 
 impl DeathView {
@@ -134,6 +137,7 @@ impl LastDeath {
             code,
             signal,
             note: ended.death.note.clone(),
+            not_started: attempt.why_not_started().is_some(),
         })
     }
 }

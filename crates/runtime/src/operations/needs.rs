@@ -1,7 +1,7 @@
 //! What waits for a person, each with what to type.
 
 use relight_core::agent::death::ReportedEnd;
-use relight_core::agent::{Agent, AgentState, AgentStateKind, Death, Pause, Takes};
+use relight_core::agent::{Agent, AgentState, AgentStateKind, Attempt, Pause, Takes};
 use relight_core::alert::{Alert, AlertKind, resolve_command, resolve_first};
 use relight_core::claimant::Claimant;
 use relight_core::event::EventKind;
@@ -39,7 +39,7 @@ const STEPS_MAX: u64 = 1_000;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the fields are those of the documented JSON")]
 pub struct NeedsMe {
-    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked`, `in_doubt` or `no_agent`.
+    /// `terminated`, `blocked`, `suspended`, `given_up`, `parked`, `in_doubt`, `no_agent` or `not_started`.
     pub kind: String,
     /// `task/ID`, `agent/NAME`, `session/KEY` or `store`.
     pub subject: String,
@@ -67,10 +67,9 @@ impl Context {
         let store = self.engine.store().as_ref();
         let overspent = overspent_until(store).await?;
         let overspent = overspent.as_ref().map(need_of_store);
-        let incurable = listed
-            .iter()
-            .filter(|need| need.kind == "suspended")
-            .count();
+        // The inventory counts the others.
+        let incurable = listed.iter().filter(|need| need.kind != "terminated");
+        let incurable = incurable.count();
         listed.extend(self.needs_of_tasks().await?);
         let mut given_up = self.given_up().await?;
         given_up.extend(self.without_agent().await?);
@@ -97,21 +96,24 @@ impl Context {
     }
 
     async fn needs_of_agents(&self) -> Result<Vec<NeedsMe>, StoreError> {
-        let states = vec![AgentStateKind::Terminated, AgentStateKind::Suspended];
-        let query = AgentQuery {
-            states,
-            after: None,
-            limit: Some(NEEDS_MAX),
-        };
-        let agents = self.engine.store().agents(query).await?;
         let mut needs = Vec::new();
-        for agent in &agents {
-            needs.extend(self.need_of_agent(agent).await?);
+        for states in [
+            vec![AgentStateKind::Terminated, AgentStateKind::Suspended],
+            vec![AgentStateKind::Crashed],
+        ] {
+            let query = AgentQuery {
+                states,
+                after: None,
+                limit: Some(NEEDS_MAX),
+            };
+            for agent in &self.engine.store().agents(query).await? {
+                needs.extend(self.need_of_agent(agent).await?);
+            }
         }
         Ok(needs)
     }
 
-    /// One whose restarts are used up, or that no restart cures: the alert tells why.
+    /// One whose restarts are used up, that no restart cures, or whose command cannot be started.
     async fn need_of_agent(&self, agent: &Agent) -> Result<Option<NeedsMe>, StoreError> {
         let name = &agent.name;
         let start = agent.command_to_start(None);
@@ -125,7 +127,8 @@ impl Context {
                 why: Pause::Incurable,
                 ..
             } => {
-                let death = self.last_death(name).await?;
+                let death = self.last_death(name).await?.and_then(|last| last.ended);
+                let death = death.map(|ended| ended.death);
                 let said = death.as_ref().and_then(|death| match &death.said {
                     Some(ReportedEnd::Incurable(why)) => Some(why.clone()),
                     _ => None,
@@ -140,6 +143,17 @@ impl Context {
                 };
                 ("suspended", alert.text, alert.hint.unwrap_or_default())
             }
+            AgentState::Crashed { .. } => {
+                let last = self.last_death(name).await?;
+                let Some(why) = last.as_ref().and_then(Attempt::why_not_started) else {
+                    return Ok(None);
+                };
+                (
+                    "not_started",
+                    format!("agent {name} cannot be started: {why}"),
+                    format!("correct that, then {start}"),
+                )
+            }
             _ => return Ok(None),
         };
         Ok(Some(NeedsMe {
@@ -151,15 +165,14 @@ impl Context {
         }))
     }
 
-    async fn last_death(&self, name: &AgentName) -> Result<Option<Death>, StoreError> {
+    async fn last_death(&self, name: &AgentName) -> Result<Option<Attempt>, StoreError> {
         let query = AttemptQuery {
             agent: Some(name.clone()),
             ended: true,
             before: None,
             limit: 1,
         };
-        let last = self.engine.store().attempts(query).await?.pop();
-        Ok(last.and_then(|last| last.ended).map(|ended| ended.death))
+        Ok(self.engine.store().attempts(query).await?.pop())
     }
 
     async fn needs_of_tasks(&self) -> Result<Vec<NeedsMe>, StoreError> {

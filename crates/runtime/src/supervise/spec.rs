@@ -51,4 +51,14 @@ impl AgentSpec {
     pub fn can_start(&self) -> bool {
         !self.command.is_empty()
     }
+
+    /// Whether an attempt by it may run differently than by the other.
+    pub fn differs_from(&self, other: &Self) -> bool {
+        self.plan != other.plan
+            || self.command != other.command
+            || self.environment != other.environment
+            || self.resume_args != other.resume_args
+            || (self.user, &self.signs, &self.ladder) != (other.user, &other.signs, &other.ladder)
+            || (&self.strategy, &self.placement) != (&other.strategy, &other.placement)
+    }
 }

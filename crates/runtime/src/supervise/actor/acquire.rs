@@ -14,6 +14,7 @@ use relight_core::agent::{Agent, AgentState, Attempt, AttemptTag, Pause, Stopper
 use relight_core::decide::Guard;
 use relight_core::ids::NodeName;
 use relight_core::lease::{HeldLease, Holder, ProcessIdentity};
+use relight_core::restart_budget;
 use relight_core::time::Time;
 use relight_store::{AgentCommit, AgentCommitError, AttemptQuery, StoreError, TaskQuery};
 use tokio::sync::{mpsc, watch};
@@ -94,7 +95,7 @@ pub(in crate::supervise) async fn acquire(
     mail: mpsc::UnboundedReceiver<Mail>,
 ) -> Result<(Actor, watch::Receiver<AgentSnapshot>), AcquireError> {
     let right = context.node_right();
-    let (agent, was_on) = take_lease(&context, right, &mut spec, take_over).await?;
+    let (agent, was_on, is_changed) = take_lease(&context, right, &mut spec, take_over).await?;
     let folder = AgentFolder::of(&context.home, &spec.name);
     successor::sweep(&folder);
     let query = AttemptQuery {
@@ -161,6 +162,9 @@ pub(in crate::supervise) async fn acquire(
         agent_was_on: was_on,
     };
     actor.reconcile().await?;
+    if is_changed {
+        actor.end_cooldown().await?;
+    }
     if begin == AcquireMode::Anew {
         actor.forget_the_past().await?;
     }
@@ -171,13 +175,13 @@ pub(in crate::supervise) async fn acquire(
     Ok((actor, views))
 }
 
-/// Returns the agent with its new lease, and the node that held it before.
+/// Returns the agent with its new lease, the node that held it before, and whether its plan changed.
 async fn take_lease(
     context: &SupervisorContext,
     right: NodeRight,
     spec: &mut AgentSpec,
     take_over: bool,
-) -> Result<(Agent, Option<NodeName>), AcquireError> {
+) -> Result<(Agent, Option<NodeName>, bool), AcquireError> {
     let store = context.engine.store();
     for _ in 0..ROUNDS_MAX {
         let at = clock::now();
@@ -238,7 +242,8 @@ async fn take_lease(
                     .for_each(|change| change.apply(&mut agent, at));
                 agent.seq = committed.seq;
                 agent.lease.fence = committed.fence;
-                return Ok((agent, was_on));
+                let is_changed = |change| matches!(change, &AgentChange::Planned(_));
+                return Ok((agent, was_on, changes.iter().any(is_changed)));
             }
             Err(AgentCommitError::Store(error)) => return Err(error.into()),
             // Lost a race; read again.
@@ -295,6 +300,24 @@ impl Actor {
             Some(_) => self.commit(vec![AgentChange::Session(None)]).await,
             None => Ok(()),
         }
+    }
+
+    /// The cooldown of a command that could not be started does not bind another command.
+    pub(super) async fn end_cooldown(&mut self) -> Result<(), SupervisionLost> {
+        let failed = self.last.as_ref().and_then(Attempt::why_not_started);
+        let waits = matches!(self.agent.state, AgentState::Crashed { again_at: Some(_) });
+        if failed.is_none() || !waits {
+            return Ok(());
+        }
+        let tally = restart_budget::progress(self.agent.tally.clone());
+        let again_at = Some(clock::now());
+        let changes = vec![
+            AgentChange::Tally(tally),
+            AgentChange::State(AgentState::Crashed { again_at }),
+        ];
+        self.commit(changes).await?;
+        self.events.push_back(AgentEvent::Due);
+        Ok(())
     }
 
     /// Makes the record match what runs.

@@ -695,11 +695,15 @@ impl Actor {
         if spec.can_start() && !self.spec.can_start() {
             self.holds = None;
         }
+        let differs = spec.differs_from(&self.spec);
         let changed = spec.plan != self.spec.plan;
         self.spec = spec;
         if changed {
             let plan = Box::new(self.spec.plan.clone());
             self.commit(vec![AgentChange::Planned(plan)]).await?;
+        }
+        if differs {
+            self.end_cooldown().await?;
         }
         Ok(())
     }
