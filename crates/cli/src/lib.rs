@@ -127,6 +127,8 @@ fn run(environment: &Environment, command: Command) -> Outcome {
         Command::Mcp(arguments) => verbs::mcp::run(environment, &arguments),
         Command::Status(_) => verbs::status::run(environment),
         Command::Ps(arguments) => verbs::ps::run(environment, &arguments),
+        Command::Forget(arguments) => verbs::control::forget(environment, &arguments),
+        Command::Reload(_) => verbs::control::reload(environment),
         Command::Start(arguments) => verbs::control::start(environment, &arguments),
         Command::Stop(arguments) => verbs::control::stop(environment, &arguments),
         Command::Restart(arguments) => verbs::control::restart(environment, &arguments),

@@ -322,9 +322,32 @@ pub(crate) struct StatusArguments {}
 #[derive(Debug, Args)]
 pub(crate) struct NamesArguments {
     /// The agents
+    #[arg(required_unless_present = "all", value_name = "NAME")]
+    pub(crate) names: Vec<AgentName>,
+    /// All agents of this project that have a supervisor or run; stop: also those that relight up starts
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+}
+
+/// `forget`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  relight forget writer\n\n\
+    Removes an agent from relight ps, with its attempts, its own events and its log; tasks and their\n\
+    events stay. An agent of relight.toml has to be taken out there first (then relight reload). DELETE\n\
+    /api/agents/NAME does the same. Exit code 1: there is no such agent; 75: it runs or has a supervisor.")]
+pub(crate) struct ForgetArguments {
+    /// The agents
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<AgentName>,
 }
+
+/// `reload`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  relight reload\n\n\
+    The daemon reads its relight.toml again: new agents are started, removed ones stopped, and changed\n\
+    ones use the new values from their next attempt. SIGHUP and POST /api/reload do the same. Exit code\n\
+    69: no daemon is running; 78: the file has an error, and the old configuration stays.")]
+pub(crate) struct ReloadArguments {}
 
 /// `logs`.
 #[derive(Debug, Args)]

@@ -12,11 +12,13 @@ use super::Cli;
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Start here",
-        &["init", "run", "up", "down", "status", "dashboard"],
+        &["init", "run", "up", "reload", "down", "status", "dashboard"],
     ),
     (
         "See and control agents",
-        &["ps", "logs", "deaths", "start", "stop", "restart", "beat"],
+        &[
+            "ps", "logs", "deaths", "start", "stop", "restart", "forget", "beat",
+        ],
     ),
     (
         "Record work",

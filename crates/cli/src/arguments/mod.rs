@@ -155,6 +155,8 @@ pub(crate) enum Command {
     Project(other::ProjectCommand),
     /// Approve a relight.toml: its store, commands and webhook
     Trust(other::TrustArguments),
+    /// Apply a changed relight.toml to the running daemon
+    Reload(agent::ReloadArguments),
     /// Stop the daemon and its agents
     Down(agent::DownArguments),
     /// Open the dashboard in a browser
@@ -169,19 +171,27 @@ pub(crate) enum Command {
     /// List agents and what they are doing
     Ps(agent::PsArguments),
     /// Start agents, including stopped and terminated ones
-    #[command(after_help = "Example:\n  relight start writer\n\n\
-        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now.")]
+    #[command(
+        after_help = "Examples:\n  relight start writer\n  relight start --all\n\n\
+        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now."
+    )]
     Start(agent::NamesArguments),
     /// Stop agents and keep them stopped
-    #[command(after_help = "Example:\n  relight stop writer reviewer\n\n\
+    #[command(
+        after_help = "Examples:\n  relight stop writer reviewer\n  relight stop --all\n\n\
         Recorded before the first signal; no recovery, reboot or reload undoes it. Needs no\n\
         supervisor: without one the command stops the agent itself. Exit code 1: there is no such agent;\n\
-        75: not possible now.")]
+        75: not possible now."
+    )]
     Stop(agent::NamesArguments),
     /// Stop agents and start them again
-    #[command(after_help = "Example:\n  relight restart writer\n\n\
-        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now.")]
+    #[command(
+        after_help = "Examples:\n  relight restart writer\n  relight restart --all\n\n\
+        Exit code 1: there is no such agent; 69: it has no supervisor; 75: not possible now."
+    )]
     Restart(agent::NamesArguments),
+    /// Remove agents that are no longer used
+    Forget(agent::ForgetArguments),
     /// Show the output of agents
     Logs(agent::LogsArguments),
     /// Show how agents died

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use relight_core::agent::remote_command::RemoteVerb;
 use relight_core::agent::{Agent, AgentPlan, AgentState, AgentStateKind, FOREGROUND, Stopper};
 use relight_core::error_code::{ErrorCode, with_causes};
 use relight_core::ids::AgentName;
@@ -13,7 +14,7 @@ use relight_runtime::operations::agent::{SupervisorView, start_with_daemon};
 use relight_runtime::os::process;
 use relight_runtime::spelling;
 use relight_runtime::supervise::control::{
-    self, AskError, Changed, ControlReply, Refused, Request, daemon_socket, run_socket,
+    self, AskError, Changed, ControlReply, Refused, Reloaded, Request, daemon_socket, run_socket,
 };
 use relight_runtime::supervise::folder::AgentFolder;
 use relight_runtime::supervise::heartbeats::Beats;
@@ -27,9 +28,11 @@ use relight_store::AgentQuery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
+use super::operate;
 use super::supervision::{self, cannot_use};
-use crate::arguments::agent::NamesArguments;
+use crate::arguments::agent::{ForgetArguments, NamesArguments};
 use crate::environment::Environment;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::work::Work;
@@ -43,28 +46,64 @@ const ROUNDS_MAX: usize = 20;
 const PAUSE: Span = Span::from_ms(100);
 
 pub(crate) fn start(environment: &Environment, arguments: &NamesArguments) -> Outcome {
-    for_each(environment, arguments, |agent| Request::Start { agent })
+    for_each(environment, arguments, RemoteVerb::Start)
 }
 
 pub(crate) fn stop(environment: &Environment, arguments: &NamesArguments) -> Outcome {
-    for_each(environment, arguments, |agent| Request::Stop { agent })
+    for_each(environment, arguments, RemoteVerb::Stop)
 }
 
 pub(crate) fn restart(environment: &Environment, arguments: &NamesArguments) -> Outcome {
-    for_each(environment, arguments, |agent| Request::Restart { agent })
+    for_each(environment, arguments, RemoteVerb::Restart)
+}
+
+/// Has the daemon read its configuration again.
+pub(crate) fn reload(environment: &Environment) -> Outcome {
+    let socket = daemon_socket(&environment.state_folder()?);
+    let reply = client::ask(&socket, &Request::Reload, PATIENCE);
+    let reply = reply.map_err(|error| match error {
+        AskError::Nobody(_) => Failure::new(Exit::Unreachable, "no daemon is running")
+            .hint("relight up -d starts it with relight.toml as it is now"),
+        error => no_answer("the daemon", &error),
+    })?;
+    let reloaded: Reloaded = answer(reply)?;
+    let told = [
+        ("added", &reloaded.added, ""),
+        (
+            "changed",
+            &reloaded.changed,
+            " (relight restart applies it at once)",
+        ),
+        ("removed", &reloaded.removed, ""),
+    ];
+    let told = told.iter().filter(|(_, names, _)| !names.is_empty());
+    let parts: Vec<String> = told
+        .map(|(what, names, then)| {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            format!("{what} {}{then}", names.join(", "))
+        })
+        .collect();
+    let what = match parts.is_empty() {
+        true => "no agent was added, changed or removed".to_owned(),
+        false => parts.join("; "),
+    };
+    let text = format!("the configuration was read again: {what}");
+    output::answer(environment, &reloaded, &text);
+    Ok(0)
 }
 
 /// One that fails does not keep the others from it; the exit code is that of the last that failed.
-fn for_each(
-    environment: &Environment,
-    arguments: &NamesArguments,
-    request: impl Fn(AgentName) -> Request,
-) -> Outcome {
+fn for_each(environment: &Environment, arguments: &NamesArguments, verb: RemoteVerb) -> Outcome {
     let engine = environment.engine()?;
     let home = environment.store_folder(&engine)?;
     let mut code = 0;
-    for name in members(&engine, &arguments.names)? {
-        match change(environment, &engine, &home, &request(name.clone()), &name) {
+    let names = match arguments.all {
+        true => all(&engine, verb)?,
+        false => members(&engine, &arguments.names)?,
+    };
+    for name in names {
+        let request = Request::of(name.clone(), verb);
+        match change(environment, &engine, &home, &request, &name) {
             Ok(changed) => tell(environment, &changed),
             Err(failure) => {
                 output::failure(environment.json, &failure);
@@ -73,6 +112,57 @@ fn for_each(
         }
     }
     Ok(code)
+}
+
+/// Removes agents from the store. The daemon gives back first what it has of them.
+pub(crate) fn forget(environment: &Environment, arguments: &ForgetArguments) -> Outcome {
+    let context = operate::context(environment)?;
+    let socket = daemon_socket(&context.home);
+    let mut code = 0;
+    for name in members(&context.engine, &arguments.names)? {
+        let request = Request::Unregister {
+            agent: name.clone(),
+        };
+        let forgotten = match client::ask(&socket, &request, PATIENCE) {
+            Err(AskError::Nobody(_)) => block_on(context.forget_agent(&name)).map_err(Into::into),
+            Err(error) => Err(no_answer(&format!("agent {name}"), &error)),
+            Ok(ControlReply::Error(refused)) => Err(refused.into()),
+            Ok(ControlReply::Ok(_)) => Ok(()),
+        };
+        match forgotten {
+            Ok(()) if environment.json => output::json_line(&json!({"agent": name})),
+            Ok(()) => output::answer(environment, &(), &format!("{name} is removed")),
+            Err(failure) => {
+                output::failure(environment.json, &failure);
+                code = failure.exit as u8;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Those that somebody supervises or that run; for a stop also those that the next daemon would start.
+fn all(engine: &Engine, verb: RemoteVerb) -> Result<Vec<AgentName>, Failure> {
+    let agents = block_on(engine.store().agents(AgentQuery::default()))?;
+    let leases = agents.iter().filter_map(|agent| agent.lease.held.as_ref());
+    block_on(engine.holders().look_for(leases))?;
+    let is_meant = |agent: &&Agent| {
+        let plan = &agent.plan;
+        let is_of_daemon = !plan.labels.contains_key(FOREGROUND) && !plan.reports_itself();
+        let supervisor = SupervisorView::of(agent, engine.holders());
+        supervisor.is_some_and(|supervisor| supervisor.alive)
+            || agent.state.kind() == AgentStateKind::Running
+            || verb == RemoteVerb::Stop && is_of_daemon
+    };
+    let meant = agents.iter().filter(is_meant);
+    let meant: Vec<AgentName> = meant.map(|agent| agent.name.clone()).collect();
+    if meant.is_empty() && verb != RemoteVerb::Stop {
+        return Err(
+            Failure::new(Exit::Unreachable, "no agent has a supervisor just now")
+                .hint("relight up -d starts those of relight.toml"),
+        );
+    }
+    Ok(meant)
 }
 
 /// The agents that are meant: a name that only a pool has stands for all its members.

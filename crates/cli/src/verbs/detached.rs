@@ -31,6 +31,8 @@ const SAID_BYTES_MAX: u64 = 64 << 10;
 struct ReadyReport {
     pid: u32,
     url: Option<String>,
+    /// Agents that cannot be started.
+    warnings: Vec<String>,
 }
 
 /// Where the daemon of this home writes its log when nobody watches it.
@@ -73,9 +75,9 @@ pub(super) fn leave_terminal() {
 }
 
 /// For the daemon itself: tells whoever started it, once. Nobody reads its standard output after that.
-pub(super) fn report_ready(url: Option<String>) {
-    let pid = std::process::id();
-    output::json_line(&ReadyReport { pid, url });
+pub(super) fn report_ready(url: Option<String>, warnings: &[String]) {
+    let (pid, warnings) = (std::process::id(), warnings.to_vec());
+    output::json_line(&ReadyReport { pid, url, warnings });
     if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(nowhere);
     }
@@ -134,7 +136,7 @@ fn runs(daemon: &SupervisorStatus) -> Failure {
         Exit::Busy,
         format!("the daemon already runs (pid {pid}) and {place}"),
     )
-    .hint("relight status shows it; relight up -d --take-over replaces it and keeps its agents")
+    .hint("relight reload applies a changed relight.toml; relight status shows it; relight up -d --take-over replaces it and keeps its agents")
 }
 
 fn serves(url: Option<&str>) -> String {
@@ -151,7 +153,12 @@ fn tell(environment: &Environment, ready: &ReadyReport, log: &Path) {
         ready.pid,
         log.display()
     );
-    let value = serde_json::json!({"pid": ready.pid, "url": ready.url, "log": log});
+    let value = serde_json::json!({
+        "pid": ready.pid, "url": ready.url, "log": log, "warnings": ready.warnings,
+    });
+    for warning in &ready.warnings {
+        output::note(environment, warning);
+    }
     output::answer(environment, &value, &text);
 }
 

@@ -196,7 +196,9 @@ fn bind(environment: &Environment, home: &Path, take_over: bool) -> Result<Contr
             true => {
                 "relight ps shows its agents; relight project separate gives this project a home of its own"
             }
-            false => "relight ps shows its agents; relight down ends it",
+            false => {
+                "relight ps shows its agents; relight reload applies a changed relight.toml; relight down ends it"
+            }
         })
     })
 }
@@ -241,12 +243,12 @@ impl Host for UpHost<'_> {
     }
 
     /// A person at a terminal gets a link that logs in; a log file gets none.
-    fn is_up(&self) {
+    fn is_up(&self, warnings: &[String]) {
         if rustix::process::geteuid().is_root() {
             self.say("running as root: agents without a `user` of their own run as root too");
         }
         if self.arguments.is_detached {
-            detached::report_ready(self.server.url());
+            detached::report_ready(self.server.url(), warnings);
         }
         let Some(url) = self.server.url() else { return };
         if !std::io::stderr().is_terminal() {
@@ -259,12 +261,13 @@ impl Host for UpHost<'_> {
         }
     }
 
-    async fn reload(&mut self, engine: &Engine) -> Result<Configuration, String> {
-        self.read_again(engine)
-            .await
-            .map_err(|Failure { message, hint, .. }| {
-                hint.map_or_else(|| message.clone(), |hint| format!("{message}; {hint}"))
-            })
+    async fn reload(&mut self, engine: &Engine) -> Result<Configuration, Refused> {
+        let read = self.read_again(engine).await;
+        read.map_err(|Failure { message, hint, .. }| Refused {
+            code: ErrorCode::CONFIG,
+            message,
+            hint,
+        })
     }
 
     fn preset(&self, name: &str) -> Preset {

@@ -7,6 +7,7 @@ use relight_core::ids::AgentName;
 use relight_store::StoreError;
 
 use super::{Configuration, Daemon, Host, is_held_back};
+use crate::supervise::control::{Refused, Reloaded};
 use crate::supervise::notices::{self, Notice, What};
 use crate::supervise::spec::AgentSpec;
 use crate::supervise::supervisor::AcquireMode;
@@ -66,21 +67,23 @@ impl<H: Host> Daemon<H> {
     }
 
     /// What cannot be started now may be there later: it is tried within its limits.
-    fn warn(&self, spec: &AgentSpec) {
+    fn warn(&mut self, spec: &AgentSpec) {
         let (name, folder) = (&spec.name, &spec.plan.folder);
         let checked = program::check(&spec.command, &spec.environment, Path::new(folder));
         if let Err(error) = checked {
-            self.host.say(&format!(
-                "{name} cannot be started just now: {}",
+            let warning = format!(
+                "{name} cannot be started just now: {}; correct that, then relight reload or relight start {name}",
                 error.note
-            ));
+            );
+            self.host.say(&warning);
+            self.warnings.push(warning);
         }
     }
 
     /// Reads the configuration again: new agents are taken up, changed ones get their plan from the
     /// next attempt on, removed ones are stopped, and those that are placed elsewhere now handed over. A
     /// configuration that is wrong changes nothing.
-    pub(super) async fn reload(&mut self) {
+    pub(super) async fn reload(&mut self) -> Result<Reloaded, Refused> {
         let read = self.host.reload(self.supervisor.engine()).await;
         let Configuration {
             specs,
@@ -89,8 +92,28 @@ impl<H: Host> Daemon<H> {
             policy,
         } = match read {
             Ok(configuration) => configuration,
-            Err(why) => return self.host.say(&format!("not reloaded: {why}")),
+            Err(refused) => {
+                let Refused { message, hint, .. } = &refused;
+                let hint = hint.as_ref().map(|hint| format!("; {hint}"));
+                self.host.say(&format!(
+                    "not reloaded: {message}{}",
+                    hint.unwrap_or_default()
+                ));
+                return Err(refused);
+            }
         };
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
+        for spec in &specs {
+            let name = &spec.name;
+            match self.specs.iter().find(|old| old.name == *name) {
+                Some(old) if old.differs_from(spec) => changed.push(name.clone()),
+                None if self.adopted.contains(name) || !self.supervisor.knows(name) => {
+                    added.push(name.clone());
+                }
+                _ => {}
+            }
+        }
+        self.specs.clone_from(&specs);
         self.supervisor
             .recoverer()
             .replace_rules(strategies, policy);
@@ -105,11 +128,11 @@ impl<H: Host> Daemon<H> {
             .filter(|name| !self.adopted.contains(*name))
             .cloned()
             .collect();
-        for name in gone {
+        for name in &gone {
             self.host.say(&format!(
                 "{name} is not in the configuration any more; it is stopped"
             ));
-            drop(self.supervisor.retire(&name));
+            drop(self.supervisor.retire(name));
         }
         let specs = self.hand_over_misplaced(specs);
         let new = specs
@@ -119,5 +142,11 @@ impl<H: Host> Daemon<H> {
         self.begin = AcquireMode::Wake;
         self.take_up_or_stand_by(new).await;
         self.host.say("the configuration was read again");
+        Ok(Reloaded {
+            agents: self.supervisor.names().count(),
+            added,
+            changed,
+            removed: gone,
+        })
     }
 }

@@ -34,10 +34,10 @@ pub trait Host {
     fn alert(&self, text: &str);
     /// Shows what happened to an agent.
     fn notice(&self, notice: &Notice);
-    /// The agents are taken up.
-    fn is_up(&self);
+    /// The agents are taken up; the warnings name those that cannot be started.
+    fn is_up(&self, warnings: &[String]);
     /// Reads the configuration again. One that is wrong changes nothing; the error says why.
-    fn reload(&mut self, engine: &Engine) -> impl Future<Output = Result<Configuration, String>>;
+    fn reload(&mut self, engine: &Engine) -> impl Future<Output = Result<Configuration, Refused>>;
     /// The preset of this name; the generic one when there is none.
     fn preset(&self, name: &str) -> Preset;
     /// Whether agents may be registered with a command.

@@ -99,6 +99,10 @@ pub struct Daemon<H> {
     /// Agents that are not in the configuration, but lived without a supervisor; supervised until they
     /// end.
     adopted: BTreeSet<AgentName>,
+    /// Agents of the configuration, as they were read last.
+    specs: Vec<AgentSpec>,
+    /// Agents that cannot be started, and why.
+    warnings: Vec<String>,
     /// Why the end of an agent cannot be recorded, while this daemon ends.
     unrecorded: Option<String>,
     /// Set while the store's files are away.
@@ -149,6 +153,8 @@ impl<H: Host> Daemon<H> {
             membership,
             begin: AcquireMode::Wake,
             adopted: BTreeSet::new(),
+            specs: Vec::new(),
+            warnings: Vec::new(),
             unrecorded: None,
             files_gone: None,
         }
@@ -204,6 +210,7 @@ impl<H: Host> Daemon<H> {
             self.host.say(&format!("taking up {count} agents"));
         }
         let left_behind = self.left_behind(&specs).await?;
+        self.specs.clone_from(&specs);
         self.take_up_or_stand_by(specs).await;
         let running = self.supervisor.names().count();
         self.adopt(left_behind).await;
@@ -216,7 +223,7 @@ impl<H: Host> Daemon<H> {
                 membership.fleet().name()
             ),
         });
-        self.host.is_up();
+        self.host.is_up(&self.warnings);
         if holds_back {
             self.say_what_is_held_back().await?;
         }
@@ -297,7 +304,10 @@ impl<H: Host> Daemon<H> {
                     }
                 }
                 Inbox::Signal(SignalRequest::HangUp) if self.is_ending() => {}
-                Inbox::Signal(SignalRequest::HangUp) => self.reload().await,
+                Inbox::Signal(SignalRequest::HangUp) => {
+                    // What is wrong was said.
+                    let _ = self.reload().await;
+                }
                 Inbox::Signal(SignalRequest::End(signal)) => {
                     self.told.get_or_insert(signal);
                     self.stop().await;
@@ -419,10 +429,10 @@ impl<H: Host> Daemon<H> {
                 Err(refused) => ControlReply::Error(refused),
             },
             Request::Unregister { agent } => return self.unregister(&agent, call.reply),
-            Request::Reload => {
-                self.reload().await;
-                ControlReply::ok(&serde_json::json!({"agents": self.supervisor.names().count()}))
-            }
+            Request::Reload => match self.reload().await {
+                Ok(reloaded) => ControlReply::ok(&reloaded),
+                Err(refused) => ControlReply::Error(refused),
+            },
             // What is supervised here is recovered as it dies: this is for all else in the store.
             Request::Recover { dry_run } => {
                 let engine = self.supervisor.engine().clone();

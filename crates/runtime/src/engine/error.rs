@@ -130,7 +130,8 @@ impl ActError {
                 ),
             }),
             Self::NoSuchAgent(agent) => Some(format!(
-                "relight ps lists all; relight run --name {} -- CMD makes it",
+                "relight ps lists all; relight reload adds one that is new in relight.toml, relight \
+                 run --name {} -- CMD makes another",
                 shell_word(agent.as_str())
             )),
             Self::Exists { task, .. } => {

@@ -93,7 +93,7 @@ pub enum Request {
         /// Which.
         agent: AgentName,
     },
-    /// Read the configuration again.
+    /// Read the configuration again. Answered with [`Reloaded`].
     Reload,
     /// Recover what died with its supervisor.
     Recover {
@@ -139,6 +139,19 @@ impl Request {
             | Self::Recover { .. } => None,
         }
     }
+}
+
+/// What reading the configuration again changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// How many agents are supervised now.
+    pub agents: usize,
+    /// New ones, which are started.
+    pub added: Vec<AgentName>,
+    /// Changed ones. What runs gets its changes with its next attempt.
+    pub changed: Vec<AgentName>,
+    /// Removed ones, which are stopped.
+    pub removed: Vec<AgentName>,
 }
 
 /// An agent to register with its command.

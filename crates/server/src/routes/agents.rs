@@ -277,7 +277,8 @@ fn restart_rule(word: &str) -> Result<RestartRule, ApiError> {
 }
 
 /// Removes an agent: one that reports by itself, one that was registered with its command, which is
-/// stopped first, or one that nobody holds.
+/// stopped first, or one that nobody supervises and that does not run. Its attempts, its own events and
+/// its log go with it; the events of its tasks stay.
 #[cfg_attr(test, utoipa::path(delete, path = "/api/agents/{name}", tag = "agents", params(("name" = String, Path)),
     responses((status = 204), (status = 404), (status = 409),
         (status = 422), (status = 503))))]
@@ -286,11 +287,9 @@ pub(super) async fn forget(
     Named(name): Named<String>,
 ) -> Result<Response, ApiError> {
     let name = AgentName::new(name)?;
-    let mut agent = app.agent(&name).await?;
-    if agent.plan.reports_itself()
-        && let Some(free) = app.backend.reporters.let_go(&name).await?
-    {
-        agent = free;
+    let agent = app.agent(&name).await?;
+    if agent.plan.reports_itself() {
+        app.backend.reporters.let_go(&name).await?;
     }
     if agent.plan.is_registered() {
         // One that is not supervised here is as it is.
@@ -299,21 +298,8 @@ pub(super) async fn forget(
                 agent: name.clone(),
             })
             .await?;
-        agent = app.agent(&name).await?;
     }
-    let store = app.backend.engine.store();
-    if !store.forget_agent(&name, agent.seq, clock::now()).await? {
-        if let Some(node) = app.far_node(&agent).await? {
-            return Err(
-                ApiError::conflict(format!("agent {name} is supervised on node {node}"))
-                    .hint("DELETE it through the API of that node, or relight stop it there first"),
-            );
-        }
-        return Err(
-            ApiError::conflict(format!("agent {name} is supervised, or just changed"))
-                .hint("take it out of relight.toml and stop it first"),
-        );
-    }
+    app.context().forget_agent(&name).await?;
     app.signs.forget(&name);
     Ok(StatusCode::NO_CONTENT.into_response())
 }
