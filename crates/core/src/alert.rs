@@ -329,13 +329,18 @@ fn resolve_hint(id: &TaskId, step: &StepKey) -> String {
 
 /// The command that resolves a step in doubt, without the answer: `--happened` or `--did-not`.
 pub fn resolve_command(id: &TaskId, step: &StepKey) -> String {
+    step_command("resolve", id, step)
+}
+
+/// A command about this step, without what follows its name and task.
+pub fn step_command(verb: &str, id: &TaskId, step: &StepKey) -> String {
     let occurrence = match step.occurrence {
         1 => String::new(),
         nth => format!(" --occurrence {nth}"),
     };
     let name = shell_word(step.name.as_str());
     format!(
-        "relight step resolve {name}{occurrence} --task {}",
+        "relight step {verb} {name}{occurrence} --task {}",
         shell_word(id.as_str())
     )
 }

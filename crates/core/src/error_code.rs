@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::alert::{resolve_command, resolve_first};
+use crate::alert::{resolve_first, step_command};
 use crate::decide::Refusal;
 use crate::session::SessionRefusal;
 use crate::shell::shell_word;
@@ -216,11 +216,10 @@ impl Refusal {
             Self::Held { .. } | Self::StepRunning { .. } => ErrorCode::HELD,
             Self::Fenced { .. } => ErrorCode::FENCED,
             Self::WaitsForPerson { .. } => ErrorCode::WAITS_FOR_PERSON,
-            Self::UsedUp { .. } => ErrorCode::USED_UP,
+            Self::UsedUp { .. } | Self::RetriesUsedUp { .. } => ErrorCode::USED_UP,
             Self::StepsLeftOpen { .. } => ErrorCode::STEPS_LEFT_OPEN,
             Self::StepInDoubt { .. } | Self::StepUnresolved { .. } => ErrorCode::IN_DOUBT,
             Self::OtherAgent { .. }
-            | Self::RetriesUsedUp { .. }
             | Self::GivenUp { .. }
             | Self::NotBefore { .. }
             | Self::StepNotBegun { .. }
@@ -276,11 +275,9 @@ impl Refusal {
                 shell_word(task.as_str())
             ),
             Self::StepRunning { .. } => "wait for it to end, then try again".to_owned(),
-            Self::StepNotBegun { task, step } => format!(
-                "relight step begin {} --task {} first",
-                shell_word(step.name.as_str()),
-                shell_word(task.as_str())
-            ),
+            Self::StepNotBegun { task, step } => {
+                format!("{} first", step_command("begin", task, step))
+            }
             Self::StepsLeftOpen { task, steps } => format!(
                 "finish them, or relight step skip {1} --task {0} --reason TEXT; \
                  relight task done {0} --force completes it all the same",
@@ -288,10 +285,9 @@ impl Refusal {
                 shell_word(steps.first().map_or("", |step| step.as_str())),
             ),
             Self::StepInDoubt { task, step } => format!(
-                "relight step end {} --task {}, or {} --happened (or --did-not)",
-                shell_word(step.name.as_str()),
-                shell_word(task.as_str()),
-                resolve_command(task, step)
+                "{}, or {} --happened (or --did-not)",
+                step_command("end", task, step),
+                step_command("resolve", task, step)
             ),
             Self::StepUnresolved { task, step } => resolve_first(task, step),
             Self::NoSuchStep { task, .. } => {

@@ -285,7 +285,7 @@ pub enum Refusal {
     #[error("a reason is needed")]
     NoReason,
     /// The transition is not allowed.
-    #[error("task {task} is {from} and cannot become {to}")]
+    #[error("task {task} {}", why_illegal(*.from, *.to))]
     Illegal {
         /// Which task.
         task: TaskId,
@@ -329,7 +329,7 @@ pub enum Refusal {
         newest: Fence,
     },
     /// No retries are left.
-    #[error("task {task} was retried {used} of {max} times")]
+    #[error("task {task} has no retry left: {used} of {max} are used")]
     RetriesUsedUp {
         /// Which task.
         task: TaskId,
@@ -470,6 +470,14 @@ fn why_fenced(ours: Fence, newest: Fence) -> String {
         Ordering::Equal => format!("the lease with fence {ours} has ended"),
         Ordering::Less => format!("fence {ours} is no longer valid, the newest is {newest}"),
         Ordering::Greater => format!("fence {ours} was never given out, the newest is {newest}"),
+    }
+}
+
+/// Nobody who sets or spends something on a task that has ended asked for a status.
+fn why_illegal(from: TaskStatus, to: TaskStatus) -> String {
+    match (from.is_terminal(), to) {
+        (true, TaskStatus::InProgress) => format!("has ended: it is {from}"),
+        _ => format!("is {from} and cannot become {to}"),
     }
 }
 
