@@ -462,6 +462,10 @@ fn resume(
         | SessionState::ResumePending { .. }
         | SessionState::Expired { .. } => {}
     }
+    // What cut off a turn is told to the next one.
+    if !next.is_cut_off() {
+        next.reason = None;
+    }
     let mut change = moved(next, SessionState::Idle, input.now);
     told.append(&mut change.told);
     Ok(SessionChange { told, ..change })
