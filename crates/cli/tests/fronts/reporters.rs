@@ -225,6 +225,8 @@ fn a_heartbeat_over_either_mcp_tells_of_a_cancelled_task_and_of_every_restart() 
     for _ in 0..2 {
         assert_eq!(both(json!({"agent": "bot", "attempt": 1})), "restart");
     }
+    assert_eq!(both(json!({"agent": "bot", "attempt": 2})), "continue");
+    assert_eq!(both(json!({"agent": "bot", "attempt": 99})), "restart");
 }
 
 #[test]

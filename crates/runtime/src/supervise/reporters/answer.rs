@@ -114,7 +114,7 @@ impl Reporters {
     /// One that says in which attempt it is learns of a restart whenever it asks; others are told once.
     fn is_to_restart(&self, agent: &Agent, attempt: Option<u32>) -> bool {
         if let Some(attempt) = attempt {
-            return attempt < agent.attempt_number;
+            return attempt != agent.attempt_number;
         }
         let watched = self.watched();
         let told = watched.get(&agent.name);
@@ -237,6 +237,9 @@ impl CachedReport {
         if is_to_restart() {
             let newest = agent.attempt_number;
             let why = match belief.attempt {
+                Some(attempt) if attempt > newest => {
+                    format!("attempt {attempt} was never begun; the newest is {newest}")
+                }
                 Some(attempt) => format!("attempt {attempt} is over; the newest is {newest}"),
                 None => "a person restarted it".to_owned(),
             };
