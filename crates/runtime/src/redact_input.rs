@@ -6,7 +6,8 @@
 //! step's name is replaced by a hash that needs no key.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::LazyLock;
 
 use relight_core::agent::plain::clipped;
 use relight_core::decide::{Observed, TaskEvent};
@@ -16,6 +17,8 @@ use relight_core::session::SessionEvent;
 use relight_core::step::Output;
 use relight_core::task::{CheckpointSettings, NewTask};
 use relight_redact::{MarkKey, Redactor, floor_mark_boundary};
+
+use crate::os::random;
 
 const STEP_NAME: &str = "step name";
 const IDEMPOTENCY_KEY: &str = "idempotency key";
@@ -45,6 +48,16 @@ impl SecretName {
             ),
             _ => None,
         }
+    }
+}
+
+/// An error may repeat what it was given, such as a name; a secret in it is not sent back.
+pub fn without_secrets(text: String) -> String {
+    static REDACTOR: LazyLock<Redactor> =
+        LazyLock::new(|| Redactor::new(MarkKey::new(random::bytes())));
+    match REDACTOR.text(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(redacted) => redacted,
     }
 }
 
@@ -117,6 +130,9 @@ pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     for step in &mut new.spec.steps {
         clean_step_name(redactor, step);
     }
+    keep_first(&mut new.spec.steps);
+    // Where a request is JSON, null was not given.
+    new.spec.payload.take_if(|payload| payload.is_null());
     if let Some(payload) = &mut new.spec.payload {
         redactor.json(payload);
     }
@@ -124,6 +140,12 @@ pub fn clean_new(redactor: &Redactor, new: &mut NewTask) {
     if let Some(settings) = &mut new.checkpoint {
         clean_checkpoint(redactor, settings);
     }
+}
+
+/// A step that is declared twice is one step.
+fn keep_first(steps: &mut Vec<StepName>) {
+    let mut seen = HashSet::new();
+    steps.retain(|step| seen.insert(step.clone()));
 }
 
 /// Redacts everything free in an event; the names in it are checked, or are those of the store.
@@ -138,6 +160,7 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
         | TaskEvent::Move { reason, .. } => clean_option(redactor, reason),
         TaskEvent::SetCheckpoint(settings) => clean_checkpoint(redactor, settings),
         TaskEvent::Replace(new) => clean_new(redactor, new),
+        TaskEvent::Declare(steps) => keep_first(steps),
         TaskEvent::StepSkip { reason, .. } => clean_text(redactor, reason),
         TaskEvent::StepEnd { output, .. }
         | TaskEvent::Observe(Observed::CallEnded { output, .. }) => {
@@ -169,7 +192,6 @@ pub fn clean_event(redactor: &Redactor, event: &mut TaskEvent) {
             clean_option(redactor, &mut recovery.trouble);
         }
         TaskEvent::Start { .. }
-        | TaskEvent::Declare(_)
         | TaskEvent::StepBegin { .. }
         | TaskEvent::StepResolve { .. }
         | TaskEvent::Spend(_)

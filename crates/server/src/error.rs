@@ -17,8 +17,6 @@ use relight_store::{AgentCommitError, StoreError};
 
 use crate::answer::json_bytes;
 
-#[cfg(feature = "mcp")]
-pub(crate) use self::problem::without_secrets;
 pub(crate) use self::problem::{Problem, ProblemBody};
 
 /// Why a request was not done. Nothing was changed.

@@ -8,7 +8,7 @@ use relight_core::status::TaskStatus;
 use relight_store::{CommitError, StoreError};
 
 use super::workflow_error::WorkflowError;
-use crate::redact_input;
+use crate::redact_input::{self, without_secrets};
 
 /// What to do about work that is refused while draining.
 pub const DRAIN_HINT: &str = "later; relight drain --cancel allows new work again";
@@ -184,8 +184,8 @@ impl From<ActError> for Refused {
         };
         Self {
             code: error.code(),
-            hint: error.hint(),
-            message,
+            hint: error.hint().map(without_secrets),
+            message: without_secrets(message),
         }
     }
 }

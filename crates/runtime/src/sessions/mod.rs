@@ -91,8 +91,8 @@ impl From<SessionError> for Refused {
             SessionError::Store(error) => error.into(),
             error => Self {
                 code: error.code(),
-                message: error.to_string(),
-                hint: error.hint(),
+                message: redact_input::without_secrets(error.to_string()),
+                hint: error.hint().map(redact_input::without_secrets),
             },
         }
     }

@@ -1,11 +1,7 @@
 //! A refusal.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
-
 use relight_core::error_code::ErrorCode;
-use relight_redact::{MarkKey, Redactor};
-use relight_runtime::os::random;
+use relight_runtime::redact_input::without_secrets;
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused.
@@ -31,16 +27,6 @@ pub(crate) struct Problem {
     pub(crate) status: u16,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-}
-
-/// An error may repeat what it was given, such as a name; a secret in it is not sent back.
-pub(crate) fn without_secrets(text: String) -> String {
-    static REDACTOR: LazyLock<Redactor> =
-        LazyLock::new(|| Redactor::new(MarkKey::new(random::bytes())));
-    match REDACTOR.text(&text) {
-        Cow::Borrowed(_) => text,
-        Cow::Owned(redacted) => redacted,
-    }
 }
 
 impl Problem {

@@ -2,6 +2,7 @@
 
 use relight_core::ids::TaskId;
 use relight_runtime::operations::read;
+use relight_runtime::redact_input::without_secrets;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
     ErrorCode, Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult,
@@ -17,7 +18,6 @@ use super::reply::Reply;
 use super::tool::Tool;
 use super::{INSTRUCTIONS, INSTRUCTIONS_OVER_HTTP, agent, checkpoint, step, task};
 use crate::error::ApiError;
-use crate::error::without_secrets;
 
 /// Where the brief is.
 const BRIEF: &str = "relight://brief";

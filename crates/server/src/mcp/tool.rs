@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use relight_runtime::operations::unknown_field;
+use relight_runtime::redact_input::without_secrets;
 use rmcp::model::{self, JsonObject, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, without_secrets};
+use crate::error::ApiError;
 
 /// A verb of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
