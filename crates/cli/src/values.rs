@@ -1,12 +1,11 @@
 //! Reads single values of the command line.
 
-use std::num::IntErrorKind;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use relight_core::ids::check_skill;
 use relight_core::limits;
-use relight_core::task::STRATEGIES;
 use relight_core::time::{Moment, Span, Time, TimeError};
 use relight_runtime::operations::fields::EMPTY_KEY;
 use relight_runtime::os::clock;
@@ -37,17 +36,16 @@ pub(crate) fn pattern(text: &str) -> Result<regex_lite::Regex, String> {
 
 /// A number that the store can hold.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
-    match text.parse::<u64>() {
-        Ok(number) => limits::number(number).map_err(|error| error.to_string()),
-        Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(format!(
-            "it is too large; the largest number is {}",
-            i64::MAX
-        )),
-        Err(_) if text.parse::<i64>().is_ok_and(|it| it < 0) => {
-            Err("the number must not be negative".to_owned())
-        }
-        Err(_) => Err("write a whole number, such as 3".to_owned()),
-    }
+    let number = text
+        .parse()
+        .ok()
+        .and_then(|number| limits::number(number).ok());
+    number.ok_or_else(|| format!("write 0 to {}", i64::MAX))
+}
+
+/// Which of the steps with a name.
+pub(crate) fn occurrence(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| format!("write 1 to {}", u32::MAX))
 }
 
 /// How long a lease lasts.
@@ -106,14 +104,6 @@ pub fn json(text: &str) -> Result<serde_json::Value, String> {
         ..Default::default()
     };
     relight_core::checkpoint::parse_strict(text.as_bytes(), limits).map_err(|e| e.to_string())
-}
-
-/// A strategy that every Relight knows.
-pub(crate) fn strategy(text: &str) -> Result<String, String> {
-    if STRATEGIES.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    Err(format!("known are {}", STRATEGIES.join(", ")))
 }
 
 /// A word that tasks ask for and agents declare.

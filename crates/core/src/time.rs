@@ -21,6 +21,9 @@ pub enum TimeError {
     /// Not a number with a unit.
     #[error("{0:?} is not a duration; write a number and a unit, such as 90s, 10m, 2h or 7d")]
     NotADuration(String),
+    /// Longer than milliseconds of 64 bits.
+    #[error("{0:?} is too long; the longest duration is {max}d", max = u64::MAX / 86_400_000)]
+    TooLong(String),
     /// Neither of the two.
     #[error("{0:?} is neither a time nor a duration; write 2026-05-01T12:00:00Z, or 30m")]
     NotAMoment(String),
@@ -52,11 +55,14 @@ impl Moment {
 impl FromStr for Moment {
     type Err = TimeError;
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        let moment = text
-            .parse()
-            .map(Self::In)
-            .or_else(|_| text.parse().map(Self::At));
-        moment.map_err(|_: TimeError| TimeError::NotAMoment(text.to_owned()))
+        match text.parse() {
+            Ok(span) => Ok(Self::In(span)),
+            Err(error @ TimeError::TooLong(_)) => Err(error),
+            Err(_) => match text.parse() {
+                Ok(time) => Ok(Self::At(time)),
+                Err(_) => Err(TimeError::NotAMoment(text.to_owned())),
+            },
+        }
     }
 }
 
@@ -232,8 +238,16 @@ impl FromStr for Span {
             .iter()
             .find(|(name, _)| *name == unit)
             .ok_or_else(bad)?;
-        let count: u64 = count.parse().map_err(|_| bad())?;
-        count.checked_mul(*ms).map(Self).ok_or_else(bad)
+        if count.is_empty() {
+            return Err(bad());
+        }
+        let length = count
+            .parse()
+            .ok()
+            .and_then(|count: u64| count.checked_mul(*ms));
+        length
+            .map(Self)
+            .ok_or_else(|| TimeError::TooLong(text.to_owned()))
     }
 }
 

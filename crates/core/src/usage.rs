@@ -215,21 +215,28 @@ pub struct Cost(pub u64);
 
 /// Not a price.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a cost; write a number with at most six places, such as 0.25")]
-pub struct BadCost(String);
+pub enum BadCost {
+    /// Not a number with at most six places.
+    #[error("{0:?} is not a cost; write a number with at most six places, such as 0.25")]
+    NotACost(String),
+    /// More than a store can hold.
+    #[error("{0:?} is too large; the largest cost is {max}", max = Cost(i64::MAX.unsigned_abs()))]
+    TooLarge(String),
+}
 
 impl FromStr for Cost {
     type Err = BadCost;
     fn from_str(text: &str) -> Result<Self, BadCost> {
-        let bad = || BadCost(text.chars().take(60).collect());
+        let shown = || text.chars().take(60).collect();
         let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
         let is_number =
             |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number(whole) || !is_number(places) || places.len() > 6 {
-            return Err(bad());
+            return Err(BadCost::NotACost(shown()));
         }
         // A store's number is at most an `i64`.
-        let micros: i64 = format!("{whole}{places:0<6}").parse().map_err(|_| bad())?;
+        let micros = format!("{whole}{places:0<6}").parse::<i64>();
+        let micros = micros.map_err(|_| BadCost::TooLarge(shown()))?;
         Ok(Self(micros.unsigned_abs()))
     }
 }

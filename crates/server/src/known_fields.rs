@@ -1,11 +1,11 @@
-//! Refuses what the API does not describe: unknown fields of a body and unknown names of a query, for
-//! every route of `openapi.json` before its handler is called.
+//! Refuses what the API does not describe: unknown fields of a body, unknown names of a query and numbers
+//! out of its ranges, for every route of `openapi.json` before its handler is called.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use axum::extract::{MatchedPath, Query, Request};
-use relight_runtime::operations::unknown_field;
+use relight_runtime::operations::{out_of_range, unknown_field};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -14,7 +14,8 @@ use crate::openapi::OPENAPI;
 
 /// What a route takes.
 struct RouteFields {
-    query: BTreeSet<String>,
+    /// With the range of each number.
+    query: BTreeMap<String, Option<(i64, i64)>>,
     /// None where it may be any JSON.
     body: Option<BTreeSet<String>>,
 }
@@ -39,12 +40,25 @@ static ROUTES: LazyLock<HashMap<(String, String), RouteFields>> = LazyLock::new(
         .collect()
 });
 
-fn parameters(operation: &Value) -> BTreeSet<String> {
+fn parameters(operation: &Value) -> BTreeMap<String, Option<(i64, i64)>> {
     let all = operation["parameters"].as_array().into_iter().flatten();
     let of_query = all.filter(|parameter| parameter["in"] == "query");
     of_query
-        .filter_map(|parameter| Some(parameter["name"].as_str()?.to_owned()))
+        .filter_map(|parameter| {
+            let name = parameter["name"].as_str()?.to_owned();
+            Some((name, range(&parameter["schema"])))
+        })
         .collect()
+}
+
+/// Of a whole number.
+fn range(schema: &Value) -> Option<(i64, i64)> {
+    let most = match schema["format"].as_str() {
+        Some("int32") => u32::MAX.into(),
+        _ => i64::MAX,
+    };
+    let or = |name: &str, otherwise| schema[name].as_i64().unwrap_or(otherwise);
+    (schema["type"] == "integer").then(|| (or("minimum", 0), or("maximum", most)))
 }
 
 /// The names in a schema; none where it names none.
@@ -81,8 +95,16 @@ pub(crate) fn check(request: &Request, body: &[u8]) -> Result<(), ApiError> {
         return Ok(());
     };
     if let Ok(Query(given)) = Query::<Vec<(String, String)>>::try_from_uri(request.uri()) {
-        for (name, _) in given {
-            check_name(&name, &known.query)?;
+        for (name, value) in given {
+            let Some(range) = known.query.get(&name) else {
+                return Err(unknown_field(&name, known.query.keys().map(String::as_str)).into());
+            };
+            let number = value.parse::<i64>().ok();
+            if let Some(range) = range.filter(|(least, most)| {
+                number.is_none_or(|number| !(*least..=*most).contains(&number))
+            }) {
+                return Err(ApiError::invalid(out_of_range(&name, &value, range)));
+            }
         }
     }
     let (Some(known), false) = (&known.body, body.trim_ascii().is_empty()) else {

@@ -39,7 +39,9 @@ fn the_page_of_limits_is_what_the_code_says() {
         "\nIds of tasks and agents have at most {} bytes, session keys and the ids and agents of \
          workflows at most {}, and names of steps and idempotency keys at most {}; longer ones are wrong usage (exit code 2). The output of a step is kept up to {} \
          bytes; of a larger output the beginning and the end are kept. Relight's own texts, such as \
-         the reason of a strategy, are truncated to their limit.\n",
+         the reason of a strategy, are truncated to their limit.\n\nWhole numbers in JSON are those \
+         of 64 bits, -9223372036854775808 to 18446744073709551615, and are kept to the digit. Other numbers \
+         must lie between -2^63 and 2^63; beyond that (`1e19`) the document is refused as a whole.\n",
         relight_core::ids::ID_BYTES_MAX,
         relight_core::ids::TEXT_BYTES_MAX,
         relight_core::ids::NAME_BYTES_MAX,

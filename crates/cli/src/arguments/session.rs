@@ -115,10 +115,10 @@ pub(crate) struct TouchArguments {
     /// The session [default: $RELIGHT_SESSION]
     pub(crate) key: Option<SessionKey>,
     /// The agent's own id of the conversation
-    #[arg(long, value_name = "ID", required_unless_present = "generation")]
+    #[arg(long, value_name = "ID")]
     pub(crate) id: Option<SessionId>,
     /// Renew the mark of this turn, as begin printed it
-    #[arg(long, value_name = "N", value_parser = values::number, conflicts_with_all = ["id", "owner_pid"])]
+    #[arg(long, value_name = "N", value_parser = values::number)]
     pub(crate) generation: Option<u64>,
     /// The gateway that saw it [default: the attempt, in an agent under relight run or up; else this
     /// user]
@@ -150,7 +150,7 @@ pub(crate) struct SessionListArguments {
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<SessionStateKind>,
     /// Maximum number to list
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) limit: usize,
     /// Only sessions after this key, in key order
     #[arg(long, value_name = "KEY")]

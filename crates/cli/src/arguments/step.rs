@@ -68,7 +68,7 @@ pub(crate) struct OfTask {
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
     /// Which use of this name, from 1
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::occurrence)]
     pub(crate) occurrence: NonZeroU32,
     /// The fence of the lease [default: $RELIGHT_FENCE]
     #[arg(long, value_name = "N", value_parser = values::number)]
@@ -152,7 +152,7 @@ pub(crate) struct StepShowArguments {
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<TaskId>,
     /// Which use of this name, from 1
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = values::occurrence)]
     pub(crate) occurrence: NonZeroU32,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct NewArguments {
     #[arg(long, value_name = "JSON", value_parser = values::json, allow_negative_numbers = true)]
     pub(crate) payload: Option<serde_json::Value>,
     /// What happens when its holder dies: fail-and-reassign, resume, suspend or exec
-    #[arg(long, value_name = "NAME", value_parser = values::strategy)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,
     /// How often it may be reassigned after a failure [default: 1]
     #[arg(long, value_name = "N")]
@@ -345,7 +345,7 @@ pub(crate) struct TaskListArguments {
     #[arg(long)]
     pub(crate) newest: bool,
     /// Maximum number to list, 1 to 1000
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = values::count)]
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(crate) limit: usize,
     /// Only tasks that come after this one
     #[arg(long, value_name = "ID")]

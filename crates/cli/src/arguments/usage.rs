@@ -169,17 +169,18 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
 }
 
 /// What is wrong with a number. The messages of the standard library do not help a user.
-fn number_trouble(error: &clap::Error, message: &str) -> Option<&'static str> {
-    let value = context(error, ContextKind::InvalidValue).unwrap_or_default();
-    if is_negative(&value) && message.contains("is not in 0..") {
-        return Some("the number must not be negative");
+fn number_trouble(error: &clap::Error, message: &str) -> Option<String> {
+    let range = message.split_once(" is not in ").map(|(_, range)| range);
+    if let Some((least, most)) = range.and_then(|range| range.split_once("..=")) {
+        return Some(format!("write {least} to {most}"));
     }
     let source = error.source()?.downcast_ref::<ParseIntError>()?;
-    Some(match source.kind() {
+    let text = match source.kind() {
         IntErrorKind::PosOverflow => "the number is too large",
         IntErrorKind::NegOverflow => "the number is too small",
         _ => "write a whole number, such as 3",
-    })
+    };
+    Some(text.to_owned())
 }
 
 /// `-1`, `-5s`: a value, and not a flag.

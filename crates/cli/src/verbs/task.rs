@@ -222,9 +222,6 @@ fn set(environment: &Environment, arguments: SetArguments) -> Outcome {
     let id = id.map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let pairs: Result<BTreeMap<_, _>, _> = words.iter().map(|word| values::pair(word)).collect();
     let pairs = pairs.map_err(|error| Failure::new(Exit::Usage, error))?;
-    if pairs.is_empty() {
-        return Err(Failure::new(Exit::Usage, "nothing to set; write KEY=VALUE"));
-    }
     let count = pairs.len();
     let (task, fence) = holder(
         environment,

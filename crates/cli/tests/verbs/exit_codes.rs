@@ -292,7 +292,7 @@ const BAD: &[(&str, i32, &str, &str)] = &[
     (
         "task add a --max-retries=-1",
         2,
-        "the number must not be negative",
+        "write 0 to 4294967295",
         "",
     ),
     (

@@ -7,13 +7,20 @@ use std::str::FromStr;
 use relight_core::ids::AgentName;
 use relight_core::lease::Fence;
 use relight_core::limits;
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::check_reason;
+
 /// A value that is written as a text.
 pub fn text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    String::deserialize(from)?.parse().map_err(D::Error::custom)
+    String::deserialize(from)?.parse().map_err(bad_value)
+}
+
+/// As the reader of requests expects it, which adds the field.
+fn bad_value<E: serde::de::Error>(why: impl Display) -> E {
+    E::custom(format_args!("invalid value: {why}"))
 }
 
 /// The same where it may be left out.
@@ -21,8 +28,7 @@ pub fn optional_text<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
-    text.map(|text| text.parse().map_err(D::Error::custom))
-        .transpose()
+    text.map(|text| text.parse().map_err(bad_value)).transpose()
 }
 
 /// Several words: a text with commas between them, or a list of texts.
@@ -34,8 +40,8 @@ pub fn words<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
         Value::String(text) => text.split(',').map(str::to_owned).collect(),
         list => Vec::<String>::deserialize(list).map_err(D::Error::custom)?,
     };
-    let words = words.iter().filter(|word| !word.is_empty());
     words
+        .iter()
         .map(|word| word.parse().map_err(D::Error::custom))
         .collect()
 }
@@ -55,21 +61,29 @@ pub fn named_workflow_agent<'de, D: Deserializer<'de>>(from: D) -> Result<AgentN
 
 /// A number from nothing to the largest that the store and every client can hold.
 pub fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    limits::number(u64::deserialize(from)?).map_err(D::Error::custom)
+    storable(u64::deserialize(from)?)
+}
+
+fn storable<E: serde::de::Error>(number: u64) -> Result<u64, E> {
+    limits::number(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &"u64"))
 }
 
 /// The same where it may be left out.
 pub fn optional_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let number = Option::<u64>::deserialize(from)?;
-    number
-        .map(limits::number)
-        .transpose()
-        .map_err(D::Error::custom)
+    number.map(storable).transpose()
 }
 
 /// The right to write, where one is shown.
 pub fn fence<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Fence>, D::Error> {
     Ok(optional_number(from)?.map(Fence))
+}
+
+/// A reason that says something.
+pub fn reason<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let reason = String::deserialize(from)?;
+    check_reason(&reason).map_err(D::Error::custom)?;
+    Ok(reason)
 }
 
 /// Context for a successor. A value without a name could never be found again.

@@ -224,7 +224,10 @@ pub const LIST_MAX: usize = 1_000;
 pub fn page_limit(given: Option<usize>) -> Result<usize, ActError> {
     match given.unwrap_or(LIST_DEFAULT) {
         limit @ 1..=LIST_MAX => Ok(limit),
-        limit => Err(invalid(format!("limit is {limit}; write 1 to {LIST_MAX}"))),
+        limit => {
+            let range = (1, LIST_MAX as i64);
+            Err(invalid(out_of_range("limit", &limit.to_string(), range)))
+        }
     }
 }
 
@@ -242,8 +245,8 @@ fn read_beside<T: DeserializeOwned>(
     read_exactly(given, beside)
 }
 
-/// The same where null is a value, which a schema allows or not.
-pub fn read_exactly<T: DeserializeOwned>(
+/// The same where null is a value.
+fn read_exactly<T: DeserializeOwned>(
     given: Map<String, Value>,
     beside: &[&str],
 ) -> Result<T, ActError> {
@@ -262,16 +265,43 @@ pub fn read_exactly<T: DeserializeOwned>(
 /// Reads an object; the text of an error names the field.
 fn of_object<T: DeserializeOwned>(given: Map<String, Value>) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
-        let (path, text) = (
-            error.path().to_string(),
-            plain_types(&error.inner().to_string()),
-        );
-        // The other errors name the field, or the value is a name that says what it is.
-        let is_about_type = text.starts_with("invalid type") || text.starts_with("invalid value");
-        match is_about_type && path != "." {
-            true => format!("{path}: {text}"),
-            false => text,
+        let (path, text) = (error.path().to_string(), error.inner().to_string());
+        let is_about_type = text.starts_with("invalid type");
+        match text.strip_prefix("invalid value: ") {
+            _ if path == "." => text,
+            Some(why) => about_value(&path, why),
+            None if is_about_type => format!("{path}: {}", plain_types(&text)),
+            // The others name the field, or the value is a name that says what it is.
+            None => plain_types(&text),
         }
+    })
+}
+
+/// What is wrong with the value of a field.
+fn about_value(field: &str, why: &str) -> String {
+    let number = why.strip_prefix("integer `");
+    let number = number.and_then(|rest| rest.split_once("`, expected "));
+    match number.and_then(|(given, kind)| Some((given, whole_numbers(kind)?))) {
+        Some((given, range)) => out_of_range(field, given, range),
+        None => format!("{field}: {}", plain_types(why)),
+    }
+}
+
+/// Why a number of a field or a query is refused.
+pub fn out_of_range(field: &str, given: &str, (least, most): (i64, i64)) -> String {
+    format!("{field} is {given}; write {least} to {most}")
+}
+
+/// The numbers of a type; a length in a request is that of a page.
+fn whole_numbers(kind: &str) -> Option<(i64, i64)> {
+    Some(match kind {
+        "usize" => (1, LIST_MAX as i64),
+        "u64" => (0, i64::MAX),
+        "u32" => (0, u32::MAX.into()),
+        "a nonzero u32" => (1, u32::MAX.into()),
+        "u8" => (0, u8::MAX.into()),
+        "i32" => (i32::MIN.into(), i32::MAX.into()),
+        _ => return None,
     })
 }
 
@@ -291,7 +321,7 @@ pub fn unknown_field<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Ac
 }
 
 /// What was expected, in words that no language of programs is needed for.
-pub fn plain_types(text: &str) -> String {
+fn plain_types(text: &str) -> String {
     let Some((given, expected)) = text.split_once(", expected ") else {
         return text.to_owned();
     };
@@ -299,10 +329,10 @@ pub fn plain_types(text: &str) -> String {
         Some(at) => expected.split_at(at),
         None => (expected, ""),
     };
+    if let Some((least, most)) = whole_numbers(word) {
+        return format!("{given}, expected a whole number from {least} to {most}{rest}");
+    }
     let word = match word {
-        "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number from 0",
-        "a nonzero u32" => "a whole number from 1",
-        "i64" | "i32" => "a whole number",
         "f64" => "a number",
         "a boolean" => "true or false",
         "a sequence" => "a list",

@@ -243,6 +243,7 @@ request! {
     /// Closes a step without doing it; it no longer keeps its task open.
     step StepSkip {
         /// Why.
+        #[serde(deserialize_with = "fields::reason")]
         pub reason: String,
     }
 }

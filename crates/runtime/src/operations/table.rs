@@ -36,7 +36,7 @@ use super::task::{
     TaskSet, TaskSpend,
 };
 use super::work::{Taker, TaskAdd, TaskClaim, TaskList, TaskStart};
-use super::{Context, Operation, fields, page_limit, read, read_beside, view};
+use super::{Context, Operation, fields, page_limit, read, read_beside, read_exactly, view};
 use crate::boxed::{BoxFuture, boxed};
 use crate::checkpoint_files::usual_folder;
 use crate::dialect::{Dialect, document};
@@ -158,7 +158,10 @@ operations! {
         let (_, text) = session::export(&caller.context.engine).await?;
         Ok(serde_json::from_str(&text).expect("it was just written as JSON"))
     },
-    writes "session.import" => |caller, given| caller.of_session::<SessionImport>(given),
+    writes "session.import" => |caller, given| async move {
+        // The content of a file may be null.
+        caller.run_session(read_exactly::<SessionImport>(given, &[])?).await
+    },
     writes "checkpoint.start" => |caller, given| async move {
         let (workflows, request) = caller.with_files::<CheckpointStart>(given)?;
         caller.of_workflow(request.run(&workflows).await)
@@ -307,9 +310,10 @@ struct Events {
     agent: Option<AgentName>,
     #[serde(default, deserialize_with = "fields::words")]
     kind: Vec<EventKind>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "fields::number")]
     after: u64,
     /// The newest before this one; `next` is then the `before` of the previous page.
+    #[serde(default, deserialize_with = "fields::optional_number")]
     before: Option<u64>,
     limit: Option<usize>,
     /// The newest, instead of the first after `after`.
@@ -340,11 +344,14 @@ impl OperationCaller {
     }
 
     async fn of_session<O: SessionOperation>(&self, given: Given) -> Result<Value, Refused> {
+        self.run_session(read::<O>(given)?).await
+    }
+
+    async fn run_session(&self, request: impl SessionOperation) -> Result<Value, Refused> {
         let caller = SessionCaller {
             owner: self.holder_of(None).await?,
             is_local: self.is_local(),
         };
-        let request: O = read(given)?;
         answer(&request.run(&self.context.engine, &caller).await?)
     }
 

@@ -62,6 +62,7 @@ verb! {
     /// It cannot continue until a person acts; an alert is sent.
     TaskBlock {
         /// What the person must do.
+        #[serde(deserialize_with = "fields::reason")]
         pub reason: String,
     }
     |given| {
@@ -128,7 +129,7 @@ verb! {
     }
     |given| {
         if given.set.is_empty() {
-            return Err(invalid("nothing to set"));
+            return Err(invalid("nothing to set; give a key and its value"));
         }
         TaskEvent::Set(given.set)
     }
@@ -157,6 +158,7 @@ request! {
     /// It failed; its strategy decides what happens next.
     task TaskFail {
         /// Why.
+        #[serde(deserialize_with = "fields::reason")]
         pub reason: String,
         /// Even if it is blocked or suspended; only for people.
         #[serde(default)]

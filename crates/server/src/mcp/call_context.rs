@@ -14,6 +14,7 @@ use relight_runtime::engine::{Engine, Started};
 use relight_runtime::operations::work::Taker;
 use relight_runtime::operations::{Context, Operation, Written, read};
 use rmcp::model::JsonObject;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OwnedMutexGuard;
 
@@ -41,6 +42,11 @@ pub(super) struct CallContext {
     /// Where causes go that an agent is not told.
     pub(super) complain: Complain,
     pub(super) side: Side,
+}
+
+#[derive(Deserialize)]
+struct NamedTask {
+    task: Option<TaskId>,
 }
 
 /// Whoever keeps the log.
@@ -193,13 +199,13 @@ impl CallContext {
 
     /// The task that was named, else the one that was started last.
     pub(super) fn task(&self, given: &JsonObject) -> Result<TaskId, ApiError> {
-        match given.get("task").unwrap_or_default() {
-            Value::String(id) => Ok(TaskId::new(id)?),
-            Value::Null => self.current().ok_or_else(|| {
-                ApiError::invalid("no task is named").hint("give task, an id that you choose")
-            }),
-            _ => Err(ApiError::invalid("task is not a text")),
-        }
+        let named = given
+            .get_key_value("task")
+            .map(|(name, id)| (name.clone(), id.clone()));
+        let NamedTask { task } = read(named.into_iter().collect())?;
+        task.or_else(|| self.current()).ok_or_else(|| {
+            ApiError::invalid("no task is named").hint("give task, an id that you choose")
+        })
     }
 
     /// The task that was started last.
@@ -249,10 +255,12 @@ impl CallContext {
                 .ok_or(unnamed)?,
             named => named?,
         };
+        given.insert("task".to_owned(), json!(id));
         if given.get("fence").is_none_or(Value::is_null) {
+            // A request that cannot be is told before the right to make it, as by every front.
+            read::<O>(given.clone())?;
             given.insert("fence".to_owned(), json!(self.right(&id).await?));
         }
-        given.insert("task".to_owned(), json!(id));
         let written = read::<O>(given)?.run(&self.operations()).await?;
         self.written(&written.task);
         Ok(written)

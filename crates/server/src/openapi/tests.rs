@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use utoipa::OpenApi as _;
 use utoipa::openapi::path::{Operation, PathItem};
-use utoipa::openapi::schema::{AdditionalProperties, Object, Schema, Type};
+use utoipa::openapi::schema::{AdditionalProperties, Object, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     Content, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder, SecurityRequirement,
@@ -84,6 +84,7 @@ fn document() -> OpenApi {
             .insert((*name).to_owned(), RefOr::T(problem(about)));
     }
     merge_parts(&mut components.schemas);
+    take_null(&mut components.schemas, &mut document.paths.paths);
     let schemas = components.schemas.clone();
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations(item) {
@@ -132,6 +133,46 @@ fn is_closed(object: &Object) -> bool {
         object.additional_properties.as_deref(),
         Some(AdditionalProperties::FreeForm(false))
     )
+}
+
+/// In a request, null is a field that was not given: whatever need not be there may be null.
+fn take_null(
+    schemas: &mut BTreeMap<String, RefOr<Schema>>,
+    paths: &mut BTreeMap<String, PathItem>,
+) {
+    let operations = paths.values_mut().flat_map(operations);
+    let bodies = operations.filter_map(|(_, operation)| operation.request_body.clone());
+    for content in bodies.flat_map(|body| match body {
+        RefOr::T(body) => body.content.into_values(),
+        RefOr::Ref(_) => BTreeMap::new().into_values(),
+    }) {
+        let RefOr::T(content) = content else { continue };
+        let Some(RefOr::Ref(name)) = content.schema else {
+            continue;
+        };
+        let name = name.ref_location.rsplit('/').next().unwrap_or_default();
+        let Some(RefOr::T(Schema::Object(object))) = schemas.get_mut(name) else {
+            continue;
+        };
+        let Object {
+            required,
+            properties,
+            ..
+        } = object;
+        let optional = properties
+            .iter_mut()
+            .filter(|(field, _)| !required.contains(field));
+        for (_, property) in optional {
+            let kind = match property {
+                RefOr::T(Schema::Object(object)) => &mut object.schema_type,
+                RefOr::T(Schema::Array(array)) => &mut array.schema_type,
+                _ => continue,
+            };
+            if let SchemaType::Type(one) = kind {
+                *kind = SchemaType::from_iter([one.clone(), Type::Null]);
+            }
+        }
+    }
 }
 
 /// No body is taken as an empty object: where nothing in it is needed, it need not be there.

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse as _, Response};
-use relight_core::event::EventKind;
 use relight_core::ids::{AgentName, TaskId};
 use relight_store::EventQuery;
 
@@ -38,12 +37,7 @@ pub(super) async fn events(
         before: which.before,
         task: which.task.map(TaskId::new).transpose()?,
         agent: which.agent.map(AgentName::new).transpose()?,
-        kinds: which
-            .kind
-            .as_deref()
-            .map(kinds)
-            .transpose()?
-            .unwrap_or_default(),
+        kinds: which.kind,
         limit,
         newest: which.newest.unwrap_or(false) || which.before.is_some(),
     };
@@ -76,16 +70,4 @@ pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let id = id.filter(|id| i64::try_from(*id).is_ok());
     id.map(Some)
         .ok_or_else(|| ApiError::invalid("Last-Event-ID is a number"))
-}
-
-/// Kinds of events with commas between.
-pub(crate) fn kinds(text: &str) -> Result<Vec<EventKind>, ApiError> {
-    let kind = |word: &str| {
-        let kind = word.parse::<EventKind>();
-        kind.map_err(|error| ApiError::invalid(error.to_string()))
-    };
-    text.split(',')
-        .filter(|word| !word.is_empty())
-        .map(kind)
-        .collect()
 }

@@ -23,7 +23,6 @@ use crate::extract::{Asked, Named};
 use crate::wire::agent::Logs;
 
 const LINES_DEFAULT: usize = 200;
-const LINES_MAX: usize = 5_000;
 /// All lines together; the last ones are kept.
 const BYTES_MAX: usize = 2 << 20;
 
@@ -52,11 +51,6 @@ pub(super) async fn logs(
     Asked(how_much): Asked<HowMuch>,
 ) -> Result<Answer<Logs>, ApiError> {
     let count = how_much.lines.unwrap_or(LINES_DEFAULT);
-    if !(1..=LINES_MAX).contains(&count) {
-        return Err(ApiError::invalid(format!(
-            "lines is {count}; write 1 to {LINES_MAX}"
-        )));
-    }
     let agent = app.agent(&AgentName::new(name)?).await?;
     if let Some(number) = how_much.attempt {
         return app.log_of_attempt(&agent, number, count).await.map(Answer);

@@ -14,7 +14,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::extract::Asked;
-use crate::statistics::{Counts, HOURS_MAX, hour, hour_of, minute};
+use crate::statistics::{Counts, hour, hour_of, minute};
 use crate::wire::stats::{
     CostOfHour, DeathsOfHour, ProjectName, RecoveriesOfHour, Stats, StepsOfMinute, TimeToRecover,
     WhichHours,
@@ -30,11 +30,6 @@ pub(super) async fn stats(
     Asked(which): Asked<WhichHours>,
 ) -> Result<Answer<Stats>, ApiError> {
     let hours = which.hours.unwrap_or(HOURS_DEFAULT);
-    if !(1..=HOURS_MAX).contains(&hours) {
-        return Err(ApiError::invalid(format!(
-            "hours is {hours}; write 1 to {HOURS_MAX}"
-        )));
-    }
     let context = app.context();
     let store = app.backend.engine.store();
     let counts = app.statistics.now(store.as_ref()).await?;

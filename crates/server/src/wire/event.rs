@@ -1,5 +1,6 @@
 //! Which events are asked for.
 
+use relight_core::event::EventKind;
 use relight_runtime::operations::fields;
 use serde::Deserialize;
 
@@ -18,7 +19,9 @@ pub(crate) struct WhichEvents {
     #[serde(default, deserialize_with = "fields::optional_number")]
     pub(crate) before: Option<u64>,
     /// Only these kinds, separated by commas.
-    pub(crate) kind: Option<String>,
+    #[serde(default, deserialize_with = "fields::words")]
+    #[cfg_attr(test, param(value_type = Option<String>))]
+    pub(crate) kind: Vec<EventKind>,
     /// Only this agent.
     pub(crate) agent: Option<String>,
     /// Only this task.

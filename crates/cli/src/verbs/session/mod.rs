@@ -8,6 +8,7 @@ use relight_core::ids::SessionKey;
 use relight_core::lease::Holder;
 use relight_core::session::SessionStateKind;
 use relight_runtime::engine::Engine;
+use relight_runtime::operations::page_limit;
 use relight_runtime::operations::session::{
     self, ChangedSession, SessionBegin, SessionCaller, SessionClear, SessionEnd, SessionOperation,
     SessionResume, SessionShutdown, SessionSuspend, SessionTouch,
@@ -166,6 +167,7 @@ fn list(environment: &Environment, arguments: SessionListArguments) -> Outcome {
         limit,
         ..
     } = arguments;
+    let limit = page_limit(Some(limit))?;
     let found = block_on(session::list(&engine, states, after, limit))?;
     output::answer(environment, &found, &list_text(&found.items));
     output::left_out(&found.unreadable);
