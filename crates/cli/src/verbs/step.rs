@@ -179,9 +179,9 @@ fn end(environment: &Environment, arguments: StepEndArguments) -> Outcome {
     };
     operate(environment, request, |ended| {
         let word = match ended.is_repeated {
+            _ if failed => "failed",
             true if ended.outcome == StepState::Skipped => "was skipped",
             true => "was finished",
-            false if failed => "failed",
             false => "is finished",
         };
         format!("step {} {word}", key_of(&ended.step, ended.occurrence))

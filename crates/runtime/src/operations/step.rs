@@ -220,22 +220,26 @@ impl Operation for StepEnd {
                 ..self.output
             },
         );
-        match engine
+        let acted = engine
             .end_step(&id, right(self.fence), key.clone(), ended, usage)
-            .await
-        {
-            // Said twice; the first time counts.
+            .await;
+        let recorded = match &acted {
             Err(ActError::Refused(Refusal::StepFinished { .. })) if !self.failed => {
-                let written = Written::new(engine.task(&id).await?);
+                engine.store().step(&id, &key).await?
+            }
+            Err(ActError::Refused(Refusal::StepNotBegun { .. })) if self.failed => {
                 let recorded = engine.store().step(&id, &key).await?;
-                let state = recorded.map_or(state, |step| step.state);
-                closed(context, written, key, state, true).await
+                recorded.filter(|step| step.state == StepState::Failed)
             }
-            acted => {
-                let written = context.refresh_after_step(acted?).await?;
-                closed(context, written, key, state, false).await
-            }
+            _ => None,
+        };
+        // Said twice; the first time counts.
+        if let Some(recorded) = recorded {
+            let written = Written::new(engine.task(&id).await?);
+            return closed(context, written, key, recorded.state, true).await;
         }
+        let written = context.refresh_after_step(acted?).await?;
+        closed(context, written, key, state, false).await
     }
 }
 

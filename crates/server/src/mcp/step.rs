@@ -67,8 +67,8 @@ fn closed_reply(written: Written<StepClosed>) -> Reply {
     };
     let word = match answer.outcome {
         StepState::Skipped => "is skipped",
-        _ if answer.is_repeated => "was done already",
         StepState::Failed => "failed; step_begin tries it again",
+        _ if answer.is_repeated => "was done already",
         StepState::Done | StepState::Begun => "is done",
     };
     let mut text = format!("step {key} {word}");
