@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Speaks};
 use crate::front::{Answer, Front, settle_hint};
 use crate::package::Package;
+use crate::refusals::without_field;
 
 /// What all answer when a workflow is saved.
 const SAVED: [&str; 4] = ["workflow", "outcome", "status", "step"];
@@ -130,10 +131,7 @@ fn last(story: &[(&str, Value)], fronts: &mut [Front]) -> Answer {
                     message = message.replace(&format!("{folder}/"), "");
                     message = message.replace(&folder, "checkpoints");
                 }
-                let reason = message
-                    .split_once(": ")
-                    .filter(|_| message.starts_with("invalid value"));
-                error["message"] = json!(reason.map_or(message.as_str(), |(_, reason)| reason));
+                error["message"] = json!(without_field(&message, &call_last.1));
                 // Who holds it, and for how long, is the front's own.
                 if error["code"] == "held" {
                     error["message"] = Value::Null;

@@ -399,6 +399,12 @@ fn by_request_as(ground: &Ground, agent: &str, operation: &str, fields: &Value) 
         }
         ("task", "claim") => ("POST", "/api/tasks/claim".to_owned()),
         ("task", "show") => ("GET", format!("/api/tasks/{}", take("task")?)),
+        ("task" | "session", "list") => {
+            let pairs = body.iter();
+            let pairs = pairs.map(|(name, value)| format!("{name}={}", in_path(&plain(value))));
+            let query = pairs.collect::<Vec<_>>().join("&");
+            ("GET", format!("/api/{noun}s?{query}"))
+        }
         ("task", verb) => ("POST", format!("/api/tasks/{}/{verb}", take("task")?)),
         ("step", verb) => (
             "POST",
@@ -408,7 +414,6 @@ fn by_request_as(ground: &Ground, agent: &str, operation: &str, fields: &Value) 
                 take("step")?
             ),
         ),
-        ("session", "list") => ("GET", "/api/sessions".to_owned()),
         ("session", "recover" | "shutdown") => ("POST", format!("/api/sessions/{verb}")),
         ("session", "show") => ("GET", format!("/api/sessions/{}", take("session")?)),
         ("session", verb) => ("POST", format!("/api/sessions/{}/{verb}", take("session")?)),

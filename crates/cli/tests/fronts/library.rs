@@ -60,7 +60,7 @@ impl Library {
                 self.end(&task, &step, rule, fields)
             }
             "step.skip" => {
-                let task = &self.tasks[&task];
+                let task = self.tasks.get(&task)?;
                 self.runtime.block_on(task.skip(&step, &text("reason")))
             }
             "task.done" | "task.block" => {

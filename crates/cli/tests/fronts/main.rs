@@ -17,6 +17,7 @@ mod relight;
 
 mod agents;
 mod checkpoints;
+mod fields;
 mod front;
 mod library;
 mod models;

@@ -326,7 +326,7 @@ fn events_and_agents_asked_for_by_name_come_in_pages() {
             (9, "limit is 1001; write 1 to 1000"),
             (
                 10,
-                "limit: invalid type: string \"x\", expected a whole number from 0",
+                "limit: invalid type: string \"x\", expected a whole number from 1 to 1000",
             ),
         ] {
             let refused = answers[call].as_ref().unwrap_err();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::front::{Front, send, settle_hint};
 
 /// A story whose last call is refused, and the code of that.
-fn refused(story: &[(&str, Value)], code: &str) {
+pub(crate) fn refused(story: &[(&str, Value)], code: &str) {
     let mut told: Vec<(&'static str, Value)> = Vec::new();
     for mut front in Front::all() {
         let mut last = None;
@@ -22,14 +22,8 @@ fn refused(story: &[(&str, Value)], code: &str) {
             }
             continue;
         }
-        // A value that is not one is told by the parser of the command line, with the flag's name.
-        let message = error["message"].as_str().unwrap().to_owned();
-        if let Some((_, reason)) = message
-            .split_once(": ")
-            .filter(|_| message.starts_with("invalid value"))
-        {
-            error["message"] = json!(reason);
-        }
+        let (_, fields) = story.last().unwrap();
+        error["message"] = json!(without_field(error["message"].as_str().unwrap(), fields));
         if error["code"] == "held" {
             error["message"] = json!(without_holder(error["message"].as_str().unwrap()));
         }
@@ -42,6 +36,20 @@ fn refused(story: &[(&str, Value)], code: &str) {
         assert_eq!(pair[0].1, pair[1].1, "{} and {}", pair[0].0, pair[1].0);
     }
     assert_eq!(told[0].1["code"], code, "{}", told[0].1);
+}
+
+/// A value that is not one is told with the name of its field or flag.
+pub(crate) fn without_field<'m>(message: &'m str, fields: &Value) -> &'m str {
+    let names = fields.as_object().unwrap().keys();
+    let mut told = names.filter_map(|name| {
+        let rest = message.strip_prefix(name.as_str())?;
+        let of_number = || rest.strip_prefix(" is ")?.split_once("; ");
+        rest.strip_prefix(": ").or_else(|| Some(of_number()?.1))
+    });
+    let of_flag = || message.strip_prefix("invalid value ")?.split_once(": ");
+    told.next()
+        .or_else(|| Some(of_flag()?.1))
+        .unwrap_or(message)
 }
 
 /// Who holds it, and for how long, is the front's own.
@@ -378,27 +386,27 @@ fn a_number_that_cannot_be_is_told_by_its_field() {
             (
                 "task.start",
                 json!({"task": "t", "max_retries": -1}),
-                "max_retries: invalid value: integer `-1`, expected a whole number from 0",
+                "max_retries is -1; write 0 to 4294967295",
             ),
             (
                 "task.add",
                 json!({"task": "t", "max_retries": "x"}),
-                "max_retries: invalid type: string \"x\", expected a whole number from 0",
+                "max_retries: invalid type: string \"x\", expected a whole number from 0 to 4294967295",
             ),
             (
                 "task.start",
                 json!({"task": "t", "fence": -1}),
-                "fence: invalid value: integer `-1`, expected a whole number from 0",
+                "fence is -1; write 0 to 9223372036854775807",
             ),
             (
                 "task.done",
                 json!({"task": "t", "fence": -1}),
-                "fence: invalid value: integer `-1`, expected a whole number from 0",
+                "fence is -1; write 0 to 9223372036854775807",
             ),
             (
                 "step.begin",
                 json!({"task": "t", "step": "s", "fence": 1, "occurrence": 0}),
-                "occurrence: invalid value: integer `0`, expected a whole number from 1",
+                "occurrence is 0; write 1 to 4294967295",
             ),
         ] {
             // What a task is, is not a model's to say.
@@ -432,7 +440,11 @@ fn a_generation_that_the_store_cannot_hold() {
 
 #[test]
 fn a_page_that_is_too_long() {
-    refused(&[("task.list", json!({"limit": 1001}))], "invalid");
+    for limit in [0, 1001] {
+        for operation in ["task.list", "session.list"] {
+            refused(&[(operation, json!({"limit": limit}))], "invalid");
+        }
+    }
 }
 
 #[test]
