@@ -45,7 +45,7 @@ fn a_number_that_is_out_of_range_is_told_by_its_field_and_its_range() {
             "task.add",
             "priority",
             json!(1_u64 << 31),
-            i32::MIN.into(),
+            i32::MIN,
             i32::MAX.into(),
         ),
         (
@@ -199,6 +199,39 @@ fn a_duration_a_time_or_a_cost_is_told_by_its_field() {
                 front.name()
             );
         }
+    }
+}
+
+#[test]
+fn a_duration_or_a_time_of_a_route_is_told_by_its_field() {
+    let front = Front::by_name();
+    let agents = "/api/agents";
+    for (method, path, body, told) in [
+        (
+            "POST",
+            agents,
+            json!({"name": "b", "silence_max": "soon"}),
+            "silence_max: \"soon\"",
+        ),
+        (
+            "POST",
+            "/api/agents/b/heartbeat",
+            json!({"waiting_until": "soon"}),
+            "waiting_until: \"soon\"",
+        ),
+        (
+            "GET",
+            "/api/attempts?since=soon",
+            Value::Null,
+            "since: \"soon\"",
+        ),
+    ] {
+        let (status, answer) = send(front.ground(), method, path, &body.to_string());
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(
+            status == 422 && message.starts_with(told),
+            "{path} {answer}"
+        );
     }
 }
 
@@ -420,7 +453,7 @@ fn work_on_a_task_that_has_ended_says_only_that() {
             let told = &error["message"];
             assert_eq!(
                 told,
-                "task t has ended: it is completed",
+                "task t is completed: it has ended",
                 "{} {}",
                 front.name(),
                 late.0

@@ -371,7 +371,7 @@ fn update_of_what_is_not_there_or_is_done_is_a_no() {
     place.ok("checkpoint complete --workflow w");
     place
         .fails("checkpoint update --workflow w --step s", 1)
-        .says(&["completed", "in_progress"]);
+        .says(&["completed", "has ended"]);
     place
         .fails("checkpoint update --workflow w --status blocked", 1)
         .says(&["completed", "blocked"]);

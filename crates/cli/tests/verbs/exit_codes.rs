@@ -454,13 +454,13 @@ const BAD: &[(&str, i32, &str, &str)] = &[
     (
         "run --tokens-max 99999999999999999999 -- true",
         2,
-        "the largest number is 9223372036854775807",
+        "write 0 to 9223372036854775807",
         "",
     ),
     (
         "run --tokens-max 9999999999999999999 -- true",
         2,
-        "the largest number is 9223372036854775807",
+        "write 0 to 9223372036854775807",
         "",
     ),
     ("ps --all nobody", 1, "there is no agent nobody", ""),

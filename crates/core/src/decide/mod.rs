@@ -476,7 +476,7 @@ fn why_fenced(ours: Fence, newest: Fence) -> String {
 /// Nobody who sets or spends something on a task that has ended asked for a status.
 fn why_illegal(from: TaskStatus, to: TaskStatus) -> String {
     match (from.is_terminal(), to) {
-        (true, TaskStatus::InProgress) => format!("has ended: it is {from}"),
+        (true, TaskStatus::InProgress) => format!("is {from}: it has ended"),
         _ => format!("is {from} and cannot become {to}"),
     }
 }
