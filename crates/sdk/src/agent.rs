@@ -47,7 +47,8 @@ pub struct BeatRequest {
     /// What it is doing.
     pub status: Option<String>,
     /// It will be silent until then: a time, or a duration from now.
-    pub waiting_until: Option<String>,
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    pub waiting_until: Option<Moment>,
     /// The attempt that it is in: then it learns of every restart.
     pub attempt: Option<u32>,
     /// The task that it works on; the answer is `cancel` if it no longer holds that task.
@@ -118,13 +119,8 @@ impl AgentHandle {
     /// do: `continue`, `wait`, `cancel`, `restart` or `stop`.
     pub async fn beat(&self, given: BeatRequest) -> Result<Value, Refused> {
         let reporters = self.reporters.get()?;
-        let waiting_until = match given.waiting_until {
-            Some(text) => {
-                let moment: Moment = text.parse().map_err(invalid)?;
-                Some(moment.after(clock::now()).map_err(invalid)?)
-            }
-            None => None,
-        };
+        let waiting_until = given.waiting_until.map(|it| it.after(clock::now()));
+        let waiting_until = waiting_until.transpose().map_err(invalid)?;
         let engine = self.client.shared()?.relight.engine();
         let status = given.status.map(|text| {
             let plain = plain_line(&text);

@@ -218,7 +218,7 @@ fn plain_query(text: &str) -> String {
     };
     match why {
         "provided string was not `true` or `false`" => format!("{name}: write true or false"),
-        _ => text.to_owned(),
+        _ => text.replacen("invalid value: ", "", 1),
     }
 }
 

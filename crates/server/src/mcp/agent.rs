@@ -19,7 +19,7 @@ use super::call_context::{CallContext, Process, Side};
 use super::reply::{OUTPUT_BYTES_MAX, Reply, first};
 use crate::error::ApiError;
 use crate::routes::heartbeat;
-use crate::routes::moment;
+use crate::routes::waiting_until;
 use crate::wire;
 
 /// What the daemon may take to hear a heartbeat.
@@ -250,7 +250,7 @@ async fn notify(
     };
     let mut signs = vec![NotifySign::Alive];
     if let Some(text) = &beat.waiting_until {
-        signs.push(NotifySign::WaitingUntil(moment(text, clock::now())?));
+        signs.push(NotifySign::WaitingUntil(waiting_until(text, clock::now())?));
     }
     signs.extend(beat.status.map(NotifySign::Status));
     let send = move || {

@@ -22,7 +22,6 @@ use relight_runtime::supervise::remote_command_sender::{self, RemoteCommandError
 use relight_store::AgentQuery;
 use serde::Deserialize;
 
-use super::span;
 use crate::answer::{Answer, json_bytes};
 use crate::app::App;
 use crate::error::ApiError;
@@ -205,9 +204,10 @@ impl App {
             let text = "folder, preset and restart are of agents with a command";
             return Err(ApiError::invalid(text));
         }
-        let silence_max = given.silence_max.as_deref().map(span).transpose()?;
         let reporters = &self.backend.reporters;
-        let is_new = reporters.register(name, given.skills, silence_max).await?;
+        let is_new = reporters
+            .register(name, given.skills, given.silence_max)
+            .await?;
         Ok(if is_new {
             StatusCode::CREATED
         } else {
@@ -241,7 +241,7 @@ impl App {
                 .map(restart_rule)
                 .transpose()?
                 .unwrap_or_default(),
-            silence_max: given.silence_max.as_deref().map(span).transpose()?,
+            silence_max: given.silence_max,
             skills: given.skills,
         };
         let registered: Registered = match self.call(Request::Register(Box::new(new))).await? {

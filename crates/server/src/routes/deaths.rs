@@ -5,6 +5,7 @@ use relight_core::agent::{Attempt, AttemptTag};
 use relight_core::ids::AgentName;
 use relight_core::time::Time;
 use relight_runtime::operations::death::DeathView;
+use relight_runtime::operations::fields;
 use relight_store::AttemptQuery;
 use serde::Deserialize;
 
@@ -56,7 +57,9 @@ pub(super) async fn deaths(
 #[cfg_attr(test, into_params(parameter_in = Query))]
 pub(super) struct WhichAttempts {
     /// Only those that lived after this time.
-    since: Option<String>,
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(test, param(value_type = Option<String>))]
+    since: Option<Time>,
     /// Only of this agent.
     agent: Option<String>,
     /// Maximum number of items, 1 to 1000.
@@ -78,7 +81,7 @@ pub(super) async fn attempts(
         after: None,
     }
     .limit()?;
-    let since: Option<Time> = which.since.as_deref().map(str::parse).transpose()?;
+    let since = which.since;
     let agent = which.agent.map(AgentName::new).transpose()?;
     let mut before = app.place(which.after).await?;
     let mut found = Vec::new();

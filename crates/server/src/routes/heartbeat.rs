@@ -8,7 +8,6 @@ use relight_runtime::os::clock;
 use relight_runtime::supervise::heartbeats::Beat;
 use relight_runtime::supervise::reporters::{Belief, HeartbeatAnswer, ReportError};
 
-use super::moment;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::error::ApiError;
@@ -82,7 +81,7 @@ impl App {
 
 fn read(app: &App, given: Heartbeat) -> Result<Beat, ApiError> {
     let waiting_until = match given.waiting_until {
-        Some(text) => Some(moment(&text, clock::now())?),
+        Some(text) => Some(super::waiting_until(&text, clock::now())?),
         None => None,
     };
     let status = given.status.map(|text| {

@@ -22,7 +22,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use axum::routing::{get, post};
 use relight_core::error_code::ErrorCode;
-use relight_core::time::{Moment, Span, Time};
+use relight_core::time::{Moment, Time};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -220,12 +220,8 @@ async fn not_this_way() -> ApiError {
         .hint("GET /openapi.json tells how")
 }
 
-/// A duration in a request.
-pub(crate) fn span(text: &str) -> Result<Span, ApiError> {
-    Ok(text.parse::<Span>()?)
-}
-
-/// A moment to come in a request: a time, or a duration from now.
-pub(crate) fn moment(text: &str, now: Time) -> Result<Time, ApiError> {
-    Ok(text.parse::<Moment>()?.after(now)?)
+/// What a request gives as `waiting_until`: a time to come, or a duration from now.
+pub(crate) fn waiting_until(text: &str, now: Time) -> Result<Time, ApiError> {
+    let moment = text.parse::<Moment>().and_then(|moment| moment.after(now));
+    moment.map_err(|error| ApiError::invalid(format!("waiting_until: {error}")))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use relight_core::agent::{AgentPlan, RestartRule};
 use relight_core::task::Cost;
 use relight_core::time::{Span, Time};
+use relight_runtime::operations::fields;
 use relight_runtime::supervise::control::Changed;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,9 @@ pub(crate) struct NewAgent {
     #[serde(default)]
     pub(crate) skills: Vec<String>,
     /// How long it may be silent, such as `180s`; `0s` for no limit. Default: as configured.
-    pub(crate) silence_max: Option<String>,
+    #[serde(default, deserialize_with = "fields::optional_text")]
+    #[cfg_attr(test, schema(value_type = Option<String>))]
+    pub(crate) silence_max: Option<Span>,
     /// Program and arguments. Refused unless `[daemon] commands = true`.
     pub(crate) command: Option<Vec<String>>,
     /// The folder of a command, absolute. Default: the folder of the configuration.
