@@ -37,7 +37,10 @@ pub(crate) fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
             }
             None => (message.clone(), None),
         },
-        (ErrorKind::UnknownArgument, Some(word)) if is_negative(&word) => {
+        // `-1`, `-5s`: a value, and not a flag.
+        (ErrorKind::UnknownArgument, Some(word))
+            if word.starts_with('-') && word[1..].starts_with(|c: char| c.is_ascii_digit()) =>
+        {
             (no_negative_value(&word, words), usage.clone())
         }
         (ErrorKind::UnknownArgument, Some(word))
@@ -181,12 +184,6 @@ fn number_trouble(error: &clap::Error, message: &str) -> Option<String> {
         _ => "write a whole number, such as 3",
     };
     Some(text.to_owned())
-}
-
-/// `-1`, `-5s`: a value, and not a flag.
-fn is_negative(word: &str) -> bool {
-    word.strip_prefix('-')
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn no_negative_value(value: &str, words: &[OsString]) -> String {

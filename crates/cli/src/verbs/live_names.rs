@@ -81,7 +81,10 @@ pub(super) fn candidates(words: &[OsString]) -> Vec<String> {
         }
         Noun::TaskStatus => TaskStatus::ALL.map(|status| status.to_string()).to_vec(),
         Noun::EventKind => EventKind::ALL.map(|kind| kind.as_str().to_owned()).to_vec(),
-        Noun::Word => words_explained(),
+        Noun::Word => {
+            let words: BTreeSet<String> = explain::all().into_iter().map(|it| it.word).collect();
+            words.into_iter().collect()
+        }
         Noun::Agent | Noun::Task | Noun::Step | Noun::Session => {
             of_store(&environment, noun, &line).unwrap_or_default()
         }
@@ -223,11 +226,6 @@ fn noun(command: &Command, arg: &Arg) -> Option<Noun> {
     } else {
         (is_of(" presets ") || arg.get_id() == "preset").then_some(Noun::Preset)
     }
-}
-
-fn words_explained() -> Vec<String> {
-    let words: BTreeSet<String> = explain::all().into_iter().map(|it| it.word).collect();
-    words.into_iter().collect()
 }
 
 fn of_store(environment: &Environment, noun: Noun, line: &TypedLine<'_>) -> Option<Vec<String>> {

@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn the_example_of_the_guide_is_valid() {
         let guide = include_str!("../../../../docs/guides/presets.md");
-        let (_, example) = guide.split_once("```toml\n").unwrap();
+        let (_, example) = guide.split_once("```toml file=").unwrap();
+        let (_, example) = example.split_once('\n').unwrap();
         let (example, _) = example.split_once("```").unwrap();
         let preset = Preset::parse("ours", example, Path::new("ours.toml")).unwrap();
         assert_eq!(preset.about(), "our agent");
