@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{StepName, TaskId};
-use crate::lease::Fence;
+use crate::lease::{Fence, Lease};
 use crate::time::Time;
 
 /// What to do with a step that was begun and not ended: it may or may not have happened.
@@ -415,9 +415,10 @@ impl Step {
     }
 
     /// Begun under this lease, so that its holder may be at it. One begun without a fence counts as
-    /// its holder's.
-    pub fn is_of_lease(&self, fence: Fence) -> bool {
-        self.fence == fence || self.fence == Fence::default()
+    /// its holder's, unless that took the lease later.
+    pub fn is_of_lease(&self, lease: &Lease) -> bool {
+        let began_before = lease.held.as_ref().is_some_and(|held| self.at < held.since);
+        self.fence == lease.fence || (self.fence == Fence::default() && !began_before)
     }
 }
 

@@ -18,10 +18,9 @@ use relight_store::{AgentQuery, SessionQuery, StoreError, TaskQuery};
 use serde::Serialize;
 
 use crate::boxed::boxed;
-use crate::engine::{Engine, TaskSnapshot};
-use crate::holders::Holders;
+use crate::engine::Engine;
 use crate::os::{clock, process};
-use crate::running_step::{Runner, RunningStep};
+use crate::running_step::is_under_way;
 use crate::supervise::unnoticed_deaths::{self, Discrepancy};
 
 /// What was found, the most urgent first.
@@ -248,30 +247,6 @@ async fn steps(
         }
     }
     Ok((in_doubt, under_way))
-}
-
-/// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives.
-fn is_under_way(holders: &Holders, home: &Path, task: &Task, step: &Step) -> bool {
-    match RunningStep::runner(home, &task.id, &step.key) {
-        Ok(Runner::Runs { .. }) => true,
-        Ok(Runner::Gone) => false,
-        // A lock that cannot be looked at tells nothing.
-        Ok(Runner::None) | Err(_) => {
-            holders.is_held(&task.lease) && step.is_of_lease(task.lease.fence)
-        }
-    }
-}
-
-/// Leaves only what is in doubt in the list of open steps: nobody is at it.
-pub(crate) fn without_running(holders: &Holders, home: &Path, view: &mut TaskSnapshot) {
-    let TaskSnapshot {
-        task,
-        steps,
-        progress,
-    } = view;
-    let open = steps.iter().filter(|step| step.is_open());
-    let in_doubt = open.filter(|step| !is_under_way(holders, home, task, step));
-    progress.in_doubt = in_doubt.map(|step| step.key.to_string()).collect();
 }
 
 fn open_step(task: &Task, step: Step) -> OpenStep {

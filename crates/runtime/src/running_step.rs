@@ -22,7 +22,8 @@ use relight_store::StoreError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::FdFlags;
 
-use crate::engine::{ActError, Engine};
+use crate::engine::{ActError, Engine, TaskSnapshot};
+use crate::holders::Holders;
 use crate::os::{attempts, file, process};
 
 const FOLDER: &str = "running";
@@ -279,6 +280,30 @@ fn is_still_there(path: &Path, lock: &File) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether somebody is at it: it runs, or it was begun by whoever holds the task and lives.
+pub(crate) fn is_under_way(holders: &Holders, home: &Path, task: &Task, step: &Step) -> bool {
+    match RunningStep::runner(home, &task.id, &step.key) {
+        Ok(Runner::Runs { .. }) => true,
+        Ok(Runner::Gone) => false,
+        // A lock that cannot be looked at tells nothing.
+        Ok(Runner::None) | Err(_) => {
+            holders.is_held(&task.lease) && step.is_of_lease(&task.lease)
+        }
+    }
+}
+
+/// Leaves only what is in doubt in the list of open steps: nobody is at it.
+pub(crate) fn without_running(holders: &Holders, home: &Path, view: &mut TaskSnapshot) {
+    let TaskSnapshot {
+        task,
+        steps,
+        progress,
+    } = view;
+    let open = steps.iter().filter(|step| step.is_open());
+    let in_doubt = open.filter(|step| !is_under_way(holders, home, task, step));
+    progress.in_doubt = in_doubt.map(|step| step.key.to_string()).collect();
 }
 
 #[cfg(test)]

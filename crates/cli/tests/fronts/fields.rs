@@ -459,7 +459,7 @@ fn work_on_a_task_that_has_ended_says_only_that() {
                 late.0
             );
         }
-        refused(&[start("t"), done.clone(), late], "illegal");
+        refused(&[start("t"), done.clone(), late], "ended");
     }
 }
 

@@ -47,7 +47,7 @@ fn without_retries_it_stays_failed_the_first_time() {
     place.fails("task claim --agent b", 1);
     place
         .fails("task retry t", 1)
-        .says(&["retried 0 of 0 times", "--force"]);
+        .says(&["no retry left: 0 of 0", "--force"]);
     place.ok("task retry t --force --agent b");
     assert_eq!(place.json("task claim --agent b")["task"], "t");
 }

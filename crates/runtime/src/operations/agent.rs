@@ -436,7 +436,7 @@ impl Context {
                 let running = task.lease.held.as_ref().and_then(|_| {
                     let own = steps.iter().filter(|step| step.call.is_none());
                     let running =
-                        own.filter(|step| step.is_open() && step.is_of_lease(task.lease.fence));
+                        own.filter(|step| step.is_open() && step.is_of_lease(&task.lease));
                     running.max_by_key(|step| step.at)
                 });
                 match running {

@@ -19,7 +19,7 @@ use super::{Context, Written, fields, invalid, of_object, right, view};
 use crate::boxed::boxed;
 use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
-use crate::inflight;
+use crate::running_step;
 use crate::os::clock;
 use crate::queue::Queue;
 use crate::recovery::Strategies;
@@ -521,7 +521,7 @@ impl Context {
     pub async fn show(&self, id: &TaskId) -> Result<TaskSnapshot, ActError> {
         let (mut view, holders) = (self.engine.view(id).await?, self.engine.holders());
         holders.look_for(&view.task.lease.held).await?;
-        inflight::without_running(holders, &self.home, &mut view);
+        running_step::without_running(holders, &self.home, &mut view);
         Ok(view)
     }
 }

@@ -405,9 +405,10 @@ impl Actor {
 
     /// The plan's task, if it must be resumed although nobody holds it: it was released at this
     /// death by a supervisor that died before it recorded the death.
-    /// An agent that deferred its own task, and has exited, is to be resumed for it.
+    /// An agent that deferred its own task, and has exited, is to be resumed for it. One that is started with
+    /// tasks gets it again from the queue.
     async fn deferral_of_task(&self) -> Option<ReportedEnd> {
-        let task = self.own_task().await?;
+        let task = self.own_task().await.filter(|_| !self.is_started_with_tasks())?;
         let is_deferred = task.status == TaskStatus::Deferred;
         is_deferred.then_some(ReportedEnd::Later(task.not_before))
     }
