@@ -131,7 +131,9 @@ class Page:
         elif package == "examples":
             self.find_in(found)
         elif package == "postgresql":
-            self.database = subprocess.Popen([found], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            # The user of the database cannot get into a temporary folder of ours.
+            kept = {k: v for k, v in os.environ.items() if k != "TMPDIR"}
+            self.database = subprocess.Popen([found], env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.env["POSTGRES"] = self.database.stdout.readline().strip()
             if not self.env["POSTGRES"]:
                 raise Skipped(f"SKIPPED: {self.name} from line {self.line} (no PostgreSQL)")

@@ -288,9 +288,7 @@ pub(crate) fn is_under_way(holders: &Holders, home: &Path, task: &Task, step: &S
         Ok(Runner::Runs { .. }) => true,
         Ok(Runner::Gone) => false,
         // A lock that cannot be looked at tells nothing.
-        Ok(Runner::None) | Err(_) => {
-            holders.is_held(&task.lease) && step.is_of_lease(&task.lease)
-        }
+        Ok(Runner::None) | Err(_) => holders.is_held(&task.lease) && step.is_of_lease(&task.lease),
     }
 }
 

@@ -19,10 +19,10 @@ use super::{Context, Written, fields, invalid, of_object, right, view};
 use crate::boxed::boxed;
 use crate::engine::{ActError, Added, Started, TaskSnapshot};
 use crate::holders::{self, Holders};
-use crate::running_step;
 use crate::os::clock;
 use crate::queue::Queue;
 use crate::recovery::Strategies;
+use crate::running_step;
 use crate::running_step::check_start;
 
 /// The definition of a task.

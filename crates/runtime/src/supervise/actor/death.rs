@@ -408,7 +408,10 @@ impl Actor {
     /// An agent that deferred its own task, and has exited, is to be resumed for it. One that is started with
     /// tasks gets it again from the queue.
     async fn deferral_of_task(&self) -> Option<ReportedEnd> {
-        let task = self.own_task().await.filter(|_| !self.is_started_with_tasks())?;
+        let task = self
+            .own_task()
+            .await
+            .filter(|_| !self.is_started_with_tasks())?;
         let is_deferred = task.status == TaskStatus::Deferred;
         is_deferred.then_some(ReportedEnd::Later(task.not_before))
     }
