@@ -69,7 +69,9 @@ class Page:
         self.name, self.folder = str(page.relative_to(ROOT)), folder
         self.text, self.code, self.said, self.line = page.read_text(), 0, "", 0
         self.relight, self.database = pathlib.Path(relight).resolve(), None
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("RELIGHT_", "XDG_", "GIT_"))}
+        # Not in a temporary folder of ours: the user of a database has to get there.
+        left_out = ("RELIGHT_", "XDG_", "GIT_", "TMPDIR")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
         self.env = {
             **kept,
             "HOME": folder,
@@ -131,9 +133,7 @@ class Page:
         elif package == "examples":
             self.find_in(found)
         elif package == "postgresql":
-            # The user of the database cannot get into a temporary folder of ours.
-            kept = {k: v for k, v in os.environ.items() if k != "TMPDIR"}
-            self.database = subprocess.Popen([found], env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self.database = subprocess.Popen([found], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self.env["POSTGRES"] = self.database.stdout.readline().strip()
             if not self.env["POSTGRES"]:
                 raise Skipped(f"SKIPPED: {self.name} from line {self.line} (no PostgreSQL)")
